@@ -1,0 +1,91 @@
+# `make` lists the targets. Python 3.11 or newer and make are all that is needed beforehand.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+
+TRAIN_ARGS ?=
+BENCH_ARGS ?= env
+PYTEST_ARGS ?=
+
+BIN := .venv/bin
+UV := $(shell command -v uv)
+PIP_INSTALL := $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet --disable-pip-version-check)
+
+# A Google device in the PCI list is not enough (the network card of a cloud VM is one), nor is a
+# vfio device (a laptop may pass its GPU to a virtual machine): newer TPUs are both.
+ACCELERATOR := $(shell \
+	if command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; then echo cuda; \
+	elif ls /dev/accel[0-9]* >/dev/null 2>&1; then echo tpu; \
+	elif ls /dev/vfio/[0-9]* >/dev/null 2>&1 && grep -qs 0x1ae0 /sys/bus/pci/devices/*/vendor; then echo tpu; \
+	else echo cpu; fi)
+
+# The libtpu that `make test` installs complains at length on a machine without a TPU, unless JAX is
+# told not to look for one.
+LAUNCH := $(if $(filter cpu,$(ACCELERATOR)),JAX_PLATFORMS=$${JAX_PLATFORMS:-cpu}) $(BIN)/python -m
+
+.PHONY: help
+help: ## list the targets
+	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 20
+
+.PHONY: train
+train: launch/train.py .venv/.with-$(ACCELERATOR) ## train on the accelerator found here; TRAIN_ARGS="--config.lr=1e-4 ..."
+	@$(LAUNCH) launch.train $(TRAIN_ARGS)
+
+.PHONY: bench
+bench: launch/bench.py .venv/.with-$(ACCELERATOR) ## measure speed; BENCH_ARGS="env", "train" or "scaling"
+	@$(LAUNCH) launch.bench $(BENCH_ARGS)
+
+# Until all programs are written; delete this rule then.
+launch/%.py:
+	@echo "$@ is not written yet, so there is nothing to run." >&2; exit 1
+
+.PHONY: test
+test: lint ## lint, then run the tests; PYTEST_ARGS="-k name ..."
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+.PHONY: lint
+lint: .venv/.with-dev ## check style, format and types
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@if command -v shellcheck >/dev/null; then shellcheck .ci/run $(wildcard scripts/*.sh); fi
+
+.PHONY: format
+format: .venv/.with-dev ## put the source in the house format
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+# Run it with Python 3.11: what installs there installs on newer versions, not the other way round.
+.PHONY: constraints
+constraints: | $(BIN)/python ## choose anew the exact versions in constraints.txt (minutes)
+	@mkdir -p .cache
+	@$(BIN)/python -m pip install --dry-run --ignore-installed '.[tpu,cuda,wandb,gcp,dev]' > .cache/resolved
+	@{ sed '/^#/!d' constraints.txt; \
+	   sed -n 's/^Would install //p' .cache/resolved | tr ' ' '\n' | sed -E 's/-([^-]+)$$/==\1/' \
+	   | grep -vE '^(hackmatrix|tfp-nightly)==' | sort; } > .cache/constraints.txt
+	@mv .cache/constraints.txt constraints.txt
+
+.PHONY: clean
+clean: ## remove the virtual environment, caches and build products; runs stay
+	@rm -rf .venv .cache build *.egg-info
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@rm -rf .venv
+	@if [ -n "$(UV)" ]; then exec "$(UV)" venv --quiet --seed --python '>=3.11,<3.14' .venv; fi; \
+	for python in $(PYTHON) python3.13 python3.12 python3.11 python3; do \
+		if $$python -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+			exec $$python -m venv .venv; \
+		fi; \
+	done; \
+	echo "No Python 3.11 or newer with the venv module was found; name one: make PYTHON=/path/to/python" >&2; \
+	exit 1
+
+# One stamp for each set of packages; all sets live together in one environment.
+.venv/.with-%: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing packages into .venv ($*)"
+	@$(PIP_INSTALL) --constraint constraints.txt --editable '.$(if $(filter cpu,$*),,[$*])'
+	@touch $@

@@ -1,0 +1,214 @@
+"""Sets of board cells as bit sets: one bit a cell, 18 cells a word, any batch shape.
+
+Cell number = 6 * row + column. A number per cell (credits, points, ...) is a tuple of sets, its binary
+digits, least significant first: arithmetic on all 36 cells at once is logic on these digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+
+SIZE = 6
+CELLS = SIZE * SIZE
+HALF = CELLS // 2
+FULL = np.uint32((1 << HALF) - 1)
+FIRST_COLUMN = np.uint32(sum(1 << (SIZE * row) for row in range(3)))
+LAST_COLUMN = np.uint32(FIRST_COLUMN << 5)
+
+# No shortest path on this board has more steps: the longest chordless path of the 6x6 grid has 24 cells.
+LONGEST_PATH = 23
+
+Array = jax.Array
+
+
+class CellSet(struct.PyTreeNode):
+    """Rows 0 to 2 in `low`, rows 3 to 5 in `high`."""
+
+    low: Array
+    high: Array
+
+    def __or__(self, other: CellSet) -> CellSet:
+        return CellSet(self.low | other.low, self.high | other.high)
+
+    def __and__(self, other: CellSet) -> CellSet:
+        return CellSet(self.low & other.low, self.high & other.high)
+
+    def __xor__(self, other: CellSet) -> CellSet:
+        return CellSet(self.low ^ other.low, self.high ^ other.high)
+
+    def __sub__(self, other: CellSet) -> CellSet:
+        return CellSet(self.low & ~other.low, self.high & ~other.high)
+
+    def __invert__(self) -> CellSet:
+        return CellSet(self.low ^ FULL, self.high ^ FULL)
+
+    def any(self) -> Array:
+        return (self.low | self.high) != 0
+
+    def count(self) -> Array:
+        return _population(self.low) + _population(self.high)
+
+    def has(self, cell: Array) -> Array:
+        """Whether the cell with this number is in the set."""
+        in_low = cell < HALF
+        word = jnp.where(in_low, self.low, self.high)
+        return ((word >> jnp.where(in_low, cell, cell - HALF).astype(jnp.uint32)) & 1) != 0
+
+    def only_if(self, condition: Array) -> CellSet:
+        """The set where the condition holds, else the empty set."""
+        mask = full_word(condition)
+        return CellSet(self.low & mask, self.high & mask)
+
+
+Numbers = tuple[CellSet, ...]
+
+
+def _population(word: Array) -> Array:
+    return jax.lax.population_count(word).astype(jnp.int32)
+
+
+def full_word(condition: Array) -> Array:
+    """All ones where the condition holds, else all zeros."""
+    return jnp.where(condition, np.uint32(0xFFFFFFFF), np.uint32(0))
+
+
+def constant(cells: Iterable[int]) -> CellSet:
+    bits = sum(1 << cell for cell in set(cells))
+    return CellSet(np.uint32(bits & int(FULL)), np.uint32(bits >> HALF))
+
+
+EMPTY = constant(())
+EVERY = constant(range(CELLS))
+CORNERS = constant((0, 5, 30, 35))
+
+
+def at(cell: Array) -> CellSet:
+    """The set of one cell."""
+    in_low = cell < HALF
+    bit = np.uint32(1) << jnp.where(in_low, cell, cell - HALF).astype(jnp.uint32)
+    return CellSet(jnp.where(in_low, bit, 0), jnp.where(in_low, 0, bit))
+
+
+def of_flags(flags: Array) -> CellSet:
+    """The set of the cells with a true flag, from bool[..., 36]."""
+    bits = jnp.where(flags, np.uint32(1) << (np.arange(CELLS, dtype=np.uint32) % HALF), 0)
+    return CellSet(
+        bits[..., :HALF].sum(-1, dtype=jnp.uint32), bits[..., HALF:].sum(-1, dtype=jnp.uint32)
+    )
+
+
+def where(condition: Array, chosen: CellSet, other: CellSet) -> CellSet:
+    return CellSet(
+        jnp.where(condition, chosen.low, other.low), jnp.where(condition, chosen.high, other.high)
+    )
+
+
+def up(cells: CellSet) -> CellSet:
+    return CellSet((cells.low << 6) & FULL, (cells.high << 6 | cells.low >> 12) & FULL)
+
+
+def down(cells: CellSet) -> CellSet:
+    return CellSet(cells.low >> 6 | (cells.high << 12) & FULL, cells.high >> 6)
+
+
+def left(cells: CellSet) -> CellSet:
+    return CellSet((cells.low & ~FIRST_COLUMN) >> 1, (cells.high & ~FIRST_COLUMN) >> 1)
+
+
+def right(cells: CellSet) -> CellSet:
+    return CellSet((cells.low & ~LAST_COLUMN) << 1, (cells.high & ~LAST_COLUMN) << 1)
+
+
+# The order of directions everywhere an order matters.
+DIRECTIONS: tuple[Callable[[CellSet], CellSet], ...] = (up, down, left, right)
+
+
+def neighbours(cells: CellSet) -> CellSet:
+    return up(cells) | down(cells) | left(cells) | right(cells)
+
+
+def cross(cells: CellSet) -> CellSet:
+    return cells | neighbours(cells)
+
+
+def around(cells: CellSet) -> CellSet:
+    """The 8 cells around a cell."""
+    sideways = left(cells) | right(cells)
+    column = cells | sideways
+    return up(column) | down(column) | sideways
+
+
+def spread(reached: CellSet, free: CellSet) -> CellSet:
+    """One wave of a flood fill through the free cells."""
+    return reached | (neighbours(reached) & free)
+
+
+def read(numbers: Numbers, cell: Array) -> Array:
+    """The number in one cell."""
+    return sum(
+        digit.has(cell).astype(jnp.int32) << place for place, digit in enumerate(numbers)
+    )
+
+
+def total(numbers: Numbers, cells: CellSet) -> Array:
+    """The sum of the numbers in these cells."""
+    return sum((digit & cells).count() << place for place, digit in enumerate(numbers))
+
+
+def write(numbers: Numbers, cells: CellSet, value: Array | int) -> Numbers:
+    """Puts one value into each of these cells."""
+    return tuple(
+        (digit - cells) | cells.only_if(jnp.asarray(value >> place) & 1 != 0)
+        for place, digit in enumerate(numbers)
+    )
+
+
+def clear(numbers: Numbers, cells: CellSet) -> Numbers:
+    return tuple(digit - cells for digit in numbers)
+
+
+def add(left_numbers: Numbers, right_numbers: Numbers) -> Numbers:
+    """Cell by cell sums, one digit longer than the longer of the two."""
+    carry, digits = None, []
+    for place in range(max(len(left_numbers), len(right_numbers))):
+        terms = [n[place] for n in (left_numbers, right_numbers) if place < len(n)]
+        if carry is not None:
+            terms.append(carry)
+        if len(terms) == 3:
+            a, b, c = terms
+            digits.append(a ^ b ^ c)
+            carry = (a & b) | (c & (a ^ b))
+        elif len(terms) == 2:
+            digits.append(terms[0] ^ terms[1])
+            carry = terms[0] & terms[1]
+        else:
+            digits.append(terms[0])
+            carry = None
+    return tuple(digits) if carry is None else (*digits, carry)
+
+
+def compare(numbers: Numbers, value: Array) -> tuple[CellSet, CellSet]:
+    """The cells whose number is greater than the value, and those where it is equal."""
+    greater, equal = EMPTY, EVERY
+    for place in reversed(range(len(numbers))):
+        bit = (value >> place) & 1 != 0
+        ones = numbers[place]
+        greater = greater | (equal & (ones - EVERY.only_if(bit)))
+        equal = equal & where(bit, ones, ~ones)
+    return greater, equal
+
+
+def greatest(numbers: Numbers, cells: CellSet) -> Array:
+    """The greatest number in these cells; 0 for no cells."""
+    best = jnp.int32(0)
+    for place in reversed(range(len(numbers))):
+        with_bit = cells & numbers[place]
+        found = with_bit.any()
+        cells = where(found, with_bit, cells)
+        best = best + (found.astype(jnp.int32) << place)
+    return best

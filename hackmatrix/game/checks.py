@@ -1,0 +1,35 @@
+"""Checks of what a person hands in: a ValueError names the field and the value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+
+def keys(mapping: Any, needed: Sequence[str], where: str) -> None:
+    if not isinstance(mapping, Mapping):
+        raise ValueError(f"{where}: expected a dictionary, got {mapping!r}")
+    missing = [name for name in needed if name not in mapping]
+    if missing:
+        raise ValueError(f"{where}: lacks {', '.join(missing)}")
+
+
+def length(values: Any, where: str, needed: int) -> None:
+    if not isinstance(values, Sequence) or isinstance(values, str) or len(values) != needed:
+        raise ValueError(f"{where}: expected {needed} values, got {values!r}")
+
+
+def integer(value: Any, where: str, low: int, high: int) -> int:
+    if isinstance(value, bool | int | np.integer) and low <= value <= high:
+        return int(value)
+    raise ValueError(f"{where}: {value!r} is not an integer from {low} to {high}")
+
+
+def flag(value: Any, where: str) -> bool:
+    return bool(integer(value, where, 0, 1))
+
+
+def whole(value: Any, where: str, high: int = (1 << 31) - 1) -> np.int32:
+    return np.int32(integer(value, where, 0, high))

@@ -1,0 +1,154 @@
+"""Where a stage's blocks stand and what they hold (section 9, point 3).
+
+Blocks never stand in corners, so a layout is one word: one bit for each of the 32 other cells.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+
+from hackmatrix.game import cells, few, slots
+from hackmatrix.game.cells import EVERY, LONGEST_PATH, CellSet
+from hackmatrix.game.outline import outlined
+from hackmatrix.game.randomness import Key, Purpose, pick_slot, uniform_below, word, words
+from hackmatrix.game.state import BLOCK_SPAWN, PROGRAMS, Board
+
+Array = jax.Array
+
+FEWEST, MOST = 5, 11
+DRAWS = 100
+_AT_ONCE = 16
+
+
+class Search(struct.PyTreeNode):
+    """The search for an accepted layout."""
+
+    key: Key
+    room: Array
+    exit: CellSet
+    number: Array
+    layout: Array
+    draws: Array
+    found: Array
+
+
+def to_cells(layout: Array) -> CellSet:
+    low = (layout & np.uint32(0xF)) << 1 | (layout & np.uint32(0xFFF0)) << 2
+    high = layout >> 16 & np.uint32(0xFFF) | layout >> 28 << 13
+    return CellSet(low, high)
+
+
+def from_cells(chosen: CellSet) -> Array:
+    low = chosen.low >> 1 & np.uint32(0xF) | chosen.low >> 2 & np.uint32(0xFFF0)
+    high = (chosen.high & np.uint32(0xFFF)) << 16 | (chosen.high >> 13 & np.uint32(0xF)) << 28
+    return low | high
+
+
+def draw(key: Key, exit_: CellSet, room: CellSet) -> Array:
+    """A layout of 5 to 11 blocks: the first accepted one of 100 draws, or no blocks."""
+    number = FEWEST + uniform_below(word(key, Purpose.BLOCK_COUNT), MOST - FEWEST + 1)
+    zero = jnp.zeros_like(number)
+    search = Search(
+        key=key, room=from_cells(room), exit=exit_, number=number,
+        layout=jnp.zeros_like(key.low), draws=zero, found=zero != 0,
+    )  # fmt: skip
+    search = few.work_off(
+        search,
+        lambda search: ~search.found & (search.draws < DRAWS),
+        _draw_some,
+        width=max(32, number.shape[0] // 4),
+    )
+    return search.layout
+
+
+def _draw_some(search: Search) -> Search:
+    """Several draws at once; the first accepted one counts."""
+    attempt = jnp.arange(_AT_ONCE, dtype=jnp.int32)
+    wide = jax.tree.map(lambda leaf: leaf[..., None], search)
+    index = wide.draws + attempt
+    layouts = _random_cells(wide.key, index, wide.room, wide.number)
+    accepted = is_accepted(to_cells(layouts), wide.exit) & (index < DRAWS)
+    layouts = jnp.where(accepted, layouts, 0)
+    chosen = jnp.argmax(accepted, axis=-1)
+    return search.replace(
+        layout=jnp.take_along_axis(layouts, chosen[..., None], axis=-1)[..., 0],
+        found=jnp.any(accepted, axis=-1),
+        draws=search.draws + _AT_ONCE,
+    )
+
+
+@outlined
+def _random_cells(key: Key, attempt: Array, room: Array, number: Array) -> Array:
+    """`number` different cells of the room, uniformly."""
+    layout = jnp.zeros_like(room)
+    for pair in range((MOST + 1) // 2):
+        for place, random in enumerate(words(key, Purpose.BLOCK_CELLS, 8 * attempt + pair)):
+            block = pick_slot(random, room & ~layout)
+            layout = layout | jnp.where(2 * pair + place < number, block, 0)
+    return layout
+
+
+@outlined
+def is_accepted(blocks: CellSet, exit_: CellSet) -> Array:
+    """All other cells are connected without passing through the exit, and every block has one beside it."""
+    open_cells = EVERY - blocks
+    start = cells.constant([0])
+    passable = (open_cells - exit_) | start
+    reached = start
+    for _ in range(LONGEST_PATH):
+        reached = reached | (cells.neighbours(reached & passable) & open_cells)
+    enclosed = blocks - cells.neighbours(open_cells)
+    return ~(open_cells - reached).any() & ~enclosed.any()
+
+
+def fill(key: Key, layout: Array) -> Board:
+    """The blocks with their contents, on a board with nothing else."""
+    blocks, rest = [], layout
+    for _ in range(MOST):
+        blocks.append(slots.first(rest))
+        rest = rest & ~blocks[-1]
+    block = jnp.stack(blocks, -1)
+    each = jax.tree.map(lambda word: word[..., None], key)
+    fate, points = words(each, Purpose.BLOCK_CONTENT, np.arange(MOST))
+    fate, points = uniform_below(fate, 20), 1 + uniform_below(points, 9)
+    is_program, is_hidden = fate < 10, fate % 10 == 0
+    programs = _different_programs(key)
+    label = jnp.where(is_program, programs, points)
+    spawn = jnp.where(is_program, jnp.asarray(BLOCK_SPAWN, jnp.int32)[programs], points)
+
+    def those(flags: Array) -> CellSet:
+        return to_cells(jnp.where(flags, block, 0).sum(-1, dtype=jnp.uint32))
+
+    nowhere = CellSet(jnp.zeros_like(layout), jnp.zeros_like(layout))
+    return Board(
+        data=those(~is_program), program=those(is_program), question=those(is_hidden),
+        data_siphon=nowhere, exit=nowhere, siphoned=nowhere, centre=nowhere,
+        label=tuple(those(label >> place & 1 != 0) for place in range(5)),
+        spawn=tuple(those(spawn >> place & 1 != 0) for place in range(4)),
+        credits=(nowhere,) * 2, energy=(nowhere,) * 2,
+    )  # fmt: skip
+
+
+def _different_programs(key: Key) -> Array:
+    """int32[MOST]: different programs, one after the other uniform over those not yet drawn."""
+    number = np.arange(MOST)
+    low, high = (word[..., None] for word in _pack_different_programs(key))
+    packed = jnp.where(number < 6, low, high)
+    return (packed >> (5 * (number % 6)).astype(np.uint32) & np.uint32(31)).astype(jnp.int32)
+
+
+@outlined
+def _pack_different_programs(key: Key) -> tuple[Array, Array]:
+    """The draws in order, 5 bits each, 6 in a word."""
+    unused = jnp.zeros_like(key.low) + np.uint32((1 << len(PROGRAMS)) - 1)
+    packed = [jnp.zeros_like(key.low), jnp.zeros_like(key.low)]
+    for number in range(MOST):
+        random = words(key, Purpose.BLOCK_PROGRAMS, number // 2)[number % 2]
+        program = slots.nth(unused, uniform_below(random, slots.count(unused)))
+        unused = unused & ~(slots.ONE << program)
+        which, place = divmod(number, 6)
+        packed[which] = packed[which] | program << np.uint32(5 * place)
+    return packed[0], packed[1]

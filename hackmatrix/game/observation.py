@@ -1,0 +1,165 @@
+"""The observation (section 11 of the rules): 1545 float32, by way of 47 words.
+
+`encode` writes a board down as 36 cell words, 10 player numbers and the owned programs; `decode` spreads them into
+floats. Who stores observations stores the words, a thirtieth of the memory, and decodes them later.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hackmatrix.game import slots
+from hackmatrix.game.cells import CELLS, HALF, SIZE, CellSet
+from hackmatrix.game.outline import outlined
+from hackmatrix.game.state import CRYPTOG, PROGRAMS, State
+
+Array = jax.Array
+CELL_FEATURES = 42
+OBSERVATION_SIZE = 10 + len(PROGRAMS) + CELLS * CELL_FEATURES
+WORDS = CELLS + 11
+_PLAYER_SCALE = np.array([5, 5, 3, 50, 50, 7, 10, 2, 1, 1], np.float32)
+
+# The fields of a cell word: first bit, number of bits.
+_KIND, _HP, _STUNNED, _FROM_SIPHON = (0, 3), (3, 2), (5, 1), (6, 1)
+_BLOCK, _IS_PROGRAM, _POINTS, _SIPHONED, _SPAWN = (7, 5), (12, 1), (13, 4), (17, 1), (18, 4)
+_TURNS, _CREDITS, _ENERGY = (22, 3), (25, 2), (27, 2)
+_DATA_SIPHON, _EXIT, _CENTRE = (29, 1), (30, 1), (31, 1)
+_DATA, _QUESTION = 24, 25  # in _BLOCK, beside 1..23 for program 0..22 and 0 for no block
+
+
+def _feature_table() -> list[tuple[tuple[int, int], int, float]]:
+    """Every cell feature: the field it shows, the value it stands for (0: the number itself), its unit."""
+    return [
+        *[(_KIND, 1 + kind, 1) for kind in range(4)],
+        (_HP, 0, 3), (_STUNNED, 0, 1), (_FROM_SIPHON, 0, 1),
+        (_BLOCK, _DATA, 1), (_IS_PROGRAM, 0, 1), (_BLOCK, _QUESTION, 1),
+        (_POINTS, 0, 9), (_SIPHONED, 0, 1),
+        *[(_BLOCK, 1 + program, 1) for program in range(len(PROGRAMS))],
+        (_SPAWN, 0, 9), (_TURNS, 0, 4), (_CREDITS, 0, 3), (_ENERGY, 0, 3),
+        (_DATA_SIPHON, 0, 1), (_EXIT, 0, 1), (_CENTRE, 0, 1),
+    ]  # fmt: skip
+
+
+_TABLE = _feature_table()
+_START = np.array([field[0] for field, _, _ in _TABLE], np.uint32)
+_MASK = np.array([(1 << field[1]) - 1 for field, _, _ in _TABLE], np.uint32)
+_VALUE = np.array([value for _, value, _ in _TABLE], np.uint32)
+_UNIT = np.array([1 / unit for _, _, unit in _TABLE], np.float32)
+
+
+def observe(state: State) -> Array:
+    """f32[1545]: 10 player values, 23 programs, 6x6x42 cell values."""
+    return decode(encode(state))
+
+
+@outlined
+def encode(state: State) -> Array:
+    """u32[47]: the observation before it is spread into floats."""
+    player = state.player
+    numbers = [
+        player.cell // SIZE, player.cell % SIZE, player.hp, jnp.minimum(player.credits, 50),
+        jnp.minimum(player.energy, 50), state.stage - 1, player.data_siphons, player.attack - 1,
+        state.show, state.calm, state.owned,
+    ]  # fmt: skip
+    head = jnp.stack([number.astype(jnp.uint32) for number in numbers], axis=-1)
+    return jnp.concatenate([_cell_words(state), head], axis=-1)
+
+
+@outlined
+def decode(words: Array) -> Array:
+    """f32[1545] from u32[47]."""
+    player = words[..., CELLS:-1].astype(jnp.int32).astype(jnp.float32) / _PLAYER_SCALE
+    owned = words[..., -1:] >> np.arange(len(PROGRAMS), dtype=np.uint32) & 1
+    fields = words[..., :CELLS, None] >> _START & _MASK
+    shown = jnp.where(_VALUE == 0, fields.astype(jnp.int32), (fields == _VALUE).astype(jnp.int32))
+    grid = shown.astype(jnp.float32) * _UNIT
+    grid = grid.reshape(*words.shape[:-1], CELLS * CELL_FEATURES)
+    return jnp.concatenate([player, owned.astype(jnp.float32), grid], axis=-1)
+
+
+@outlined
+def _cell_words(state: State) -> Array:
+    """u32[36]: all that is seen of each cell."""
+    board = state.board
+    hidden = board.question
+    shown_program = board.program - hidden
+    shown_data = board.data - hidden
+    label = jnp.where(
+        _bits(shown_program), _numbers(board.label) + 1,
+        jnp.where(_bits(hidden), _QUESTION, jnp.where(_bits(shown_data), _DATA, 0)),
+    )  # fmt: skip
+    bare = ~(board.blocks - board.siphoned)
+    fields = {
+        _BLOCK: label,
+        _IS_PROGRAM: _bits(shown_program),
+        _POINTS: _numbers(tuple(digit & shown_data for digit in board.label[:4])),
+        _SIPHONED: _bits(board.siphoned & board.blocks),
+        _SPAWN: _numbers(tuple(digit - hidden for digit in board.spawn)),
+        _CREDITS: _numbers(tuple(digit & bare for digit in board.credits)),
+        _ENERGY: _numbers(tuple(digit & bare for digit in board.energy)),
+        _DATA_SIPHON: _bits(board.data_siphon),
+        _EXIT: _bits(board.exit),
+        _CENTRE: _bits(board.centre),
+        **_enemy_fields(state),
+        _TURNS: _turns(state),
+    }
+    word = jnp.uint32(0)
+    for (start, _), number in fields.items():
+        word = word | number.astype(jnp.uint32) << np.uint32(start)
+    return word
+
+
+def _enemy_fields(state: State) -> dict[tuple[int, int], Array]:
+    """The first enemy of each cell; nothing where it is a cryptog out of sight."""
+    enemies = state.enemies
+    first = _first_entries(enemies)
+    row = _over_cells(state.player.cell // SIZE)
+    column = _over_cells(state.player.cell % SIZE)
+    cell = np.arange(CELLS)
+    in_sight = (cell // SIZE == row) | (cell % SIZE == column) | _over_cells(state.show)
+    kind = _numbers_of(enemies.kind, first)
+    first = jnp.where((kind == CRYPTOG) & ~in_sight, 0, first)
+    return {
+        _KIND: jnp.where(first != 0, 1 + kind, 0),
+        _HP: _numbers_of(enemies.hp, first),
+        _STUNNED: _numbers_of((enemies.stunned,), first),
+        _FROM_SIPHON: _numbers_of((enemies.from_siphon,), first),
+    }
+
+
+def _turns(state: State) -> Array:
+    first = _first_entries(state.transmissions)
+    return jnp.minimum(_numbers_of(state.transmissions.turns, first), 4)
+
+
+def _over_cells(number: Array) -> Array:
+    return number[..., None]
+
+
+@outlined
+def _first_entries(entries: slots.Placed) -> Array:
+    """u32[36]: for each cell the slot of the first entry in it, as a set."""
+    line = np.arange(SIZE)
+    rows = slots.equals(tuple(map(_over_cells, entries.row)), line)
+    columns = slots.equals(tuple(map(_over_cells, entries.column)), line)
+    here = rows[..., :, None] & columns[..., None, :] & entries.present[..., None, None]
+    return slots.first(here).reshape(*here.shape[:-2], CELLS)
+
+
+def _numbers_of(digits: slots.Digits, entry: Array) -> Array:
+    """For each cell the number of its entry; 0 where it has none."""
+    return slots.read(tuple(map(_over_cells, digits)), entry)
+
+
+def _bits(chosen: CellSet) -> Array:
+    """bool[36]: whether each cell is in the set."""
+    cell = np.arange(CELLS)
+    word = jnp.where(cell < HALF, chosen.low[..., None], chosen.high[..., None])
+    return (word >> (cell % HALF).astype(np.uint32)) & 1 != 0
+
+
+def _numbers(digits: tuple[CellSet, ...]) -> Array:
+    """int32[36]: the number in each cell."""
+    return sum(_bits(digit).astype(jnp.int32) << place for place, digit in enumerate(digits))

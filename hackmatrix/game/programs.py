@@ -1,0 +1,256 @@
+"""The 23 programs (section 6 of the rules)."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hackmatrix.game import cells, combat, history, slots
+from hackmatrix.game.cells import SIZE
+from hackmatrix.game.outline import outlined
+from hackmatrix.game.randomness import Key, Purpose, pick_slot, uniform_below, words
+from hackmatrix.game.slots import Digits
+from hackmatrix.game.state import (
+    ANTI_V, ATK, CALM, COL, CRASH, CREDIT_COST, D_BOM, DAEMON, DEBUG, DELAY, ENERGY_COST,
+    EXCH, FIRST_PROGRAM, HACK, MAX_HP, POLY, PULL, PUSH, REDUC, RESET, ROW, SCORE, SHOW, SIPH, STAGES,
+    STEP, UNDO, VIRUS, WARP, State,
+)  # fmt: skip
+
+Array = jax.Array
+
+
+def run(state: State, key: Key, program: Array) -> tuple[State, Array]:
+    """Pays for and runs the program with this action number; other numbers change nothing.
+
+    Also returns the kills that count. WAIT has no effect but the enemy turn, which follows elsewhere.
+    """
+    state = _pay(state, program)
+    state, hits = _strike(state, program)
+    state, warped = _warp(state, key, program == WARP)
+    state, crashed = _crash(state, program == CRASH)
+    state, mutated = _poly(state, key, program == POLY)
+    state = _shove(state, program == PUSH, program == PULL)
+    state = _switch(state, program)
+    state = history.undo(state, program == UNDO)
+    return state, hits + warped + crashed + mutated
+
+
+def _pay(state: State, program: Array) -> State:
+    is_program = (program >= FIRST_PROGRAM) & (program < FIRST_PROGRAM + len(CREDIT_COST))
+    number = jnp.where(is_program, program - FIRST_PROGRAM, 0)
+    credits = jnp.where(is_program, jnp.asarray(CREDIT_COST, jnp.int32)[number], 0)
+    energy = jnp.where(is_program, jnp.asarray(ENERGY_COST, jnp.int32)[number], 0)
+    player = state.player
+    return state.replace(
+        player=player.replace(credits=player.credits - credits, energy=player.energy - energy)
+    )
+
+
+@outlined
+def _strike(state: State, program: Array) -> tuple[State, Array]:
+    """DEBUG, ROW, COL, HACK, ANTI-V and D_BOM: damage to a set of enemies."""
+    enemies, cell = state.enemies, state.player.cell
+    row = slots.equals(enemies.row, cell // SIZE)
+    column = slots.equals(enemies.column, cell % SIZE)
+    daemons = enemies.present & slots.equals(enemies.kind, DAEMON)
+    daemon = jnp.where(program == D_BOM, combat.nearest(enemies, daemons, cell), 0)
+    blast = cells.around(cells.at(slots.cell_of(enemies, daemon)))
+    aimed_cells = cells.where(program == DEBUG, state.board.blocks, state.board.siphoned)
+    aimed_cells = cells.where(program == D_BOM, blast, aimed_cells)
+    by_cell = (program == DEBUG) | (program == HACK) | (program == D_BOM)
+    hit = jnp.where(by_cell, slots.in_cells(enemies, aimed_cells), 0)
+    hit = hit | jnp.where(program == ROW, row, 0) | jnp.where(program == COL, column, 0)
+    hit = hit | jnp.where(program == ANTI_V, slots.equals(enemies.kind, VIRUS), 0)
+    hit = hit & enemies.present & ~daemon
+    by_one = (program == D_BOM) | (program == ANTI_V)
+    survivors, killed = combat.damage(
+        enemies, hit, jnp.where(by_one, 1, state.player.attack)
+    )
+    survivors = survivors.replace(present=survivors.present & ~daemon)
+    return state.replace(enemies=survivors), combat.counted(enemies, killed | daemon)
+
+
+@outlined
+def _warp(state: State, key: Key, active: Array) -> tuple[State, Array]:
+    enemies, transmissions = state.enemies, state.transmissions
+    random, which = words(key, Purpose.WARP, 0)
+    number = slots.count(enemies.present)
+    choice = uniform_below(random, number + slots.count(transmissions.present))
+    at_enemy = active & (choice < number)
+    enemy = jnp.where(at_enemy, pick_slot(which, enemies.present), 0)
+    transmission = jnp.where(active & ~at_enemy, pick_slot(which, transmissions.present), 0)
+    cell = jnp.where(
+        at_enemy, slots.cell_of(enemies, enemy), slots.cell_of(transmissions, transmission)
+    )
+    killed = jnp.where(at_enemy, slots.at_cell(enemies, cell), 0)
+    destroyed = jnp.where(active & ~at_enemy, slots.at_cell(transmissions, cell), 0)
+    kills = combat.counted(enemies, slots.first(killed))
+    kills = kills + combat.counted(transmissions, slots.first(destroyed))
+    return (
+        state.replace(
+            player=state.player.replace(cell=jnp.where(active, cell, state.player.cell)),
+            enemies=enemies.replace(present=enemies.present & ~killed),
+            transmissions=transmissions.replace(present=transmissions.present & ~destroyed),
+        ),
+        kills,
+    )
+
+
+@outlined
+def _crash(state: State, active: Array) -> tuple[State, Array]:
+    enemies, transmissions, board = state.enemies, state.transmissions, state.board
+    around = cells.around(cells.at(state.player.cell)).only_if(active)
+    killed = slots.in_cells(enemies, around)
+    destroyed = slots.in_cells(transmissions, around)
+    kills = combat.counted(enemies, killed & slots.firsts(enemies))
+    kills = kills + combat.counted(transmissions, destroyed & slots.firsts(transmissions))
+    blocks = around & board.blocks
+    return (
+        state.replace(
+            board=board.replace(
+                data=board.data - blocks,
+                program=board.program - blocks,
+                question=board.question - blocks,
+                label=cells.clear(board.label, blocks),
+                spawn=cells.clear(board.spawn, blocks),
+            ),
+            enemies=enemies.replace(present=enemies.present & ~killed),
+            transmissions=transmissions.replace(present=transmissions.present & ~destroyed),
+        ),
+        kills,
+    )
+
+
+@outlined
+def _poly(state: State, key: Key, active: Array) -> tuple[State, Array]:
+    changed = jnp.where(active, state.enemies.present, 0)
+    low, high = _other_kinds(key, state.enemies.kind)
+    enemies, died = combat.change_kind(state.enemies, changed, (low, high))
+    return state.replace(enemies=enemies), combat.counted(state.enemies, died)
+
+
+@outlined
+def _other_kinds(key: Key, kind: Digits) -> Digits:
+    """For every slot one of the 3 other types: a flip of the two digits that is not 00, redrawn while it is."""
+    low, high = words(key, Purpose.POLY, 0)
+    for attempt in range(1, 12):
+        missing = ~(low | high)
+        more_low, more_high = words(key, Purpose.POLY, attempt)
+        low, high = low | (more_low & missing), high | (more_high & missing)
+    high = high | ~(low | high)
+    return kind[0] ^ low, kind[1] ^ high
+
+
+@outlined
+def _shove(state: State, push: Array, pull: Array) -> State:
+    """PUSH and PULL: every enemy goes one step away from or towards the player, also diagonally.
+
+    Away: the farthest candidate is always the step in both axes, each left out where it would leave the board.
+    Towards: the step in both axes, but only the row of it where both would end on the player, and none where a
+    straight step would.
+    """
+    enemies = state.enemies
+    row, column = state.player.cell // SIZE, state.player.cell % SIZE
+    above, below, next_row = _sides(enemies.row, row)
+    after, before, next_column = _sides(enemies.column, column)
+    adjacent = (next_row & ~(after | before)) | (next_column & ~(above | below))
+    pulled = jnp.where(pull, ~adjacent, 0)
+    pulled_column = pulled & ~(next_row & next_column)
+    pushed = jnp.where(push, np.uint32(0xFFFFFFFF), 0)
+    top_row = slots.equals(enemies.row, SIZE - 1)
+    last_column = slots.equals(enemies.column, SIZE - 1)
+    bottom_row, first_column = slots.equals(enemies.row, 0), slots.equals(enemies.column, 0)
+    target_row = _step(
+        enemies.row,
+        up=(pushed & above & ~top_row) | (pulled & below),
+        down=(pushed & below & ~bottom_row) | (pulled & above),
+    )
+    target_column = _step(
+        enemies.column,
+        up=(pushed & after & ~last_column) | (pulled_column & before),
+        down=(pushed & before & ~first_column) | (pulled_column & after),
+    )
+    moved = jnp.uint32(0)
+    for a, b in zip((*target_row, *target_column), (*enemies.row, *enemies.column), strict=True):
+        moved = moved | (a ^ b)
+    movers = enemies.replace(
+        present=enemies.present & moved, row=target_row, column=target_column
+    )
+    arriving = slots.firsts(movers)
+    return state.replace(
+        enemies=enemies.replace(
+            row=combat.choose(arriving, target_row, enemies.row),
+            column=combat.choose(arriving, target_column, enemies.column),
+        )
+    )
+
+
+@outlined
+def _sides(digits: Digits, value: Array) -> tuple[Array, Array, Array]:
+    """The slots whose number is greater than, less than, and exactly one off the value."""
+    greater, less = jnp.uint32(0), jnp.uint32(0)
+    for number in range(SIZE):
+        here = slots.equals(digits, number)
+        greater = greater | jnp.where(value < number, here, 0)
+        less = less | jnp.where(value > number, here, 0)
+    next_to = slots.equals(digits, value + 1) | slots.equals(digits, value - 1)
+    return greater, less, next_to
+
+
+def _step(digits: Digits, up: Array, down: Array) -> Digits:
+    """The numbers one higher or one lower in these slots."""
+    result = []
+    for digit in digits:
+        result.append(digit ^ (up | down))
+        up, down = up & digit, down & ~digit
+    return tuple(result)
+
+
+@outlined
+def _switch(state: State, program: Array) -> State:
+    """The programs that change a number or a flag."""
+    player, board, transmissions = state.player, state.board, state.transmissions
+    reduced = (board.blocks - board.siphoned).only_if(program == REDUC)
+    delayed = jnp.where(program == DELAY, transmissions.present, 0)
+    attacks = program == ATK
+    return state.replace(
+        player=player.replace(
+            hp=jnp.where(program == RESET, MAX_HP, player.hp),
+            energy=player.energy + 4 * (program == EXCH),
+            data_siphons=player.data_siphons + (program == SIPH),
+            attack=player.attack + attacks,
+            score=player.score + jnp.where(program == SCORE, STAGES - state.stage, 0),
+        ),
+        board=board.replace(spawn=_one_less(board.spawn, reduced)),
+        transmissions=transmissions.replace(turns=_three_more(transmissions.turns, delayed)),
+        step=state.step | (program == STEP),
+        show=state.show | (program == SHOW),
+        calm=state.calm | (program == CALM),
+        atk_uses=state.atk_uses + attacks,
+    )
+
+
+def _one_less(numbers: cells.Numbers, where: cells.CellSet) -> cells.Numbers:
+    """The numbers less one in these cells, not below 0."""
+    any_digit = numbers[0]
+    for digit in numbers[1:]:
+        any_digit = any_digit | digit
+    borrow = where & any_digit
+    result = []
+    for digit in numbers:
+        result.append(digit ^ borrow)
+        borrow = borrow - digit
+    return tuple(result)
+
+
+def _three_more(turns: Digits, where: Array) -> Digits:
+    """The turns plus three in these slots, at most the largest number of these digits."""
+    three = (where, where)
+    carry = jnp.zeros_like(where)
+    result = []
+    for place, digit in enumerate(turns):
+        other = three[place] if place < 2 else jnp.zeros_like(where)
+        result.append(digit ^ other ^ carry)
+        carry = (digit & other) | (carry & (digit ^ other))
+    return tuple(digit | carry for digit in result)

@@ -1,0 +1,96 @@
+"""Random words keyed by what they are for: Threefry-2x32 of (key, purpose, index).
+
+No draw depends on another one or on how many were made, so a draw that a board does not need costs nothing and
+changes nothing, and everything fuses into the arithmetic around it (`jax.random` compiles to loops).
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+
+from hackmatrix.game import slots
+from hackmatrix.game.cells import CellSet
+
+Array = jax.Array
+_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+_PARITY = np.uint32(0x1BD11BDA)
+
+
+class Purpose(IntEnum):
+    """What a draw is for; the first word of the counter."""
+
+    WARP = 0
+    POLY = 1
+    ENEMY_ORDER = 2
+    SCHEDULED_SPAWN = 3
+    SIPHON_SPAWN = 4
+    STAGE_SPAWN = 5
+    NEW_GAME = 6
+    EXIT = 7
+    BLOCK_COUNT = 8
+    BLOCK_CELLS = 9
+    BLOCK_CONTENT = 10
+    BLOCK_PROGRAMS = 11
+    RESOURCES = 12
+
+
+class Key(struct.PyTreeNode):
+    """The two words of a threefry key; any batch shape."""
+
+    high: Array
+    low: Array
+
+
+def as_key(key: Array) -> Key:
+    """From a raw or typed JAX key, or an array of them."""
+    data = jax.random.key_data(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else key
+    if data.shape[-1:] != (2,):
+        raise ValueError(f"keys must be threefry keys of 2 words, got shape {data.shape}")
+    return Key(data[..., 0].astype(jnp.uint32), data[..., 1].astype(jnp.uint32))
+
+
+def words(key: Key, purpose: int, index: Array | int) -> tuple[Array, Array]:
+    """Two random words: Threefry-2x32 with 20 rounds, counter (purpose, index)."""
+    schedule = (key.high, key.low, key.high ^ key.low ^ _PARITY)
+    x = key.high + np.uint32(purpose)
+    y = key.low + jnp.asarray(index).astype(jnp.uint32)
+    for group in range(5):
+        for rotation in _ROTATIONS[group % 2]:
+            x = x + y
+            y = (y << np.uint32(rotation) | y >> np.uint32(32 - rotation)) ^ x
+        x = x + schedule[(group + 1) % 3]
+        y = y + schedule[(group + 2) % 3] + np.uint32(group + 1)
+    return x, y
+
+
+def word(key: Key, purpose: int, index: Array | int = 0) -> Array:
+    return words(key, purpose, index)[0]
+
+
+def uniform_below(random: Array, number: Array | int) -> Array:
+    """An integer from 0 to number - 1 (number at most 256), uniform to 2^-24."""
+    return ((random >> np.uint32(8)) * jnp.asarray(number).astype(jnp.uint32) >> np.uint32(24)).astype(
+        jnp.int32
+    )
+
+
+def pick_slot(random: Array, among: Array) -> Array:
+    """A uniformly random slot of the set, as a set; empty for an empty set."""
+    index = slots.nth(among, uniform_below(random, slots.count(among)))
+    return jnp.where(among != 0, slots.ONE << (index & np.uint32(31)), 0)
+
+
+def pick_cell(random: Array, among: CellSet) -> Array:
+    """The number of a uniformly random cell of the set, which must not be empty."""
+    in_low = slots.count(among.low)
+    choice = uniform_below(random, in_low + slots.count(among.high))
+    high = choice >= in_low
+    index = slots.nth(
+        jnp.where(high, among.high, among.low), jnp.where(high, choice - in_low, choice)
+    )
+    return index.astype(jnp.int32) + jnp.where(high, 18, 0)

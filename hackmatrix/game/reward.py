@@ -1,0 +1,89 @@
+"""The reward and its 15 parts (section 12 of the rules).
+
+Parts are counted in whole units of 1/200, so that their sum is exact and the same on every backend.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hackmatrix.game import cells, slots
+from hackmatrix.game.cells import LONGEST_PATH
+from hackmatrix.game.outline import outlined
+from hackmatrix.game.state import RESET, STAGES, Effects, State
+
+Array = jax.Array
+
+UNITS = 200
+PARTS = (
+    "step_penalty", "stage_completion", "score_gain", "kills", "data_siphon", "distance_shaping",
+    "victory", "death_penalty", "resource_gain", "resource_holding", "damage_penalty", "hp_recovery",
+    "siphon_quality", "program_waste", "siphon_death_penalty",
+)  # fmt: skip
+# For completing stage 1 to 8; index 0 for no stage.
+_COMPLETION = np.array([0, 1, 2, 4, 8, 16, 32, 64, 100], np.int32)
+
+
+@outlined
+def distance_to_exit(state: State) -> Array:
+    """The steps of the shortest way to the exit over cells without blocks; 0 when there is none."""
+    goal = cells.at(state.exit_cell)
+    free = (cells.EVERY - state.board.blocks) | goal
+    reached = cells.at(state.player.cell)
+    waves = jnp.int32(0)
+    for _ in range(LONGEST_PATH):
+        waves = waves + ~(reached & goal).any()
+        reached = cells.spread(reached, free)
+    return jnp.where((reached & goal).any(), waves, 0)
+
+
+def reward_units(
+    before: State,
+    after: State,
+    *,
+    action: Array,
+    valid: Array,
+    completed: Array,
+    died: Array,
+    effects: Effects,
+    closer: Array,
+) -> dict[str, Array]:
+    """The parts in units of 1/200."""
+    old, new = before.player, after.player
+    completion = jnp.asarray(_COMPLETION)
+    won = completed & (before.stage == STAGES)
+    gained = new.hp - old.hp
+    resources = new.credits - old.credits + new.energy - old.energy
+    units = {
+        "step_penalty": -2 * valid,
+        "stage_completion": jnp.where(completed, 200 * completion[before.stage], 0),
+        "score_gain": 100 * (new.score - old.score),
+        "kills": 60 * effects.kills,
+        "data_siphon": 200 * effects.picked,
+        "distance_shaping": 10 * jnp.where(died, 0, closer),
+        "victory": jnp.where(won, 100_000 + 20_000 * new.score, 0),
+        "death_penalty": jnp.where(died, -100 * ((1 << (before.stage - 1)) - 1), 0),
+        "resource_gain": 10 * resources,
+        "resource_holding": jnp.where(completed, 2 * (new.credits + new.energy), 0),
+        "damage_penalty": 200 * jnp.minimum(gained, 0),
+        "hp_recovery": 200 * jnp.maximum(gained, 0),
+        "siphon_quality": -5 * effects.missed,
+        "program_waste": jnp.where((action == RESET) & (old.hp == 2), -60, 0),
+        "siphon_death_penalty": jnp.where(died & _siphoned_enemy_adjacent(after), -2000, 0),
+    }
+    return {name: jnp.where(valid, units[name], 0) for name in PARTS}
+
+
+def _siphoned_enemy_adjacent(state: State) -> Array:
+    enemies = state.enemies
+    beside = cells.neighbours(cells.at(state.player.cell))
+    return (slots.cells_of(enemies, enemies.from_siphon) & beside).any()
+
+
+def as_reward(units: dict[str, Array]) -> tuple[Array, dict[str, Array]]:
+    """The reward and its parts as float32."""
+    total = sum(units.values())
+    parts = {name: part.astype(jnp.float32) / UNITS for name, part in units.items()}
+    return total.astype(jnp.float32) / UNITS, parts

@@ -1,0 +1,229 @@
+"""States as plain dictionaries: to write a board down, to read it back, to set one up by hand.
+
+    player         [row, column, hp, credits, energy, data siphons, attack, score]
+    stage, turn    integers; exit: [row, column]
+    cells          36, row by row from row 0, each [kind, ..., {c: credits, e: energy, s: siphoned, m: siphon centre}]
+                   with kind ".", "S" (data siphon), "X" (exit), "D", points, spawn (data block),
+                   "P", program 0..22, spawn (program block), "QD" and "QP" (the same, hidden)
+    enemies        [type, row, column, hp, disabled, stunned, from siphon, from schedule] each
+    transmissions  [row, column, turns, type, from siphon, from schedule] each
+    owned          program numbers; show, calm, step: 0 or 1; atk_uses, pending, interval, next_task: integers
+    history        snapshots, oldest first; history_depth: how many there are (default: those given). A depth
+                   beyond the snapshots given stands for snapshots that are not known: UNDO is valid, but what it
+                   would restore is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from hackmatrix.game import history, scenario_cells
+from hackmatrix.game.cells import SIZE
+from hackmatrix.game.checks import flag, integer, keys, length, whole
+from hackmatrix.game.slots import CAPACITY
+from hackmatrix.game.state import (
+    ACTIONS, ENEMY_HP, HISTORY_DEPTH, PROGRAMS, STAGES, Enemies, History, Player, State,
+    Transmissions,
+)  # fmt: skip
+
+_ENEMY = "type row column hp disabled stunned from_siphon from_schedule".split()
+_TRANSMISSION = "row column turns type from_siphon from_schedule".split()
+_LAST = SIZE - 1
+_WORD_OF_16 = (1 << 16) - 1
+_WORD_OF_12 = (1 << 12) - 1
+_SNAPSHOT_KEYS = "player turn cells enemies transmissions owned show calm atk_uses".split()
+_KEYS = [*_SNAPSHOT_KEYS, "stage", "exit", "step", "pending", "interval", "next_task"]
+
+
+def load(scenario: Mapping[str, Any], history_depth: int = HISTORY_DEPTH) -> State:
+    """The state of a scenario. Raises ValueError naming the field and the value that is wrong."""
+    keys(scenario, _KEYS, "scenario")
+    snapshots = scenario.get("history", [])
+    depth = min(
+        integer(scenario.get("history_depth", len(snapshots)), "history_depth", 0, 1 << 20),
+        history_depth,
+    )
+    stage = integer(scenario["stage"], "stage", 1, STAGES + 1)
+    length(scenario["exit"], "exit", 2)
+    row, column = (integer(value, "exit", 0, _LAST) for value in scenario["exit"])
+    state = State(
+        **_read_snapshot(scenario, ""),
+        stage=np.int32(stage),
+        exit_cell=np.int32(SIZE * row + column),
+        step=np.bool_(flag(scenario["step"], "step")),
+        history=history.empty(history_depth),
+        **{name: whole(scenario[name], name) for name in ("pending", "interval", "next_task")},
+    )
+    return state.replace(history=_read_history(snapshots, depth, history_depth, state))
+
+
+def dump(state: State) -> dict[str, Any]:
+    """The scenario of a state (one board)."""
+    state = jax.tree.map(np.asarray, state)
+    snapshots = [
+        _write_snapshot(jax.tree.map(np.asarray, history.unpack(words, state)))
+        for words in _known_snapshots(state.history)
+    ]
+    return {
+        **_write_snapshot(state),
+        "stage": int(state.stage),
+        "exit": [int(number) for number in divmod(int(state.exit_cell), SIZE)],
+        "step": int(state.step),
+        **{name: int(getattr(state, name)) for name in ("pending", "interval", "next_task")},
+        "history_depth": int(state.history.depth),
+        "history": snapshots,
+    }
+
+
+def check_action(action: Any) -> int:
+    """The action as an integer. Raises ValueError when it is none of 0 to 27."""
+    return integer(action, "action", 0, ACTIONS - 1)
+
+
+def _read_snapshot(scenario: Mapping[str, Any], where: str) -> dict[str, Any]:
+    keys(scenario, _SNAPSHOT_KEYS, where or "scenario")
+    owned = 0
+    for program in scenario["owned"]:
+        owned |= 1 << integer(program, f"{where}owned", 0, len(PROGRAMS) - 1)
+    return {
+        "player": _read_player(scenario["player"], f"{where}player"),
+        "board": scenario_cells.read(scenario["cells"], f"{where}cells"),
+        "enemies": _read_enemies(scenario["enemies"], f"{where}enemies"),
+        "transmissions": _read_transmissions(scenario["transmissions"], f"{where}transmissions"),
+        "owned": np.uint32(owned),
+        "turn": whole(scenario["turn"], f"{where}turn", _WORD_OF_16),
+        "atk_uses": whole(scenario["atk_uses"], f"{where}atk_uses", 127),
+        **{name: np.bool_(flag(scenario[name], where + name)) for name in ("show", "calm")},
+    }
+
+
+def _write_snapshot(state: State) -> dict[str, Any]:
+    player = state.player
+    return {
+        "player": [
+            *(int(number) for number in divmod(int(player.cell), SIZE)),
+            *(int(getattr(player, name)) for name in _PLAYER_REST),
+        ],
+        "turn": int(state.turn),
+        "cells": scenario_cells.write(state.board),
+        "enemies": _write_entries(state.enemies, _ENEMY),
+        "transmissions": _write_entries(state.transmissions, _TRANSMISSION),
+        "owned": [number for number in range(len(PROGRAMS)) if int(state.owned) >> number & 1],
+        "show": int(state.show),
+        "calm": int(state.calm),
+        "atk_uses": int(state.atk_uses),
+    }
+
+
+_PLAYER_REST = "hp credits energy data_siphons attack score".split()
+_PLAYER_LIMITS = ((0, 3), (0, _WORD_OF_16), (0, _WORD_OF_16), (0, _WORD_OF_12), (0, _WORD_OF_12))
+
+
+def _read_player(values: Any, where: str) -> Player:
+    length(values, where, 2 + len(_PLAYER_REST))
+    row, column = (integer(value, where, 0, _LAST) for value in values[:2])
+    limits = (*_PLAYER_LIMITS, (-(1 << 30), 1 << 30))
+    numbers = {
+        name: np.int32(integer(value, f"{where}.{name}", low, high))
+        for name, value, (low, high) in zip(_PLAYER_REST, values[2:], limits, strict=True)
+    }
+    return Player(cell=np.int32(SIZE * row + column), **numbers)
+
+
+def _read_enemies(entries: Any, where: str) -> Enemies:
+    limits = {"hp": (1, 3), "type": (0, 3)}
+    columns = _read_entries(entries, _ENEMY, limits, where)
+    for number, (kind, hp) in enumerate(zip(columns["type"], columns["hp"], strict=True)):
+        integer(hp, f"{where}[{number}].hp", 1, ENEMY_HP[kind])
+    return Enemies(
+        present=_present(columns),
+        hp=_digits(columns["hp"], 2),
+        disabled=_digits(columns["disabled"], 1)[0],
+        stunned=_digits(columns["stunned"], 1)[0],
+        **_placed(columns),
+    )
+
+
+def _read_transmissions(entries: Any, where: str) -> Transmissions:
+    limits = {"turns": (0, 63), "type": (0, 3)}
+    columns = _read_entries(entries, _TRANSMISSION, limits, where)
+    return Transmissions(
+        present=_present(columns), turns=_digits(columns["turns"], 6), **_placed(columns)
+    )
+
+
+def _read_entries(
+    entries: Any, fields: list[str], limits: dict[str, tuple[int, int]], where: str
+) -> dict[str, list[int]]:
+    """The entries' values field by field."""
+    if len(entries) > CAPACITY:
+        raise ValueError(f"{where}: {len(entries)} entries, at most {CAPACITY} fit")
+    limits = {"row": (0, _LAST), "column": (0, _LAST), **limits}
+    columns: dict[str, list[int]] = {name: [] for name in fields}
+    for number, entry in enumerate(entries):
+        length(entry, f"{where}[{number}]", len(fields))
+        for name, value in zip(fields, entry, strict=True):
+            low, high = limits.get(name, (0, 1))
+            columns[name].append(integer(value, f"{where}[{number}].{name}", low, high))
+    return columns
+
+
+def _placed(columns: dict[str, list[int]]) -> dict[str, Any]:
+    return {
+        "row": _digits(columns["row"], 3),
+        "column": _digits(columns["column"], 3),
+        "kind": _digits(columns["type"], 2),
+        "from_siphon": _digits(columns["from_siphon"], 1)[0],
+        "from_schedule": _digits(columns["from_schedule"], 1)[0],
+    }
+
+
+def _present(columns: dict[str, list[int]]) -> np.uint32:
+    return np.uint32((1 << len(columns["row"])) - 1)
+
+
+def _digits(numbers: list[int], places: int) -> tuple[np.uint32, ...]:
+    """The numbers of a list as binary digits over slots."""
+    return tuple(
+        np.uint32(sum((number >> place & 1) << slot for slot, number in enumerate(numbers)))
+        for place in range(places)
+    )
+
+
+def _write_entries(entries: Enemies | Transmissions, fields: list[str]) -> list[list[int]]:
+    digits = {name: getattr(entries, "kind" if name == "type" else name) for name in fields}
+    number = int(entries.present).bit_count()
+    return [
+        [
+            sum((int(d) >> slot & 1) << place for place, d in enumerate(_as_tuple(digits[name])))
+            for name in fields
+        ]
+        for slot in range(number)
+    ]
+
+
+def _as_tuple(digits: Any) -> tuple[Any, ...]:
+    return digits if isinstance(digits, tuple) else (digits,)
+
+
+def _read_history(snapshots: list[Any], depth: int, places: int, state: State) -> History:
+    """The newest snapshots given, above as many unknown ones as the depth has more."""
+    known = snapshots[max(0, len(snapshots) - depth) :]
+    words = np.zeros((places, history.WORDS), np.uint32)
+    for number, snapshot in enumerate(known):
+        fields = _read_snapshot(snapshot, f"history[{number}].")
+        packed = history.pack(state.replace(**fields))
+        words[depth - len(known) + number] = np.stack([np.asarray(word) for word in packed])
+    return History(words, np.int32(depth % places), np.int32(depth))
+
+
+def _known_snapshots(held: History) -> list[np.ndarray]:
+    """The words of the snapshots, oldest first; all-zero words stand for an unknown one."""
+    places = held.snapshots.shape[0]
+    depth, head = int(held.depth), int(held.head)
+    newest_last = [held.snapshots[(head - depth + age) % places] for age in range(depth)]
+    return [words for words in newest_last if words.any()]

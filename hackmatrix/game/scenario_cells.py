@@ -1,0 +1,91 @@
+"""The cells of a scenario (see `scenario`) and the board's bit sets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hackmatrix.game.cells import CELLS, CellSet, constant
+from hackmatrix.game.checks import integer, keys, length
+from hackmatrix.game.state import PROGRAMS, Board
+
+_PARTS_OF_KIND = {".": 2, "S": 2, "X": 2, "D": 4, "P": 4, "QD": 4, "QP": 4}
+_DIGITS = {"label": 5, "spawn": 4, "credits": 2, "energy": 2}
+
+
+def read(cells: Any, where: str) -> Board:
+    """The board of 36 cells."""
+    length(cells, where, CELLS)
+    sets: dict[str, list[int]] = {
+        name: [] for name in ("data", "program", "question", "data_siphon", "exit", "siphoned", "centre")
+    }
+    numbers: dict[str, list[int]] = {name: [0] * CELLS for name in _DIGITS}
+    for cell, entry in enumerate(cells):
+        _read_cell(entry, cell, sets, numbers, f"{where}[{cell}]")
+    return Board(
+        **{name: constant(members) for name, members in sets.items()},
+        **{name: _digits(numbers[name], places) for name, places in _DIGITS.items()},
+    )
+
+
+def _read_cell(
+    entry: Any, cell: int, sets: dict[str, list[int]], numbers: dict[str, list[int]], where: str
+) -> None:
+    kind = entry[0] if isinstance(entry, list | tuple) and entry else None
+    if kind not in _PARTS_OF_KIND:
+        raise ValueError(f"{where}: unknown kind {kind!r}, expected one of {' '.join(_PARTS_OF_KIND)}")
+    length(entry, where, _PARTS_OF_KIND[kind])
+    flags = entry[-1]
+    keys(flags, ("c", "e", "s", "m"), where)
+    numbers["credits"][cell] = integer(flags["c"], f"{where}.c", 0, 3)
+    numbers["energy"][cell] = integer(flags["e"], f"{where}.e", 0, 3)
+    for name, key in (("siphoned", "s"), ("centre", "m")):
+        if integer(flags[key], f"{where}.{key}", 0, 1):
+            sets[name].append(cell)
+    if kind in ("S", "X"):
+        sets["data_siphon" if kind == "S" else "exit"].append(cell)
+    if kind[-1] in "DP":
+        is_data = kind[-1] == "D"
+        sets["data" if is_data else "program"].append(cell)
+        label = "points" if is_data else "program"
+        highest = 31 if is_data else len(PROGRAMS) - 1
+        numbers["label"][cell] = integer(entry[1], f"{where}.{label}", 0, highest)
+        numbers["spawn"][cell] = integer(entry[2], f"{where}.spawn", 0, 15)
+    if kind[0] == "Q":
+        sets["question"].append(cell)
+
+
+def write(board: Board) -> list[list[Any]]:
+    """The 36 cells of a board (host arrays of one board)."""
+    return [_write_cell(board, cell) for cell in range(CELLS)]
+
+
+def _write_cell(board: Board, cell: int) -> list[Any]:
+    def holds(members: CellSet) -> bool:
+        return bool(_bits(members) >> cell & 1)
+
+    def number(name: str) -> int:
+        return sum(holds(digit) << place for place, digit in enumerate(getattr(board, name)))
+
+    flags = {
+        "c": number("credits"), "e": number("energy"),
+        "s": int(holds(board.siphoned)), "m": int(holds(board.centre)),
+    }  # fmt: skip
+    if holds(board.data) or holds(board.program):
+        kind = "D" if holds(board.data) else "P"
+        hidden = "Q" if holds(board.question) else ""
+        return [hidden + kind, number("label"), number("spawn"), flags]
+    kind = "S" if holds(board.data_siphon) else "X" if holds(board.exit) else "."
+    return [kind, flags]
+
+
+def _bits(members: CellSet) -> int:
+    return int(members.low) | int(members.high) << 18
+
+
+def _digits(numbers: list[int], places: int) -> tuple[CellSet, ...]:
+    return tuple(
+        constant(cell for cell, number in enumerate(numbers) if number >> place & 1)
+        for place in range(places)
+    )

@@ -1,0 +1,132 @@
+"""Siphoning the cross around the player, and how well the place was chosen (sections 5 and 12 of the rules)."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hackmatrix.game import cells
+from hackmatrix.game.cells import EMPTY, SIZE, CellSet, Numbers
+from hackmatrix.game.outline import outlined
+from hackmatrix.game.state import Board, State
+
+Array = jax.Array
+
+
+@outlined
+def siphon(state: State, active: Array) -> State:
+    """The siphon action of the active boards."""
+    board, player = state.board, state.player
+    here = cells.at(player.cell).only_if(active)
+    fresh = cells.cross(here) - board.siphoned
+    blocks = fresh & board.blocks
+    yields = fresh - board.blocks
+    points = cells.total(board.label, fresh & board.data)
+    return state.replace(
+        player=player.replace(
+            credits=player.credits + cells.total(board.credits, yields),
+            energy=player.energy + cells.total(board.energy, yields),
+            data_siphons=player.data_siphons - active,
+            score=player.score + points,
+        ),
+        board=board.replace(
+            question=board.question - fresh,
+            siphoned=board.siphoned | fresh,
+            centre=board.centre | here,
+            spawn=cells.clear(board.spawn, blocks),
+            credits=cells.clear(board.credits, yields),
+            energy=cells.clear(board.energy, yields),
+        ),
+        owned=state.owned | programs_in(board, player.cell, fresh),
+        pending=state.pending + cells.total(board.spawn, blocks),
+        interval=jnp.where(active, jnp.maximum(4, state.interval - 1), state.interval),
+        next_task=state.next_task + 5 * active,
+    )
+
+
+@outlined
+def programs_in(board: Board, centre: Array, among: CellSet) -> Array:
+    """The programs of the program blocks in the cross around the centre that are in the set; bit i: program i."""
+    programs = jnp.uint32(0)
+    row, column = centre // SIZE, centre % SIZE
+    for up, right in ((0, 0), (1, 0), (-1, 0), (0, -1), (0, 1)):
+        on_board = (
+            (row + up >= 0) & (row + up < SIZE) & (column + right >= 0) & (column + right < SIZE)
+        )
+        cell = jnp.where(on_board, centre + SIZE * up + right, 0)
+        found = on_board & among.has(cell) & board.program.has(cell)
+        program = cells.read(board.label, cell).astype(jnp.uint32)
+        programs = programs | jnp.where(found, np.uint32(1) << program, 0)
+    return programs
+
+
+@outlined
+def better_elsewhere(state: State) -> tuple[Array, Array]:
+    """By how much the best credits and the best energy of better places to siphon exceed those here.
+
+    A better place has the same data points and the same new programs in its cross, and at least as many credits
+    and as much energy, one of them more. Both are 0 when there is none.
+    """
+    board, player = state.board, state.player
+    fresh = cells.EVERY - board.siphoned
+    here = cells.at(player.cell)
+    nothing_here = (here & board.blocks).any()
+    cross = (cells.cross(here) & fresh).only_if(~nothing_here)
+    programs = programs_in(board, player.cell, cross) & ~state.owned
+    new_programs = _blocks_of_other_programs(board, state.owned) & fresh
+    blocks = cross & board.blocks
+    has_loot = (cross & (board.data | new_programs)).any()
+    # A place with the same loot must reach all blocks of the cross here, and no other data or new program.
+    other = (fresh & board.data) | (_blocks_of_other_programs(board, state.owned | programs) & fresh)
+    places = cells.EVERY - board.blocks - cells.cross(other - cross)
+    places = places & cells.where(has_loot, _reaching_all(player.cell, blocks), cells.EVERY)
+
+    open_cells = fresh - board.blocks
+    credits = _cross_sums(board.credits, open_cells)
+    energy = _cross_sums(board.energy, open_cells)
+    credits_here = cells.total(board.credits, cross - board.blocks)
+    energy_here = cells.total(board.energy, cross - board.blocks)
+    more_credits, same_credits = cells.compare(credits, credits_here)
+    more_energy, same_energy = cells.compare(energy, energy_here)
+    better = places & (
+        (more_credits & (more_energy | same_energy)) | (same_credits & more_energy)
+    )
+    found = better.any()
+    return (
+        jnp.where(found, cells.greatest(credits, better) - credits_here, 0),
+        jnp.where(found, cells.greatest(energy, better) - energy_here, 0),
+    )
+
+
+@outlined
+def _blocks_of_other_programs(board: Board, programs: Array) -> CellSet:
+    """The program blocks whose program is not in the set (bit i: program i)."""
+    ones = [board.program & digit for digit in board.label]
+    zeros = [board.program - digit for digit in board.label]
+    known = EMPTY
+    for number in range(23):
+        same = board.program
+        for place in range(5):
+            same = same & (ones if number >> place & 1 else zeros)[place]
+        known = known | same.only_if((programs >> np.uint32(number)) & 1 != 0)
+    return board.program - known
+
+
+def _reaching_all(centre: Array, blocks: CellSet) -> CellSet:
+    """The cells whose cross contains all of these blocks of the cross around the centre."""
+    here = cells.at(centre)
+    reaching = cells.EVERY
+    for block in (here, *(direction(here) for direction in cells.DIRECTIONS)):
+        needed = (block & blocks).any()
+        reaching = reaching & cells.where(needed, cells.cross(block), cells.EVERY)
+    return reaching
+
+
+@outlined
+def _cross_sums(numbers: Numbers, among: CellSet) -> Numbers:
+    """For every cell the sum over its cross, in 4 digits."""
+    own = tuple(digit & among for digit in numbers)
+    up, down, left, right = (tuple(map(shift, own)) for shift in cells.DIRECTIONS)
+    pairs = cells.add(cells.add(up, down), cells.add(left, right))
+    return cells.add(pairs, own)[:4]

@@ -1,0 +1,199 @@
+"""Ordered lists of enemies and transmissions as bit sets over 32 slots.
+
+A slot set is one word: bit i speaks of list entry i. Every field of a list is kept as such words (its binary
+digits), so that one logic operation treats all entries of a list at once. Between actions a list fills the
+slots from 0 up without holes; list order is slot order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hackmatrix.game import cells
+from hackmatrix.game.cells import SIZE, CellSet, full_word
+from hackmatrix.game.outline import outlined
+
+CAPACITY = 32
+
+Array = jax.Array
+Digits = tuple[Array, ...]
+ONE = np.uint32(1)
+_DISTANCES = (1, 2, 4, 8, 16)
+
+
+class Placed(Protocol):
+    """What enemies and transmissions have in common."""
+
+    present: Array
+    row: Digits
+    column: Digits
+
+
+class Places(NamedTuple):
+    """Only where the entries of a list are."""
+
+    present: Array
+    row: Digits
+    column: Digits
+
+
+ListT = TypeVar("ListT")
+
+
+def count(slots: Array) -> Array:
+    return jax.lax.population_count(slots).astype(jnp.int32)
+
+
+def first(slots: Array) -> Array:
+    """The lowest slot of the set, as a set."""
+    return slots & (~slots + ONE)
+
+
+def nth(word: Array, n: Array) -> Array:
+    """The index of the n-th one bit of a word, counting from 0, for n below their number."""
+    index = jnp.zeros_like(word)
+    rest = n.astype(jnp.uint32)
+    for width in (16, 8, 4, 2, 1):
+        lower = word & np.uint32((1 << width) - 1)
+        ones = jax.lax.population_count(lower)
+        above = rest >= ones
+        rest = jnp.where(above, rest - ones, rest)
+        index = jnp.where(above, index + np.uint32(width), index)
+        word = jnp.where(above, word >> np.uint32(width), lower)
+    return index
+
+
+def below(number: Array) -> Array:
+    """The set of the first `number` slots, for 0 to 32."""
+    shift = jnp.minimum(number, CAPACITY - 1).astype(jnp.uint32)
+    return jnp.where(number >= CAPACITY, np.uint32(0xFFFFFFFF), (ONE << shift) - ONE)
+
+
+def equals(digits: Digits, value: Array | int) -> Array:
+    """The slots whose number is this value (among all slots, present or not)."""
+    same = np.uint32(0xFFFFFFFF)
+    for place, digit in enumerate(digits):
+        same = same & ~(digit ^ full_word(jnp.asarray(value >> place) & 1 != 0))
+    return same
+
+
+def at_cell(entries: Placed, cell: Array) -> Array:
+    """The slots of the entries in this cell."""
+    row = cell // SIZE
+    return entries.present & equals(entries.row, row) & equals(entries.column, cell - SIZE * row)
+
+
+def read(digits: Digits, slot: Array) -> Array:
+    """The number of the entry in the one slot of this set."""
+    return sum(
+        ((digit & slot) != 0).astype(jnp.int32) << place for place, digit in enumerate(digits)
+    )
+
+
+def write(digits: Digits, slots: Array, value: Array | int) -> Digits:
+    return tuple(
+        (digit & ~slots) | (slots & full_word(jnp.asarray(value >> place) & 1 != 0))
+        for place, digit in enumerate(digits)
+    )
+
+
+def cell_of(entries: Placed, slot: Array) -> Array:
+    return SIZE * read(entries.row, slot) + read(entries.column, slot)
+
+
+def by_cell(entries: Placed) -> Iterator[tuple[int, Array]]:
+    """Each cell with the slots of the entries in it."""
+    columns = [equals(entries.column, column) for column in range(SIZE)]
+    for row in range(SIZE):
+        in_row = entries.present & equals(entries.row, row)
+        for column in range(SIZE):
+            yield SIZE * row + column, in_row & columns[column]
+
+
+def cells_of(entries: Placed, slots: Array | None = None) -> CellSet:
+    """The cells that hold entries (of these slots)."""
+    wanted = entries.present if slots is None else entries.present & slots
+    return _cells_of(Places(wanted, entries.row, entries.column))
+
+
+@outlined
+def _cells_of(entries: Places) -> CellSet:
+    halves = [jnp.uint32(0), jnp.uint32(0)]
+    for cell, here in by_cell(entries):
+        held = here != 0
+        half, place = divmod(cell, cells.HALF)
+        halves[half] = halves[half] | (held.astype(jnp.uint32) << np.uint32(place))
+    return CellSet(*halves)
+
+
+def in_cells(entries: Placed, wanted: CellSet) -> Array:
+    """The slots of the entries that stand in these cells."""
+    return _in_cells(Places(entries.present, entries.row, entries.column), wanted)
+
+
+@outlined
+def _in_cells(entries: Places, wanted: CellSet) -> Array:
+    found = jnp.uint32(0)
+    for cell, here in by_cell(entries):
+        half, place = divmod(cell, cells.HALF)
+        word = wanted.high if half else wanted.low
+        found = found | jnp.where((word >> np.uint32(place)) & 1 != 0, here, 0)
+    return found
+
+
+def firsts(entries: Placed) -> Array:
+    """The slots of the entries that are the first in their cell."""
+    return _firsts(Places(entries.present, entries.row, entries.column))
+
+
+@outlined
+def _firsts(entries: Places) -> Array:
+    found = jnp.uint32(0)
+    for _, here in by_cell(entries):
+        found = found | first(here)
+    return found
+
+
+def squeeze(entries: ListT, keep: Array) -> ListT:
+    """The kept entries in their order, moved down to fill the holes that the others leave.
+
+    Five rounds move a bit by 1, 2, 4, 8 and 16 places, each bit by the number of holes below it.
+    """
+    moves = _moves(keep)
+
+    def compress(word: Array) -> Array:
+        word = word & keep
+        for moving, distance in zip(moves, _DISTANCES, strict=True):
+            leaving = word & moving
+            word = (word ^ leaving) | (leaving >> np.uint32(distance))
+        return word
+
+    return jax.tree.map(compress, entries)
+
+
+@outlined
+def _moves(keep: Array) -> list[Array]:
+    """Which bits each round of squeezing moves."""
+    moves = []
+    kept, holes = keep, ~keep << ONE
+    for distance in _DISTANCES:
+        parity = holes
+        for width in _DISTANCES:
+            parity = parity ^ (parity << np.uint32(width))
+        moving = parity & kept
+        moves.append(moving)
+        kept = (kept ^ moving) | (moving >> np.uint32(distance))
+        holes = holes & ~parity
+    return moves
+
+
+def raise_by(entries: ListT, number: Array) -> ListT:
+    """Moves all entries up by this many slots; those past the last slot are dropped."""
+    shift = jnp.minimum(number, CAPACITY - 1).astype(jnp.uint32)
+    room = full_word(number < CAPACITY)
+    return jax.tree.map(lambda word: (word << shift) & room, entries)

@@ -1,0 +1,127 @@
+"""Stages and new games (sections 2 and 9 of the rules)."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hackmatrix.game import cells, few, layouts, slots, spawning
+from hackmatrix.game.cells import CORNERS, EVERY, CellSet, Numbers
+from hackmatrix.game.outline import outlined
+from hackmatrix.game.randomness import Key, Purpose, pick_cell, uniform_below, word, words
+from hackmatrix.game.state import (
+    FIRST_INTERVAL, MAX_HP, STAGES, Board, Enemies, History, Player, State, Transmissions,
+)  # fmt: skip
+
+Array = jax.Array
+
+START_CREDITS, START_ENERGY, START_SIPHONS = 10, 11, 1
+
+
+def complete_stage(state: State, completed: Array) -> State:
+    """What completing a stage gives at once; the next stage's board comes from `begin_stages`."""
+    stage = state.stage + completed
+    player = state.player
+    return state.replace(
+        player=player.replace(
+            hp=jnp.where(completed, jnp.minimum(player.hp + 1, MAX_HP), player.hp)
+        ),
+        stage=stage,
+        interval=jnp.where(
+            completed & (stage <= STAGES), FIRST_INTERVAL + 1 - stage, state.interval
+        ),
+    )
+
+
+def begin_stages(state: State, key: Key, beginning: Array) -> State:
+    """Generates the boards of those that begin a stage, a few at a time."""
+    history = state.history
+    state, _ = few.apply(
+        beginning,
+        lambda boards: (generate(*boards), boards[1]),
+        (state.replace(history=None), key),
+        width=max(32, beginning.shape[0] // 32),
+    )
+    return state.replace(history=history)
+
+
+def generate(state: State, key: Key) -> State:
+    """A new board for the stage the state is in. Enemies and transmissions stay."""
+    occupied = slots.cells_of(state.enemies) | slots.cells_of(state.transmissions)
+    corners = CORNERS - cells.at(state.player.cell)
+    exit_cell = _place_exit(key, corners)
+    exit_ = cells.at(exit_cell)
+    blocks = layouts.draw(key, exit_, EVERY - CORNERS - occupied)
+    contents = layouts.fill(key, blocks)
+    lit = EVERY - contents.blocks - exit_
+    credits, energy = _resources(key, lit)
+    off = jnp.zeros_like(state.show)
+    state = state.replace(
+        board=contents.replace(
+            exit=exit_, data_siphon=corners - exit_, credits=credits, energy=energy
+        ),
+        exit_cell=exit_cell,
+        turn=jnp.zeros_like(state.turn),
+        next_task=state.interval,
+        show=off,
+        calm=off,
+        step=off,
+        atk_uses=jnp.zeros_like(state.atk_uses),
+    )
+    return spawning.spawn(state, key, Purpose.STAGE_SPAWN, state.stage)
+
+
+@outlined
+def _place_exit(key: Key, corners: CellSet) -> Array:
+    return pick_cell(word(key, Purpose.EXIT), corners)
+
+
+@outlined
+def _resources(key: Key, lit: CellSet) -> tuple[Numbers, Numbers]:
+    """1, 2 or 3 with probability 0.45, 0.45, 0.10, as credits or energy, in each of these cells."""
+    each = jax.tree.map(lambda word: word[..., None], key)
+    amount, kind = words(each, Purpose.RESOURCES, np.arange(cells.CELLS))
+    part = uniform_below(amount, 20)
+    odd, high = cells.of_flags((part < 9) | (part >= 18)), cells.of_flags(part >= 9)
+    is_energy = cells.of_flags(kind >> np.uint32(31) != 0)
+    digits = (odd & lit, high & lit)
+    return tuple(digit - is_energy for digit in digits), tuple(digit & is_energy for digit in digits)
+
+
+def new_game(key: Key, history: History) -> State:
+    """A new game before its first stage is generated."""
+    zero = jnp.zeros_like(key.low, dtype=jnp.int32)
+    corner, luck = words(key, Purpose.NEW_GAME, 0)
+    bonus = uniform_below(luck, 3)
+    player = Player(
+        cell=pick_cell(corner, CORNERS), hp=zero + MAX_HP,
+        credits=jnp.where(bonus == 0, START_CREDITS, 0),
+        energy=jnp.where(bonus == 1, START_ENERGY, 0),
+        data_siphons=jnp.where(bonus == 2, START_SIPHONS, 0),
+        attack=zero + 1, score=zero,
+    )  # fmt: skip
+    none = jnp.zeros_like(key.low)
+    off = zero != 0
+    return State(
+        player=player, board=empty_board(none), enemies=no_enemies(none),
+        transmissions=no_transmissions(none), stage=zero + 1, turn=zero, exit_cell=zero, owned=none,
+        show=off, calm=off, step=off, atk_uses=zero, pending=zero, interval=zero + FIRST_INTERVAL,
+        next_task=zero, history=history,
+    )  # fmt: skip
+
+
+def empty_board(none: Array) -> Board:
+    nothing = CellSet(none, none)
+    return Board(
+        *([nothing] * 7), label=(nothing,) * 5, spawn=(nothing,) * 4,
+        credits=(nothing,) * 2, energy=(nothing,) * 2,
+    )  # fmt: skip
+
+
+def no_enemies(none: Array) -> Enemies:
+    return Enemies(none, (none,) * 3, (none,) * 3, (none,) * 2, (none,) * 2, none, none, none, none)
+
+
+def no_transmissions(none: Array) -> Transmissions:
+    return Transmissions(none, (none,) * 3, (none,) * 3, (none,) * 2, (none,) * 6, none, none)

@@ -1,0 +1,142 @@
+"""The state of a game, and the tables of the rules.
+
+Every leaf may carry a batch axis in front ([E] boards); the functions of this package never name it, except
+`history` (snapshots [E, depth, words]) and `few` (which gathers the boards that need a rare rule).
+"""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+from flax import struct
+
+from hackmatrix.game.cells import CellSet, Numbers
+from hackmatrix.game.slots import Digits
+
+Array = jax.Array
+
+ACTIONS = 28
+SIPHON = 4
+FIRST_PROGRAM = 5
+STAGES = 8
+MAX_HP = 3
+FIRST_INTERVAL = 12
+HISTORY_DEPTH = 4
+
+PROGRAMS = (
+    "push pull crash warp poly wait debug row col undo step siph+ exch show reset calm d_bom delay "
+    "anti-v score reduc atk+ hack"
+).split()
+(
+    PUSH, PULL, CRASH, WARP, POLY, WAIT, DEBUG, ROW, COL, UNDO, STEP, SIPH, EXCH, SHOW, RESET, CALM,
+    D_BOM, DELAY, ANTI_V, SCORE, REDUC, ATK, HACK,
+) = range(FIRST_PROGRAM, ACTIONS)  # fmt: skip
+CREDIT_COST = np.array([0, 0, 3, 2, 1, 0, 3, 3, 3, 1, 0, 5, 4, 2, 0, 2, 3, 1, 3, 0, 2, 4, 2])
+ENERGY_COST = np.array([2, 2, 2, 2, 1, 1, 0, 1, 1, 0, 3, 0, 0, 0, 4, 4, 0, 2, 0, 5, 1, 4, 2])
+BLOCK_SPAWN = np.array([4, 4, 6, 5, 3, 1, 4, 2, 2, 3, 4, 7, 3, 2, 2, 6, 4, 4, 4, 5, 3, 8, 4])
+
+VIRUS, DAEMON, GLITCH, CRYPTOG = range(4)
+ENEMY_HP = (2, 3, 2, 2)
+
+
+class Player(struct.PyTreeNode):
+    cell: Array
+    hp: Array
+    credits: Array
+    energy: Array
+    data_siphons: Array
+    attack: Array
+    score: Array
+
+
+class Board(struct.PyTreeNode):
+    """What the cells hold. A hidden block is in `question` and in `data` or `program`."""
+
+    data: CellSet
+    program: CellSet
+    question: CellSet
+    data_siphon: CellSet
+    exit: CellSet
+    siphoned: CellSet
+    centre: CellSet
+    label: Numbers  # 5 digits: the points of a data block, the number (0..22) of a program block
+    spawn: Numbers  # 4 digits
+    credits: Numbers  # 2 digits
+    energy: Numbers  # 2 digits
+
+    @property
+    def blocks(self) -> CellSet:
+        return self.data | self.program
+
+
+class Enemies(struct.PyTreeNode):
+    """Slot sets; `row`, `column`, `kind` and `hp` in binary digits, least significant first."""
+
+    present: Array
+    row: Digits
+    column: Digits
+    kind: Digits
+    hp: Digits
+    disabled: Array
+    stunned: Array
+    from_siphon: Array
+    from_schedule: Array
+
+
+class Transmissions(struct.PyTreeNode):
+    """Slot sets, as in Enemies. `turns` has 6 digits and stays at 63 when it would pass it."""
+
+    present: Array
+    row: Digits
+    column: Digits
+    kind: Digits
+    turns: Digits
+    from_siphon: Array
+    from_schedule: Array
+
+
+class History(struct.PyTreeNode):
+    """A ring of the newest snapshots: packed words [depth, words], the next place to write, how many are held."""
+
+    snapshots: Array
+    head: Array
+    depth: Array
+
+
+class State(struct.PyTreeNode):
+    player: Player
+    board: Board
+    enemies: Enemies
+    transmissions: Transmissions
+    stage: Array
+    turn: Array
+    exit_cell: Array
+    owned: Array  # bit i: program i
+    show: Array
+    calm: Array
+    step: Array
+    atk_uses: Array
+    pending: Array
+    interval: Array
+    next_task: Array
+    history: History
+
+
+class Effects(struct.PyTreeNode):
+    """What the player's action did that the boards before and after it do not tell."""
+
+    kills: Array  # those that count
+    picked: Array  # data siphons picked up by walking
+    missed: Array  # credits and energy that a better place to siphon had more
+
+
+class Outcome(struct.PyTreeNode):
+    """What an action led to. `parts` are the 15 named parts of `reward`."""
+
+    reward: Array
+    parts: dict[str, Array]
+    done: Array
+    invalid: Array
+    stage_completed: Array
+    won: Array
+    died: Array

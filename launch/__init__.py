@@ -1,0 +1,1 @@
+"""Programs, one for each job: flags and a few calls."""

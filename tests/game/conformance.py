@@ -1,0 +1,266 @@
+"""Checks a game against golden cases. The functions return what differs, as text.
+
+A case's action is sampled FIRST.times, and the results are compared with the data in both
+directions, as the README of the golden data asks, and in frequency. What looks wrong there may be
+chance, for our sample has noise too: only what a second, larger sample confirms is a failure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from golden import Case, Sample, State, Views, expected_views, seen_views
+from scipy.stats import hypergeom
+
+ACTION_NAMES = [
+    *("up", "down", "left", "right", "siphon", "PUSH", "PULL", "CRASH", "WARP", "POLY", "WAIT"),
+    *("DEBUG", "ROW", "COL", "UNDO", "STEP", "SIPH+", "EXCH", "SHOW", "RESET", "CALM", "D_BOM"),
+    *("DELAY", "ANTI-V", "SCORE", "REDUC", "ATK+", "HACK"),
+]
+SHARE = 0.06  # outcomes this common must be produced
+MISSED_BY_DATA = 0.001  # the chance at which the data may have missed an outcome
+OBSERVATION_TOLERANCE = 1e-6
+ENOUGH = 50  # cases with wrong outcomes, to look for no more
+
+
+class Subject(Protocol):
+    """The game under test, many states at a time."""
+
+    history_limit: int
+
+    def masks(self, states: Sequence[State]) -> np.ndarray: ...  # bool [n, 28]
+
+    def observations(self, states: Sequence[State]) -> np.ndarray: ...  # float32 [n, 1545]
+
+    def reloaded(self, states: Sequence[State]) -> list[State]: ...  # loaded and dumped again
+
+    def samples(
+        self, cases: Sequence[Case], times: int
+    ) -> Iterator[tuple[int, Sample]]: ...  # with the case's number, in any order
+
+
+@dataclass(frozen=True)
+class Strictness:
+    times: int
+    bound: float  # of the bound of the README on outcomes that the data lacks
+    chance: float  # below which the frequency of a value in data and sample counts as different
+
+
+FIRST = Strictness(times=315, bound=0.8, chance=1e-6)
+SECOND = Strictness(times=4095, bound=1.0, chance=1e-10)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    number: int  # of the case in its list
+    case: Case
+    times: int
+    expected: Views
+    seen: Views
+
+
+def mask_failures(cases: Sequence[Case], subject: Subject) -> list[str]:
+    masks = subject.masks([case["state"] for case in cases])
+    failures = []
+    for number, (case, mask) in enumerate(zip(cases, masks, strict=True)):
+        expected, seen = set(case["valid"]), set(np.flatnonzero(mask).tolist())
+        if expected != seen:
+            failures.append(
+                f"{_title(number, case)}: valid only in the data {_names(expected - seen)}, "
+                f"only in the game {_names(seen - expected)}"
+            )
+    return failures
+
+
+def observation_failures(cases: Sequence[Case], subject: Subject) -> list[str]:
+    numbers = [number for number, case in enumerate(cases) if "observation" in case]
+    observations = subject.observations([cases[number]["state"] for number in numbers])
+    failures = []
+    for number, seen in zip(numbers, observations, strict=True):
+        expected = np.zeros_like(seen)
+        for index, value in cases[number]["observation"]:
+            expected[index] = value
+        for index in np.flatnonzero(~(abs(expected - seen) <= OBSERVATION_TOLERANCE)):
+            failures.append(
+                f"{_title(number, cases[number])}: observation {_place(index)} "
+                f"is {expected[index]:.7g} in the data, {seen[index]:.7g} in the game"
+            )
+    return failures
+
+
+def round_trip_failures(cases: Sequence[Case], subject: Subject) -> list[str]:
+    """Here list order counts, except for owned programs; the history, where it is given."""
+    failures = []
+    reloaded = subject.reloaded([case["state"] for case in cases])
+    for number, (case, seen) in enumerate(zip(cases, reloaded, strict=True)):
+        lines = differences(_comparable(case["state"], case), _comparable(seen, case))
+        if lines:
+            failures.append(f"{_title(number, case)}: loaded and dumped again\n" + _indented(lines))
+    return failures
+
+
+def outcome_failures(
+    cases: Sequence[Case], subject: Subject, first: Sequence[Comparison] | None = None
+) -> list[str]:
+    """`first` are the comparisons of the first samples, where they were already made."""
+    first = comparisons(cases, subject, FIRST.times) if first is None else first
+    suspects = [each for each in first if disagreements(each, FIRST)]
+    failures: list[str] = []
+    for index, suspect in enumerate(suspects):
+        [again] = comparisons([suspect.case], subject, SECOND.times)
+        if lines := disagreements(again, SECOND):
+            title = _title(suspect.number, suspect.case)
+            failures.append(f"{title}:\n{_indented(lines)}")
+        if len(failures) == ENOUGH:
+            failures.append(f"{len(suspects) - index - 1} more suspects were not sampled again")
+            break
+    return failures
+
+
+def comparisons(cases: Sequence[Case], subject: Subject, times: int) -> list[Comparison]:
+    limit = subject.history_limit
+    compared: dict[int, Comparison] = {}
+    for number, sample in subject.samples(cases, times):
+        case = cases[number]
+        expected, seen = expected_views(case, limit), seen_views(case, sample, limit)
+        compared[number] = Comparison(number, case, times, expected, seen)
+    return [compared[number] for number in range(len(cases))]
+
+
+def disagreements(comparison: Comparison, strictness: Strictness) -> list[str]:
+    lines = []
+    for name, expected in comparison.expected.items():
+        seen = comparison.seen[name]
+        n, times = comparison.case["n"], comparison.times
+        bound = max(SHARE, 1 - MISSED_BY_DATA ** (1 / n))
+        for key in expected.keys() - seen.keys():
+            if expected[key] / n >= SHARE:
+                lines.append(
+                    f"{name}: {expected[key] / n:.0%} of the data, never in {times} samples: "
+                    + _against_nearest(key, seen, "data", "game")
+                )
+        for key in seen.keys() - expected.keys():
+            if seen[key] / times > bound * strictness.bound:
+                lines.append(
+                    f"{name}: never in the data ({n} times), {seen[key] / times:.1%} of {times} "
+                    f"samples: " + _against_nearest(key, expected, "game", "data")
+                )
+    return lines + _frequency_disagreements(comparison, strictness.chance)
+
+
+def _frequency_disagreements(comparison: Comparison, chance: float) -> list[str]:
+    n, times = comparison.case["n"], comparison.times
+    values, count, both = _counts(comparison)
+    drawn = hypergeom(n + times, both, n)
+    chances = 2 * np.minimum(drawn.cdf(count), drawn.sf(count - 1))
+    lines = []
+    for index in np.flatnonzero((chances < chance) & (count > 0) & (count < both)):
+        name, key = values[index]
+        others = comparison.expected[name] - Counter({key: count[index]})
+        lines.append(
+            f"{name}: {count[index]} of {n} in the data, {both[index] - count[index]} of {times} "
+            f"samples (by chance {chances[index]:.0e}): "
+            + _against_nearest(key, others, "this", "data")
+        )
+    return lines
+
+
+def excess(comparisons: Sequence[Comparison]) -> float:
+    """By how many standard errors the frequencies differ more than chance makes them differ.
+
+    Finds what is too small to be seen in one case but in many, as a biased order of enemies.
+    """
+    squares = []
+    for each in comparisons:
+        n, times = each.case["n"], each.times
+        values, count, both = _counts(each)
+        if values:
+            share = n / (n + times)
+            variance = both * share * (1 - share) * (n + times - both) / (n + times - 1)
+            squares.append(np.mean((count - both * share) ** 2 / variance))  # 1 is expected
+    return float((np.mean(squares) - 1) / (np.std(squares) / np.sqrt(len(squares))))
+
+
+def _counts(comparison: Comparison) -> tuple[list[tuple[str, str]], np.ndarray, np.ndarray]:
+    """The uncertain values (view and key), their counts in the data, and in data and sample."""
+    n, times = comparison.case["n"], comparison.times
+    values, count, both = [], [], []
+    for name, expected in comparison.expected.items():
+        seen = comparison.seen[name]
+        for key in expected.keys() | seen.keys():
+            # A list entry may occur twice in one result; then it counts once.
+            ours, theirs = min(seen[key], times), min(expected[key], n)
+            if ours + theirs < n + times:
+                values.append((name, key))
+                count.append(theirs)
+                both.append(ours + theirs)
+    return values, np.array(count, int), np.array(both, int)
+
+
+def differences(
+    left: Any, right: Any, names: tuple[str, str] = ("data", "game"), path: str = ""
+) -> list[str]:
+    """Where two JSON values differ, a line each."""
+    if left == right:
+        return []
+    if isinstance(left, dict) and isinstance(right, dict):
+        return [
+            line
+            for key in sorted(left.keys() | right.keys())
+            for line in differences(
+                left.get(key), right.get(key), names, f"{path}.{key}".lstrip(".")
+            )
+        ]
+    if isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
+        return [
+            line
+            for index, pair in enumerate(zip(left, right, strict=True))
+            for line in differences(*pair, names, f"{path}[{index}]")
+        ]
+    return [f"{path}: {names[0]} {json.dumps(left)}, {names[1]} {json.dumps(right)}"]
+
+
+def _against_nearest(key: str, others: Counter[str], name: str, other_name: str) -> str:
+    """The value, or for a whole result only where it differs from the most similar one."""
+    value = json.loads(key)
+    if not isinstance(value, dict):
+        return key
+    compared = [differences(value, json.loads(other), (name, other_name)) for other in others]
+    nearest = min(compared, key=len, default=[key])
+    return f"beside the nearest of the {other_name}\n{_indented(nearest)}"
+
+
+def _comparable(state: State, case: Case) -> State:
+    """A state with its sets sorted, and without the history if the case gives only its depth."""
+    history = state.get("history", []) if case["state"]["history"] else []
+    return {**_sorted(state), "history": [_sorted(snapshot) for snapshot in history]}
+
+
+def _sorted(state: State) -> State:
+    return {**state, "owned": sorted(state["owned"])}
+
+
+def _title(number: int, case: Case) -> str:
+    return f"case {number} (action {case['action']}, {ACTION_NAMES[case['action']]})"
+
+
+def _names(actions: set[int]) -> str:
+    return ", ".join(ACTION_NAMES[action] for action in sorted(actions)) or "nothing"
+
+
+def _place(index: int) -> str:
+    if index < 10:
+        return f"{index} (player value {index})"
+    if index < 33:
+        return f"{index} (owns {ACTION_NAMES[index - 10 + 5]})"
+    cell, feature = divmod(int(index) - 33, 42)
+    return f"{index} (row {cell // 6}, column {cell % 6}, feature {feature})"
+
+
+def _indented(lines: list[str]) -> str:
+    return "\n".join("    " + line.replace("\n", "\n    ") for line in lines)

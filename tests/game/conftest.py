@@ -1,0 +1,12 @@
+"""The game under test, once for all tests: compiling a step of it takes longer than they do."""
+
+import pytest
+from subject import JaxGame
+
+from hackmatrix import game
+from hackmatrix.game.state import HISTORY_DEPTH
+
+
+@pytest.fixture(scope="session")
+def subject() -> JaxGame:
+    return JaxGame(game, HISTORY_DEPTH)

@@ -1,0 +1,112 @@
+"""Reads many boards at once into the form of `scenario.dump`, which takes a millisecond a board.
+
+It repeats what the game knows of its arrays, so whoever uses it holds some boards against `dump`.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from golden import State
+
+Tree = Any  # states of several boards: arrays with the boards in front
+
+SIZE = 6
+SLOTS = 32
+HALF = SIZE * SIZE // 2  # cells in each word of a set of cells
+KINDS = ((".", "S", "X"), ("D", "P"), ("QD", "QP"))
+PLAYER = ("hp", "credits", "energy", "data_siphons", "attack", "score")
+SINGLE = (
+    *("stage", "turn", "show", "calm", "step", "atk_uses", "pending", "interval", "next_task"),
+)
+SOURCES = ("from_siphon", "from_schedule")
+ENEMY = ("kind", "row", "column", "hp", "disabled", "stunned", *SOURCES)
+TRANSMISSION = ("row", "column", "turns", "kind", *SOURCES)
+
+
+class Reading:
+    """The boards of a batch as dictionaries, without the contents of their histories."""
+
+    def __init__(self, states: Tree) -> None:
+        self._states = states
+        player, numbers = states.player, [getattr(states, name) for name in SINGLE]
+        placed = [*np.divmod(player.cell, SIZE), *(getattr(player, name) for name in PLAYER)]
+        self._single = np.stack([*numbers, states.history.depth], axis=1)
+        self._player = np.stack(placed, axis=1)
+        self._exit = np.stack(np.divmod(states.exit_cell, SIZE), axis=1)
+        self._owned = _bits(states.owned, SLOTS)
+        self._enemies = _Lists(states.enemies, ENEMY)
+        self._transmissions = _Lists(states.transmissions, TRANSMISSION)
+
+    def board(self, index: int) -> State:
+        return {**self.without_cells(index), "cells": self._cells_of(index)}
+
+    def without_cells(self, index: int) -> State:
+        return {
+            **dict(zip((*SINGLE, "history_depth"), self._single[index].tolist(), strict=True)),
+            "player": self._player[index].tolist(),
+            "exit": self._exit[index].tolist(),
+            "owned": np.flatnonzero(self._owned[index]).tolist(),
+            "enemies": self._enemies.of(index),
+            "transmissions": self._transmissions.of(index),
+        }
+
+    @cached_property
+    def _cells(self) -> np.ndarray:
+        """[boards, cells, (which of KINDS, which of these, label, spawn, c, e, s, m)]"""
+        board = self._states.board
+        data, program, hidden = (
+            _in_cells(each) for each in (board.data, board.program, board.question)
+        )
+        is_block = data | program
+        content = _in_cells(board.data_siphon) + 2 * _in_cells(board.exit)
+        numbers = [board.label, board.spawn, board.credits, board.energy]
+        return np.stack(
+            [
+                is_block + (is_block & hidden),
+                np.where(is_block, program, content),
+                *(_number([_in_cells(digit) for digit in digits]) for digits in numbers),
+                _in_cells(board.siphoned),
+                _in_cells(board.centre),
+            ],
+            axis=2,
+        )
+
+    def _cells_of(self, index: int) -> list[list[Any]]:
+        cells = []
+        for group, kind, label, spawn, c, e, s, m in self._cells[index].tolist():
+            block = [label, spawn] if group else []
+            cells.append([KINDS[group][kind], *block, {"c": c, "e": e, "s": s, "m": m}])
+        return cells
+
+
+class _Lists:
+    """The enemies or transmissions of all boards, with these fields of each."""
+
+    def __init__(self, lists: Tree, fields: tuple[str, ...]) -> None:
+        columns = []
+        for name in fields:
+            digits = getattr(lists, name)
+            digits = digits if isinstance(digits, tuple) else (digits,)
+            columns.append(_number([_bits(digit, SLOTS) for digit in digits]))
+        self._entries = np.stack(columns, axis=2)
+        self._lengths = _bits(lists.present, SLOTS).sum(1)
+
+    def of(self, index: int) -> list[list[int]]:
+        return self._entries[index, : self._lengths[index]].tolist()
+
+
+def _in_cells(members: Tree) -> np.ndarray:
+    """1 for each cell that is in the set, [boards, cells]."""
+    return np.concatenate([_bits(members.low, HALF), _bits(members.high, HALF)], axis=1)
+
+
+def _number(digits: list[np.ndarray]) -> np.ndarray:
+    return np.sum([digit << place for place, digit in enumerate(digits)], axis=0)
+
+
+def _bits(words: np.ndarray, number: int) -> np.ndarray:
+    """The lowest binary digits of each word, the lowest first, [boards, number]."""
+    return (words[:, None] >> np.arange(number, dtype=np.uint32) & 1).astype(int)

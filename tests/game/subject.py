@@ -1,0 +1,131 @@
+"""The game as the subject of `conformance`: many boards a call, one compiled program."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from types import ModuleType
+from typing import Any
+
+import jax
+import numpy as np
+from golden import ENDINGS, REWARD_PARTS, Case, Result, Sample, State
+from reading import Reading
+
+Tree = Any  # a state, states of several boards, or outcomes: arrays with the boards in front
+
+BATCH = 4096
+
+
+class JaxGame:
+    """Samples come in batches of BATCH boards, each case with the same number of them.
+
+    A batch takes its cases from all over the list, which spreads those that complete a stage: they
+    are slow.
+    """
+
+    def __init__(self, game: ModuleType, history_limit: int, seed: int = 0) -> None:
+        self.history_limit = history_limit
+        self._scenario = game.scenario
+        self._key = jax.random.key(seed)
+        self._boards: dict[int, tuple[State, Tree]] = {}
+        self._masks = jax.jit(jax.vmap(game.valid_actions))
+        self._observations = jax.jit(jax.vmap(game.observe))
+        self._step = jax.jit(
+            lambda key, states, actions: game.step_batch(
+                jax.random.split(key, BATCH), states, actions
+            )
+        )
+
+    def load(self, states: Sequence[State]) -> Tree:
+        return jax.tree.map(lambda *leaves: np.stack(leaves), *map(self._loaded, states))
+
+    def _loaded(self, state: State) -> Tree:
+        """Loads a state once. It is kept with its board, so that its id stays its own."""
+        if id(state) not in self._boards:
+            board = jax.tree.map(np.asarray, self._scenario.load(state))
+            self._boards[id(state)] = state, board
+        return self._boards[id(state)][1]
+
+    def masks(self, states: Sequence[State]) -> np.ndarray:
+        return np.asarray(self._masks(self.load(states)))
+
+    def observations(self, states: Sequence[State]) -> np.ndarray:
+        return np.asarray(self._observations(self.load(states)))
+
+    def reloaded(self, states: Sequence[State]) -> list[State]:
+        dumped = [self._scenario.dump(self._scenario.load(state)) for state in states]
+        return json.loads(json.dumps(dumped))
+
+    def step(self, boards: Tree, actions: np.ndarray) -> tuple[Tree, Tree]:
+        """Steps BATCH boards."""
+        self._key, key = jax.random.split(self._key)
+        return jax.tree.map(np.asarray, self._step(key, boards, actions.astype(np.int32)))
+
+    def samples(self, cases: Sequence[Case], times: int) -> Iterator[tuple[int, Sample]]:
+        boards = self.load([case["state"] for case in cases])
+        actions = np.array([case["action"] for case in cases])
+        batches = -(-len(cases) // (BATCH // times))
+        for first in range(batches):
+            chosen = np.arange(first, len(cases), batches)
+            numbers = np.resize(np.repeat(chosen, times), BATCH)
+            after, outcomes = self.step(rows(boards, numbers), actions[numbers])
+            after = _with_blank_history(after)
+            texts = _texts((after, outcomes))[: len(chosen) * times]
+            groups = [_distinct(texts, start, times) for start in range(0, len(texts), times)]
+            firsts = np.concatenate([first for first, _ in groups])
+            results = _Results(self._scenario, *rows((after, outcomes), firsts))
+            place = 0
+            for number, (first, counts) in zip(chosen.tolist(), groups, strict=True):
+                of_case = results.between(place, place + len(first), "outcomes" in cases[number])
+                yield number, list(zip(counts.tolist(), of_case, strict=True))
+                place += len(first)
+
+
+class _Results:
+    """Results of steps in the form of the data."""
+
+    def __init__(self, scenario: ModuleType, states: Tree, outcomes: Tree) -> None:
+        self._reading = Reading(states)
+        expect_dumped(scenario, states, self._reading, 0)
+        self._rewards = np.stack([outcomes.parts[name] for name in REWARD_PARTS], axis=1)
+        endings = outcomes.stage_completed, outcomes.won, outcomes.died
+        self._endings = np.stack(endings, axis=1).astype(int)
+
+    def between(self, start: int, stop: int, has_cells: bool) -> Iterator[Result]:
+        """Most results are of cases that do not look at the cells, so these are left out there."""
+        read = self._reading.board if has_cells else self._reading.without_cells
+        for index in range(start, stop):
+            endings = zip(ENDINGS, self._endings[index].tolist(), strict=True)
+            reward = self._rewards[index].tolist()
+            yield {"reward": reward, **dict(endings), "state": read(index)}
+
+
+def expect_dumped(scenario: ModuleType, states: Tree, reading: Reading, index: int) -> None:
+    dumped, read = scenario.dump(rows(states, index)), reading.board(index)
+    if read != {name: dumped[name] for name in read}:
+        raise AssertionError(f"{read} was read where dump says {dumped}")
+
+
+def rows(tree: Tree, chosen: np.ndarray | int) -> Tree:
+    return jax.tree.map(lambda leaf: leaf[chosen], tree)
+
+
+def _with_blank_history(states: Tree) -> Tree:
+    """Snapshots are not compared, and slow to dump; a blank one is one that is not known."""
+    blank = np.zeros_like(states.history.snapshots)
+    return states.replace(history=states.history.replace(snapshots=blank))
+
+
+def _texts(tree: Tree) -> np.ndarray:
+    """Each row of all arrays as one value, equal where all that they hold is equal."""
+    leaves = [np.ascontiguousarray(leaf) for leaf in jax.tree.leaves(tree)]
+    joined = np.concatenate([leaf.reshape(len(leaf), -1).view(np.uint8) for leaf in leaves], axis=1)
+    return joined.view(np.dtype((np.void, joined.shape[1]))).ravel()
+
+
+def _distinct(texts: np.ndarray, start: int, length: int) -> tuple[np.ndarray, np.ndarray]:
+    """Where each value in this part of the texts is first, and how often it is there."""
+    part = texts[start : start + length]
+    _, first, counts = np.unique(part, return_index=True, return_counts=True)
+    return start + first, counts

@@ -1,0 +1,86 @@
+"""The reference does what the canonical game did, so that it can be trusted as an oracle."""
+
+from __future__ import annotations
+
+from functools import cache
+from random import Random
+from typing import Any
+
+import pytest
+import reference
+from golden import Case, read_cases
+
+EVERY = 10
+TRIES = 3
+
+
+@cache
+def all_cases() -> list[Case]:
+    return read_cases()
+
+
+def certain_cases() -> list[Case]:
+    """Every tenth case in which the canonical game always gave the same outcome."""
+    return [case for case in all_cases() if len(case.get("outcomes", ())) == 1][::EVERY]
+
+
+def comparable(state: dict[str, Any]) -> dict[str, Any]:
+    unordered = ("enemies", "transmissions", "owned")
+    depth = min(reference.HISTORY_LIMIT, state["history_depth"])
+    lists = {name: sorted(state[name]) for name in unordered}
+    return {**state, **lists, "history_depth": depth, "history": None}
+
+
+def test_the_valid_actions_are_those_of_the_canonical_game() -> None:
+    for case in all_cases()[::EVERY]:
+        assert reference.valid_actions(case["state"]) == sorted(case["valid"])
+
+
+def test_the_observation_is_that_of_the_canonical_game() -> None:
+    for case in [case for case in all_cases() if "observation" in case][::EVERY]:
+        expected = dict(case["observation"])
+        observation = [expected.get(index, 0.0) for index in range(1545)]
+        assert reference.observe(case["state"]) == pytest.approx(observation, abs=1e-6)
+
+
+def test_an_action_with_one_outcome_has_that_outcome() -> None:
+    for case in certain_cases():
+        [(_, expected)] = case["outcomes"]
+        for seed in range(TRIES):
+            state, reward, info = reference.step(case["state"], case["action"], Random(seed))
+            if expected["won"]:
+                assert (state["stage"], reward[1]) == (9, 100)
+                state, reward = {**state, "stage": 8}, [reward[0], 64, *reward[2:]]
+            assert comparable(state) == comparable(expected["state"])
+            assert reward == pytest.approx(expected["reward"], abs=1e-6)
+            assert not info["invalid"]
+            for name in ("stage_advanced", "won", "died"):
+                assert info[name] == bool(expected[name])
+
+
+def test_a_step_leaves_the_state_it_was_given_alone() -> None:
+    for case in certain_cases()[::EVERY]:
+        before = repr(case["state"])
+        reference.step(case["state"], case["action"], Random(0))
+        assert repr(case["state"]) == before
+
+
+def test_an_invalid_action_changes_nothing_and_says_so() -> None:
+    for case in certain_cases()[::EVERY]:
+        [action, *_] = set(range(28)) - set(case["valid"])
+        state, reward, info = reference.step(case["state"], action, Random(0))
+        assert comparable(state) == comparable(case["state"])
+        assert reward == [0.0] * 15
+        assert info["invalid"]
+
+
+def test_random_games_keep_their_states_sound() -> None:
+    for seed in range(3):
+        rng = Random(seed)
+        state = reference.new_game(rng)
+        while valid := reference.valid_actions(state):
+            state, _, info = reference.step(state, rng.choice(valid), rng)
+            assert len(reference.observe(state)) == 1545
+            assert len(state["history"]) == state["history_depth"] <= reference.HISTORY_LIMIT
+            if info["won"] or info["died"] or state["turn"] > 60:
+                break

@@ -1,0 +1,112 @@
+"""Generated boards are distributed as those of the canonical game (golden/stages.json)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from golden import State, read_stages
+from reading import Reading
+from stage_counts import chance_of_counts, count, faults
+from subject import BATCH, JaxGame, Tree, expect_dumped
+
+from hackmatrix import game
+from hackmatrix.game.randomness import as_key
+
+FALSE_ALARM = 1e-6  # the chance at which a family of counts of a right game is called wrong
+RARELY = {"block_count": {"0"}}  # no layout for 11 blocks in 100 draws: 1 board in 50,000
+SETUPS = read_stages()
+NAMES = [f"{number}: {setup['what']}" for number, setup in enumerate(SETUPS)]
+
+
+class Generator:
+    """Makes boards BATCH at a time."""
+
+    def __init__(self, subject: JaxGame) -> None:
+        self._subject = subject
+        self._new_games = jax.jit(game.reset_batch)
+        self._put_into_stage = jax.jit(put_into_stage)
+
+    def boards(self, setup: dict[str, Any], seed: int) -> list[State]:
+        """As many boards of this setup as the data has."""
+        made: list[State] = []
+        for key in jax.random.split(jax.random.key(seed), -(-setup["n"] // BATCH)):
+            states = jax.tree.map(np.asarray, self._batch(setup, key))
+            reading = Reading(states)
+            expect_dumped(game.scenario, states, reading, 0)
+            made += [reading.board(index) for index in range(BATCH)]
+        return made[: setup["n"]]
+
+    def _batch(self, setup: dict[str, Any], key: jax.Array) -> Tree:
+        if "state" in setup:
+            board = self._subject.load([setup["state"]] * BATCH)
+            states, outcome = self._subject.step(board, np.full(BATCH, setup["action"]))
+            assert outcome.stage_completed.all()
+            return states
+        states = self._new_games(jax.random.split(key, BATCH))
+        if setup["stage"] == 1:
+            return states
+        return self._put_into_stage(jax.random.split(key, BATCH), states, setup["stage"])
+
+
+def put_into_stage(keys: jax.Array, states: Tree, stage: jax.Array) -> Tree:
+    """New games whose first stage is this one."""
+    none = jax.tree.map(jnp.zeros_like, states.transmissions)
+    states = states.replace(transmissions=none, stage=jnp.full_like(states.stage, stage))
+    return game.stages.begin_stages(states, as_key(keys), jnp.ones_like(states.show))
+
+
+@pytest.fixture(scope="module")
+def generated(subject: JaxGame) -> list[list[State]]:
+    generator = Generator(subject)
+    return [generator.boards(setup, seed) for seed, setup in enumerate(SETUPS)]
+
+
+@pytest.mark.parametrize("number", range(len(SETUPS)), ids=NAMES)
+def test_boards_are_made_of_the_same_things_as_often_as_in_the_canonical_game(
+    generated: list[list[State]], number: int
+) -> None:
+    seen = count(generated[number])
+    expected = {name: Counter(values) for name, values in SETUPS[number]["counts"].items()}
+    assert seen.keys() == expected.keys()
+    for family, values in expected.items():
+        assert seen[family].keys() - RARELY.get(family, set()) == values.keys(), family
+        assert chance_of_counts(seen[family], values) > FALSE_ALARM, (seen[family], values)
+
+
+@pytest.mark.parametrize("number", range(len(SETUPS)), ids=NAMES)
+def test_a_new_board_is_laid_out_by_the_rules(generated: list[list[State]], number: int) -> None:
+    for board in generated[number]:
+        assert not list(faults(board))
+
+
+@pytest.mark.parametrize(
+    "number", [number for number, setup in enumerate(SETUPS) if "state" in setup]
+)
+def test_enemies_and_transmissions_persist_when_a_stage_is_completed(
+    generated: list[list[State]], number: int
+) -> None:
+    before = SETUPS[number]["state"]
+    old, stage = before["transmissions"], before["stage"] + 1
+    for board in generated[number]:
+        assert board["stage"] == stage
+        assert board["interval"] == 13 - stage
+        assert board["enemies"] == before["enemies"]
+        assert board["transmissions"][: len(old)] == old
+        new = board["transmissions"][len(old) :]
+        assert len(new) == stage
+        assert all(each[2] == 1 and each[4:] == [0, 0] for each in new)
+
+
+def test_counts_that_differ_are_told_from_counts_that_do_not() -> None:
+    random = np.random.default_rng(0)
+    some, others, biased = (
+        Counter(dict(zip("abcde", random.multinomial(20000, shares).tolist(), strict=True)))
+        for shares in ([0.2] * 5, [0.2] * 5, [0.2, 0.2, 0.2, 0.17, 0.23])
+    )
+    assert chance_of_counts(some, others) > FALSE_ALARM
+    assert chance_of_counts(some, biased) < FALSE_ALARM
