@@ -2,12 +2,12 @@
 
 from hackmatrix.game import scenario, stages
 from hackmatrix.game.observation import observe
-from hackmatrix.game.play import reset, reset_batch, restart_batch, step, step_batch
+from hackmatrix.game.play import reset, reset_batch, step, step_batch, step_batch_and_restart
 from hackmatrix.game.reward import PARTS
 from hackmatrix.game.state import ACTIONS, Outcome, State
 from hackmatrix.game.valid import valid_actions
 
 __all__ = [
-    "ACTIONS", "PARTS", "Outcome", "State", "observe", "reset", "reset_batch", "restart_batch", "scenario", "stages",
-    "step", "step_batch", "valid_actions",
+    "ACTIONS", "PARTS", "Outcome", "State", "observe", "reset", "reset_batch", "scenario", "stages",
+    "step", "step_batch", "step_batch_and_restart", "valid_actions",
 ]  # fmt: skip

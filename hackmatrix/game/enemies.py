@@ -53,8 +53,10 @@ def enemy_steps(state: State, key: Key, active: Array) -> State:
         again=able & slots.equals(enemies.kind, VIRUS),
         second=jnp.zeros_like(active),
     )
-    width = max(64, active.shape[0] // 4)
-    melee = few.work_off(melee, lambda melee: melee.todo != 0, act, width)
+    boards = active.shape[0]
+    melee = few.work_off(
+        melee, lambda melee: melee.todo != 0, act, max(128, boards // 4), max(32, boards // 32)
+    )
     return state.replace(
         player=state.player.replace(hp=jnp.maximum(state.player.hp - melee.hp_lost, 0)),
         enemies=enemies.replace(row=melee.row, column=melee.column),

@@ -59,7 +59,7 @@ def draw(key: Key, exit_: CellSet, room: CellSet) -> Array:
         search,
         lambda search: ~search.found & (search.draws < DRAWS),
         _draw_some,
-        width=max(32, number.shape[0] // 4),
+        max(32, number.shape[0] // 4),
     )
     return search.layout
 

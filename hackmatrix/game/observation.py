@@ -71,12 +71,17 @@ def encode(state: State) -> Array:
 def decode(words: Array) -> Array:
     """f32[1545] from u32[47]."""
     player = words[..., CELLS:-1].astype(jnp.int32).astype(jnp.float32) / _PLAYER_SCALE
-    owned = words[..., -1:] >> np.arange(len(PROGRAMS), dtype=np.uint32) & 1
-    fields = words[..., :CELLS, None] >> _START & _MASK
+    owned = (words[..., -1:] >> np.arange(len(PROGRAMS), dtype=np.uint32) & 1).astype(jnp.float32)
+    grid = _spread(words[..., :CELLS]).reshape(*words.shape[:-1], CELLS * CELL_FEATURES)
+    return jnp.concatenate([player, owned, grid], axis=-1)
+
+
+@outlined
+def _spread(cell_words: Array) -> Array:
+    """f32[36, 42]: the features of each cell."""
+    fields = cell_words[..., None] >> _START & _MASK
     shown = jnp.where(_VALUE == 0, fields.astype(jnp.int32), (fields == _VALUE).astype(jnp.int32))
-    grid = shown.astype(jnp.float32) * _UNIT
-    grid = grid.reshape(*words.shape[:-1], CELLS * CELL_FEATURES)
-    return jnp.concatenate([player, owned.astype(jnp.float32), grid], axis=-1)
+    return shown.astype(jnp.float32) * _UNIT
 
 
 @outlined

@@ -32,21 +32,7 @@ def reset(key: Array, history_depth: int = HISTORY_DEPTH) -> State:
 def reset_batch(keys: Array, history_depth: int = HISTORY_DEPTH) -> State:
     """New games [E], one a key."""
     each = as_key(keys)
-    state = stages.new_game(each, history.empty(history_depth, each.low.shape))
-    return stages.begin_stages(state, each, jnp.ones_like(state.show))
-
-
-def restart_batch(keys: Array, states: State, done: Array) -> State:
-    """New games on the boards [E] that are done, as `reset_batch` begins them; the others stay."""
-
-    def begin(boards: tuple[Key, State]) -> tuple[Key, State]:
-        key, state = boards
-        depth = state.history.snapshots.shape[-2]
-        fresh = stages.new_game(key, history.empty(depth, key.low.shape))
-        return key, stages.generate(fresh, key)
-
-    width = max(32, done.shape[0] // 32)
-    return few.apply(done, begin, (as_key(keys), states), width)[1]
+    return stages.generate(stages.new_game(each, history.empty(history_depth, each.low.shape)), each)
 
 
 def step(key: Array, state: State, action: Array) -> tuple[State, Outcome]:
@@ -58,7 +44,41 @@ def step(key: Array, state: State, action: Array) -> tuple[State, Outcome]:
 
 def step_batch(keys: Array, states: State, actions: Array) -> tuple[State, Outcome]:
     """Takes an action on each of [E] boards."""
-    before, key = states, as_key(keys)
+    key = as_key(keys)
+    state, outcome = _take_action(states, key, actions)
+    beginning = outcome.stage_completed & ~outcome.won
+    return _begin_stages(state, key, beginning, jnp.zeros_like(beginning)), outcome
+
+
+def step_batch_and_restart(keys: Array, states: State, actions: Array) -> tuple[State, Outcome]:
+    """As `step_batch`, and a new game begins on each board whose game ended."""
+    key = as_key(keys)
+    state, outcome = _take_action(states, key, actions)
+    beginning = outcome.stage_completed | outcome.done
+    return _begin_stages(state, key, beginning, outcome.done), outcome
+
+
+def _begin_stages(state: State, key: Key, beginning: Array, new_game: Array) -> State:
+    """Generates the next boards of those that begin a stage, for some the first stage of a new game."""
+
+    def begin(boards: tuple[State, Key, Array]) -> tuple[State, Key, Array]:
+        state, key, new_game = boards
+        # A new game forgets the snapshots by their number; the words themselves may stay.
+        forgotten = state.history.replace(
+            head=jnp.zeros_like(state.history.head), depth=jnp.zeros_like(state.history.depth)
+        )
+        fresh = stages.new_game(key, forgotten)
+        state = jax.tree.map(
+            lambda new, old: old if new is old else few.select(new_game, new, old), fresh, state
+        )
+        return stages.generate(state, key), key, new_game
+
+    width = max(32, beginning.shape[0] // 32)
+    return few.apply(beginning, begin, (state, key, new_game), width)[0]
+
+
+def _take_action(before: State, key: Key, actions: Array) -> tuple[State, Outcome]:
+    """All that an action does but the board of a next stage."""
     action = jnp.asarray(actions).astype(jnp.int32)
     in_range = (action >= 0) & (action < ACTIONS)
     bit = jnp.where(in_range, action, 0).astype(jnp.uint32)
@@ -78,7 +98,6 @@ def step_batch(keys: Array, states: State, actions: Array) -> tuple[State, Outco
         effects=effects, closer=_closer(before, state, completed),
     )  # fmt: skip
     total, parts = reward.as_reward(units)
-    state = stages.begin_stages(state, key, completed & ~won)
     return state, Outcome(
         reward=total, parts=parts, done=won | died | ~valid, invalid=~valid,
         stage_completed=completed, won=won, died=died,

@@ -87,7 +87,7 @@ def spawn(
         work,
         lambda work: work.left > 0,
         lambda work: spawn_one(work, purpose, from_siphon, from_schedule),
-        width=max(64, number.shape[0] // 16),
+        max(128, number.shape[0] // 16),
     )
     return state.replace(transmissions=work.transmissions)
 

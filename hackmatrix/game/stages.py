@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hackmatrix.game import cells, few, layouts, slots, spawning
+from hackmatrix.game import cells, layouts, slots, spawning
 from hackmatrix.game.cells import CORNERS, EVERY, CellSet, Numbers
 from hackmatrix.game.outline import outlined
 from hackmatrix.game.randomness import Key, Purpose, pick_cell, uniform_below, word, words
@@ -20,7 +20,7 @@ START_CREDITS, START_ENERGY, START_SIPHONS = 10, 11, 1
 
 
 def complete_stage(state: State, completed: Array) -> State:
-    """What completing a stage gives at once; the next stage's board comes from `begin_stages`."""
+    """What completing a stage gives at once; the next stage's board comes from `generate`."""
     stage = state.stage + completed
     player = state.player
     return state.replace(
@@ -32,18 +32,6 @@ def complete_stage(state: State, completed: Array) -> State:
             completed & (stage <= STAGES), FIRST_INTERVAL + 1 - stage, state.interval
         ),
     )
-
-
-def begin_stages(state: State, key: Key, beginning: Array) -> State:
-    """Generates the boards of those that begin a stage, a few at a time."""
-    history = state.history
-    state, _ = few.apply(
-        beginning,
-        lambda boards: (generate(*boards), boards[1]),
-        (state.replace(history=None), key),
-        width=max(32, beginning.shape[0] // 32),
-    )
-    return state.replace(history=history)
 
 
 def generate(state: State, key: Key) -> State:

@@ -79,15 +79,17 @@ def mask_failures(cases: Sequence[Case], subject: Subject) -> list[str]:
 
 def observation_failures(cases: Sequence[Case], subject: Subject) -> list[str]:
     numbers = [number for number, case in enumerate(cases) if "observation" in case]
+    failures: list[str] = []
+    if not numbers:
+        return failures
     observations = subject.observations([cases[number]["state"] for number in numbers])
-    failures = []
     for number, seen in zip(numbers, observations, strict=True):
         expected = np.zeros_like(seen)
         for index, value in cases[number]["observation"]:
             expected[index] = value
         for index in np.flatnonzero(~(abs(expected - seen) <= OBSERVATION_TOLERANCE)):
             failures.append(
-                f"{_title(number, cases[number])}: observation {_place(index)} "
+                f"{_title(number, cases[number])}: observation {_place(int(index))} "
                 f"is {expected[index]:.7g} in the data, {seen[index]:.7g} in the game"
             )
     return failures
@@ -183,6 +185,8 @@ def excess(comparisons: Sequence[Comparison]) -> float:
             share = n / (n + times)
             variance = both * share * (1 - share) * (n + times - both) / (n + times - 1)
             squares.append(np.mean((count - both * share) ** 2 / variance))  # 1 is expected
+    if len(squares) < 2:
+        return 0.0
     return float((np.mean(squares) - 1) / (np.std(squares) / np.sqrt(len(squares))))
 
 
@@ -258,7 +262,7 @@ def _place(index: int) -> str:
         return f"{index} (player value {index})"
     if index < 33:
         return f"{index} (owns {ACTION_NAMES[index - 10 + 5]})"
-    cell, feature = divmod(int(index) - 33, 42)
+    cell, feature = divmod(index - 33, 42)
     return f"{index} (row {cell // 6}, column {cell % 6}, feature {feature})"
 
 

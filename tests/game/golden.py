@@ -16,6 +16,7 @@ Result = dict[str, Any]  # as in the data: reward, stage_advanced, won, died, st
 Sample = list[tuple[int, Result]]  # distinct results, each with how often it came
 Views = dict[str, Counter[str]]  # name of a view -> JSON text of a value -> how often it came
 
+SHIPPED = Path(__file__).parents[1] / "golden"
 REWARD_PARTS = [
     *("step_penalty", "stage_completion", "score_gain", "kills", "data_siphon"),
     *("distance_shaping", "victory", "death_penalty", "resource_gain", "resource_holding"),
@@ -35,16 +36,16 @@ COMPLETION, VICTORY_COMPLETION = REWARD_PARTS.index("stage_completion"), 100.0
 
 
 def folder() -> Path:
-    return Path(os.environ.get("HACKMATRIX_GOLDEN", Path(__file__).parents[1] / "golden"))
+    return Path(os.environ.get("HACKMATRIX_GOLDEN", SHIPPED))
 
 
-def read_cases() -> list[Case]:
-    with gzip.open(folder() / "transitions.jsonl.gz", "rt") as lines:
+def read_cases(source: Path) -> list[Case]:
+    with gzip.open(source / "transitions.jsonl.gz", "rt") as lines:
         return [json.loads(line) for line in lines]
 
 
-def read_stages() -> list[dict[str, Any]]:
-    return json.loads((folder() / "stages.json").read_text())
+def read_stages(source: Path) -> list[dict[str, Any]]:
+    return json.loads((source / "stages.json").read_text())
 
 
 def expected_views(case: Case, history_limit: int) -> Views:

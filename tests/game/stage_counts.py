@@ -13,6 +13,11 @@ Counts = dict[str, Counter[str]]
 
 SIZE = 6
 CORNERS = [(0, 0), (0, 5), (5, 0), (5, 5)]
+POSITIONS = [(row, column) for row in range(SIZE) for column in range(SIZE)]
+NEIGHBOURS = {
+    (row, column): {each for each in POSITIONS if abs(each[0] - row) + abs(each[1] - column) == 1}
+    for row, column in POSITIONS
+}
 DATA, PROGRAMS = ("D", "QD"), ("P", "QP")
 BLOCKS = (*DATA, *PROGRAMS)
 RARE = 10  # values seen less often than this, in both together, are counted as one
@@ -107,21 +112,13 @@ def _values_of_cell(index: int, cell: list) -> Iterator[tuple[str, str]]:
 
 
 def _is_accepted(blocks: set[tuple[int, int]], exit_cell: tuple[int, int]) -> bool:
-    open_cells = [divmod(index, SIZE) for index in range(SIZE * SIZE)]
-    open_cells = [cell for cell in open_cells if cell not in blocks]
-    start = open_cells[0]
+    open_cells = NEIGHBOURS.keys() - blocks
+    start = min(open_cells)
     reached, frontier = {start}, [start]
     while frontier:
         cell = frontier.pop()
-        if cell == exit_cell != start:
-            continue
-        new = [each for each in open_cells if each not in reached and _are_adjacent(cell, each)]
-        reached.update(new)
-        frontier += new
-    return len(reached) == len(open_cells) and all(
-        any(_are_adjacent(block, cell) for cell in open_cells) for block in blocks
-    )
-
-
-def _are_adjacent(a: tuple[int, int], b: tuple[int, int]) -> bool:
-    return abs(a[0] - b[0]) + abs(a[1] - b[1]) == 1
+        if cell == start or cell != exit_cell:
+            new = NEIGHBOURS[cell] - blocks - reached
+            reached |= new
+            frontier += new
+    return reached == open_cells and not any(NEIGHBOURS[block] <= blocks for block in blocks)

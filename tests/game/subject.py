@@ -24,10 +24,9 @@ class JaxGame:
     are slow.
     """
 
-    def __init__(self, game: ModuleType, history_limit: int, seed: int = 0) -> None:
+    def __init__(self, game: ModuleType, history_limit: int) -> None:
         self.history_limit = history_limit
         self._scenario = game.scenario
-        self._key = jax.random.key(seed)
         self._boards: dict[int, tuple[State, Tree]] = {}
         self._masks = jax.jit(jax.vmap(game.valid_actions))
         self._observations = jax.jit(jax.vmap(game.observe))
@@ -57,29 +56,37 @@ class JaxGame:
         dumped = [self._scenario.dump(self._scenario.load(state)) for state in states]
         return json.loads(json.dumps(dumped))
 
-    def step(self, boards: Tree, actions: np.ndarray) -> tuple[Tree, Tree]:
+    def step(
+        self, boards: Tree, actions: np.ndarray, seed: int = 0, number: int = 0
+    ) -> tuple[Tree, Tree]:
         """Steps BATCH boards."""
-        self._key, key = jax.random.split(self._key)
+        key = jax.random.fold_in(jax.random.key(seed), number)
         return jax.tree.map(np.asarray, self._step(key, boards, actions.astype(np.int32)))
 
     def samples(self, cases: Sequence[Case], times: int) -> Iterator[tuple[int, Sample]]:
         boards = self.load([case["state"] for case in cases])
         actions = np.array([case["action"] for case in cases])
         batches = -(-len(cases) // (BATCH // times))
-        for first in range(batches):
-            chosen = np.arange(first, len(cases), batches)
+        for batch in range(batches):
+            chosen = np.arange(batch, len(cases), batches)
             numbers = np.resize(np.repeat(chosen, times), BATCH)
-            after, outcomes = self.step(rows(boards, numbers), actions[numbers])
-            after = _with_blank_history(after)
-            texts = _texts((after, outcomes))[: len(chosen) * times]
-            groups = [_distinct(texts, start, times) for start in range(0, len(texts), times)]
-            firsts = np.concatenate([first for first, _ in groups])
-            results = _Results(self._scenario, *rows((after, outcomes), firsts))
-            place = 0
-            for number, (first, counts) in zip(chosen.tolist(), groups, strict=True):
-                of_case = results.between(place, place + len(first), "outcomes" in cases[number])
-                yield number, list(zip(counts.tolist(), of_case, strict=True))
-                place += len(first)
+            after, outcomes = self.step(rows(boards, numbers), actions[numbers], times, batch)
+            results = _with_blank_history(after), outcomes
+            has_cells = ["outcomes" in cases[number] for number in chosen.tolist()]
+            yield from zip(chosen.tolist(), self._samples(results, times, has_cells), strict=True)
+
+    def _samples(
+        self, results: tuple[Tree, Tree], times: int, has_cells: list[bool]
+    ) -> Iterator[Sample]:
+        """The results of some cases, so many of each."""
+        texts = _texts(results)
+        groups = [_distinct(texts, times * place, times) for place in range(len(has_cells))]
+        distinct = _Results(self._scenario, *rows(results, np.concatenate([g[0] for g in groups])))
+        stop = 0
+        for (firsts, counts), with_cells in zip(groups, has_cells, strict=True):
+            start, stop = stop, stop + len(firsts)
+            of_case = distinct.between(start, stop, with_cells)
+            yield list(zip(counts.tolist(), of_case, strict=True))
 
 
 class _Results:
@@ -92,9 +99,9 @@ class _Results:
         endings = outcomes.stage_completed, outcomes.won, outcomes.died
         self._endings = np.stack(endings, axis=1).astype(int)
 
-    def between(self, start: int, stop: int, has_cells: bool) -> Iterator[Result]:
+    def between(self, start: int, stop: int, with_cells: bool) -> Iterator[Result]:
         """Most results are of cases that do not look at the cells, so these are left out there."""
-        read = self._reading.board if has_cells else self._reading.without_cells
+        read = self._reading.board if with_cells else self._reading.without_cells
         for index in range(start, stop):
             endings = zip(ENDINGS, self._endings[index].tolist(), strict=True)
             reward = self._rewards[index].tolist()

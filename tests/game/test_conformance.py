@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from conformance import (
     round_trip_failures,
 )
 from conformance import comparisons as compare
-from golden import Case, Sample, State, marginals, read_cases
+from golden import SHIPPED, Case, Sample, State, folder, marginals, read_cases
 
 
 class Echo:
@@ -67,7 +68,7 @@ def with_marginals(case: Case) -> Case:
     }
 
 
-CASES = read_cases()
+CASES = read_cases(SHIPPED)
 OBSERVED = next(case for case in CASES if "observation" in case and case["state"]["enemies"])
 UNCERTAIN = next(case for case in CASES if len(case.get("outcomes", [])) in (4, 5, 6))
 UNDONE = next(case for case in CASES if case["state"]["history"])
@@ -177,6 +178,15 @@ def test_what_is_wrong_is_found_in_marginals_too(change: Callable[[Case], None])
     assert outcome_failures([wide], game) == []
     change(game.case)
     assert len(outcome_failures([wide], game)) == 1
+
+
+def test_other_data_are_read_where_the_environment_names_their_folder(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("HACKMATRIX_GOLDEN", raising=False)
+    assert folder() == SHIPPED
+    monkeypatch.setenv("HACKMATRIX_GOLDEN", "elsewhere")
+    assert folder() == Path("elsewhere")
 
 
 def test_a_failure_says_what_differed_and_how() -> None:

@@ -15,7 +15,7 @@ from conformance import (
     outcome_failures,
     round_trip_failures,
 )
-from golden import REWARD_PARTS, Case, read_cases
+from golden import REWARD_PARTS, Case, folder, read_cases
 from subject import BATCH, JaxGame, rows
 
 from hackmatrix import game
@@ -26,7 +26,7 @@ STANDARD_ERRORS = 5
 
 @pytest.fixture(scope="module")
 def cases() -> list[Case]:
-    return read_cases()
+    return read_cases(folder())
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import reference
-from golden import Case, read_cases
+from golden import Case, folder, read_cases
 
 EVERY = 10
 TRIES = 3
@@ -16,7 +16,7 @@ TRIES = 3
 
 @cache
 def all_cases() -> list[Case]:
-    return read_cases()
+    return read_cases(folder())
 
 
 def certain_cases() -> list[Case]:

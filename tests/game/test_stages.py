@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from golden import State, read_stages
+from golden import State, folder, read_stages
 from reading import Reading
 from stage_counts import chance_of_counts, count, faults
 from subject import BATCH, JaxGame, Tree, expect_dumped
@@ -19,7 +19,7 @@ from hackmatrix.game.randomness import as_key
 
 FALSE_ALARM = 1e-6  # the chance at which a family of counts of a right game is called wrong
 RARELY = {"block_count": {"0"}}  # no layout for 11 blocks in 100 draws: 1 board in 50,000
-SETUPS = read_stages()
+SETUPS = read_stages(folder())
 NAMES = [f"{number}: {setup['what']}" for number, setup in enumerate(SETUPS)]
 
 
@@ -57,7 +57,7 @@ def put_into_stage(keys: jax.Array, states: Tree, stage: jax.Array) -> Tree:
     """New games whose first stage is this one."""
     none = jax.tree.map(jnp.zeros_like, states.transmissions)
     states = states.replace(transmissions=none, stage=jnp.full_like(states.stage, stage))
-    return game.stages.begin_stages(states, as_key(keys), jnp.ones_like(states.show))
+    return game.stages.generate(states, as_key(keys))
 
 
 @pytest.fixture(scope="module")
