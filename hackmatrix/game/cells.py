@@ -1,12 +1,13 @@
 """Sets of board cells as bit sets: one bit a cell, 18 cells a word, any batch shape.
 
-Cell number = 6 * row + column. A number per cell (credits, points, ...) is a tuple of sets, its binary
-digits, least significant first: arithmetic on all 36 cells at once is logic on these digits.
+Cell number = 6 * row + column. A number per cell (credits, points, ...) is a tuple of sets, its
+binary digits, least significant first: arithmetic on all 36 cells at once is logic on these digits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +21,7 @@ FULL = np.uint32((1 << HALF) - 1)
 FIRST_COLUMN = np.uint32(sum(1 << (SIZE * row) for row in range(3)))
 LAST_COLUMN = np.uint32(FIRST_COLUMN << 5)
 
-# No shortest path on this board has more steps: the longest chordless path of the 6x6 grid has 24 cells.
+# No shortest path has more steps: the longest chordless path of a 6x6 grid has 24 cells.
 LONGEST_PATH = 23
 
 Array = jax.Array
@@ -79,7 +80,8 @@ def full_word(condition: Array) -> Array:
 
 def constant(cells: Iterable[int]) -> CellSet:
     bits = sum(1 << cell for cell in set(cells))
-    return CellSet(np.uint32(bits & int(FULL)), np.uint32(bits >> HALF))
+    halves: Any = (np.uint32(bits & int(FULL)), np.uint32(bits >> HALF))
+    return CellSet(*halves)
 
 
 EMPTY = constant(())
@@ -150,14 +152,14 @@ def spread(reached: CellSet, free: CellSet) -> CellSet:
 
 def read(numbers: Numbers, cell: Array) -> Array:
     """The number in one cell."""
-    return sum(
-        digit.has(cell).astype(jnp.int32) << place for place, digit in enumerate(numbers)
-    )
+    digits = (digit.has(cell).astype(jnp.int32) << place for place, digit in enumerate(numbers))
+    return sum(digits, start=jnp.int32(0))
 
 
 def total(numbers: Numbers, cells: CellSet) -> Array:
     """The sum of the numbers in these cells."""
-    return sum((digit & cells).count() << place for place, digit in enumerate(numbers))
+    counts = ((digit & cells).count() << place for place, digit in enumerate(numbers))
+    return sum(counts, start=jnp.int32(0))
 
 
 def write(numbers: Numbers, cells: CellSet, value: Array | int) -> Numbers:

@@ -27,9 +27,9 @@ def integer(value: Any, where: str, low: int, high: int) -> int:
     raise ValueError(f"{where}: {value!r} is not an integer from {low} to {high}")
 
 
-def flag(value: Any, where: str) -> bool:
-    return bool(integer(value, where, 0, 1))
+def flag(value: Any, where: str) -> Any:
+    return np.bool_(integer(value, where, 0, 1))
 
 
-def whole(value: Any, where: str, high: int = (1 << 31) - 1) -> np.int32:
+def whole(value: Any, where: str, high: int = (1 << 31) - 1) -> Any:
     return np.int32(integer(value, where, 0, high))

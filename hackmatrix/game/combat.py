@@ -15,7 +15,9 @@ Array = jax.Array
 
 
 def damage(enemies: Enemies, hit: Array, amount: Array) -> tuple[Enemies, Array]:
-    """The hit slots lose `amount` hp: the dead leave, survivors are stunned. Also returns the killed slots."""
+    """The hit slots lose `amount` hp: the dead leave, survivors are stunned. Also returns the
+    killed slots.
+    """
     low, high = enemies.hp
     at_most = jnp.minimum(amount, 3)
     amount_low, amount_high = full_word(at_most & 1 != 0), full_word(at_most & 2 != 0)
@@ -45,7 +47,9 @@ def choose(chosen: Array, new: Digits, old: Digits) -> Digits:
 
 
 def change_kind(enemies: Enemies, changed: Array, kind: Digits) -> tuple[Enemies, Array]:
-    """The changed slots get another type and keep the damage taken. Also returns the slots that die of it."""
+    """The changed slots get another type and keep the damage taken. Also returns the slots that die
+    of it.
+    """
     was_daemon = slots.equals(enemies.kind, DAEMON)
     becomes_daemon = slots.equals(kind, DAEMON)
     low, high = enemies.hp

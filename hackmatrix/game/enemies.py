@@ -54,21 +54,25 @@ def enemy_steps(state: State, key: Key, active: Array) -> State:
         second=jnp.zeros_like(active),
     )
     boards = active.shape[0]
-    melee = few.work_off(
-        melee, lambda melee: melee.todo != 0, act, max(128, boards // 4), max(32, boards // 32)
-    )
+    wide, narrow = max(128, boards // 4), max(128, boards // 32)
+    melee = few.apply(_is_acting, lambda melee: act(act(melee)), melee, wide, enough=narrow)
+    melee = few.apply(_is_acting, lambda melee: few.repeat(_is_acting, act, melee), melee, narrow)
     return state.replace(
         player=state.player.replace(hp=jnp.maximum(state.player.hp - melee.hp_lost, 0)),
         enemies=enemies.replace(row=melee.row, column=melee.column),
     )
 
 
+def _is_acting(melee: Melee) -> Array:
+    return melee.todo != 0
+
+
 def act(melee: Melee) -> Melee:
-    """One enemy of each board acts."""
+    """One enemy of each board acts, where one is left to act."""
     turn = slots.count(melee.todo) + jnp.where(melee.second, 64, 0)
     actor = _pick_actor(melee.key, turn, melee.todo)
     decision = decide(melee, actor)
-    attacks = decision == ATTACK
+    attacks = (decision == ATTACK) & (actor != 0)
     again = melee.again & ~jnp.where(attacks, actor, 0)
     todo = melee.todo & ~actor
     over = todo == 0

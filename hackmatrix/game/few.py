@@ -1,7 +1,7 @@
 """Rules that few boards need at a time: gather those boards, work on them, put them back.
 
-Under vmap a rare branch would run for every board at every step; here its cost follows the number of boards that
-take it.
+Under vmap a rare branch would run for every board at every step; here its cost follows the number
+of boards that take it.
 """
 
 from __future__ import annotations
@@ -19,64 +19,58 @@ Array = jax.Array
 Tree = TypeVar("Tree")
 
 
-def apply(needed: Array, rule: Callable[[Tree], Tree], boards: Tree, width: int) -> Tree:
-    """The boards ([E, ...] leaves) with the rule applied to those that need it, `width` at a time."""
-
-    def advance(waiting: tuple[Array, Tree]) -> tuple[Array, Tree]:
-        pending, boards = waiting
-        return jnp.zeros_like(pending), rule(boards)
-
-    return work_off((needed, boards), lambda waiting: waiting[0], advance, width)[1]
-
-
-def work_off(
+def apply(
+    is_needed: Callable[[Tree], Array],
+    rule: Callable[[Tree], Tree],
     boards: Tree,
-    is_pending: Callable[[Tree], Array],
-    advance: Callable[[Tree], Tree],
-    *widths: int,
-) -> Tree:
-    """Advances pending boards, as many at a time as the first width, until none is pending.
-
-    With further, smaller widths, each takes over as soon as the pending boards fit into it.
-    """
-    for width, enough in zip(widths, (*widths[1:], 0), strict=True):
-        boards = _work_off_to(boards, is_pending, advance, width, enough)
-    return boards
-
-
-def _work_off_to(
-    boards: Tree,
-    is_pending: Callable[[Tree], Array],
-    advance: Callable[[Tree], Tree],
     width: int,
-    enough: int,
+    enough: int = 0,
 ) -> Tree:
-    def too_many(boards: Tree) -> Array:
-        return is_pending(boards).sum(dtype=jnp.int32) > enough
+    """Applies the rule, `width` boards at a time, until at most `enough` boards need it.
 
-    def advance_some(boards: Tree) -> Tree:
-        pending = is_pending(boards)
-        if pending.shape[0] <= width:
-            return jax.tree.map(
-                lambda old, new: old if new is old else select(pending, new, old),
-                boards, advance(boards),
-            )  # fmt: skip
-        chosen = _first(pending, width)
+    `boards` has leaves [E, ...]; the rule takes and returns such a tree of up to `width` boards,
+    and in the end makes itself needless.
+    """
+
+    def too_many(boards: Tree) -> Array:
+        return is_needed(boards).sum(dtype=jnp.int32) > enough
+
+    def apply_to_some(boards: Tree) -> Tree:
+        needed = is_needed(boards)
+        if needed.shape[0] <= width:
+            return _merge(needed, rule(boards), boards)
+        chosen = _first(needed, width)
         gathered = jax.tree.map(lambda leaf: leaf.at[chosen].get(mode="clip"), boards)
         return jax.tree.map(
             # What the rule left alone need not be put back.
             lambda old, before, after: old if after is before else _put(old, chosen, after),
-            boards, gathered, advance(gathered),
+            boards, gathered, rule(gathered),
         )  # fmt: skip
 
-    return jax.lax.while_loop(too_many, advance_some, boards)
+    return jax.lax.while_loop(too_many, apply_to_some, boards)
 
 
-def _first(pending: Array, width: int) -> Array:
-    """The indices of the first `width` pending boards, followed by indices past the end."""
-    boards = pending.shape[0]
-    flags = jnp.pad(pending, (0, -boards % 32)).reshape(-1, 32)
-    words = jnp.where(flags, slots.ONE << np.arange(32, dtype=np.uint32), 0).sum(1, dtype=jnp.uint32)
+def apply_once(needed: Array, rule: Callable[[Tree], Tree], boards: Tree, width: int) -> Tree:
+    """The boards with the rule applied once to those that need it, `width` at a time."""
+
+    def once(waiting: tuple[Array, Tree]) -> tuple[Array, Tree]:
+        return jnp.zeros_like(waiting[0]), rule(waiting[1])
+
+    return apply(lambda waiting: waiting[0], once, (needed, boards), width)[1]
+
+
+def repeat(is_needed: Callable[[Tree], Array], rule: Callable[[Tree], Tree], boards: Tree) -> Tree:
+    """Applies the rule to the boards that need it, over and over, until none does."""
+    return apply(is_needed, rule, boards, is_needed(boards).shape[0])
+
+
+def _first(needed: Array, width: int) -> Array:
+    """The indices of the first `width` needed boards, followed by indices past the end."""
+    boards = needed.shape[0]
+    flags = jnp.pad(needed, (0, -boards % 32)).reshape(-1, 32)
+    words = jnp.where(flags, slots.ONE << np.arange(32, dtype=np.uint32), 0).sum(
+        1, dtype=jnp.uint32
+    )
     ends = jnp.cumsum(slots.count(words))
     rank = jnp.arange(width, dtype=jnp.int32)
     which = jnp.searchsorted(ends, rank, side="right", method="scan_unrolled")
@@ -88,6 +82,12 @@ def _first(pending: Array, width: int) -> Array:
 
 def _put(leaf: Array, chosen: Array, values: Array) -> Array:
     return leaf.at[chosen].set(values, mode="drop", unique_indices=True, indices_are_sorted=True)
+
+
+def _merge(mask: Array, chosen: Tree, other: Tree) -> Tree:
+    return jax.tree.map(
+        lambda new, old: old if new is old else select(mask, new, old), chosen, other
+    )
 
 
 def select(mask: Array, chosen: Array, other: Array) -> Array:

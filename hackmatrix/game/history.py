@@ -1,10 +1,13 @@
 """The stack of snapshots that UNDO restores (section 8 of the rules).
 
-Only the newest snapshots are kept, as many as the history has places. A snapshot is packed into words, because
-one is written at every turn of every board.
+Only the newest snapshots are kept, as many as the history has places. A snapshot is packed into
+words, because one is written at every turn of every board.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -77,19 +80,18 @@ def pack(state: State) -> list[Array]:
         | (state.show.astype(jnp.uint32) << 23)
         | (state.calm.astype(jnp.uint32) << 24)
         | (state.atk_uses.astype(jnp.uint32) << 25),
-        state.turn
-        | slots.count(enemies.present) << 16
-        | slots.count(transmissions.present) << 22,
+        state.turn | slots.count(enemies.present) << 16 | slots.count(transmissions.present) << 22,
     ]
     lists = [
-        *enemies.row, *enemies.column, *enemies.kind, *enemies.hp, enemies.disabled, enemies.stunned,
+        *enemies.row, *enemies.column, *enemies.kind, *enemies.hp,
+        enemies.disabled, enemies.stunned,
         *transmissions.row, *transmissions.column, *transmissions.kind, *transmissions.turns,
     ]  # fmt: skip
     words = [*counters, *_pack_cells(state.board), *lists]
     return [word.astype(jnp.uint32) for word in words]
 
 
-def unpack(words: Array, state: State) -> State:
+def unpack(words: Any, state: State) -> State:
     """The state with all that a snapshot holds put back, without its history."""
     remaining = iter(words)
     who, purse, score, programs, when = (next(remaining) for _ in range(5))
@@ -139,7 +141,7 @@ def _pack_cells(board: Board) -> list[Array]:
     return words
 
 
-def _unpack_cells(words) -> Board:
+def _unpack_cells(words: Iterator[Array]) -> Board:
     first = [next(words) for _ in range(_CELL_SETS)]
     rests = [next(words) for _ in range(-(-_CELL_SETS // _SETS_A_WORD))]
     sets = []
@@ -148,8 +150,4 @@ def _unpack_cells(words) -> Board:
         top = rests[which] >> np.uint32(_REST * place) & np.uint32((1 << _REST) - 1)
         low = word & np.uint32((1 << HALF) - 1)
         sets.append(CellSet(low, word >> np.uint32(HALF) | top << np.uint32(_LOW_BITS)))
-    single, sets = sets[:7], sets[7:]
-    return Board(
-        *single, label=tuple(sets[:5]), spawn=tuple(sets[5:9]),
-        credits=tuple(sets[9:11]), energy=tuple(sets[11:]),
-    )  # fmt: skip
+    return Board.of(sets)

@@ -20,7 +20,7 @@ Array = jax.Array
 
 FEWEST, MOST = 5, 11
 DRAWS = 100
-_AT_ONCE = 16
+_AT_ONCE = 8
 
 
 class Search(struct.PyTreeNode):
@@ -55,13 +55,11 @@ def draw(key: Key, exit_: CellSet, room: CellSet) -> Array:
         key=key, room=from_cells(room), exit=exit_, number=number,
         layout=jnp.zeros_like(key.low), draws=zero, found=zero != 0,
     )  # fmt: skip
-    search = few.work_off(
-        search,
-        lambda search: ~search.found & (search.draws < DRAWS),
-        _draw_some,
-        max(32, number.shape[0] // 4),
-    )
-    return search.layout
+    return few.repeat(_is_searching, _draw_some, search).layout
+
+
+def _is_searching(search: Search) -> Array:
+    return ~search.found & (search.draws < DRAWS)
 
 
 def _draw_some(search: Search) -> Search:
@@ -93,7 +91,9 @@ def _random_cells(key: Key, attempt: Array, room: Array, number: Array) -> Array
 
 @outlined
 def is_accepted(blocks: CellSet, exit_: CellSet) -> Array:
-    """All other cells are connected without passing through the exit, and every block has one beside it."""
+    """All other cells are connected without passing through the exit, and every block has one
+    beside it.
+    """
     open_cells = EVERY - blocks
     start = cells.constant([0])
     passable = (open_cells - exit_) | start

@@ -15,7 +15,7 @@ Array = jax.Array
 
 @outlined
 def aim(state: State, direction: Array) -> tuple[Array, Array, Array]:
-    """The first target on the line: whether it is a transmission, whether an enemy, and its cell."""
+    """The first target on the line: is it a transmission, is it an enemy, and its cell."""
     enemies = slots.cells_of(state.enemies)
     transmissions = slots.cells_of(state.transmissions)
     blocks = state.board.blocks
@@ -50,9 +50,7 @@ def on_board(row: Array, column: Array) -> Array:
 def move(state: State, active: Array, direction: Array) -> tuple[State, Effects]:
     """The direction action of the active boards."""
     at_transmission, at_enemy, target = aim(state, direction)
-    hit_enemy = jnp.where(
-        active & at_enemy, slots.first(slots.at_cell(state.enemies, target)), 0
-    )
+    hit_enemy = jnp.where(active & at_enemy, slots.first(slots.at_cell(state.enemies, target)), 0)
     destroyed = jnp.where(
         active & at_transmission, slots.first(slots.at_cell(state.transmissions, target)), 0
     )

@@ -1,7 +1,8 @@
 """The observation (section 11 of the rules): 1545 float32, by way of 47 words.
 
-`encode` writes a board down as 36 cell words, 10 player numbers and the owned programs; `decode` spreads them into
-floats. Who stores observations stores the words, a thirtieth of the memory, and decodes them later.
+`encode` writes a board down as 36 cell words, 10 player numbers and the owned programs; `decode`
+spreads them into floats. Who stores observations stores the words, a thirtieth of the memory, and
+decodes them later.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ _DATA, _QUESTION = 24, 25  # in _BLOCK, beside 1..23 for program 0..22 and 0 for
 
 
 def _feature_table() -> list[tuple[tuple[int, int], int, float]]:
-    """Every cell feature: the field it shows, the value it stands for (0: the number itself), its unit."""
+    """Every cell feature: the field it shows, the value it stands for (0: the number itself), its
+    unit.
+    """
     return [
         *[(_KIND, 1 + kind, 1) for kind in range(4)],
         (_HP, 0, 3), (_STUNNED, 0, 1), (_FROM_SIPHON, 0, 1),
@@ -84,87 +87,106 @@ def _spread(cell_words: Array) -> Array:
     return shown.astype(jnp.float32) * _UNIT
 
 
-@outlined
 def _cell_words(state: State) -> Array:
     """u32[36]: all that is seen of each cell."""
+    return jnp.moveaxis(_words_by_cell(state, _enemy_words(state), _turn_words(state)), 0, -1)
+
+
+@outlined
+def _words_by_cell(state: State, enemies: Array, turns: Array) -> Array:
+    """u32[36, ...]: cells in front and boards last, so that whole vectors of boards are treated
+    alike.
+    """
     board = state.board
-    hidden = board.question
-    shown_program = board.program - hidden
-    shown_data = board.data - hidden
-    label = jnp.where(
-        _bits(shown_program), _numbers(board.label) + 1,
-        jnp.where(_bits(hidden), _QUESTION, jnp.where(_bits(shown_data), _DATA, 0)),
-    )  # fmt: skip
+    shown_program = board.program - board.question
+    shown_data = board.data - board.question
     bare = ~(board.blocks - board.siphoned)
+    number = _numbers(board.label)
+    block = jnp.where(
+        _bits(shown_program) != 0, number + 1,
+        _bits(board.question) * _QUESTION + _bits(shown_data) * _DATA,
+    )  # fmt: skip
     fields = {
-        _BLOCK: label,
+        _BLOCK: block,
         _IS_PROGRAM: _bits(shown_program),
         _POINTS: _numbers(tuple(digit & shown_data for digit in board.label[:4])),
         _SIPHONED: _bits(board.siphoned & board.blocks),
-        _SPAWN: _numbers(tuple(digit - hidden for digit in board.spawn)),
+        _SPAWN: _numbers(tuple(digit - board.question for digit in board.spawn)),
         _CREDITS: _numbers(tuple(digit & bare for digit in board.credits)),
         _ENERGY: _numbers(tuple(digit & bare for digit in board.energy)),
         _DATA_SIPHON: _bits(board.data_siphon),
         _EXIT: _bits(board.exit),
         _CENTRE: _bits(board.centre),
-        **_enemy_fields(state),
-        _TURNS: _turns(state),
     }
+    return enemies | turns | _join(fields)
+
+
+def _join(fields: dict[tuple[int, int], Array]) -> Array:
     word = jnp.uint32(0)
     for (start, _), number in fields.items():
-        word = word | number.astype(jnp.uint32) << np.uint32(start)
+        word = word | number << np.uint32(start)
     return word
 
 
-def _enemy_fields(state: State) -> dict[tuple[int, int], Array]:
-    """The first enemy of each cell; nothing where it is a cryptog out of sight."""
+@outlined
+def _enemy_words(state: State) -> Array:
+    """u32[36, ...]: the first enemy of each cell; nothing where it is a cryptog out of sight."""
     enemies = state.enemies
     first = _first_entries(enemies)
-    row = _over_cells(state.player.cell // SIZE)
-    column = _over_cells(state.player.cell % SIZE)
-    cell = np.arange(CELLS)
-    in_sight = (cell // SIZE == row) | (cell % SIZE == column) | _over_cells(state.show)
+    cell = _cells_like(state.show)
+    row, column = state.player.cell // SIZE, state.player.cell % SIZE
+    in_sight = (cell // SIZE == row) | (cell % SIZE == column) | state.show
     kind = _numbers_of(enemies.kind, first)
     first = jnp.where((kind == CRYPTOG) & ~in_sight, 0, first)
-    return {
-        _KIND: jnp.where(first != 0, 1 + kind, 0),
-        _HP: _numbers_of(enemies.hp, first),
-        _STUNNED: _numbers_of((enemies.stunned,), first),
-        _FROM_SIPHON: _numbers_of((enemies.from_siphon,), first),
-    }
-
-
-def _turns(state: State) -> Array:
-    first = _first_entries(state.transmissions)
-    return jnp.minimum(_numbers_of(state.transmissions.turns, first), 4)
-
-
-def _over_cells(number: Array) -> Array:
-    return number[..., None]
+    return _join(
+        {
+            _KIND: jnp.where(first != 0, 1 + kind, 0),
+            _HP: _numbers_of(enemies.hp, first),
+            _STUNNED: _numbers_of((enemies.stunned,), first),
+            _FROM_SIPHON: _numbers_of((enemies.from_siphon,), first),
+        }
+    )
 
 
 @outlined
+def _turn_words(state: State) -> Array:
+    """u32[36, ...]: the turns of the first transmission of each cell."""
+    first = _first_entries(state.transmissions)
+    turns = jnp.minimum(_numbers_of(state.transmissions.turns, first), np.uint32(4))
+    return _join({_TURNS: turns})
+
+
+def _cells_like(board: Array) -> np.ndarray:
+    """The numbers of the cells, in front of the axes of the boards."""
+    return np.arange(CELLS).reshape(CELLS, *(1,) * board.ndim)
+
+
 def _first_entries(entries: slots.Placed) -> Array:
-    """u32[36]: for each cell the slot of the first entry in it, as a set."""
-    line = np.arange(SIZE)
-    rows = slots.equals(tuple(map(_over_cells, entries.row)), line)
-    columns = slots.equals(tuple(map(_over_cells, entries.column)), line)
-    here = rows[..., :, None] & columns[..., None, :] & entries.present[..., None, None]
-    return slots.first(here).reshape(*here.shape[:-2], CELLS)
+    """u32[36, ...]: for each cell the slot of the first entry in it, as a set."""
+    line = np.arange(SIZE).reshape(SIZE, *(1,) * entries.present.ndim)
+    rows = slots.equals(entries.row, line) & entries.present
+    here = rows[:, None] & slots.equals(entries.column, line)[None]
+    return slots.first(here).reshape(CELLS, *entries.present.shape)
 
 
 def _numbers_of(digits: slots.Digits, entry: Array) -> Array:
     """For each cell the number of its entry; 0 where it has none."""
-    return slots.read(tuple(map(_over_cells, digits)), entry)
+    number = jnp.uint32(0)
+    for place, digit in enumerate(digits):
+        number = number | ((digit & entry) != 0).astype(jnp.uint32) << np.uint32(place)
+    return number
 
 
 def _bits(chosen: CellSet) -> Array:
-    """bool[36]: whether each cell is in the set."""
-    cell = np.arange(CELLS)
-    word = jnp.where(cell < HALF, chosen.low[..., None], chosen.high[..., None])
-    return (word >> (cell % HALF).astype(np.uint32)) & 1 != 0
+    """u32[36, ...]: 1 for each cell of the set."""
+    cell = _cells_like(chosen.low)
+    word = jnp.where(cell < HALF, chosen.low, chosen.high)
+    return word >> (cell % HALF).astype(np.uint32) & np.uint32(1)
 
 
 def _numbers(digits: tuple[CellSet, ...]) -> Array:
-    """int32[36]: the number in each cell."""
-    return sum(_bits(digit).astype(jnp.int32) << place for place, digit in enumerate(digits))
+    """u32[36, ...]: the number in each cell."""
+    number = jnp.uint32(0)
+    for place, digit in enumerate(digits):
+        number = number | _bits(digit) << np.uint32(place)
+    return number

@@ -16,9 +16,10 @@ Result = TypeVar("Result")
 def outlined(function: Callable[Params, Result]) -> Callable[Params, Result]:
     """Computes the function's results once, whoever uses them.
 
-    XLA fuses elementwise work into each of its consumers, and so repeats it for each: where a flood fill feeds
-    twenty words of state it would run twenty times, and be compiled twenty times. An outlined function is a call that
-    XLA for CPU does not inline; other backends, which fuse several outputs into one kernel, may.
+    XLA fuses elementwise work into each of its consumers, and so repeats it for each: where a flood
+    fill feeds twenty words of state it would run twenty times, and be compiled twenty times. An
+    outlined function is a call that XLA for CPU does not inline; other backends, which fuse several
+    outputs into one kernel, may.
     """
     compiled = jax.jit(function)
 

@@ -5,22 +5,34 @@ The public functions on one board are batches of one: the rules are written once
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from hackmatrix.game import few, history, moves, programs, reward, slots, stages
 from hackmatrix.game.outline import outlined
 from hackmatrix.game.randomness import Key, as_key
 from hackmatrix.game.siphon import better_elsewhere, siphon
 from hackmatrix.game.state import (
-    ACTIONS, FIRST_PROGRAM, HISTORY_DEPTH, SIPHON, STAGES, WAIT, WARP, Effects, Enemies,
-    Outcome, State, Transmissions,
+    ACTIONS,
+    FIRST_PROGRAM,
+    HISTORY_DEPTH,
+    SIPHON,
+    STAGES,
+    WAIT,
+    WARP,
+    Effects,
+    Enemies,
+    Outcome,
+    State,
+    Transmissions,
 )  # fmt: skip
 from hackmatrix.game.turn import enemy_turn
 from hackmatrix.game.valid import valid_word
 
 Array = jax.Array
+Tree = TypeVar("Tree")
 NO_ACTION = -1
 
 
@@ -32,11 +44,13 @@ def reset(key: Array, history_depth: int = HISTORY_DEPTH) -> State:
 def reset_batch(keys: Array, history_depth: int = HISTORY_DEPTH) -> State:
     """New games [E], one a key."""
     each = as_key(keys)
-    return stages.generate(stages.new_game(each, history.empty(history_depth, each.low.shape)), each)
+    return stages.generate(
+        stages.new_game(each, history.empty(history_depth, each.low.shape)), each
+    )
 
 
 def step(key: Array, state: State, action: Array) -> tuple[State, Outcome]:
-    """Takes an action (an integer from 0 to 27). An invalid one changes nothing and ends the game."""
+    """Takes an action (0 to 27). An invalid one changes nothing and ends the game."""
     batch = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], state)
     state, outcome = step_batch(key[None], batch, jnp.asarray(action)[None])
     return _only(state), _only(outcome)
@@ -59,7 +73,9 @@ def step_batch_and_restart(keys: Array, states: State, actions: Array) -> tuple[
 
 
 def _begin_stages(state: State, key: Key, beginning: Array, new_game: Array) -> State:
-    """Generates the next boards of those that begin a stage, for some the first stage of a new game."""
+    """Generates the next boards of those that begin a stage, for some the first stage of a new
+    game.
+    """
 
     def begin(boards: tuple[State, Key, Array]) -> tuple[State, Key, Array]:
         state, key, new_game = boards
@@ -74,7 +90,7 @@ def _begin_stages(state: State, key: Key, beginning: Array, new_game: Array) -> 
         return stages.generate(state, key), key, new_game
 
     width = max(32, beginning.shape[0] // 32)
-    return few.apply(beginning, begin, (state, key, new_game), width)[0]
+    return few.apply_once(beginning, begin, (state, key, new_game), width)[0]
 
 
 def _take_action(before: State, key: Key, actions: Array) -> tuple[State, Outcome]:
@@ -110,13 +126,13 @@ def act(state: State, key: Key, action: Array) -> tuple[State, Effects]:
     is_move = (action >= 0) & (action < SIPHON)
     state, effects = moves.move(state, is_move, jnp.where(is_move, action, 0))
     width = max(32, action.shape[0] // 16)
-    state, _, _, effects = few.apply(
+    state, _, _, effects = few.apply_once(
         action >= SIPHON, _act_specially, (state, key, action, effects), width
     )
     lost_some = (state.enemies.present != enemies.present) | (
         state.transmissions.present != transmissions.present
     )
-    lists = few.apply(lost_some, _close_ranks, (state.enemies, state.transmissions), width)
+    lists = few.apply_once(lost_some, _close_ranks, (state.enemies, state.transmissions), width)
     return state.replace(enemies=lists[0], transmissions=lists[1]), effects
 
 
@@ -137,7 +153,9 @@ def _act_specially(
 
 
 def is_completed(before: State, after: State, action: Array) -> Array:
-    """Whether the action completed the stage: a walk onto an exit cell, or a warp to the exit position."""
+    """Whether the action completed the stage: a walk onto an exit cell, or a warp to the exit
+    position.
+    """
     walked = (action >= 0) & (action < SIPHON) & (before.player.cell != after.player.cell)
     on_exit = walked & after.board.exit.has(after.player.cell)
     return on_exit | ((action == WARP) & (after.player.cell == after.exit_cell))
@@ -159,5 +177,5 @@ def _closer(before: State, after: State, completed: Array) -> Array:
     return jnp.maximum(reward.distance_to_exit(before) - distance, 0)
 
 
-def _only(batch):
+def _only(batch: Tree) -> Tree:
     return jax.tree.map(lambda leaf: leaf[0], batch)

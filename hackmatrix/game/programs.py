@@ -12,9 +12,36 @@ from hackmatrix.game.outline import outlined
 from hackmatrix.game.randomness import Key, Purpose, pick_slot, uniform_below, words
 from hackmatrix.game.slots import Digits
 from hackmatrix.game.state import (
-    ANTI_V, ATK, CALM, COL, CRASH, CREDIT_COST, D_BOM, DAEMON, DEBUG, DELAY, ENERGY_COST,
-    EXCH, FIRST_PROGRAM, HACK, MAX_HP, POLY, PULL, PUSH, REDUC, RESET, ROW, SCORE, SHOW, SIPH, STAGES,
-    STEP, UNDO, VIRUS, WARP, State,
+    ANTI_V,
+    ATK,
+    CALM,
+    COL,
+    CRASH,
+    CREDIT_COST,
+    D_BOM,
+    DAEMON,
+    DEBUG,
+    DELAY,
+    ENERGY_COST,
+    EXCH,
+    FIRST_PROGRAM,
+    HACK,
+    MAX_HP,
+    POLY,
+    PULL,
+    PUSH,
+    REDUC,
+    RESET,
+    ROW,
+    SCORE,
+    SHOW,
+    SIPH,
+    STAGES,
+    STEP,
+    UNDO,
+    VIRUS,
+    WARP,
+    State,
 )  # fmt: skip
 
 Array = jax.Array
@@ -23,7 +50,8 @@ Array = jax.Array
 def run(state: State, key: Key, program: Array) -> tuple[State, Array]:
     """Pays for and runs the program with this action number; other numbers change nothing.
 
-    Also returns the kills that count. WAIT has no effect but the enemy turn, which follows elsewhere.
+    Also returns the kills that count. WAIT has no effect but the enemy turn, which follows
+    elsewhere.
     """
     state = _pay(state, program)
     state, hits = _strike(state, program)
@@ -64,9 +92,7 @@ def _strike(state: State, program: Array) -> tuple[State, Array]:
     hit = hit | jnp.where(program == ANTI_V, slots.equals(enemies.kind, VIRUS), 0)
     hit = hit & enemies.present & ~daemon
     by_one = (program == D_BOM) | (program == ANTI_V)
-    survivors, killed = combat.damage(
-        enemies, hit, jnp.where(by_one, 1, state.player.attack)
-    )
+    survivors, killed = combat.damage(enemies, hit, jnp.where(by_one, 1, state.player.attack))
     survivors = survivors.replace(present=survivors.present & ~daemon)
     return state.replace(enemies=survivors), combat.counted(enemies, killed | daemon)
 
@@ -132,7 +158,9 @@ def _poly(state: State, key: Key, active: Array) -> tuple[State, Array]:
 
 @outlined
 def _other_kinds(key: Key, kind: Digits) -> Digits:
-    """For every slot one of the 3 other types: a flip of the two digits that is not 00, redrawn while it is."""
+    """For every slot one of the 3 other types: a flip of the two digits that is not 00, redrawn
+    while it is.
+    """
     low, high = words(key, Purpose.POLY, 0)
     for attempt in range(1, 12):
         missing = ~(low | high)
@@ -146,9 +174,9 @@ def _other_kinds(key: Key, kind: Digits) -> Digits:
 def _shove(state: State, push: Array, pull: Array) -> State:
     """PUSH and PULL: every enemy goes one step away from or towards the player, also diagonally.
 
-    Away: the farthest candidate is always the step in both axes, each left out where it would leave the board.
-    Towards: the step in both axes, but only the row of it where both would end on the player, and none where a
-    straight step would.
+    Away: the farthest candidate is always the step in both axes, each left out where it would leave
+    the board. Towards: the step in both axes, but only the row of it where both would end on the
+    player, and none where a straight step would.
     """
     enemies = state.enemies
     row, column = state.player.cell // SIZE, state.player.cell % SIZE
@@ -174,9 +202,7 @@ def _shove(state: State, push: Array, pull: Array) -> State:
     moved = jnp.uint32(0)
     for a, b in zip((*target_row, *target_column), (*enemies.row, *enemies.column), strict=True):
         moved = moved | (a ^ b)
-    movers = enemies.replace(
-        present=enemies.present & moved, row=target_row, column=target_column
-    )
+    movers = enemies.replace(present=enemies.present & moved, row=target_row, column=target_column)
     arriving = slots.firsts(movers)
     return state.replace(
         enemies=enemies.replace(

@@ -1,7 +1,8 @@
 """Random words keyed by what they are for: Threefry-2x32 of (key, purpose, index).
 
-No draw depends on another one or on how many were made, so a draw that a board does not need costs nothing and
-changes nothing, and everything fuses into the arithmetic around it (`jax.random` compiles to loops).
+No draw depends on another one or on how many were made, so a draw that a board does not need costs
+nothing and changes nothing, and everything fuses into the arithmetic around it (`jax.random`
+compiles to loops).
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def as_key(key: Array) -> Key:
     return Key(data[..., 0].astype(jnp.uint32), data[..., 1].astype(jnp.uint32))
 
 
-def words(key: Key, purpose: int, index: Array | int) -> tuple[Array, Array]:
+def words(key: Key, purpose: int, index: Array | np.ndarray | int) -> tuple[Array, Array]:
     """Two random words: Threefry-2x32 with 20 rounds, counter (purpose, index)."""
     schedule = (key.high, key.low, key.high ^ key.low ^ _PARITY)
     x = key.high + np.uint32(purpose)
@@ -74,9 +75,9 @@ def word(key: Key, purpose: int, index: Array | int = 0) -> Array:
 
 def uniform_below(random: Array, number: Array | int) -> Array:
     """An integer from 0 to number - 1 (number at most 256), uniform to 2^-24."""
-    return ((random >> np.uint32(8)) * jnp.asarray(number).astype(jnp.uint32) >> np.uint32(24)).astype(
-        jnp.int32
-    )
+    return (
+        (random >> np.uint32(8)) * jnp.asarray(number).astype(jnp.uint32) >> np.uint32(24)
+    ).astype(jnp.int32)
 
 
 def pick_slot(random: Array, among: Array) -> Array:

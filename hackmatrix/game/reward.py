@@ -19,8 +19,8 @@ Array = jax.Array
 UNITS = 200
 PARTS = (
     "step_penalty", "stage_completion", "score_gain", "kills", "data_siphon", "distance_shaping",
-    "victory", "death_penalty", "resource_gain", "resource_holding", "damage_penalty", "hp_recovery",
-    "siphon_quality", "program_waste", "siphon_death_penalty",
+    "victory", "death_penalty", "resource_gain", "resource_holding", "damage_penalty",
+    "hp_recovery", "siphon_quality", "program_waste", "siphon_death_penalty",
 )  # fmt: skip
 # For completing stage 1 to 8; index 0 for no stage.
 _COMPLETION = np.array([0, 1, 2, 4, 8, 16, 32, 64, 100], np.int32)
@@ -84,6 +84,6 @@ def _siphoned_enemy_adjacent(state: State) -> Array:
 
 def as_reward(units: dict[str, Array]) -> tuple[Array, dict[str, Array]]:
     """The reward and its parts as float32."""
-    total = sum(units.values())
+    total = jnp.asarray(sum(units.values()))
     parts = {name: part.astype(jnp.float32) / UNITS for name, part in units.items()}
     return total.astype(jnp.float32) / UNITS, parts

@@ -1,16 +1,19 @@
 """States as plain dictionaries: to write a board down, to read it back, to set one up by hand.
 
-    player         [row, column, hp, credits, energy, data siphons, attack, score]
-    stage, turn    integers; exit: [row, column]
-    cells          36, row by row from row 0, each [kind, ..., {c: credits, e: energy, s: siphoned, m: siphon centre}]
-                   with kind ".", "S" (data siphon), "X" (exit), "D", points, spawn (data block),
-                   "P", program 0..22, spawn (program block), "QD" and "QP" (the same, hidden)
-    enemies        [type, row, column, hp, disabled, stunned, from siphon, from schedule] each
-    transmissions  [row, column, turns, type, from siphon, from schedule] each
-    owned          program numbers; show, calm, step: 0 or 1; atk_uses, pending, interval, next_task: integers
-    history        snapshots, oldest first; history_depth: how many there are (default: those given). A depth
-                   beyond the snapshots given stands for snapshots that are not known: UNDO is valid, but what it
-                   would restore is lost.
+player         [row, column, hp, credits, energy, data siphons, attack, score]
+stage, turn    integers
+exit           [row, column]
+cells          36, row by row from row 0, each [kind, ..., flags]
+               kind: ".", "S" (data siphon), "X" (exit), "D", points, spawn (data block),
+               "P", program 0..22, spawn (program block), "QD" and "QP" (the same, hidden);
+               flags: {c: credits, e: energy, s: siphoned, m: siphon centre}
+enemies        [type, row, column, hp, disabled, stunned, from siphon, from schedule] each
+transmissions  [row, column, turns, type, from siphon, from schedule] each
+owned          program numbers
+others         show, calm, step: 0 or 1; atk_uses, pending, interval, next_task: integers
+history        snapshots, oldest first
+history_depth  how many snapshots there are (default: those given). A depth beyond those given
+               stands for unknown snapshots: UNDO is valid, but what it would restore is lost.
 """
 
 from __future__ import annotations
@@ -26,16 +29,34 @@ from hackmatrix.game.cells import SIZE
 from hackmatrix.game.checks import flag, integer, keys, length, whole
 from hackmatrix.game.slots import CAPACITY
 from hackmatrix.game.state import (
-    ACTIONS, ENEMY_HP, HISTORY_DEPTH, PROGRAMS, STAGES, Enemies, History, Player, State,
+    ACTIONS,
+    ENEMY_HP,
+    HISTORY_DEPTH,
+    PROGRAMS,
+    STAGES,
+    Enemies,
+    History,
+    Player,
+    State,
     Transmissions,
 )  # fmt: skip
 
-_ENEMY = "type row column hp disabled stunned from_siphon from_schedule".split()
-_TRANSMISSION = "row column turns type from_siphon from_schedule".split()
+_ENEMY = ["type", "row", "column", "hp", "disabled", "stunned", "from_siphon", "from_schedule"]
+_TRANSMISSION = ["row", "column", "turns", "type", "from_siphon", "from_schedule"]
 _LAST = SIZE - 1
 _WORD_OF_16 = (1 << 16) - 1
 _WORD_OF_12 = (1 << 12) - 1
-_SNAPSHOT_KEYS = "player turn cells enemies transmissions owned show calm atk_uses".split()
+_SNAPSHOT_KEYS = [
+    "player",
+    "turn",
+    "cells",
+    "enemies",
+    "transmissions",
+    "owned",
+    "show",
+    "calm",
+    "atk_uses",
+]
 _KEYS = [*_SNAPSHOT_KEYS, "stage", "exit", "step", "pending", "interval", "next_task"]
 
 
@@ -47,16 +68,17 @@ def load(scenario: Mapping[str, Any], history_depth: int = HISTORY_DEPTH) -> Sta
         integer(scenario.get("history_depth", len(snapshots)), "history_depth", 0, 1 << 20),
         history_depth,
     )
-    stage = integer(scenario["stage"], "stage", 1, STAGES + 1)
+    integer(scenario["stage"], "stage", 1, STAGES + 1)
     length(scenario["exit"], "exit", 2)
-    row, column = (integer(value, "exit", 0, _LAST) for value in scenario["exit"])
     state = State(
         **_read_snapshot(scenario, ""),
-        stage=np.int32(stage),
-        exit_cell=np.int32(SIZE * row + column),
-        step=np.bool_(flag(scenario["step"], "step")),
+        stage=whole(scenario["stage"], "stage", STAGES + 1),
+        exit_cell=_cell(scenario["exit"], "exit"),
+        step=flag(scenario["step"], "step"),
         history=history.empty(history_depth),
-        **{name: whole(scenario[name], name) for name in ("pending", "interval", "next_task")},
+        pending=whole(scenario["pending"], "pending"),
+        interval=whole(scenario["interval"], "interval"),
+        next_task=whole(scenario["next_task"], "next_task"),
     )
     return state.replace(history=_read_history(snapshots, depth, history_depth, state))
 
@@ -97,7 +119,7 @@ def _read_snapshot(scenario: Mapping[str, Any], where: str) -> dict[str, Any]:
         "owned": np.uint32(owned),
         "turn": whole(scenario["turn"], f"{where}turn", _WORD_OF_16),
         "atk_uses": whole(scenario["atk_uses"], f"{where}atk_uses", 127),
-        **{name: np.bool_(flag(scenario[name], where + name)) for name in ("show", "calm")},
+        **{name: flag(scenario[name], where + name) for name in ("show", "calm")},
     }
 
 
@@ -119,19 +141,23 @@ def _write_snapshot(state: State) -> dict[str, Any]:
     }
 
 
-_PLAYER_REST = "hp credits energy data_siphons attack score".split()
+_PLAYER_REST = ["hp", "credits", "energy", "data_siphons", "attack", "score"]
 _PLAYER_LIMITS = ((0, 3), (0, _WORD_OF_16), (0, _WORD_OF_16), (0, _WORD_OF_12), (0, _WORD_OF_12))
 
 
 def _read_player(values: Any, where: str) -> Player:
     length(values, where, 2 + len(_PLAYER_REST))
-    row, column = (integer(value, where, 0, _LAST) for value in values[:2])
     limits = (*_PLAYER_LIMITS, (-(1 << 30), 1 << 30))
-    numbers = {
+    numbers: dict[str, Any] = {
         name: np.int32(integer(value, f"{where}.{name}", low, high))
         for name, value, (low, high) in zip(_PLAYER_REST, values[2:], limits, strict=True)
     }
-    return Player(cell=np.int32(SIZE * row + column), **numbers)
+    return Player(cell=_cell(values[:2], where), **numbers)
+
+
+def _cell(position: Any, where: str) -> Any:
+    row, column = (integer(value, where, 0, _LAST) for value in position)
+    return np.int32(SIZE * row + column)
 
 
 def _read_enemies(entries: Any, where: str) -> Enemies:
@@ -182,11 +208,11 @@ def _placed(columns: dict[str, list[int]]) -> dict[str, Any]:
     }
 
 
-def _present(columns: dict[str, list[int]]) -> np.uint32:
+def _present(columns: dict[str, list[int]]) -> Any:
     return np.uint32((1 << len(columns["row"])) - 1)
 
 
-def _digits(numbers: list[int], places: int) -> tuple[np.uint32, ...]:
+def _digits(numbers: list[int], places: int) -> tuple[Any, ...]:
     """The numbers of a list as binary digits over slots."""
     return tuple(
         np.uint32(sum((number >> place & 1) << slot for slot, number in enumerate(numbers)))
@@ -218,10 +244,11 @@ def _read_history(snapshots: list[Any], depth: int, places: int, state: State) -
         fields = _read_snapshot(snapshot, f"history[{number}].")
         packed = history.pack(state.replace(**fields))
         words[depth - len(known) + number] = np.stack([np.asarray(word) for word in packed])
-    return History(words, np.int32(depth % places), np.int32(depth))
+    newest: Any = (words, np.int32(depth % places), np.int32(depth))
+    return History(*newest)
 
 
-def _known_snapshots(held: History) -> list[np.ndarray]:
+def _known_snapshots(held: History) -> list[Any]:
     """The words of the snapshots, oldest first; all-zero words stand for an unknown one."""
     places = held.snapshots.shape[0]
     depth, head = int(held.depth), int(held.head)

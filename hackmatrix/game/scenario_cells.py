@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from hackmatrix.game.cells import CELLS, CellSet, constant
 from hackmatrix.game.checks import integer, keys, length
 from hackmatrix.game.state import PROGRAMS, Board
@@ -18,15 +16,17 @@ def read(cells: Any, where: str) -> Board:
     """The board of 36 cells."""
     length(cells, where, CELLS)
     sets: dict[str, list[int]] = {
-        name: [] for name in ("data", "program", "question", "data_siphon", "exit", "siphoned", "centre")
+        name: []
+        for name in ("data", "program", "question", "data_siphon", "exit", "siphoned", "centre")
     }
     numbers: dict[str, list[int]] = {name: [0] * CELLS for name in _DIGITS}
     for cell, entry in enumerate(cells):
         _read_cell(entry, cell, sets, numbers, f"{where}[{cell}]")
-    return Board(
+    fields: dict[str, Any] = {
         **{name: constant(members) for name, members in sets.items()},
         **{name: _digits(numbers[name], places) for name, places in _DIGITS.items()},
-    )
+    }
+    return Board(**fields)
 
 
 def _read_cell(
@@ -34,7 +34,9 @@ def _read_cell(
 ) -> None:
     kind = entry[0] if isinstance(entry, list | tuple) and entry else None
     if kind not in _PARTS_OF_KIND:
-        raise ValueError(f"{where}: unknown kind {kind!r}, expected one of {' '.join(_PARTS_OF_KIND)}")
+        raise ValueError(
+            f"{where}: unknown kind {kind!r}, expected one of {' '.join(_PARTS_OF_KIND)}"
+        )
     length(entry, where, _PARTS_OF_KIND[kind])
     flags = entry[-1]
     keys(flags, ("c", "e", "s", "m"), where)

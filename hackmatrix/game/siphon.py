@@ -1,4 +1,6 @@
-"""Siphoning the cross around the player, and how well the place was chosen (sections 5 and 12 of the rules)."""
+"""Siphoning the cross around the player, and how well the place was chosen (sections 5 and 12 of
+the rules).
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ def siphon(state: State, active: Array) -> State:
 
 @outlined
 def programs_in(board: Board, centre: Array, among: CellSet) -> Array:
-    """The programs of the program blocks in the cross around the centre that are in the set; bit i: program i."""
+    """The programs of the program blocks in the cross around the centre that are in the set; bit i:
+    program i.
+    """
     programs = jnp.uint32(0)
     row, column = centre // SIZE, centre % SIZE
     for up, right in ((0, 0), (1, 0), (-1, 0), (0, -1), (0, 1)):
@@ -63,10 +67,11 @@ def programs_in(board: Board, centre: Array, among: CellSet) -> Array:
 
 @outlined
 def better_elsewhere(state: State) -> tuple[Array, Array]:
-    """By how much the best credits and the best energy of better places to siphon exceed those here.
+    """By how much the best credits and the best energy of better places to siphon exceed those
+    here.
 
-    A better place has the same data points and the same new programs in its cross, and at least as many credits
-    and as much energy, one of them more. Both are 0 when there is none.
+    A better place has the same data points and the same new programs in its cross, and at least as
+    many credits and as much energy, one of them more. Both are 0 when there is none.
     """
     board, player = state.board, state.player
     fresh = cells.EVERY - board.siphoned
@@ -77,8 +82,11 @@ def better_elsewhere(state: State) -> tuple[Array, Array]:
     new_programs = _blocks_of_other_programs(board, state.owned) & fresh
     blocks = cross & board.blocks
     has_loot = (cross & (board.data | new_programs)).any()
-    # A place with the same loot must reach all blocks of the cross here, and no other data or new program.
-    other = (fresh & board.data) | (_blocks_of_other_programs(board, state.owned | programs) & fresh)
+    # A place with the same loot reaches all blocks of the cross here, and no other data or new
+    # program.
+    other = (fresh & board.data) | (
+        _blocks_of_other_programs(board, state.owned | programs) & fresh
+    )
     places = cells.EVERY - board.blocks - cells.cross(other - cross)
     places = places & cells.where(has_loot, _reaching_all(player.cell, blocks), cells.EVERY)
 
@@ -89,9 +97,7 @@ def better_elsewhere(state: State) -> tuple[Array, Array]:
     energy_here = cells.total(board.energy, cross - board.blocks)
     more_credits, same_credits = cells.compare(credits, credits_here)
     more_energy, same_energy = cells.compare(energy, energy_here)
-    better = places & (
-        (more_credits & (more_energy | same_energy)) | (same_credits & more_energy)
-    )
+    better = places & ((more_credits & (more_energy | same_energy)) | (same_credits & more_energy))
     found = better.any()
     return (
         jnp.where(found, cells.greatest(credits, better) - credits_here, 0),

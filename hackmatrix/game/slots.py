@@ -1,8 +1,8 @@
 """Ordered lists of enemies and transmissions as bit sets over 32 slots.
 
-A slot set is one word: bit i speaks of list entry i. Every field of a list is kept as such words (its binary
-digits), so that one logic operation treats all entries of a list at once. Between actions a list fills the
-slots from 0 up without holes; list order is slot order.
+A slot set is one word: bit i speaks of list entry i. Every field of a list is kept as such words
+(its binary digits), so that one logic operation treats all entries of a list at once. Between
+actions a list fills the slots from 0 up without holes; list order is slot order.
 """
 
 from __future__ import annotations
@@ -29,9 +29,12 @@ _DISTANCES = (1, 2, 4, 8, 16)
 class Placed(Protocol):
     """What enemies and transmissions have in common."""
 
-    present: Array
-    row: Digits
-    column: Digits
+    @property
+    def present(self) -> Array: ...
+    @property
+    def row(self) -> Digits: ...
+    @property
+    def column(self) -> Digits: ...
 
 
 class Places(NamedTuple):
@@ -74,9 +77,9 @@ def below(number: Array) -> Array:
     return jnp.where(number >= CAPACITY, np.uint32(0xFFFFFFFF), (ONE << shift) - ONE)
 
 
-def equals(digits: Digits, value: Array | int) -> Array:
+def equals(digits: Digits, value: Array | np.ndarray | int) -> Array:
     """The slots whose number is this value (among all slots, present or not)."""
-    same = np.uint32(0xFFFFFFFF)
+    same = ~jnp.zeros_like(digits[0])
     for place, digit in enumerate(digits):
         same = same & ~(digit ^ full_word(jnp.asarray(value >> place) & 1 != 0))
     return same
@@ -90,9 +93,10 @@ def at_cell(entries: Placed, cell: Array) -> Array:
 
 def read(digits: Digits, slot: Array) -> Array:
     """The number of the entry in the one slot of this set."""
-    return sum(
-        ((digit & slot) != 0).astype(jnp.int32) << place for place, digit in enumerate(digits)
-    )
+    number = jnp.int32(0)
+    for place, digit in enumerate(digits):
+        number = number | ((digit & slot) != 0).astype(jnp.int32) << place
+    return number
 
 
 def write(digits: Digits, slots: Array, value: Array | int) -> Digits:

@@ -83,11 +83,18 @@ def spawn(
         occupied=slots.cells_of(state.transmissions),
         left=number,
     )
-    work = few.work_off(
+
+    def is_needed(work: Spawning) -> Array:
+        return work.left > 0
+
+    def one(work: Spawning) -> Spawning:
+        return spawn_one(work, purpose, from_siphon, from_schedule)
+
+    work = few.apply(
+        is_needed,
+        lambda work: few.repeat(is_needed, one, work),
         work,
-        lambda work: work.left > 0,
-        lambda work: spawn_one(work, purpose, from_siphon, from_schedule),
-        max(128, number.shape[0] // 16),
+        max(128, number.shape[0] // 32),
     )
     return state.replace(transmissions=work.transmissions)
 

@@ -11,7 +11,15 @@ from hackmatrix.game.cells import CORNERS, EVERY, CellSet, Numbers
 from hackmatrix.game.outline import outlined
 from hackmatrix.game.randomness import Key, Purpose, pick_cell, uniform_below, word, words
 from hackmatrix.game.state import (
-    FIRST_INTERVAL, MAX_HP, STAGES, Board, Enemies, History, Player, State, Transmissions,
+    FIRST_INTERVAL,
+    MAX_HP,
+    STAGES,
+    Board,
+    Enemies,
+    History,
+    Player,
+    State,
+    Transmissions,
 )  # fmt: skip
 
 Array = jax.Array
@@ -74,7 +82,9 @@ def _resources(key: Key, lit: CellSet) -> tuple[Numbers, Numbers]:
     odd, high = cells.of_flags((part < 9) | (part >= 18)), cells.of_flags(part >= 9)
     is_energy = cells.of_flags(kind >> np.uint32(31) != 0)
     digits = (odd & lit, high & lit)
-    return tuple(digit - is_energy for digit in digits), tuple(digit & is_energy for digit in digits)
+    return tuple(digit - is_energy for digit in digits), tuple(
+        digit & is_energy for digit in digits
+    )
 
 
 def new_game(key: Key, history: History) -> State:
@@ -100,11 +110,7 @@ def new_game(key: Key, history: History) -> State:
 
 
 def empty_board(none: Array) -> Board:
-    nothing = CellSet(none, none)
-    return Board(
-        *([nothing] * 7), label=(nothing,) * 5, spawn=(nothing,) * 4,
-        credits=(nothing,) * 2, energy=(nothing,) * 2,
-    )  # fmt: skip
+    return Board.of([CellSet(none, none)] * 20)
 
 
 def no_enemies(none: Array) -> Enemies:

@@ -1,10 +1,13 @@
 """The state of a game, and the tables of the rules.
 
-Every leaf may carry a batch axis in front ([E] boards); the functions of this package never name it, except
-`history` (snapshots [E, depth, words]) and `few` (which gathers the boards that need a rare rule).
+Every leaf may carry a batch axis in front ([E] boards); the functions of this package never name
+it, except `history` (snapshots [E, depth, words]) and `few` (which gathers the boards that need a
+rare rule).
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import jax
 import numpy as np
@@ -23,10 +26,31 @@ MAX_HP = 3
 FIRST_INTERVAL = 12
 HISTORY_DEPTH = 4
 
-PROGRAMS = (
-    "push pull crash warp poly wait debug row col undo step siph+ exch show reset calm d_bom delay "
-    "anti-v score reduc atk+ hack"
-).split()
+PROGRAMS = [
+    "push",
+    "pull",
+    "crash",
+    "warp",
+    "poly",
+    "wait",
+    "debug",
+    "row",
+    "col",
+    "undo",
+    "step",
+    "siph+",
+    "exch",
+    "show",
+    "reset",
+    "calm",
+    "d_bom",
+    "delay",
+    "anti-v",
+    "score",
+    "reduc",
+    "atk+",
+    "hack",
+]
 (
     PUSH, PULL, CRASH, WARP, POLY, WAIT, DEBUG, ROW, COL, UNDO, STEP, SIPH, EXCH, SHOW, RESET, CALM,
     D_BOM, DELAY, ANTI_V, SCORE, REDUC, ATK, HACK,
@@ -68,6 +92,15 @@ class Board(struct.PyTreeNode):
     def blocks(self) -> CellSet:
         return self.data | self.program
 
+    @classmethod
+    def of(cls, sets: Sequence[CellSet]) -> Board:
+        """The board of its 20 cell sets, in the order of its leaves."""
+        return cls(
+            data=sets[0], program=sets[1], question=sets[2], data_siphon=sets[3], exit=sets[4],
+            siphoned=sets[5], centre=sets[6], label=tuple(sets[7:12]), spawn=tuple(sets[12:16]),
+            credits=tuple(sets[16:18]), energy=tuple(sets[18:20]),
+        )  # fmt: skip
+
 
 class Enemies(struct.PyTreeNode):
     """Slot sets; `row`, `column`, `kind` and `hp` in binary digits, least significant first."""
@@ -96,7 +129,9 @@ class Transmissions(struct.PyTreeNode):
 
 
 class History(struct.PyTreeNode):
-    """A ring of the newest snapshots: packed words [depth, words], the next place to write, how many are held."""
+    """A ring of the newest snapshots: packed words [depth, words], the next place to write, how
+    many are held.
+    """
 
     snapshots: Array
     head: Array

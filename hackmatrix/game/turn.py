@@ -32,7 +32,7 @@ def enemy_turn(state: State, key: Key, active: Array) -> State:
 def transmissions_arrive(state: State, active: Array) -> State:
     """Those with at most 1 turn become enemies at the end of the list; the others count down."""
     waits = active & (state.transmissions.present != 0)
-    enemies, transmissions = few.apply(
+    enemies, transmissions = few.apply_once(
         waits, _arrive, (state.enemies, state.transmissions), max(64, active.shape[0] // 8)
     )
     return state.replace(enemies=enemies, transmissions=transmissions)
@@ -71,7 +71,9 @@ def _count_down(turns: slots.Digits, where: Array) -> slots.Digits:
 
 def spawn_scheduled(state: State, key: Key, active: Array) -> State:
     due = active & ~state.calm & (state.turn >= state.next_task)
-    state = spawning.spawn(state, key, Purpose.SCHEDULED_SPAWN, due.astype(jnp.int32), from_schedule=True)
+    state = spawning.spawn(
+        state, key, Purpose.SCHEDULED_SPAWN, due.astype(jnp.int32), from_schedule=True
+    )
     return state.replace(next_task=jnp.where(due, state.turn + state.interval, state.next_task))
 
 

@@ -9,9 +9,35 @@ import numpy as np
 from hackmatrix.game import cells, slots
 from hackmatrix.game.outline import outlined
 from hackmatrix.game.state import (
-    ACTIONS, ANTI_V, ATK, CALM, COL, CRASH, CREDIT_COST, D_BOM, DAEMON, DEBUG, DELAY, ENERGY_COST,
-    FIRST_PROGRAM, HACK, MAX_HP, POLY, PROGRAMS, PULL, PUSH, REDUC, RESET, ROW, SCORE, SHOW, STAGES,
-    UNDO, VIRUS, WARP, State,
+    ACTIONS,
+    ANTI_V,
+    ATK,
+    CALM,
+    COL,
+    CRASH,
+    CREDIT_COST,
+    D_BOM,
+    DAEMON,
+    DEBUG,
+    DELAY,
+    ENERGY_COST,
+    FIRST_PROGRAM,
+    HACK,
+    MAX_HP,
+    POLY,
+    PROGRAMS,
+    PULL,
+    PUSH,
+    REDUC,
+    RESET,
+    ROW,
+    SCORE,
+    SHOW,
+    STAGES,
+    UNDO,
+    VIRUS,
+    WARP,
+    State,
 )  # fmt: skip
 
 Array = jax.Array
@@ -30,7 +56,9 @@ def valid_word(state: State) -> Array:
     conditions = _directions(state)
     conditions.append(player.data_siphons > 0)
     for number in range(len(PROGRAMS)):
-        affordable = (player.credits >= CREDIT_COST[number]) & (player.energy >= ENERGY_COST[number])
+        affordable = (player.credits >= CREDIT_COST[number]) & (
+            player.energy >= ENERGY_COST[number]
+        )
         owned = state.owned >> np.uint32(number) & 1 != 0
         conditions.append(owned & affordable & usable.get(FIRST_PROGRAM + number, True))
     word = jnp.uint32(0)

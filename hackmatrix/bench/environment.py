@@ -1,0 +1,158 @@
+"""The game alone: how fast boards are played at random, and what a board and its lists hold."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from hackmatrix import game
+from hackmatrix.bench.timing import Rate, measure
+from hackmatrix.game import observation, slots
+from hackmatrix.game.randomness import Purpose, as_key, uniform_below, word
+from hackmatrix.game.valid import valid_word
+
+Array = jax.Array
+Look = Callable[[game.State, Array], Array]
+
+STEPS = 64
+BOARDS = "boards"
+_CHOICE = max(Purpose) + 1  # a purpose that the game has no draws for
+
+
+class Play(struct.PyTreeNode):
+    """Boards [E] under way, and what was last seen of them."""
+
+    states: game.State
+    number: Array  # u32: the steps taken so far
+    mask: Array  # bool[E, 28]
+    seen: Array  # what the look returned
+
+
+def at_nothing(states: game.State, seen: Array) -> Array:
+    return seen
+
+
+def at_words(states: game.State, seen: Array) -> Array:
+    """u32[E, 47]: the compact observation."""
+    return observation.encode(states)
+
+
+def at_observation(states: game.State, seen: Array) -> Array:
+    """f32[E, 1545]: the observation."""
+    return game.observe(states)
+
+
+def at_crowd(states: game.State, seen: Array) -> Array:
+    """i32[2]: the most enemies and the most transmissions that a board ever had."""
+    lists = states.enemies.present, states.transmissions.present
+    return jnp.maximum(seen, jnp.stack([slots.count(present).max() for present in lists]))
+
+
+_UNSEEN = jax.ShapeDtypeStruct((2,), np.int32)  # what a look is given at first
+
+
+def begin(boards: int, look: Look) -> Play:
+    """New games on so many boards."""
+    number = jnp.uint32(0)
+    states = jax.jit(game.reset_batch)(step_keys(number, boards))
+    seen = jax.eval_shape(look, states, _UNSEEN)
+    return Play(
+        states=states,
+        number=number,
+        mask=jnp.zeros((boards, game.ACTIONS), bool),
+        seen=jnp.zeros(seen.shape, seen.dtype),
+    )
+
+
+@functools.partial(jax.jit, static_argnames=("look", "steps"), donate_argnums=0)
+def play(playing: Play, look: Look, steps: int) -> Play:
+    """Looks at the boards and takes a uniformly random valid action, as many times as steps.
+
+    The mask and what was looked at are carried from step to step, so that each step must write them
+    out, as it must for an agent that reads them.
+    """
+
+    def step(playing: Play, nothing: None) -> tuple[Play, None]:
+        valid = valid_word(playing.states)
+        number = playing.number + 1
+        keys = step_keys(number, valid.shape[0])
+        states, _ = game.step_batch_and_restart(keys, playing.states, choose(keys, valid))
+        mask = valid[:, None] >> np.arange(game.ACTIONS, dtype=np.uint32) & 1 != 0
+        return Play(states, number, mask, look(playing.states, playing.seen)), None
+
+    return jax.lax.scan(step, playing, None, steps)[0]
+
+
+def step_keys(number: Array, boards: int) -> Array:
+    """u32[E, 2]: the keys of a step. The game hashes them, so counters will do."""
+    board = jnp.arange(boards, dtype=jnp.uint32)
+    return jnp.stack([board, jnp.full_like(board, number)], axis=-1)
+
+
+def choose(keys: Array, valid: Array) -> Array:
+    """i32[E]: one of the valid actions (u32[E], a bit each) at random."""
+    random = word(as_key(keys), _CHOICE)
+    return slots.nth(valid, uniform_below(random, slots.count(valid))).astype(jnp.int32)
+
+
+def steps_per_second(boards: int, look: Look, seconds: float, steps: int = STEPS) -> Rate:
+    def run(playing: Play) -> Play:
+        return play(playing, look, steps)
+
+    return measure(run, begin(boards, look), boards * steps, seconds)[1]
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """The longest lists that a random player met at the beginning of its steps."""
+
+    steps: int
+    enemies: int
+    transmissions: int
+
+    @property
+    def capacity_reached(self) -> bool:
+        return max(self.enemies, self.transmissions) >= slots.CAPACITY
+
+
+def crowd(total_steps: int, boards: int, steps: int = STEPS) -> Crowd:
+    """Plays at least so many steps, on all boards together."""
+    calls = -(-total_steps // (boards * steps))
+    playing = begin(boards, at_crowd)
+    for _ in range(calls):
+        playing = play(playing, at_crowd, steps)
+    enemies, transmissions = np.asarray(playing.seen).tolist()
+    return Crowd(calls * boards * steps, enemies, transmissions)
+
+
+def bytes_per_board() -> int:
+    states = _shapes(1)[1]
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(states))
+
+
+def lower_step(boards: int, mesh: Mesh | None = None) -> jax.stages.Lowered:
+    """The batched step, ready to compile; over a mesh (axis BOARDS), so many boards a device."""
+    if mesh is None:
+        return jax.jit(game.step_batch).lower(*_shapes(boards))
+    spec = PartitionSpec(BOARDS)
+    sharding = NamedSharding(mesh, spec)
+    step = jax.shard_map(game.step_batch, mesh=mesh, in_specs=spec, out_specs=spec)
+    shapes = jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding),
+        _shapes(boards * mesh.size),
+    )
+    return jax.jit(step).lower(*shapes)
+
+
+def _shapes(boards: int) -> tuple[jax.ShapeDtypeStruct, game.State, jax.ShapeDtypeStruct]:
+    """The arguments of the batched step, without their values."""
+    keys = jax.ShapeDtypeStruct((boards, 2), jnp.uint32)
+    states = jax.eval_shape(game.reset_batch, keys)
+    return keys, states, jax.ShapeDtypeStruct((boards,), jnp.int32)

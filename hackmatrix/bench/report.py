@@ -1,0 +1,106 @@
+"""What was measured, a line at a time: a table for people, or JSON lines for programs."""
+
+from __future__ import annotations
+
+import json
+import platform
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import jax
+
+from hackmatrix.bench.compiled import Facts
+from hackmatrix.bench.environment import Crowd
+from hackmatrix.bench.timing import Rate
+from hackmatrix.parallel.slices import Slice
+
+_COLUMNS = (
+    "boards", "compile s", "steps/s", "(min - max)", "ns/step", "words only", "not observed",
+    "of network", "bytes/board",
+)  # fmt: skip
+_WIDTHS = (7, 9, 10, 21, 8, 10, 12, 10, 11)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One number of boards; the rates with the observation, with its words only, and without it."""
+
+    boards: int
+    compile_seconds: float
+    observed: Rate
+    words: Rate
+    unobserved: Rate
+    network: Rate  # measured just before and just after the environment
+    bytes_per_board: int
+
+
+class Report:
+    """Prints each measurement as it comes."""
+
+    def __init__(self, as_json: bool) -> None:
+        self._as_json = as_json
+
+    def machine(self) -> None:
+        device = jax.devices()[0]
+        what = f"{jax.device_count()} x {device.device_kind}, jax {jax.__version__}"
+        self._print("machine", {"devices": what, "host": platform.machine()}, f"On {what}:")
+        self._print(None, {}, _in_columns(_COLUMNS))
+
+    def row(self, row: Row) -> None:
+        of_network = row.observed.median / row.network.median
+        cells = (
+            f"{row.boards}", f"{row.compile_seconds:.1f}", *_of(row.observed),
+            f"{row.observed.nanoseconds:.0f}", f"{row.words.median:,.0f}",
+            f"{row.unobserved.median:,.0f}", f"{of_network:.2f}", f"{row.bytes_per_board}",
+        )  # fmt: skip
+        values = {
+            "boards": row.boards,
+            "compile_seconds": row.compile_seconds,
+            "steps_per_second": _values(row.observed),
+            "words_only": _values(row.words),
+            "not_observed": _values(row.unobserved),
+            "of_network": of_network,
+            "bytes_per_board": row.bytes_per_board,
+        }
+        self._print("environment", values, _in_columns(cells))
+
+    def network(self, rate: Rate) -> None:
+        middle, limits = _of(rate)
+        text = f"The network alone (256 x 128, 4 minibatches, 4 epochs): {middle} steps/s {limits}"
+        self._print("network", _values(rate), text)
+
+    def crowd(self, crowd: Crowd, capacity: int) -> None:
+        verdict = "was reached" if crowd.capacity_reached else "was not reached"
+        text = (
+            f"In {crowd.steps:,} random steps at most {crowd.enemies} enemies and "
+            f"{crowd.transmissions} transmissions on a board: the capacity of {capacity} {verdict}"
+        )
+        self._print("crowd", {**asdict(crowd), "capacity_reached": crowd.capacity_reached}, text)
+
+    def compiled(self, target: Slice, boards: int, facts: Facts, seconds: float) -> None:
+        text = (
+            f"Compiled for {target.name} ({target.chips} chips, {target.hosts} hosts), "
+            f"{boards} boards a chip: {facts.fusions} fusions, {facts.others} other operations, "
+            f"{facts.loops} loops, {len(facts.collectives)} kinds of collective, "
+            f"{facts.temporary_bytes / 2**20:.1f} MiB temporary memory; {seconds:.1f} s to compile"
+        )
+        values = {"slice": target.name, "boards_per_device": boards, "compile_seconds": seconds}
+        self._print("compiled", {**values, **asdict(facts)}, text)
+
+    def _print(self, what: str | None, values: dict[str, Any], text: str) -> None:
+        if not self._as_json:
+            print(text, flush=True)
+        elif what:
+            print(json.dumps({"what": what, **values}), flush=True)
+
+
+def _in_columns(cells: tuple[str, ...]) -> str:
+    return "  ".join(cell.rjust(width) for cell, width in zip(cells, _WIDTHS, strict=True))
+
+
+def _of(rate: Rate) -> tuple[str, str]:
+    return f"{rate.median:,.0f}", f"({rate.low:,.0f} - {rate.high:,.0f})"
+
+
+def _values(rate: Rate) -> dict[str, float]:
+    return {"median": rate.median, "min": rate.low, "max": rate.high}

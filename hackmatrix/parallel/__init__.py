@@ -1,0 +1,1 @@
+"""Many devices: the mesh, the TPU slices, and where each array lives."""

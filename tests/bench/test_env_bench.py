@@ -1,0 +1,202 @@
+"""The benchmark of the environment: that it measures what it says, not how fast it is."""
+
+import itertools
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hackmatrix import game
+from hackmatrix.bench import compiled, environment, network, timing
+from hackmatrix.bench.report import Report, Row
+from hackmatrix.game import observation
+
+ROOT = Path(__file__).parents[2]
+BOARDS = 64
+
+HLO = """HloModule small, is_scheduled=true
+
+%inside (p: f32[8]) -> f32[8] {
+  %p = f32[8]{0} parameter(0)
+  ROOT %negate = f32[8]{0} negate(%p)
+}
+
+%body (p: (s32[], f32[8])) -> (s32[], f32[8]) {
+  %p = (s32[]{:T(128)}, /*index=1*/f32[8]{0:T(1024)S(3)}) parameter(0)
+  %fusion.1 = f32[8]{0} fusion(%p), kind=kLoop, calls=%inside
+  ROOT %all-reduce.1 = f32[8]{0} all-reduce(%fusion.1), to_apply=%inside
+}
+
+%condition (p: (s32[], f32[8])) -> pred[] {
+  ROOT %compare = pred[] compare(%p, %p), direction=LT
+}
+
+%called (p: f32[8]) -> f32[8] {
+  ROOT %fusion.2 = f32[8]{0} fusion(%p), kind=kLoop, calls=%inside
+}
+
+ENTRY %main (x: f32[8]) -> f32[8] {
+  %x = f32[8]{0} parameter(0)
+  %call.1 = f32[8]{0} call(%x), to_apply=%called
+  %call.2 = f32[8]{0} call(%call.1), to_apply=%called
+  ROOT %while.1 = (s32[], f32[8]{0}) while(%call.2), condition=%condition, body=%body
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def played() -> list[environment.Play]:
+    """New games and the four steps after, each on its own."""
+    playing = [environment.begin(BOARDS, environment.at_observation)]
+    for _ in range(4):
+        before = jax.tree.map(jnp.copy, playing[-1])  # it is given away
+        playing.append(environment.play(before, environment.at_observation, 1))
+    return playing
+
+
+def test_every_step_writes_out_the_mask_and_the_observation(played: list[environment.Play]) -> None:
+    for before, after in itertools.pairwise(played):
+        np.testing.assert_array_equal(after.mask, game.valid_actions(before.states))
+        np.testing.assert_array_equal(after.seen, jax.jit(game.observe)(before.states))
+        assert after.seen.shape == (BOARDS, 1545)
+        assert after.seen.dtype == jnp.float32
+
+
+def test_every_step_moves_the_games_on(played: list[environment.Play]) -> None:
+    assert [int(each.number) for each in played] == [0, 1, 2, 3, 4]
+    for before, after in itertools.pairwise(played):
+        assert (np.asarray(before.seen) != np.asarray(after.seen)).any()
+
+
+def test_no_game_ends_by_an_invalid_action(played: list[environment.Play]) -> None:
+    """Few games are over so early: a siphon's enemies need time, and so does a stage."""
+    turns = np.asarray(played[-1].states.turn)
+    assert turns.max() == 4
+    assert (turns == 4).mean() > 0.8
+
+
+def test_boards_are_played_at_some_rate() -> None:
+    rate = environment.steps_per_second(BOARDS, environment.at_observation, seconds=0, steps=1)
+    assert len(rate.samples) == timing.REPEATS
+    assert 0 < rate.low <= rate.median <= rate.high
+
+
+def test_the_crowd_is_the_longest_list_so_far(played: list[environment.Play]) -> None:
+    states = played[-1].states
+    lists = [
+        np.bitwise_count(np.asarray(each.present)).max()
+        for each in (states.enemies, states.transmissions)
+    ]
+    seen = environment.at_crowd(states, jnp.array([0, 33]))
+    assert seen.tolist() == [lists[0], 33]
+    assert environment.at_crowd(states, jnp.array([33, 0])).tolist() == [33, lists[1]]
+    assert environment.Crowd(1, enemies=32, transmissions=3).capacity_reached
+    assert not environment.Crowd(1, enemies=31, transmissions=3).capacity_reached
+
+
+def test_words_are_the_compact_observation(played: list[environment.Play]) -> None:
+    words = environment.at_words(played[0].states, jnp.zeros(2))
+    assert words.shape == (BOARDS, observation.WORDS)
+    np.testing.assert_array_equal(observation.decode(words), game.observe(played[0].states))
+
+
+def test_a_board_holds_as_many_bytes_as_its_arrays(played: list[environment.Play]) -> None:
+    held = sum(leaf.nbytes for leaf in jax.tree.leaves(played[0].states))
+    assert environment.bytes_per_board() * BOARDS == held
+
+
+def test_each_valid_action_is_chosen_as_often_and_no_other() -> None:
+    valid = 1 << 0 | 1 << 2 | 1 << 7 | 1 << 27
+    chosen = []
+    for number in range(200):
+        keys = environment.step_keys(jnp.uint32(number), BOARDS)
+        chosen.append(environment.choose(keys, jnp.full(BOARDS, valid, jnp.uint32)))
+    actions, counts = np.unique(np.stack(chosen), return_counts=True)
+    assert actions.tolist() == [0, 2, 7, 27]
+    assert (abs(counts / counts.sum() - 1 / 4) < 0.02).all()
+
+
+def test_a_rate_is_the_median_of_calls_after_the_first() -> None:
+    calls: list[int] = []
+
+    def run(value: int) -> int:
+        calls.append(value)
+        return value + 1
+
+    value, rate = timing.measure(run, 0, steps=10, seconds=0)
+    assert calls == list(range(1 + timing.REPEATS))
+    assert value == 1 + timing.REPEATS
+    assert len(rate.samples) == timing.REPEATS
+    both = timing.Rate((1.0, 4.0)) + timing.Rate((2e9,))
+    assert (both.low, both.median, both.high, both.nanoseconds) == (1, 4, 2e9, 2.5e8)
+
+
+def test_the_network_learns_from_every_step() -> None:
+    before = network.begin(boards=8, steps=4)
+    layers = jax.tree.map(np.asarray, before.layers)
+    after = network.update(before)
+    assert after.outputs.shape == (4, 8, 29)
+    assert int(after.adam[0].count) == network.EPOCHS * network.MINIBATCHES
+    for old, new in zip(jax.tree.leaves(layers), jax.tree.leaves(after.layers), strict=True):
+        assert (old != np.asarray(new)).any()
+
+
+def test_instructions_are_counted_where_the_program_runs_them() -> None:
+    counts = compiled.instructions(HLO)
+    assert counts["fusion"] == 3  # one in the loop, one at each of two calls
+    assert counts["while"] == 1
+    assert counts["all-reduce"] == 1
+    assert counts["compare"] == 1
+    assert counts["negate"] == 0  # inside of a fusion
+
+
+def test_facts_of_a_program_name_its_loops_and_collectives() -> None:
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:2]), ("x",))
+    split, same = jax.sharding.PartitionSpec("x"), jax.sharding.PartitionSpec()
+
+    def body(number: jax.Array, total: jax.Array) -> jax.Array:
+        return total + jnp.sin(total + number)
+
+    def summed(values: jax.Array) -> jax.Array:
+        return jax.lax.psum(jax.lax.fori_loop(0, values[0].astype(int), body, values), "x")
+
+    program = jax.shard_map(summed, mesh=mesh, in_specs=split, out_specs=same)
+    lowered = jax.jit(program).lower(jnp.zeros(64))
+    made, seconds = compiled.compile_afresh(lowered)
+    facts = compiled.facts(made)
+    assert seconds > 0
+    assert facts.loops == 1
+    assert facts.fusions >= 1
+    assert facts.collectives == ("all-reduce",)
+    assert jax.config.values["jax_enable_compilation_cache"]
+
+
+def test_a_row_is_printed_as_a_line_of_the_table_or_of_json(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fast, slow = timing.Rate((1e6, 2e6, 3e6)), timing.Rate((1e4,))
+    row = Row(256, 1.5, fast, fast, fast, network=slow, bytes_per_board=1223)
+    Report(as_json=False).row(row)
+    Report(as_json=True).row(row)
+    table, line = capsys.readouterr().out.splitlines()
+    assert table.split()[:4] == ["256", "1.5", "2,000,000", "(1,000,000"]
+    assert json.loads(line)["of_network"] == 200
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["train"], ["env", "more"], ["env", "--bords=3"], ["env", "--boards=x"], ["--slice=v5"]],
+    ids=" ".join,
+)
+def test_what_cannot_be_measured_is_said_in_one_line(arguments: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "launch.bench", *arguments], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1, done.stderr

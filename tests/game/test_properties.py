@@ -1,0 +1,456 @@
+"""What holds of the game on any board, and against the second implementation of the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import reference
+from agreement import never_done
+from boards import State, batches
+from golden import ENDINGS, REWARD_PARTS
+from hypothesis import HealthCheck, given, settings
+from jax.sharding import Mesh, PartitionSpec
+from scipy.stats import chisquare
+from subject import rows
+
+from hackmatrix import game
+from hackmatrix.game import slots
+from hackmatrix.game.cells import CellSet, constant
+from hackmatrix.game.randomness import Key, pick_cell, pick_slot, uniform_below, words
+
+Tree = Any
+Step = Callable[[jax.Array, Tree, np.ndarray], tuple[Tree, Tree]]
+
+BATCH = 512
+ALONE = 16  # boards that are stepped each on its own
+BOARDS = 16  # as many as take all actions in one batch
+DEVICES = 8
+STEPS = 200
+LOOKS = 4  # at boards of random play by the second implementation
+MIGHTY = {"credits": 99, "energy": 99, "data_siphons": 9}
+UNLIKELY = 1e-6
+WAIT = 5
+
+few_examples = settings(
+    max_examples=6,
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+new_games = jax.jit(game.reset_batch)
+observe = jax.jit(jax.vmap(game.observe))
+valid_actions = jax.jit(jax.vmap(game.valid_actions))
+
+
+def keys(seed: int, number: int = BATCH) -> jax.Array:
+    return jax.random.split(jax.random.key(seed), number)
+
+
+class Programs(NamedTuple):
+    """The compiled steps. Each returns arrays of the host."""
+
+    step: Step  # a batch of boards on one device
+    step_alone: Step  # each board as a batch of its own
+    step_and_restart: Step  # a batch of boards spread over all devices
+
+
+@pytest.fixture(scope="module")
+def programs() -> Programs:
+    """Compiling one takes most of a minute of one core, so they are compiled side by side."""
+    mesh = Mesh(np.array(jax.devices()[:DEVICES]), ("boards",))
+    split = PartitionSpec("boards")
+    spread = jax.shard_map(
+        game.step_batch_and_restart, mesh=mesh, in_specs=split, out_specs=split, check_vma=False
+    )
+    sizes = {game.step_batch: BATCH, jax.vmap(game.step): ALONE, spread: BATCH}
+
+    def compiled(step: Any, number: int) -> Step:
+        states = jax.eval_shape(game.reset_batch, keys(0, number))
+        actions = np.zeros(number, np.int32)
+        run = jax.jit(step).lower(keys(0, number), states, actions).compile()
+        return lambda *given: jax.tree.map(np.asarray, run(*given))
+
+    with ThreadPoolExecutor() as pool:
+        return Programs(*pool.map(compiled, sizes.keys(), sizes.values()))
+
+
+class Played(NamedTuple):
+    """One step of random play on all boards."""
+
+    keys: jax.Array
+    before: Tree
+    actions: np.ndarray
+    has_valid: np.ndarray
+    after: Tree
+    outcome: Tree
+
+
+@jax.jit
+def choose(key: jax.Array, states: Tree) -> tuple[jax.Array, jax.Array]:
+    """Actions that are valid where there are any, and where that is."""
+    mask = jax.vmap(game.valid_actions)(states)
+    return jax.random.categorical(key, jnp.where(mask, 0.0, -jnp.inf)), mask.any(-1)
+
+
+@pytest.fixture(scope="module")
+def played(programs: Programs) -> list[Played]:
+    """Random play, with a new game wherever one ended.
+
+    Half of the boards own every program and can pay for it: random play would seldom get there.
+    """
+    states = jax.tree.map(np.asarray, new_games(keys(0)))
+    is_mighty = np.arange(BATCH) % 2 == 0
+    player = states.player.replace(
+        **{name: np.where(is_mighty, n, getattr(states.player, name)) for name, n in MIGHTY.items()}
+    )
+    owned = np.where(is_mighty, np.uint32((1 << 23) - 1), states.owned)
+    states = states.replace(player=player, owned=owned)
+    trace = []
+    for number in range(STEPS):
+        each = keys(number)
+        actions, has_valid = (np.asarray(part) for part in choose(each[0], states))
+        after, outcome = programs.step_and_restart(each, states, actions)
+        trace.append(Played(each, states, actions, has_valid, after, outcome))
+        states = after
+    return trace
+
+
+def load(states: list[State]) -> Tree:
+    """The states, repeated to fill a batch."""
+    boards = [jax.tree.map(np.asarray, game.scenario.load(state)) for state in states]
+    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *boards)
+    return rows(stacked, np.resize(np.arange(len(states)), BATCH))
+
+
+def all_actions(boards: Tree) -> tuple[Tree, np.ndarray]:
+    """Each of the first boards once with each action, in a batch."""
+    pair = np.resize(np.arange(BOARDS * game.ACTIONS), BATCH)
+    board, action = np.divmod(pair, game.ACTIONS)
+    return rows(boards, board), action.astype(np.int32)
+
+
+def faults(states: Tree) -> Iterator[str]:
+    """What is wrong with states of any batch shape, after an action of a live game."""
+    player, board, history = states.player, states.board, states.history
+    ranges = {
+        "cell": (player.cell, 0, 35), "hp": (player.hp, 0, 3), "credits": (player.credits, 0, 999),
+        "energy": (player.energy, 0, 999), "data siphons": (player.data_siphons, 0, 99),
+        "attack": (player.attack, 1, 99), "score": (player.score, 0, 9999),
+        "stage": (states.stage, 1, 9), "turn": (states.turn, 0, 9999),
+        "exit": (states.exit_cell, 0, 35), "owned": (states.owned, 0, (1 << 23) - 1),
+        "ATK+ uses": (states.atk_uses, 0, 9), "pending": (states.pending, 0, 99),
+        "interval": (states.interval, 4, 12), "next task": (states.next_task, 0, 9999),
+        "depth": (history.depth, 0, 4), "head": (history.head, 0, 3),
+    }  # fmt: skip
+    for name, (values, low, high) in ranges.items():
+        if (values < low).any() or (values > high).any():
+            yield name
+    for name, entries in (("enemies", states.enemies), ("transmissions", states.transmissions)):
+        present = entries.present
+        if (present & (present + np.uint32(1))).any():
+            yield f"holes in the {name}"
+        if any((word & ~present).any() for word in jax.tree.leaves(entries)):
+            yield f"something in empty slots of the {name}"
+        for digits in (entries.row, entries.column):
+            if (digits[1] & digits[2]).any():
+                yield f"{name} off the board"
+    low, high = states.enemies.hp
+    kind = states.enemies.kind
+    if (states.enemies.present & ~(low | high)).any():
+        yield "dead enemies"
+    if (low & high & ~(kind[0] & ~kind[1])).any():
+        yield "enemies with more hp than their type has"
+    if any((word >> 18).any() for word in jax.tree.leaves(board)):
+        yield "cells off the board"
+    contents = [board.data, board.program, board.data_siphon, board.exit]
+    if overlap(contents):
+        yield "two contents in a cell"
+    blocks = board.data | board.program
+    if outside(board.question, blocks) or any(
+        outside(digit, blocks) for digit in (*board.label, *board.spawn)
+    ):
+        yield "blocks' contents without a block"
+    if overlap([either(board.credits), either(board.energy)]):
+        yield "both credits and energy in a cell"
+
+
+def overlap(sets: list[CellSet]) -> bool:
+    seen = CellSet(np.zeros_like(sets[0].low), np.zeros_like(sets[0].low))
+    for each in sets:
+        if np.any((seen & each).low) or np.any((seen & each).high):
+            return True
+        seen = seen | each
+    return False
+
+
+def outside(inner: CellSet, outer: CellSet) -> bool:
+    return bool(np.any(inner.low & ~outer.low) or np.any(inner.high & ~outer.high))
+
+
+def either(digits: tuple[CellSet, ...]) -> CellSet:
+    return digits[0] | digits[1]
+
+
+def expect_parts_to_add_up(outcome: Tree) -> None:
+    assert tuple(outcome.parts) == game.PARTS == tuple(REWARD_PARTS)
+    total = sum(part.astype(np.float64) for part in outcome.parts.values())
+    np.testing.assert_allclose(outcome.reward, total, rtol=1e-4, atol=1e-4)
+
+
+def expect_equal(left: Tree, right: Tree) -> None:
+    jax.tree.map(np.testing.assert_array_equal, left, right)
+
+
+# Any board
+
+
+def test_random_play_earns_the_sum_of_the_parts(played: list[Played]) -> None:
+    for each in played:
+        expect_parts_to_add_up(each.outcome)
+    for name in game.PARTS:
+        if name not in ("victory", "program_waste"):
+            assert any(each.outcome.parts[name].any() for each in played), name
+
+
+def test_a_valid_action_in_random_play_is_never_called_invalid(played: list[Played]) -> None:
+    for each in played:
+        outcome = each.outcome
+        np.testing.assert_array_equal(outcome.invalid, ~each.has_valid)
+        np.testing.assert_array_equal(outcome.done, outcome.won | outcome.died | outcome.invalid)
+
+
+def test_random_play_keeps_the_states_sound(played: list[Played]) -> None:
+    for each in played:
+        assert not list(faults(each.after))
+        assert (each.after.player.hp > 0).all()
+
+
+@few_examples
+@given(states=batches(BOARDS))
+def test_every_action_on_any_board_is_rewarded_with_the_sum_of_the_parts_and_leaves_it_sound(
+    programs: Programs, states: list[State]
+) -> None:
+    boards, actions = all_actions(load(states))
+    mask = np.asarray(valid_actions(boards))[np.arange(BATCH), actions]
+    after, outcome = programs.step(keys(1), boards, actions)
+    assert not list(faults(after))
+    expect_parts_to_add_up(outcome)
+    np.testing.assert_array_equal(outcome.invalid, ~mask)
+    np.testing.assert_array_equal(outcome.done, outcome.won | outcome.died | outcome.invalid)
+
+
+@few_examples
+@given(states=batches(BOARDS))
+def test_an_invalid_action_on_any_board_changes_nothing_and_ends_the_game_without_reward(
+    programs: Programs, states: list[State]
+) -> None:
+    boards, actions = all_actions(load(states))
+    mask = np.asarray(valid_actions(boards))[np.arange(BATCH), actions]
+    actions = np.where(mask, np.where(np.arange(BATCH) % 2 == 0, game.ACTIONS, -1), actions)
+    after, outcome = programs.step(keys(2), boards, actions.astype(np.int32))
+    expect_equal(after, boards)
+    assert outcome.invalid.all()
+    assert outcome.done.all()
+    assert not (outcome.won | outcome.died | outcome.stage_completed).any()
+    assert not any(np.any(reward) for reward in [outcome.reward, *outcome.parts.values()])
+
+
+# The second implementation
+
+
+def disagreements(programs: Programs, states: list[State], seed: int) -> Iterator[str]:
+    """Where the game and the reference differ on 16 boards, with every action on each."""
+    loaded = load(states)
+    masks, observations = np.asarray(valid_actions(loaded)), np.asarray(observe(loaded))
+    boards, actions = all_actions(loaded)
+    after, outcome = programs.step(keys(seed), boards, actions)
+    for index, state in enumerate(states):
+        valid = reference.valid_actions(state)
+        if valid != np.flatnonzero(masks[index]).tolist():
+            yield f"valid are {valid}, not {np.flatnonzero(masks[index])}, on {state}"
+            continue
+        expected = reference.observe(state)
+        wrong = np.flatnonzero(np.abs(observations[index] - expected) > 1e-6)
+        if wrong.size:
+            yield f"observation {wrong} of {state}"
+        for action in valid:
+            place = game.ACTIONS * index + action
+            reward = [float(outcome.parts[name][place]) for name in REWARD_PARTS]
+            endings = (outcome.stage_completed, outcome.won, outcome.died)
+            ending = {n: bool(e[place]) for n, e in zip(ENDINGS, endings, strict=True)}
+            seen = game.scenario.dump(rows(after, place)), reward, {**ending, "invalid": False}
+            yield from filter(None, [never_done(state, action, seen)])
+
+
+@few_examples
+@given(states=batches(BOARDS))
+def test_any_action_on_any_board_does_what_the_second_implementation_does(
+    programs: Programs, states: list[State]
+) -> None:
+    assert not list(disagreements(programs, states, seed=3))
+
+
+def test_any_action_in_random_play_does_what_the_second_implementation_does(
+    programs: Programs, played: list[Played]
+) -> None:
+    for look in range(LOOKS):
+        boards = played[(look + 1) * STEPS // LOOKS - 1].after
+        chosen = range(BOARDS * look, BOARDS * (look + 1))
+        reached = [game.scenario.dump(rows(boards, index)) for index in chosen]
+        assert not list(disagreements(programs, reached, seed=look))
+
+
+# One board, many boards, many devices
+
+
+def test_eight_devices_with_restarts_do_what_one_device_and_new_games_do(
+    programs: Programs, played: list[Played]
+) -> None:
+    """Each device has an eighth of the boards, so this also compares batches of two sizes."""
+    for each in played[:: STEPS // 10]:
+        after, outcome = programs.step(each.keys, each.before, each.actions)
+        expect_equal(outcome, each.outcome)
+        done = outcome.done
+        expect_equal(rows(each.after, ~done), rows(after, ~done))
+        new = rows(jax.tree.map(np.asarray, new_games(each.keys)), done)
+        # A new game forgets the old snapshots by their number alone.
+        history = new.history.replace(snapshots=rows(each.after, done).history.snapshots)
+        expect_equal(rows(each.after, done), new.replace(history=history))
+
+
+def test_random_play_ends_games_and_completes_stages(played: list[Played]) -> None:
+    for ending in ("died", "stage_completed"):
+        assert sum(getattr(each.outcome, ending).sum() for each in played[:: STEPS // 10]) > 5
+
+
+def test_a_board_alone_is_stepped_as_in_a_batch(programs: Programs, played: list[Played]) -> None:
+    for each in played[:: STEPS // 10]:
+        result = programs.step(each.keys, each.before, each.actions)
+        chosen = rare_ones(each)[:ALONE]
+        alone = programs.step_alone(
+            each.keys[chosen], rows(each.before, chosen), each.actions[chosen]
+        )
+        expect_equal(alone, rows(result, chosen))
+
+
+def test_what_a_board_does_depends_on_no_other_board_of_the_batch(
+    programs: Programs, played: list[Played]
+) -> None:
+    each = played[-1]
+    result = programs.step(each.keys, each.before, each.actions)
+    shuffled = np.random.default_rng(1).permutation(BATCH)
+    crowd = np.resize(rare_ones(each)[:3], BATCH)  # all of them need what few boards need
+    for chosen in (shuffled, crowd):
+        again = programs.step(each.keys[chosen], rows(each.before, chosen), each.actions[chosen])
+        expect_equal(again, rows(result, chosen))
+
+
+def rare_ones(each: Played) -> np.ndarray:
+    """All boards, those first that completed a stage, then those that died."""
+    outcome = each.outcome
+    return np.argsort(-2 * outcome.stage_completed - outcome.died.astype(int), kind="stable")
+
+
+# Overflow
+
+
+def crowded(**changes: Any) -> State:
+    state = game.scenario.dump(game.reset(jax.random.key(5)))
+    bare = [[".", {"c": 0, "e": 0, "s": 0, "m": 0}] for _ in range(36)]
+    player = [0, 0, 3, 9, 9, 0, 1, 0]
+    plain = {"cells": bare, "player": player, "enemies": [], "transmissions": [], "owned": [WAIT]}
+    return {**state, **plain, "exit": [0, 5], "next_task": 99, **changes}
+
+
+def far_cells(number: int) -> list[list[int]]:
+    """So many of the cells that are not next to the player in the first one, from the last."""
+    return [list(divmod(35 - index, 6)) for index in range(number)]
+
+
+def wait(programs: Programs, state: State) -> State:
+    boards = load([state])
+    after, outcome = programs.step(keys(6), boards, np.full(BATCH, 5 + WAIT, np.int32))
+    assert not outcome.invalid.any()
+    assert not list(faults(after))
+    return after
+
+
+def test_transmissions_that_find_the_enemy_list_full_are_dropped(programs: Programs) -> None:
+    enemies = [[1, *cell, 3, 1, 0, 0, 0] for cell in far_cells(31)]
+    arriving = [[0, 1, 1, 0, 1, 0], [0, 2, 1, 2, 0, 1], [0, 3, 9, 3, 0, 0]]
+    for number in (30, 31, 32):
+        full = [*enemies, [1, 1, 1, 3, 1, 0, 0, 0]][:number]
+        after = wait(programs, crowded(enemies=full, transmissions=arriving))
+        new = [[0, 0, 1, 2, 0, 0, 1, 0], [2, 0, 2, 2, 0, 0, 0, 1]][: 32 - number]
+        state = game.scenario.dump(rows(after, 0))
+        expected = [[*entry[:4], 0, *entry[5:]] for entry in full] + new
+        assert state["enemies"] == expected
+        assert state["transmissions"] == [[0, 3, 8, 3, 0, 0]]
+
+
+def test_transmissions_that_find_their_list_full_are_dropped(programs: Programs) -> None:
+    waiting = [[*cell, 9, number % 4, 0, 0] for number, cell in enumerate(far_cells(31))]
+    for number in (30, 31, 32):
+        full = [*waiting, [1, 1, 9, 3, 1, 1]][:number]
+        after = wait(programs, crowded(transmissions=full, pending=5, turn=8, next_task=9))
+        for state in (game.scenario.dump(rows(after, index)) for index in range(8)):
+            assert state["transmissions"][:number] == [[*e[:2], 8, *e[3:]] for e in full]
+            flags = [entry[4:] for entry in state["transmissions"][number:]]
+            assert flags == [[0, 1], [1, 0]][: 32 - number]
+            assert (state["pending"], state["enemies"]) == (0, [])
+
+
+# Random draws
+
+
+@pytest.mark.parametrize(
+    ("key", "counter", "expected"),
+    [
+        ((0, 0), (0, 0), (0x6B200159, 0x99BA4EFE)),
+        ((0xFFFFFFFF,) * 2, (0xFFFFFFFF,) * 2, (0x1CB996FC, 0xBB002BE7)),
+        ((0x13198A2E, 0x03707344), (0x243F6A88, 0x85A308D3), (0xC4923A9C, 0x483DF7A0)),
+    ],
+)
+def test_random_words_are_those_of_threefry(
+    key: tuple[int, int], counter: tuple[int, int], expected: tuple[int, int]
+) -> None:
+    high, low = (np.uint32(word) for word in key)
+    drawn = jax.jit(words)(Key(high, low), *(np.uint32(word) for word in counter))
+    assert tuple(int(word) for word in drawn) == expected
+
+
+def random_words(number: int = 1 << 16) -> jax.Array:
+    return jax.random.bits(jax.random.key(7), (number,))
+
+
+def expect_uniform(drawn: np.ndarray, among: list[int]) -> None:
+    values, counts = np.unique(drawn, return_counts=True)
+    assert values.tolist() == sorted(among)
+    assert chisquare(counts).pvalue > UNLIKELY
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 20, 36, 64, 255])
+def test_numbers_below_a_bound_are_uniform(number: int) -> None:
+    expect_uniform(np.asarray(uniform_below(random_words(), number)), list(range(number)))
+
+
+@pytest.mark.parametrize("among", [[0], [31], [0, 1, 31], [3, 4, 9, 17, 30], list(range(32))])
+def test_a_random_slot_of_a_set_is_uniform(among: list[int]) -> None:
+    held = np.uint32(sum(1 << slot for slot in among))
+    picked = np.asarray(jax.jit(partial(pick_slot, among=held))(random_words()))
+    expect_uniform(picked, [1 << slot for slot in among])
+    assert int(pick_slot(np.uint32(12345), slots.ONE & 0)) == 0
+
+
+@pytest.mark.parametrize("among", [[0], [35], [17, 18], [0, 5, 30, 35], list(range(36))])
+def test_a_random_cell_of_a_set_is_uniform(among: list[int]) -> None:
+    picked = jax.jit(partial(pick_cell, among=constant(among)))(random_words())
+    expect_uniform(np.asarray(picked), among)

@@ -1,0 +1,225 @@
+"""Scenarios: a board is read and written as it is, and a wrong one is refused with its fault."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from boards import State, batches, board
+from hypothesis import HealthCheck, find, given, settings
+
+from hackmatrix import game
+from hackmatrix.game import history
+
+few_examples = settings(
+    max_examples=10,
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+FLAGS = {"c": 0, "e": 0, "s": 0, "m": 0}
+OTHER_DEPTH = 6
+
+
+def plain() -> State:
+    """A board with nothing but an exit, an enemy and a transmission."""
+    cells: list[list[Any]] = [[".", dict(FLAGS)] for _ in range(36)]
+    cells[5] = ["X", dict(FLAGS)]
+    return {
+        "player": [0, 0, 3, 5, 6, 1, 1, 10], "stage": 1, "turn": 0, "exit": [0, 5], "cells": cells,
+        "enemies": [[1, 3, 3, 3, 0, 0, 0, 0]], "transmissions": [[4, 4, 1, 0, 0, 0]], "owned": [5],
+        "show": 0, "calm": 0, "step": 0, "atk_uses": 0, "pending": 0, "interval": 12,
+        "next_task": 12, "history_depth": 0, "history": [],
+    }  # fmt: skip
+
+
+def snapshot() -> State:
+    names = "player turn cells enemies transmissions owned show calm atk_uses"
+    return {name: value for name, value in plain().items() if name in names.split()}
+
+
+def changed(state: State, path: tuple[Any, ...], value: Any) -> State:
+    """The state with the value at this path replaced."""
+    state = copy.deepcopy(state)
+    holder: Any = state
+    for step in path[:-1]:
+        holder = holder[step]
+    holder[path[-1]] = value
+    return state
+
+
+def expect_refused(state: Any, *words: str) -> None:
+    with pytest.raises(ValueError) as raised:  # noqa: PT011 - the words are looked for one by one
+        game.scenario.load(state)
+    for word in words:
+        assert word in str(raised.value)
+
+
+@few_examples
+@given(states=batches(8))
+def test_a_scenario_that_is_loaded_and_dumped_is_the_same(states: list[State]) -> None:
+    for state in states:
+        dumped = json.loads(json.dumps(game.scenario.dump(game.scenario.load(state))))
+        assert dumped == json.loads(json.dumps(state))
+
+
+def test_a_plain_scenario_is_accepted() -> None:
+    assert game.scenario.dump(game.scenario.load(plain())) == plain()
+
+
+@pytest.mark.parametrize("name", [name for name in plain() if not name.startswith("history")])
+def test_a_scenario_that_lacks_a_key_is_refused(name: str) -> None:
+    expect_refused({key: value for key, value in plain().items() if key != name}, "lacks", name)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "field", "shown"),
+    [
+        # off the board
+        (("player", 0), 6, "player", "6"),
+        (("player", 1), -1, "player", "-1"),
+        (("exit", 0), 6, "exit", "6"),
+        (("enemies", 0, 1), 6, "enemies[0].row", "6"),
+        (("enemies", 0, 2), -1, "enemies[0].column", "-1"),
+        (("transmissions", 0, 0), 9, "transmissions[0].row", "9"),
+        (("transmissions", 0, 1), 6, "transmissions[0].column", "6"),
+        # cells
+        (("cells", 7), ["Z", FLAGS], "cells[7]", "'Z'"),
+        (("cells", 7), [], "cells[7]", "None"),
+        (("cells", 7), ["D", 3, FLAGS], "cells[7]", "4 values"),
+        (("cells", 7), [".", 3, 3, FLAGS], "cells[7]", "2 values"),
+        (("cells", 7), [".", {"c": 1}], "cells[7]", "e, s, m"),
+        (("cells", 7), [".", {**FLAGS, "c": 4}], "cells[7].c", "4"),
+        (("cells", 7), [".", {**FLAGS, "e": -1}], "cells[7].e", "-1"),
+        (("cells", 7), [".", {**FLAGS, "s": 2}], "cells[7].s", "2"),
+        (("cells", 7), ["P", 23, 1, FLAGS], "cells[7].program", "23"),
+        (("cells", 7), ["QP", -1, 1, FLAGS], "cells[7].program", "-1"),
+        (("cells", 7), ["D", 32, 1, FLAGS], "cells[7].points", "32"),
+        (("cells", 7), ["QD", 1, 16, FLAGS], "cells[7].spawn", "16"),
+        # lengths
+        (("player",), [0, 0, 3], "player", "[0, 0, 3]"),
+        (("exit",), [0], "exit", "[0]"),
+        (("cells",), [[".", FLAGS]] * 35, "cells", "36 values"),
+        (("enemies", 0), [1, 3, 3], "enemies[0]", "[1, 3, 3]"),
+        (("transmissions", 0), [4, 4, 1, 0, 0, 0, 0], "transmissions[0]", "[4, 4, 1, 0, 0, 0, 0]"),
+        (("enemies",), [[1, 3, 3, 3, 0, 0, 0, 0]] * 33, "enemies", "33"),
+        (("transmissions",), [[4, 4, 1, 0, 0, 0]] * 33, "transmissions", "33"),
+        # values that a field does not have
+        (("owned",), [23], "owned", "23"),
+        (("owned",), [-1], "owned", "-1"),
+        (("enemies", 0, 0), 4, "enemies[0].type", "4"),
+        (("enemies", 0, 3), 0, "enemies[0].hp", "0"),
+        (("enemies", 0), [0, 3, 3, 3, 0, 0, 0, 0], "enemies[0].hp", "3"),
+        (("enemies", 0, 4), 2, "enemies[0].disabled", "2"),
+        (("transmissions", 0, 2), 64, "transmissions[0].turns", "64"),
+        (("transmissions", 0, 3), 4, "transmissions[0].type", "4"),
+        (("player", 2), 4, "player.hp", "4"),
+        (("stage",), 0, "stage", "0"),
+        (("stage",), 10, "stage", "10"),
+        (("show",), 2, "show", "2"),
+        (("calm",), -1, "calm", "-1"),
+        (("step",), 2, "step", "2"),
+        # not integers
+        (("player", 3), 1.5, "player.credits", "1.5"),
+        (("player", 7), "ten", "player.score", "'ten'"),
+        (("turn",), 1.0, "turn", "1.0"),
+        (("pending",), None, "pending", "None"),
+        (("enemies", 0, 3), "3", "enemies[0].hp", "'3'"),
+        (("owned",), [0.5], "owned", "0.5"),
+        # negative counters
+        (("player", 3), -1, "player.credits", "-1"),
+        (("player", 4), -2, "player.energy", "-2"),
+        (("player", 5), -3, "player.data_siphons", "-3"),
+        (("player", 6), -4, "player.attack", "-4"),
+        (("turn",), -1, "turn", "-1"),
+        (("pending",), -1, "pending", "-1"),
+        (("interval",), -1, "interval", "-1"),
+        (("next_task",), -1, "next_task", "-1"),
+        (("atk_uses",), -1, "atk_uses", "-1"),
+        (("history_depth",), -1, "history_depth", "-1"),
+    ],
+)
+def test_a_scenario_with_a_wrong_value_is_refused_with_its_field_and_value(
+    path: tuple[Any, ...], value: Any, field: str, shown: str
+) -> None:
+    expect_refused(changed(plain(), path, value), field, shown)
+
+
+@pytest.mark.parametrize("scenario", [None, 3, "board", [1, 2]])
+def test_what_is_no_dictionary_is_refused(scenario: Any) -> None:
+    expect_refused(scenario, "scenario", repr(scenario))
+
+
+@pytest.mark.parametrize("path", [("enemies",), ("transmissions",), ("owned",), ("history",)])
+@pytest.mark.parametrize("value", [3, None])
+def test_a_list_that_is_none_is_refused(path: tuple[str], value: Any) -> None:
+    expect_refused(changed(plain(), path, value), path[0], repr(value))
+
+
+def test_a_wrong_snapshot_is_refused_with_its_place() -> None:
+    state = {**plain(), "history": [snapshot(), snapshot()], "history_depth": 2}
+    assert game.scenario.dump(game.scenario.load(state)) == state
+    expect_refused(changed(state, ("history", 1, "player", 2), 4), "history[1].player.hp", "4")
+    expect_refused(changed(state, ("history", 0), {"turn": 1}), "history[0]", "lacks", "player")
+
+
+@pytest.mark.parametrize("action", [-1, 28, 1.5, "up", None])
+def test_what_is_no_action_is_refused(action: Any) -> None:
+    with pytest.raises(ValueError, match="action") as raised:
+        game.scenario.check_action(action)
+    assert repr(action) in str(raised.value)
+
+
+def test_every_action_is_accepted() -> None:
+    assert [game.scenario.check_action(np.int32(action)) for action in range(28)] == [*range(28)]
+
+
+def test_a_history_may_have_any_depth() -> None:
+    state = game.reset(jax.random.key(0), history_depth=OTHER_DEPTH)
+    assert state.history.snapshots.shape[0] == OTHER_DEPTH
+    shallow = game.reset(jax.random.key(0))
+    assert game.scenario.dump(state) == game.scenario.dump(shallow)
+
+
+def test_a_deeper_history_remembers_more_and_gives_it_back_newest_first() -> None:
+    states = jax.tree.map(
+        lambda leaf: np.asarray(leaf)[None],
+        game.scenario.load({**plain(), "turn": 0}, history_depth=OTHER_DEPTH),
+    )
+    always, push, undo = np.array([True]), jax.jit(history.push), jax.jit(history.undo)
+    for turn in range(1, OTHER_DEPTH + 3):
+        states = push(states.replace(turn=np.array([turn], np.int32)), always)
+    kept = range(3, OTHER_DEPTH + 3)
+    only = jax.tree.map(lambda leaf: np.asarray(leaf)[0], states)
+    dumped = game.scenario.dump(only)
+    assert [each["turn"] for each in dumped["history"]] == [*kept]
+    assert dumped["history_depth"] == OTHER_DEPTH
+    assert game.scenario.dump(game.scenario.load(dumped, OTHER_DEPTH)) == dumped
+    for turn in reversed(kept):
+        states = undo(states, always)
+        assert states.turn[0] == turn
+    assert states.history.depth[0] == 0
+
+
+def test_a_shallower_history_keeps_the_newest_snapshots() -> None:
+    snapshots = [{**snapshot(), "turn": turn} for turn in range(OTHER_DEPTH)]
+    state = {**plain(), "history": snapshots, "history_depth": OTHER_DEPTH}
+    dumped = game.scenario.dump(game.scenario.load(state, history_depth=2))
+    assert (dumped["history"], dumped["history_depth"]) == (snapshots[-2:], 2)
+
+
+def test_the_generated_boards_have_all_that_a_board_can_have() -> None:
+    """Or the tests that use them would show less than they say."""
+    kinds = (".", "S", "X", "D", "P", "QD", "QP")
+    for kind in kinds:
+        find(board(), lambda state, kind=kind: any(c[0] == kind for c in state["cells"]))
+    find(
+        board(),
+        lambda state: len({tuple(e[1:3]) for e in state["enemies"]}) < len(state["enemies"]),
+    )
+    find(board(), lambda state: state["player"][:2] in [e[1:3] for e in state["enemies"]])
