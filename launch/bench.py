@@ -56,11 +56,15 @@ def measure(numbers: list[int], seconds: float, report: Report) -> None:
         around.append(network.steps_per_second(seconds))
         report.row(
             Row(
-                boards=boards, compile_seconds=compile_seconds, observed=observed, words=words,
-                unobserved=unobserved, network=around[-2] + around[-1],
+                boards=boards,
+                compile_seconds=compile_seconds,
+                observed=observed,
+                words=words,
+                unobserved=unobserved,
+                network=around[-2] + around[-1],
                 bytes_per_board=environment.bytes_per_board(),
             )
-        )  # fmt: skip
+        )
     report.network(sum(around[1:], around[0]))
 
 

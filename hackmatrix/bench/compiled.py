@@ -48,11 +48,10 @@ class Facts:
 
 
 def facts(program: jax.stages.Compiled) -> Facts:
-    text = program.as_text()
-    if text is None:
-        raise ValueError("this backend does not show its compiled programs")
+    text, memory = program.as_text(), program.memory_analysis()
+    if text is None or memory is None:
+        raise ValueError("this backend does not say what its compiled programs are made of")
     counts = instructions(text)
-    memory = program.memory_analysis()
     return Facts(
         fusions=counts["fusion"],
         others=sum(

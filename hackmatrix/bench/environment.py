@@ -31,6 +31,8 @@ class Play(struct.PyTreeNode):
 
     states: game.State
     number: Array  # u32: the steps taken so far
+    reward: Array  # f32[E]
+    done: Array  # bool[E]
     mask: Array  # bool[E, 28]
     seen: Array  # what the look returned
 
@@ -66,6 +68,8 @@ def begin(boards: int, look: Look) -> Play:
     return Play(
         states=states,
         number=number,
+        reward=jnp.zeros(boards),
+        done=jnp.zeros(boards, bool),
         mask=jnp.zeros((boards, game.ACTIONS), bool),
         seen=jnp.zeros(seen.shape, seen.dtype),
     )
@@ -75,17 +79,18 @@ def begin(boards: int, look: Look) -> Play:
 def play(playing: Play, look: Look, steps: int) -> Play:
     """Looks at the boards and takes a uniformly random valid action, as many times as steps.
 
-    The mask and what was looked at are carried from step to step, so that each step must write them
-    out, as it must for an agent that reads them.
+    The reward, the mask and what was looked at are carried from step to step, so that each step
+    must write them out, as it must for an agent that learns from them.
     """
 
     def step(playing: Play, nothing: None) -> tuple[Play, None]:
         valid = valid_word(playing.states)
         number = playing.number + 1
         keys = step_keys(number, valid.shape[0])
-        states, _ = game.step_batch_and_restart(keys, playing.states, choose(keys, valid))
+        states, outcome = game.step_batch_and_restart(keys, playing.states, choose(keys, valid))
         mask = valid[:, None] >> np.arange(game.ACTIONS, dtype=np.uint32) & 1 != 0
-        return Play(states, number, mask, look(playing.states, playing.seen)), None
+        seen = look(playing.states, playing.seen)
+        return Play(states, number, outcome.reward, outcome.done, mask, seen), None
 
     return jax.lax.scan(step, playing, None, steps)[0]
 

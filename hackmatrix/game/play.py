@@ -1,14 +1,16 @@
 """Playing: new games, and one action with all that follows from it.
 
-The public functions on one board are batches of one: the rules are written once, for a batch.
+The public functions on one board are batches of one, and under vmap they become a batch: the rules
+are written once, for a batch.
 """
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
+from jax.custom_batching import custom_vmap
 
 from hackmatrix.game import few, history, moves, programs, reward, slots, stages
 from hackmatrix.game.outline import outlined
@@ -38,7 +40,14 @@ NO_ACTION = -1
 
 def reset(key: Array, history_depth: int = HISTORY_DEPTH) -> State:
     """A new game."""
-    return _only(reset_batch(key[None], history_depth))
+    one = custom_vmap(lambda key: _only(reset_batch(key[None], history_depth)))
+
+    @one.def_vmap
+    def batch(size: int, batched: list[bool], keys: Array) -> tuple[State, Any]:
+        states = reset_batch(keys, history_depth)
+        return states, jax.tree.map(lambda leaf: True, states)
+
+    return one(key)
 
 
 def reset_batch(keys: Array, history_depth: int = HISTORY_DEPTH) -> State:
@@ -49,11 +58,23 @@ def reset_batch(keys: Array, history_depth: int = HISTORY_DEPTH) -> State:
     )
 
 
+@custom_vmap
 def step(key: Array, state: State, action: Array) -> tuple[State, Outcome]:
     """Takes an action (0 to 27). An invalid one changes nothing and ends the game."""
     batch = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], state)
     state, outcome = step_batch(key[None], batch, jnp.asarray(action)[None])
     return _only(state), _only(outcome)
+
+
+@step.def_vmap
+def _step_vmapped(size: int, batched: list[Any], *args: Any) -> tuple[tuple[State, Outcome], Any]:
+    """What vmap makes of `step`: a batch, so that rare rules stay cheap."""
+
+    def spread(leaf: Array, is_batched: bool) -> Array:
+        return leaf if is_batched else jnp.broadcast_to(leaf, (size, *jnp.shape(leaf)))
+
+    result = step_batch(*jax.tree.map(spread, args, tuple(batched)))
+    return result, jax.tree.map(lambda leaf: True, result)
 
 
 def step_batch(keys: Array, states: State, actions: Array) -> tuple[State, Outcome]:

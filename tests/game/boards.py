@@ -18,6 +18,8 @@ SNAPSHOT = [
 MOST_HP = (2, 3, 2, 2)
 HISTORY = 4
 
+FLAGS = {"c": 0, "e": 0, "s": 0, "m": 0}
+
 # Every cell and every entry is one draw from a table, or a batch would take too many draws.
 _RESOURCES = [(0, 0), (1, 0), (2, 0), (3, 0), (0, 1), (0, 2), (0, 3)]
 _FLAGS = [
@@ -56,6 +58,18 @@ _open = st.sampled_from(_OPEN)
 _cell = st.one_of(_open, _open, _open, st.sampled_from(_BLOCKS), st.sampled_from(_HIDDEN))
 _position = st.sampled_from(_POSITIONS)
 _bit = st.integers(0, 1)
+
+
+def plain() -> State:
+    """A board with nothing but an exit, an enemy and a transmission."""
+    cells: list[list[Any]] = [[".", dict(FLAGS)] for _ in range(36)]
+    cells[5] = ["X", dict(FLAGS)]
+    return {
+        "player": [0, 0, 3, 5, 6, 1, 1, 10], "stage": 1, "turn": 0, "exit": [0, 5], "cells": cells,
+        "enemies": [[1, 3, 3, 3, 0, 0, 0, 0]], "transmissions": [[4, 4, 1, 0, 0, 0]], "owned": [5],
+        "show": 0, "calm": 0, "step": 0, "atk_uses": 0, "pending": 0, "interval": 12,
+        "next_task": 12, "history_depth": 0, "history": [],
+    }  # fmt: skip
 
 
 @st.composite

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import json
+from functools import partial
 from typing import Any
 
 import jax
 import numpy as np
 import pytest
-from boards import State, batches, board
-from hypothesis import HealthCheck, find, given, settings
+from boards import FLAGS, State, batches, plain, snapshot
+from hypothesis import HealthCheck, Phase, given, settings
 
 from hackmatrix import game
 from hackmatrix.game import history
@@ -18,29 +19,12 @@ from hackmatrix.game import history
 few_examples = settings(
     max_examples=10,
     derandomize=True,
+    phases=[Phase.generate],  # to make a batch of boards smaller takes far too long
     deadline=None,
     database=None,
     suppress_health_check=list(HealthCheck),
 )
-FLAGS = {"c": 0, "e": 0, "s": 0, "m": 0}
 OTHER_DEPTH = 6
-
-
-def plain() -> State:
-    """A board with nothing but an exit, an enemy and a transmission."""
-    cells: list[list[Any]] = [[".", dict(FLAGS)] for _ in range(36)]
-    cells[5] = ["X", dict(FLAGS)]
-    return {
-        "player": [0, 0, 3, 5, 6, 1, 1, 10], "stage": 1, "turn": 0, "exit": [0, 5], "cells": cells,
-        "enemies": [[1, 3, 3, 3, 0, 0, 0, 0]], "transmissions": [[4, 4, 1, 0, 0, 0]], "owned": [5],
-        "show": 0, "calm": 0, "step": 0, "atk_uses": 0, "pending": 0, "interval": 12,
-        "next_task": 12, "history_depth": 0, "history": [],
-    }  # fmt: skip
-
-
-def snapshot() -> State:
-    names = "player turn cells enemies transmissions owned show calm atk_uses"
-    return {name: value for name, value in plain().items() if name in names.split()}
 
 
 def changed(state: State, path: tuple[Any, ...], value: Any) -> State:
@@ -162,7 +146,7 @@ def test_a_list_that_is_none_is_refused(path: tuple[str], value: Any) -> None:
 
 
 def test_a_wrong_snapshot_is_refused_with_its_place() -> None:
-    state = {**plain(), "history": [snapshot(), snapshot()], "history_depth": 2}
+    state = {**plain(), "history": [snapshot(plain()), snapshot(plain())], "history_depth": 2}
     assert game.scenario.dump(game.scenario.load(state)) == state
     expect_refused(changed(state, ("history", 1, "player", 2), 4), "history[1].player.hp", "4")
     expect_refused(changed(state, ("history", 0), {"turn": 1}), "history[0]", "lacks", "player")
@@ -180,10 +164,13 @@ def test_every_action_is_accepted() -> None:
 
 
 def test_a_history_may_have_any_depth() -> None:
-    state = game.reset(jax.random.key(0), history_depth=OTHER_DEPTH)
+    reset = jax.jit(partial(game.reset, history_depth=OTHER_DEPTH))
+    state = reset(jax.random.key(0))
     assert state.history.snapshots.shape[0] == OTHER_DEPTH
-    shallow = game.reset(jax.random.key(0))
-    assert game.scenario.dump(state) == game.scenario.dump(shallow)
+    dumped = game.scenario.dump(state)
+    assert dumped["history_depth"] == 0
+    reloaded = game.scenario.load(dumped, OTHER_DEPTH)
+    jax.tree.map(np.testing.assert_array_equal, reloaded, state)
 
 
 def test_a_deeper_history_remembers_more_and_gives_it_back_newest_first() -> None:
@@ -207,7 +194,7 @@ def test_a_deeper_history_remembers_more_and_gives_it_back_newest_first() -> Non
 
 
 def test_a_shallower_history_keeps_the_newest_snapshots() -> None:
-    snapshots = [{**snapshot(), "turn": turn} for turn in range(OTHER_DEPTH)]
+    snapshots = [{**snapshot(plain()), "turn": turn} for turn in range(OTHER_DEPTH)]
     state = {**plain(), "history": snapshots, "history_depth": OTHER_DEPTH}
     dumped = game.scenario.dump(game.scenario.load(state, history_depth=2))
     assert (dumped["history"], dumped["history_depth"]) == (snapshots[-2:], 2)
@@ -215,11 +202,19 @@ def test_a_shallower_history_keeps_the_newest_snapshots() -> None:
 
 def test_the_generated_boards_have_all_that_a_board_can_have() -> None:
     """Or the tests that use them would show less than they say."""
-    kinds = (".", "S", "X", "D", "P", "QD", "QP")
-    for kind in kinds:
-        find(board(), lambda state, kind=kind: any(c[0] == kind for c in state["cells"]))
-    find(
-        board(),
-        lambda state: len({tuple(e[1:3]) for e in state["enemies"]}) < len(state["enemies"]),
-    )
-    find(board(), lambda state: state["player"][:2] in [e[1:3] for e in state["enemies"]])
+    seen: set[str] = set()
+
+    @few_examples
+    @given(states=batches(8))
+    def look(states: list[State]) -> None:
+        for state in states:
+            seen.update(cell[0] for cell in state["cells"])
+            places = [tuple(enemy[1:3]) for enemy in state["enemies"]]
+            seen.update(["shared"] * (len(set(places)) < len(places)))
+            seen.update(["on the player"] * (tuple(state["player"][:2]) in places))
+            seen.add(f"{len(state['history'])} snapshots")
+            seen.update(f"program {program}" for program in state["owned"])
+
+    look()
+    expected = {".", "S", "X", "D", "P", "QD", "QP", "shared", "on the player", "4 snapshots"}
+    assert not (expected | {f"program {program}" for program in range(23)}) - seen
