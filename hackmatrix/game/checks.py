@@ -16,6 +16,12 @@ def keys(mapping: Any, needed: Sequence[str], where: str) -> None:
         raise ValueError(f"{where}: lacks {', '.join(missing)}")
 
 
+def sequence(values: Any, where: str) -> Any:
+    if not isinstance(values, Sequence) or isinstance(values, str):
+        raise ValueError(f"{where}: expected a list, got {values!r}")
+    return values
+
+
 def length(values: Any, where: str, needed: int) -> None:
     if not isinstance(values, Sequence) or isinstance(values, str) or len(values) != needed:
         raise ValueError(f"{where}: expected {needed} values, got {values!r}")

@@ -26,7 +26,7 @@ import numpy as np
 
 from hackmatrix.game import history, scenario_cells
 from hackmatrix.game.cells import SIZE
-from hackmatrix.game.checks import flag, integer, keys, length, whole
+from hackmatrix.game.checks import flag, integer, keys, length, sequence, whole
 from hackmatrix.game.slots import CAPACITY
 from hackmatrix.game.state import (
     ACTIONS,
@@ -63,7 +63,7 @@ _KEYS = [*_SNAPSHOT_KEYS, "stage", "exit", "step", "pending", "interval", "next_
 def load(scenario: Mapping[str, Any], history_depth: int = HISTORY_DEPTH) -> State:
     """The state of a scenario. Raises ValueError naming the field and the value that is wrong."""
     keys(scenario, _KEYS, "scenario")
-    snapshots = scenario.get("history", [])
+    snapshots = sequence(scenario.get("history", []), "history")
     depth = min(
         integer(scenario.get("history_depth", len(snapshots)), "history_depth", 0, 1 << 20),
         history_depth,
@@ -109,7 +109,7 @@ def check_action(action: Any) -> int:
 def _read_snapshot(scenario: Mapping[str, Any], where: str) -> dict[str, Any]:
     keys(scenario, _SNAPSHOT_KEYS, where or "scenario")
     owned = 0
-    for program in scenario["owned"]:
+    for program in sequence(scenario["owned"], f"{where}owned"):
         owned |= 1 << integer(program, f"{where}owned", 0, len(PROGRAMS) - 1)
     return {
         "player": _read_player(scenario["player"], f"{where}player"),
@@ -186,7 +186,7 @@ def _read_entries(
     entries: Any, fields: list[str], limits: dict[str, tuple[int, int]], where: str
 ) -> dict[str, list[int]]:
     """The entries' values field by field."""
-    if len(entries) > CAPACITY:
+    if len(sequence(entries, where)) > CAPACITY:
         raise ValueError(f"{where}: {len(entries)} entries, at most {CAPACITY} fit")
     limits = {"row": (0, _LAST), "column": (0, _LAST), **limits}
     columns: dict[str, list[int]] = {name: [] for name in fields}

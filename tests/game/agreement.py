@@ -20,14 +20,14 @@ SINGLE = [
 ]
 
 
-def never_done(before: State, action: int, seen: Step) -> str:
+def never_done(before: State, action: int, seen: Step, tries: int = TRIES) -> str:
     """What of this step no step of the reference does; empty where all agrees.
 
     Where chance decides, each fact of the result must be a fact of some result of the reference. It
     is asked until it has shown them all, so a right game fails only by an outcome rarer than that.
     """
     missing = _facts(before, action, seen)
-    for seed in range(TRIES):
+    for seed in range(tries):
         rng = Random(seed)
         untouched = rng.getstate()
         expected = _facts(before, action, reference.step(before, action, rng))
