@@ -59,7 +59,7 @@ class Programs(NamedTuple):
     """The compiled steps. Each returns arrays of the host."""
 
     step: Step  # a batch of boards on one device
-    step_alone: Step  # each board as a batch of its own
+    step_alone: Step  # one board after the other
     step_and_restart: Step  # a batch of boards spread over all devices
 
 
@@ -71,7 +71,11 @@ def programs() -> Programs:
     spread = jax.shard_map(
         game.step_batch_and_restart, mesh=mesh, in_specs=split, out_specs=split, check_vma=False
     )
-    sizes = {game.step_batch: BATCH, jax.vmap(game.step): ALONE, spread: BATCH}
+
+    def alone(*boards: Any) -> Any:
+        return jax.lax.map(lambda board: game.step(*board), boards)
+
+    sizes: dict[Any, int] = {game.step_batch: BATCH, alone: ALONE, spread: BATCH}
 
     def compiled(step: Any, number: int) -> Step:
         states = jax.eval_shape(game.reset_batch, keys(0, number))
@@ -345,6 +349,15 @@ def test_eight_devices_with_restarts_do_what_one_device_and_new_games_do(
 def test_random_play_ends_games_and_completes_stages(played: list[Played]) -> None:
     for ending in ("died", "stage_completed"):
         assert sum(getattr(each.outcome, ending).sum() for each in played[:: STEPS // 10]) > 5
+
+
+def test_vmap_of_a_step_is_the_batch() -> None:
+    states = new_games(keys(0, ALONE))
+    actions = np.arange(ALONE) % 4
+    batch = jax.make_jaxpr(game.step_batch)(keys(1, ALONE), states, actions)
+    mapped = jax.make_jaxpr(jax.vmap(game.step))(keys(1, ALONE), states, actions)
+    assert [aval.shape for aval in mapped.out_avals] == [aval.shape for aval in batch.out_avals]
+    assert len(mapped.eqns) == len(batch.eqns)
 
 
 def test_a_board_alone_is_stepped_as_in_a_batch(programs: Programs, played: list[Played]) -> None:
