@@ -162,14 +162,6 @@ def total(numbers: Numbers, cells: CellSet) -> Array:
     return sum(counts, start=jnp.int32(0))
 
 
-def write(numbers: Numbers, cells: CellSet, value: Array | int) -> Numbers:
-    """Puts one value into each of these cells."""
-    return tuple(
-        (digit - cells) | cells.only_if(jnp.asarray(value >> place) & 1 != 0)
-        for place, digit in enumerate(numbers)
-    )
-
-
 def clear(numbers: Numbers, cells: CellSet) -> Numbers:
     return tuple(digit - cells for digit in numbers)
 
