@@ -1,0 +1,34 @@
+"""Generalised advantage estimation."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+Array = jax.Array
+_UNROLL = 16
+
+
+def estimate(
+    rewards: Array, values: Array, ended: Array, last_values: Array, gamma: float, lam: float
+) -> Array:
+    """The advantages f32[T, E] of the actions taken.
+
+    `rewards`, `values` (of the observations acted upon) and `ended` are [T, E], `last_values` [E]
+    are of what is seen after the last step. Nothing is carried over the end of an episode: what a
+    truncated one would still have been worth must be in its last reward.
+    """
+
+    def backwards(
+        later: tuple[Array, Array], step: tuple[Array, Array, Array]
+    ) -> tuple[tuple[Array, Array], Array]:
+        advantage, next_value = later
+        reward, value, end = step
+        going_on = 1 - end.astype(jnp.float32)
+        error = reward + gamma * going_on * next_value - value
+        advantage = error + gamma * lam * going_on * advantage
+        return (advantage, value), advantage
+
+    beginning = (jnp.zeros_like(last_values), last_values)
+    steps = (rewards, values, ended)
+    return jax.lax.scan(backwards, beginning, steps, reverse=True, unroll=_UNROLL)[1]

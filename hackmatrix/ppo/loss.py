@@ -1,0 +1,49 @@
+"""The clipped loss of proximal policy optimisation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from hackmatrix.ppo import policy
+from hackmatrix.ppo.settings import Settings
+
+Array = jax.Array
+
+
+class Samples(struct.PyTreeNode):
+    """What the loss needs of the steps of a minibatch: leaves [samples, ...]."""
+
+    seen: Any
+    action: Array
+    log_prob: Array  # of the action, when it was taken
+    advantage: Array  # normalised over the whole minibatch
+    target: Array  # for the value
+
+
+def clipped_loss(
+    logits: Array, values: Array, mask: Array, samples: Samples, settings: Settings
+) -> tuple[Array, dict[str, Array]]:
+    """The mean loss over the samples, and what to know about it.
+
+    Values and targets are both in units of the return scale.
+    """
+    choice = policy.masked(logits, mask)
+    log_ratio = choice.log_prob(samples.action) - samples.log_prob
+    ratio = jnp.exp(log_ratio)
+    clipped = jnp.clip(ratio, 1 - settings.clip_eps, 1 + settings.clip_eps)
+    pg_loss = -jnp.minimum(ratio * samples.advantage, clipped * samples.advantage).mean()
+    vf_loss = 0.5 * jnp.square(values - samples.target).mean()
+    entropy = choice.entropy().mean()
+    total = pg_loss + settings.vf_coef * vf_loss - settings.ent_coef * entropy
+    return total, {
+        "train/pg_loss": pg_loss,
+        "train/vf_loss": vf_loss,
+        "train/entropy": entropy,
+        "train/approx_kl": (ratio - 1 - log_ratio).mean(),
+        "train/clip_frac": (jnp.abs(ratio - 1) > settings.clip_eps).mean(),
+        "train/total_loss": total,
+    }

@@ -1,0 +1,32 @@
+"""Which samples are in which minibatch, without moving any of them.
+
+The boards form groups, a property of the configuration and not of the mesh. The samples of a group
+are shuffled among themselves, and minibatch k is the k-th part of every group. So any number of
+devices that divides the groups forms the same minibatches, and no sample leaves its device.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from hackmatrix.ppo.draws import Purpose, key_for, key_of_each
+
+Array = jax.Array
+
+
+def rows(
+    key: Array, update: Array, epoch: Array, numbers: Array, steps: int, group_envs: int, parts: int
+) -> Array:
+    """i32[minibatches, samples]: rows of [T * E] samples that lie step after step.
+
+    `numbers` [E] are those of this device's boards.
+    """
+    groups = numbers[::group_envs] // group_envs
+    keys = key_of_each(key_for(key, Purpose.SHUFFLE, update, epoch), groups)
+    samples = steps * group_envs
+    shuffled = jax.vmap(lambda each: jax.random.permutation(each, samples))(keys)
+    step, board = jnp.divmod(shuffled, group_envs)
+    first = group_envs * jnp.arange(groups.size, dtype=shuffled.dtype)
+    row = step * numbers.size + first[:, None] + board
+    return row.reshape(groups.size, parts, -1).swapaxes(0, 1).reshape(parts, -1)
