@@ -6,6 +6,7 @@ are written once, for a batch.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import jax
@@ -38,16 +39,29 @@ Tree = TypeVar("Tree")
 NO_ACTION = -1
 
 
-def reset(key: Array, history_depth: int = HISTORY_DEPTH) -> State:
-    """A new game."""
-    one = custom_vmap(lambda key: _only(reset_batch(key[None], history_depth)))
+def one_board(batch: Callable[..., Tree]) -> Callable[..., Tree]:
+    """The function on one board of a function on a batch. Under vmap it is the batch again, so that
+    rare rules stay cheap.
+    """
+
+    @custom_vmap
+    def one(*args: Any) -> Tree:
+        return _only(batch(*jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], args)))
 
     @one.def_vmap
-    def batch(size: int, batched: list[bool], keys: Array) -> tuple[State, Any]:
-        states = reset_batch(keys, history_depth)
-        return states, jax.tree.map(lambda leaf: True, states)
+    def many(size: int, batched: list[Any], *args: Any) -> tuple[Tree, Any]:
+        def spread(leaf: Array, is_batched: bool) -> Array:
+            return leaf if is_batched else jnp.broadcast_to(leaf, (size, *jnp.shape(leaf)))
 
-    return one(key)
+        result = batch(*jax.tree.map(spread, args, tuple(batched)))
+        return result, jax.tree.map(lambda leaf: True, result)
+
+    return one
+
+
+def reset(key: Array, history_depth: int = HISTORY_DEPTH) -> State:
+    """A new game."""
+    return one_board(lambda keys: reset_batch(keys, history_depth))(key)
 
 
 def reset_batch(keys: Array, history_depth: int = HISTORY_DEPTH) -> State:
@@ -58,23 +72,9 @@ def reset_batch(keys: Array, history_depth: int = HISTORY_DEPTH) -> State:
     )
 
 
-@custom_vmap
 def step(key: Array, state: State, action: Array) -> tuple[State, Outcome]:
     """Takes an action (0 to 27). An invalid one changes nothing and ends the game."""
-    batch = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], state)
-    state, outcome = step_batch(key[None], batch, jnp.asarray(action)[None])
-    return _only(state), _only(outcome)
-
-
-@step.def_vmap
-def _step_vmapped(size: int, batched: list[Any], *args: Any) -> tuple[tuple[State, Outcome], Any]:
-    """What vmap makes of `step`: a batch, so that rare rules stay cheap."""
-
-    def spread(leaf: Array, is_batched: bool) -> Array:
-        return leaf if is_batched else jnp.broadcast_to(leaf, (size, *jnp.shape(leaf)))
-
-    result = step_batch(*jax.tree.map(spread, args, tuple(batched)))
-    return result, jax.tree.map(lambda leaf: True, result)
+    return one_board(step_batch)(key, state, action)
 
 
 def step_batch(keys: Array, states: State, actions: Array) -> tuple[State, Outcome]:
@@ -85,12 +85,18 @@ def step_batch(keys: Array, states: State, actions: Array) -> tuple[State, Outco
     return _begin_stages(state, key, beginning, jnp.zeros_like(beginning)), outcome
 
 
-def step_batch_and_restart(keys: Array, states: State, actions: Array) -> tuple[State, Outcome]:
-    """As `step_batch`, and a new game begins on each board whose game ended."""
+def step_batch_and_restart(
+    keys: Array,
+    states: State,
+    actions: Array,
+    restarts: Callable[[Outcome], Array] = lambda outcome: outcome.done,
+) -> tuple[State, Outcome]:
+    """As `step_batch`, and a new game begins on each board whose game ended, or on others."""
     key = as_key(keys)
     state, outcome = _take_action(states, key, actions)
-    beginning = outcome.stage_completed | outcome.done
-    return _begin_stages(state, key, beginning, outcome.done), outcome
+    new_game = restarts(outcome)
+    beginning = (outcome.stage_completed & ~outcome.won) | new_game
+    return _begin_stages(state, key, beginning, new_game), outcome
 
 
 def _begin_stages(state: State, key: Key, beginning: Array, new_game: Array) -> State:
