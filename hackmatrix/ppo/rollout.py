@@ -45,6 +45,19 @@ def begin(env: Environment, key: Array, numbers: Array) -> Players:
     return Players(env.reset(jax.random.key_data(keys)), numbers, nothing, nothing)
 
 
+def step_keys(
+    key: Array, update: Array | int, number: Array, players: Players
+) -> tuple[Array, Array]:
+    """For a step of an update the keys [E] that actions are drawn with, and (raw ones) those that
+    decide what happens.
+    """
+    act, happen = (
+        key_of_each(key_for(key, purpose, update, number), players.number)
+        for purpose in (Purpose.ACT, Purpose.STEP)
+    )
+    return act, jax.random.key_data(happen)
+
+
 def collect(
     env: Environment,
     apply: Apply,
@@ -61,16 +74,13 @@ def collect(
         carry: tuple[Players, Tally], number: Array
     ) -> tuple[tuple[Players, Tally], Batch]:
         players, counted = carry
-        act, happen = (
-            key_of_each(key_for(key, purpose, update, number), players.number)
-            for purpose in (Purpose.ACT, Purpose.STEP)
-        )
+        act, happen = step_keys(key, update, number, players)
         seen = env.encode(players.boards)
         observation, mask = env.decode(seen)
         logits, value = apply(observation)
         choice = policy.masked(logits, mask)
         action = policy.sample(choice, act)
-        boards, outcome = env.step(jax.random.key_data(happen), players.boards, action)
+        boards, outcome = env.step(happen, players.boards, action)
         reward = outcome.reward
         if env.truncates:
             missed = apply(env.decode(outcome.final)[0])[1]

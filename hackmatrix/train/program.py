@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import struct
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding
 
 from hackmatrix import ppo
 from hackmatrix.envs import Environment, make
@@ -55,28 +57,37 @@ class Program:
         self._seed, self._num_envs = config.seed, config.num_envs
         chunk = functools.partial(_chunk, self.env, self.network, self.settings)
         self._chunk = jax.jit(
-            jax.shard_map(
-                chunk, mesh=mesh, in_specs=(_SPECS, SAME), out_specs=(_SPECS, SAME)
-            ),
+            jax.shard_map(chunk, mesh=mesh, in_specs=(_SPECS, SAME), out_specs=(_SPECS, SAME)),
             donate_argnums=0,
         )
 
     def first_state(self) -> TrainState:
         """The state of a new run."""
-        return jax.jit(self._first_state)()
+        split, same = meshes.split(self.mesh), meshes.same(self.mesh)
+        return jax.jit(self._first_state, out_shardings=TrainState(same, split))()
 
     def shapes(self) -> TrainState:
         """The state without its values: shapes, types and places."""
-        return jax.eval_shape(self._first_state)
-
-    def run(self, state: TrainState, updates: int) -> tuple[TrainState, Report]:
-        """So many updates. The state that is given is used up."""
-        return self._chunk(state, jax.device_put(jnp.int32(updates), meshes.same(self.mesh)))
+        state = jax.eval_shape(self._first_state)
+        return TrainState(
+            learner=_placed(state.learner, meshes.same(self.mesh)),
+            players=_placed(state.players, meshes.split(self.mesh)),
+        )
 
     def lower(self) -> jax.stages.Lowered:
         """The program of `run`, ready to compile, also for devices that are not here."""
         updates = jax.ShapeDtypeStruct((), jnp.int32, sharding=meshes.same(self.mesh))
         return self._chunk.lower(self.shapes(), updates)
+
+    @functools.cached_property
+    def compiled(self) -> jax.stages.Compiled:
+        """Compiled once, for any state and any number of updates."""
+        return self.lower().compile()
+
+    def run(self, state: TrainState, updates: int) -> tuple[TrainState, Report]:
+        """So many updates. The state that is given is used up."""
+        number = jax.device_put(np.int32(updates), meshes.same(self.mesh))
+        return self.compiled(state, number)
 
     def parameters(self) -> int:
         return sum(leaf.size for leaf in jax.tree.leaves(self.shapes().learner.params))
@@ -87,10 +98,13 @@ class Program:
             functools.partial(rollout.begin, self.env),
             mesh=self.mesh, in_specs=(SAME, SPLIT), out_specs=SPLIT,
         )(key, jnp.arange(self._num_envs, dtype=jnp.uint32))  # fmt: skip
-        learner = jax.lax.with_sharding_constraint(
-            _new_learner(self.env, self.network, self.settings, key), meshes.same(self.mesh)
-        )
-        return TrainState(learner, players)
+        return TrainState(_new_learner(self.env, self.network, self.settings, key), players)
+
+
+def _placed(shapes: Any, sharding: NamedSharding) -> Any:
+    return jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding), shapes
+    )
 
 
 def settings(config: Config) -> ppo.Settings:

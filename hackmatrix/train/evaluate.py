@@ -1,0 +1,148 @@
+"""How well a policy plays: whole games, each one reproducible from (policy, seed, number)."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import linen as nn
+from flax import struct
+from jax.sharding import Mesh
+
+from hackmatrix.envs import Environment
+from hackmatrix.parallel import mesh as meshes
+from hackmatrix.parallel.mesh import SAME, SPLIT
+from hackmatrix.ppo import policy, rollout
+from hackmatrix.ppo.draws import seed_key
+from hackmatrix.ppo.rollout import Players
+from hackmatrix.ppo.tally import LENGTH, RETURN
+
+Array = jax.Array
+MOST_STEPS = 2000  # of a game: a policy may walk to and fro for ever
+_95_PERCENT = 1.96
+
+
+class Games(struct.PyTreeNode):
+    """Games [E], one a player; what they ended with."""
+
+    players: Players
+    ended: Array  # bool[E]
+    result: dict[str, Array]  # f32[E] by the names of the metrics
+    actions: Array  # i32[E, A]: how often each was taken
+
+
+@dataclass(frozen=True)
+class Share:
+    """A mean over games, and the half width of its 95% confidence interval."""
+
+    mean: float
+    margin: float
+
+
+class Evaluation:
+    """Plays on all devices of a mesh; compiled once for any parameters."""
+
+    def __init__(self, env: Environment, network: nn.Module, mesh: Mesh, greedy: bool = False):
+        self._env, self._mesh = env, mesh
+        play = functools.partial(_play, env, network, greedy)
+        self._play = jax.jit(
+            jax.shard_map(play, mesh=mesh, in_specs=(SAME, SAME, SPLIT), out_specs=SPLIT)
+        )
+
+    def play(self, params: Any, seed: int, games: int) -> dict[str, np.ndarray]:
+        """What each of the games [games] ended with; "actions" [games, A] is how often each was
+        taken, "ended" whether it came to its end in MOST_STEPS.
+        """
+        places = -(-games // self._mesh.size) * self._mesh.size
+        numbers = jax.device_put(np.arange(places, dtype=np.uint32), meshes.split(self._mesh))
+        key = jax.device_put(seed_key(seed), meshes.same(self._mesh))
+        done = self._play(params, key, numbers)
+        columns = {**done.result, "actions": done.actions, "ended": done.ended}
+        return {name: np.asarray(column)[:games] for name, column in columns.items()}
+
+
+def uniform(params: Any) -> Any:
+    """The parameters of the policy that takes every valid action equally often."""
+    return jax.tree.map(jnp.zeros_like, params)
+
+
+def summary(games: Mapping[str, np.ndarray]) -> dict[str, Share]:
+    """The mean of each result."""
+    shares = {}
+    for name, column in games.items():
+        if column.ndim == 1:
+            deviation = float(column.std(ddof=1)) if column.size > 1 else math.nan
+            margin = _95_PERCENT * deviation / math.sqrt(column.size)
+            shares[name] = Share(float(column.mean()), margin)
+    return shares
+
+
+def _play(
+    env: Environment, network: nn.Module, greedy: bool, params: Any, key: Array, numbers: Array
+) -> Games:
+    players = rollout.begin(env, key, numbers)
+    step = functools.partial(_step, env, network, greedy, params, key)
+    nothing = jnp.zeros_like(players.episode_length)
+    names = [RETURN, LENGTH, *_results_named(env, players)]
+    games = Games(
+        players=players,
+        ended=nothing > 0,
+        result={name: nothing for name in names},
+        actions=jnp.zeros((numbers.size, env.num_actions), jnp.int32) + _like(nothing),
+    )
+
+    def is_going_on(carry: tuple[Array, Games]) -> Array:
+        number, games = carry
+        return (number < MOST_STEPS) & ~games.ended.all()
+
+    number = _like(nothing).max().astype(jnp.uint32)
+    return jax.lax.while_loop(is_going_on, step, (number, games))[1]
+
+
+def _like(nothing: Array) -> Array:
+    """i32[E, 1] zeros that vary over the mesh as the games do."""
+    return nothing.astype(jnp.int32)[:, None]
+
+
+def _step(
+    env: Environment,
+    network: nn.Module,
+    greedy: bool,
+    params: Any,
+    key: Array,
+    carry: tuple[Array, Games],
+) -> tuple[Array, Games]:
+    number, games = carry
+    players = games.players
+    act, happen = rollout.step_keys(key, 0, number, players)
+    observation, mask = env.decode(env.encode(players.boards))
+    choice = policy.masked(network.apply(params, observation)[0], mask)
+    action = choice.mode() if greedy else policy.sample(choice, act)
+    boards, outcome = env.step(happen, players.boards, action)
+    counts = ~games.ended
+    total = players.episode_return + outcome.reward * counts
+    length = players.episode_length + counts
+    ends = {RETURN: total, LENGTH: length, **outcome.each_episode}
+    taken = jax.nn.one_hot(action, env.num_actions, dtype=jnp.int32) * counts[:, None]
+    return number + 1, Games(
+        players=players.replace(boards=boards, episode_return=total, episode_length=length),
+        ended=games.ended | outcome.ended,
+        result={
+            name: jnp.where(counts, ends[name].astype(jnp.float32), kept)
+            for name, kept in games.result.items()
+        },
+        actions=games.actions + taken,
+    )
+
+
+def _results_named(env: Environment, players: Players) -> list[str]:
+    keys = jax.ShapeDtypeStruct((players.number.size, 2), jnp.uint32)
+    actions = jax.ShapeDtypeStruct(players.number.shape, jnp.int32)
+    step = jax.eval_shape(env.step, keys, players.boards, actions)[1]
+    return sorted(step.each_episode)

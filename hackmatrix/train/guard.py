@@ -1,0 +1,41 @@
+"""Being asked to stop: by SIGTERM from a machine that is taken away, by SIGINT from a person."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Self
+
+DONE, FAILED, RETRY = 0, 1, 42  # exit codes: finished; do not retry; saved, to be continued
+
+
+class Guard:
+    """Within it the first signal is noted, and the second one ends the program at once."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._before: dict[signal.Signals, signal._HANDLER] = {}
+        self.asked_to_stop = False
+
+    def __enter__(self) -> Self:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self.asked_to_stop:
+            os._exit(RETRY)
+        self.asked_to_stop = True
+        name = signal.Signals(number).name
+        self._say(f"{name}: saving and stopping; once more stops at once, without saving")

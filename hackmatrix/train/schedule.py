@@ -1,0 +1,39 @@
+"""What is due when: the next chunk, a checkpoint, the end."""
+
+from __future__ import annotations
+
+from hackmatrix.train.clock import Clock
+from hackmatrix.train.config import Config
+
+
+class Schedule:
+    """Counts updates, and minutes on the clock."""
+
+    def __init__(self, config: Config, clock: Clock, update: int) -> None:
+        self._config, self._clock = config, clock
+        self._saved_at, self._saved_update = clock.seconds(), update
+
+    def next_chunk(self, update: int) -> int:
+        """How many updates to do next; 0 when all are done. No chunk runs over a checkpoint that is
+        due at a number of updates.
+        """
+        ends = [update + self._config.log_interval, self._config.num_updates]
+        if interval := self._config.save_interval:
+            ends.append((update // interval + 1) * interval)
+        return max(min(ends) - update, 0)
+
+    def is_saving_due(self, update: int) -> bool:
+        if interval := self._config.save_interval:
+            return update % interval == 0
+        return self._clock.seconds() - self._saved_at >= 60 * self._config.save_interval_minutes
+
+    def saved(self, update: int) -> None:
+        """Notes that a checkpoint of this update was made just now."""
+        self._saved_at, self._saved_update = self._clock.seconds(), update
+
+    def is_unsaved(self, update: int) -> bool:
+        return update != self._saved_update
+
+    def is_time_up(self) -> bool:
+        limit = self._config.time_limit_minutes
+        return limit is not None and self._clock.seconds() >= 60 * limit
