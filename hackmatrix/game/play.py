@@ -80,26 +80,20 @@ def step(key: Array, state: State, action: Array) -> tuple[State, Outcome]:
 def step_batch(keys: Array, states: State, actions: Array) -> tuple[State, Outcome]:
     """Takes an action on each of [E] boards."""
     key = as_key(keys)
-    state, outcome = _take_action(states, key, actions)
+    state, outcome = take_action(states, key, actions)
     beginning = outcome.stage_completed & ~outcome.won
-    return _begin_stages(state, key, beginning, jnp.zeros_like(beginning)), outcome
+    return begin_stages(state, key, beginning, jnp.zeros_like(beginning)), outcome
 
 
-def step_batch_and_restart(
-    keys: Array,
-    states: State,
-    actions: Array,
-    restarts: Callable[[Outcome], Array] = lambda outcome: outcome.done,
-) -> tuple[State, Outcome]:
-    """As `step_batch`, and a new game begins on each board whose game ended, or on others."""
+def step_batch_and_restart(keys: Array, states: State, actions: Array) -> tuple[State, Outcome]:
+    """As `step_batch`, and a new game begins on each board whose game ended."""
     key = as_key(keys)
-    state, outcome = _take_action(states, key, actions)
-    new_game = restarts(outcome)
-    beginning = (outcome.stage_completed & ~outcome.won) | new_game
-    return _begin_stages(state, key, beginning, new_game), outcome
+    state, outcome = take_action(states, key, actions)
+    beginning = outcome.stage_completed | outcome.done
+    return begin_stages(state, key, beginning, outcome.done), outcome
 
 
-def _begin_stages(state: State, key: Key, beginning: Array, new_game: Array) -> State:
+def begin_stages(state: State, key: Key, beginning: Array, new_game: Array) -> State:
     """Generates the next boards of those that begin a stage, for some the first stage of a new
     game.
     """
@@ -120,7 +114,7 @@ def _begin_stages(state: State, key: Key, beginning: Array, new_game: Array) -> 
     return few.apply_once(beginning, begin, (state, key, new_game), width)[0]
 
 
-def _take_action(before: State, key: Key, actions: Array) -> tuple[State, Outcome]:
+def take_action(before: State, key: Key, actions: Array) -> tuple[State, Outcome]:
     """All that an action does but the board of a next stage."""
     action = jnp.asarray(actions).astype(jnp.int32)
     in_range = (action >= 0) & (action < ACTIONS)
