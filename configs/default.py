@@ -1,0 +1,77 @@
+"""Every setting of the trainer, with its default. The other files here are small changes to this.
+
+A placeholder has no value until somebody gives it one. Without one, num_envs and num_steps are
+chosen for the device found, num_minibatches, update_epochs and lr follow from them, and all other
+placeholders mean "none". What is given is never changed.
+
+    python -m launch.train --config.ent_coef=0.2 --config.num_envs=1024
+    python -m launch.train --config=configs/cpu.py --config.seed=1
+"""
+
+from ml_collections import config_dict
+
+
+def get_config() -> config_dict.ConfigDict:
+    config = config_dict.ConfigDict()
+
+    # What is played: "hackmatrix", or "gymnax:NAME" such as "gymnax:CartPole-v1".
+    config.env = "hackmatrix"
+    # The same seed gives the same run, on any number of devices.
+    config.seed = 0
+
+    # The batch of an update: environments over all devices, times steps of a rollout. With
+    # auto_tune CPU 64 x 64, GPU 512 x 128 a device, TPU 512 x 128 a chip; without it 256 x 128.
+    config.auto_tune = True
+    config.num_envs = config_dict.placeholder(int)
+    config.num_steps = config_dict.placeholder(int)
+    # How long: at most so many environment steps and, if given, so many minutes.
+    config.total_timesteps = 10_000_000
+    config.time_limit_minutes = config_dict.placeholder(float)
+
+    # Gradient steps of an update: 4 minibatches in 4 epochs at 256 x 128. Larger batches are split
+    # into more minibatches and seen fewer times: 2048 x 128 is 32 minibatches in 2 epochs.
+    config.num_minibatches = config_dict.placeholder(int)
+    config.update_epochs = config_dict.placeholder(int)
+    # Adam's learning rate: 2.5e-4 at up to 16 gradient steps an update, half of it at twice as
+    # many, and so on: 6.25e-5 at 2048 x 128.
+    config.lr = config_dict.placeholder(float)
+    config.anneal_lr = False  # linearly to 0 over total_timesteps
+
+    # PPO.
+    config.gamma = 0.99  # discount
+    config.gae_lambda = 0.95
+    config.clip_eps = 0.2
+    config.vf_coef = 0.5
+    config.ent_coef = 0.15  # below 0.1 the entropy collapses
+    config.max_grad_norm = 0.5
+    # Rewards range from -10 to over 500: divide them by the running deviation of the returns.
+    config.scale_returns = True
+
+    # The network: an MLP with a head for the policy and one for the value.
+    config.hidden_dim = 256
+    config.num_layers = 2
+    config.compute_dtype = "float32"  # or "bfloat16", for its matrix products only
+
+    # Updates between two looks at the run: metrics, checkpoints and signals wait for their end.
+    config.log_interval = 10
+
+    # A checkpoint every so many minutes, or every so many updates if given; the newest are kept.
+    config.save_interval_minutes = 10.0
+    config.save_interval = config_dict.placeholder(int)
+    config.keep_checkpoints = 3
+    config.checkpoint_dir = "checkpoints"  # below the run directory
+
+    # The run's name; generated names are hackmatrix-jax-YYMMDD-N, then the suffix if there is one.
+    config.run_name = config_dict.placeholder(str)
+    config.run_suffix = config_dict.placeholder(str)
+    # Continue a run: its name, its directory, or "auto" for the one saved last.
+    config.resume = config_dict.placeholder(str)
+    config.rewind = False  # forget metrics that were logged after the checkpoint
+
+    # Weights & Biases, beside TensorBoard and metrics.jsonl.
+    config.wandb = False
+    config.project = "hackmatrix"
+    config.entity = config_dict.placeholder(str)
+    config.no_artifact = False  # do not upload checkpoints
+
+    return config

@@ -1,0 +1,13 @@
+"""A TPU v4-32 slice: 16 chips on four hosts."""
+
+from ml_collections import config_dict
+
+from configs import default
+
+
+def get_config() -> config_dict.ConfigDict:
+    config = default.get_config()
+    config.num_envs = 8192
+    config.num_steps = 128
+    config.total_timesteps = 2_000_000_000  # as many updates as v4_8 makes
+    return config

@@ -1,0 +1,183 @@
+"""Run directories: WORKDIR/NAME/ holds all that a run leaves behind.
+
+config.json        the resolved configuration it runs with
+provenance.json    versions, revision, devices and command line of each start
+metrics.jsonl      metrics, one chunk a line
+tensorboard/       the same for TensorBoard
+checkpoints/       the train state
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from hackmatrix.train import config as configuration
+from hackmatrix.train.config import Config, ConfigError
+from hackmatrix.train.provenance import provenance
+from hackmatrix.train.validation import AUTO
+
+_CONFIG = "config.json"
+_PROVENANCE = "provenance.json"
+_PREFIX = "hackmatrix-jax"
+
+
+class RunError(Exception):
+    """A run that cannot be begun or found; one line says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run directory, and the configuration saved in it."""
+
+    directory: Path
+    config: Config
+
+    @property
+    def name(self) -> str:
+        return self.directory.name
+
+    @property
+    def metrics(self) -> Path:
+        return self.directory / "metrics.jsonl"
+
+    @property
+    def tensorboard(self) -> Path:
+        return self.directory / "tensorboard"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.directory / self.config.checkpoint_dir
+
+
+def begin(
+    workdir: str | Path, config: Config, *, name: str | None = None, writes: bool = True
+) -> Run:
+    """A new run. Only the process that writes makes its directory; the others are told its name.
+
+    Names never collide, also when several runs begin at once.
+    """
+    root = _local(workdir)
+    name = name or config.run_name
+    if not writes:
+        if name is None:
+            raise ValueError("a process that does not write has to be told the name of the run")
+        return Run(root / name, config)
+    try:
+        directory = _make(root, name) if name else _make_next(root, config.run_suffix)
+        run = Run(directory, config)
+        _record(run)
+    except OSError as error:
+        raise RunError(
+            f"no run can begin in {root}: {_why(error)}; say where with --workdir"
+        ) from error
+    return run
+
+
+def resume(run: Run, config: Config, *, writes: bool = True) -> Run:
+    """Continues a run with this configuration, which is saved in place of the one it had."""
+    continued = Run(run.directory, config)
+    if writes:
+        try:
+            _record(continued)
+        except OSError as error:
+            raise RunError(f"{run.directory} cannot be written to: {_why(error)}") from error
+    return continued
+
+
+def find(workdir: str | Path, which: str) -> Run | None:
+    """The run of that name or directory; for "auto" the one saved last, or None if there is none.
+
+    RunError if a run that is named does not exist.
+    """
+    root = _local(workdir)
+    if which == AUTO:
+        saved = {each: when for each in _runs(root) if (when := _saved(each)) is not None}
+        return _open(max(saved, key=lambda each: saved[each])) if saved else None
+    for directory in (root / which, Path(which)):
+        if _is_run(directory):
+            return _open(directory)
+    newest = sorted(_runs(root), key=lambda each: each.stat().st_mtime)[-5:]
+    there = f"; the newest are {', '.join(each.name for each in newest)}" if newest else ""
+    raise RunError(f"there is no run {which!r} in {root}{there}")
+
+
+def _local(workdir: str | Path) -> Path:
+    if re.match(r"\w+:/", str(workdir)):
+        raise RunError(f"workdir={workdir} is no directory: runs need a disk that takes new lines")
+    return Path(workdir)
+
+
+def _make(root: Path, name: str) -> Path:
+    directory = root / name
+    try:
+        directory.mkdir(parents=True)
+    except FileExistsError as error:
+        raise RunError(
+            f"{directory} exists already: choose another --config.run_name, or --resume={name}"
+        ) from error
+    return directory
+
+
+def _make_next(root: Path, suffix: str | None) -> Path:
+    """The first directory of the day that nobody has; mkdir lets only one process have it."""
+    root.mkdir(parents=True, exist_ok=True)
+    day = f"{_PREFIX}-{datetime.now():%y%m%d}-"
+    taken = [re.match(rf"{day}(\d+)", each.name) for each in root.iterdir()]
+    number = 1 + max((int(match[1]) for match in taken if match), default=0)
+    while True:
+        directory = root / f"{day}{number}{f'-{suffix}' if suffix else ''}"
+        try:
+            directory.mkdir()
+            return directory
+        except FileExistsError:
+            number += 1
+
+
+def _record(run: Run) -> None:
+    """Writes down with what the run runs from here on."""
+    path = run.directory / _PROVENANCE
+    starts = json.loads(path.read_text()) if path.exists() else []
+    _replace(path, json.dumps([*starts, provenance()], indent=2) + "\n")
+    _replace(run.directory / _CONFIG, configuration.to_json(run.config))
+
+
+def _replace(path: Path, text: str) -> None:
+    """Whoever reads meanwhile finds the old file or the new one, never half of it."""
+    fresh = path.with_suffix(".new")
+    fresh.write_text(text)
+    os.replace(fresh, path)
+
+
+def _open(directory: Path) -> Run:
+    try:
+        return Run(directory, configuration.from_json((directory / _CONFIG).read_text()))
+    except (OSError, ValueError, ConfigError) as error:
+        why = "; ".join(str(error).splitlines())
+        raise RunError(f"{directory / _CONFIG} is none of this version: {why}") from error
+
+
+def _runs(root: Path) -> list[Path]:
+    return [each for each in root.iterdir() if _is_run(each)] if root.is_dir() else []
+
+
+def _is_run(directory: Path) -> bool:
+    return (directory / _CONFIG).is_file()
+
+
+def _saved(directory: Path) -> float | None:
+    """When the newest checkpoint was written; the directory of a step is named by its number."""
+    try:
+        name = json.loads((directory / _CONFIG).read_text())["checkpoint_dir"]
+    except (OSError, ValueError, KeyError):
+        return None
+    steps = [each for each in (directory / name).glob("*") if each.name.isdecimal()]
+    return max((each.stat().st_mtime for each in steps), default=None)
+
+
+def _why(error: OSError) -> str:
+    return error.strerror or str(error)

@@ -1,0 +1,201 @@
+"""The console: what it says is there to be read, also where little can be shown."""
+
+import dataclasses
+import io
+import math
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+import pytest
+
+from hackmatrix.train.config import Config, summary
+from hackmatrix.train.console import LINES_A_PAGE, Console
+
+METRICS = {
+    "train/mean_episode_return": 0.526, "train/mean_episode_length": 31.24, "train/entropy": 1.919,
+    "train/approx_kl": 0.0214, "stats/completed_stage_1": 0.634, "stats/mean_stage": 1.78,
+    "stats/highest_stage": 4.0, "perf/steps_per_second": 12_149.0, "perf/hours_left": 161 / 3600,
+}  # fmt: skip
+TITLES = "progress steps steps/s left return length stage 1 done stages best entropy KL"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def out() -> io.StringIO:
+    return io.StringIO()
+
+
+@pytest.fixture
+def terminal() -> Iterator[tuple[TextIO, int]]:
+    """What a program prints to, and where a person sees it."""
+    screen, inside = os.openpty()
+    with os.fdopen(inside, "w") as out:
+        yield out, screen
+    os.close(screen)
+
+
+def words(line: str) -> str:
+    return " ".join(line.split())
+
+
+def read(screen: int) -> str:
+    return os.read(screen, 1 << 16).decode()
+
+
+def test_a_chunk_is_a_line_under_titles(out: io.StringIO, config: Config) -> None:
+    Console(config, out).write(config.num_updates // 2 * config.batch_size, METRICS)
+    titles, line = out.getvalue().splitlines()
+    assert words(titles) == TITLES
+    assert words(line) == "━━━━──── 50% 5.00M 12.1k 2m 41s +0.53 31.2 63% 1.78 4 1.92 0.021"
+    assert len(titles) == len(line) <= 100
+
+
+def test_titles_come_again_with_every_page(out: io.StringIO, config: Config) -> None:
+    console = Console(config, out)
+    for chunk in range(2 * LINES_A_PAGE):
+        console.write(chunk, METRICS)
+    titles = [i for i, line in enumerate(out.getvalue().splitlines()) if "steps/s" in line]
+    assert titles == [0, LINES_A_PAGE + 1]
+
+
+def test_a_metric_without_data_is_a_dash(out: io.StringIO, config: Config) -> None:
+    Console(config, out).write(4096, METRICS | {"train/mean_episode_return": math.nan})
+    assert out.getvalue().splitlines()[1].split()[6] == "-"
+
+
+def test_an_environment_without_stages_has_no_columns_for_them(
+    out: io.StringIO, config: Config
+) -> None:
+    console = Console(config, out)
+    plain = {tag: value for tag, value in METRICS.items() if not tag.startswith("stats/")}
+    console.write(4096, plain)
+    console.write(8192, METRICS)
+    titles, first, second = out.getvalue().splitlines()
+    assert words(titles) == "progress steps steps/s left return length entropy KL"
+    assert len(titles) == len(first) == len(second)
+
+
+@pytest.mark.parametrize("highest", [8.0, 9.0])
+def test_the_stage_after_the_last_is_victory(
+    out: io.StringIO, config: Config, highest: float
+) -> None:
+    Console(config, out).write(4096, METRICS | {"stats/highest_stage": highest})
+    assert out.getvalue().splitlines()[1].split()[-3] == ("won" if highest > 8 else "8")
+
+
+def test_extreme_numbers_stay_in_their_columns(out: io.StringIO, config: Config) -> None:
+    console = Console(config, out)
+    for value in (0.0, 0.9996, 9.996, 99.96):
+        metrics = dict.fromkeys(METRICS, value) | {"stats/completed_stage_1": min(value, 1.0)}
+        for steps in (1, 999, 1_000, 999_499, 999_500, 10**9 - 1, 10**12):
+            console.write(steps, metrics | {"perf/steps_per_second": float(steps)})
+    lines = out.getvalue().splitlines()
+    assert {len(line) for line in lines} == {len(lines[0])}
+
+
+@pytest.mark.parametrize(
+    ("steps", "shown"),
+    [
+        (0, "0"), (999, "999"), (1_000, "1.00k"), (12_149, "12.1k"), (99_960, "100k"),
+        (999_499, "999k"), (999_500, "1.00M"), (5_238_784, "5.24M"), (2 * 10**12, "2000G"),
+    ],
+)  # fmt: skip
+def test_large_numbers_are_rounded_to_three_digits(
+    out: io.StringIO, config: Config, steps: int, shown: str
+) -> None:
+    Console(config, out).write(steps, {})
+    assert out.getvalue().split()[-1] == shown
+
+
+def test_progress_is_of_steps_or_of_the_time_limit_whichever_is_further(
+    out: io.StringIO, config: Config
+) -> None:
+    clock = Clock()
+    console = Console(dataclasses.replace(config, time_limit_minutes=1.0), out, clock)
+    total = config.num_updates * config.batch_size
+    for step, now in ((0, 100), (total // 4, 106), (total // 4, 145), (total // 2, 170)):
+        clock.now = now
+        console.write(step, METRICS)
+    shares = [line.split()[1] for line in out.getvalue().splitlines()[1:]]
+    assert shares == ["0%", "25%", "75%", "100%"]
+
+
+def test_the_head_is_the_summary_under_a_title(out: io.StringIO, config: Config) -> None:
+    lines = summary(config, "cpu", 1, 473_373)
+    Console(config, out).head("a-run", lines)
+    assert out.getvalue().splitlines() == ["a-run", *(f"  {line}" for line in lines), ""]
+
+
+def test_the_end_says_what_was_reached_and_where_it_lies(out: io.StringIO, config: Config) -> None:
+    clock = Clock()
+    console = Console(config, out, clock)
+    console.write(4096, METRICS | {"train/mean_episode_length": math.nan})
+    clock.now += 125
+    console.end("Stopped", Path("runs/a-run"))
+    assert [words(line) for line in out.getvalue().splitlines()[-4:]] == [
+        "Stopped at step 4,096, after 2m 05s",
+        "last chunk return +0.53, stage 1 done 63%, stages 1.78, best 4",
+        "run runs/a-run",
+        "TensorBoard tensorboard --logdir runs",
+    ]
+
+
+def test_a_run_that_ended_before_its_first_chunk_has_an_end_too(
+    out: io.StringIO, config: Config
+) -> None:
+    Console(config, out).end("Stopped", Path("runs/a-run"))
+    assert "Stopped at step 0" in out.getvalue()
+    assert "last chunk" not in out.getvalue()
+
+
+def test_a_long_warning_stays_within_the_width(out: io.StringIO, config: Config) -> None:
+    Console(config, out).warn("word " * 60)
+    lines = out.getvalue().splitlines()
+    assert len(lines) > 1
+    assert max(map(len, lines)) <= 100
+
+
+def test_a_terminal_gets_colours_and_columns_stay_in_line(
+    terminal: tuple[TextIO, int], config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, screen = terminal
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    Console(config, out).write(4096, METRICS)
+    shown = read(screen)
+    assert "\x1b[" in shown
+    titles, line = re.sub(r"\x1b\[\d+m", "", shown).splitlines()
+    assert len(titles) == len(line)
+    monkeypatch.setenv("NO_COLOR", "1")
+    Console(config, out).write(4096, METRICS)
+    assert "\x1b" not in read(screen)
+
+
+def test_a_file_gets_no_colours_and_plain_signs_where_others_cannot_be_written(
+    tmp_path: Path, config: Config
+) -> None:
+    with (tmp_path / "log").open("w", encoding="ascii") as out:
+        Console(config, out).write(config.total_timesteps, METRICS)
+    text = (tmp_path / "log").read_text()
+    assert "########" in text
+    assert "\x1b" not in text
+
+
+def test_a_reader_who_goes_away_does_not_end_the_run(config: Config) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "w", buffering=1, closefd=True) as out:
+        console = Console(config, out)
+        console.head("a-run", ["line"])
+        console.write(4096, METRICS)
+        console.end("Done", Path("runs/a-run"))
+        os.dup2(os.open(os.devnull, os.O_WRONLY), writing)  # for what is still held back

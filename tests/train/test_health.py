@@ -1,0 +1,80 @@
+"""Health: warnings come when something is wrong for long, once, and not otherwise."""
+
+import math
+
+import pytest
+
+from hackmatrix.train.health import PATIENCE, TREND, Health
+
+WELL = {
+    "train/approx_kl": 0.03, "train/clip_frac": 0.1, "train/entropy": 2.0,
+    "reward/step_penalty": -0.01, "train/mean_episode_return": 0.5,
+    "train/mean_episode_length": 30.0,
+}  # fmt: skip
+
+
+def warnings(health: Health, reports: int, **changed: float) -> list[str]:
+    """What is said over some reports; names without their group will do."""
+    metrics = {tag: changed.get(tag.partition("/")[2], value) for tag, value in WELL.items()}
+    return [said for step in range(reports) for said in health.observe(step, metrics)]
+
+
+def test_a_healthy_run_is_not_warned_about() -> None:
+    assert warnings(Health("hackmatrix"), 3 * TREND) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("approx_kl", 0.09, "above 0.08 for 3 reports: the policy changes too fast; lower"),
+        ("approx_kl", 0.001, "below 0.01"),
+        ("clip_frac", 0.4, "above 0.3"),
+        ("entropy", 0.5, "raise --config.ent_coef"),
+        ("step_penalty", -0.005, "mask is broken"),
+        ("step_penalty", -0.02, "reward is broken"),
+    ],
+)
+def test_a_metric_outside_for_long_is_warned_about_once_an_excursion(
+    name: str, value: float, words: str
+) -> None:
+    health = Health("hackmatrix")
+    for _ in range(2):
+        assert warnings(health, PATIENCE - 1, **{name: value}) == []
+        (said,) = warnings(health, 20, **{name: value})
+        assert words in said
+        assert f"{name} is {value:.3g}" in said
+        assert warnings(health, 1) == []
+
+
+def test_a_short_excursion_is_not_warned_about() -> None:
+    health = Health("hackmatrix")
+    for _ in range(10):
+        assert warnings(health, PATIENCE - 1, approx_kl=0.2) == []
+        assert warnings(health, 1) == []
+
+
+def test_a_report_without_data_is_no_news() -> None:
+    health = Health("hackmatrix")
+    assert warnings(health, PATIENCE - 1, entropy=0.1) == []
+    assert warnings(health, 20, entropy=math.nan) == []
+    assert len(warnings(health, 1, entropy=0.1)) == 1
+    assert health.observe(1, {}) == []
+
+
+def test_limits_of_the_game_do_not_hold_for_other_environments() -> None:
+    assert warnings(Health("gymnax:CartPole-v1"), 10, entropy=0.3, step_penalty=1.0) == []
+    assert len(warnings(Health("gymnax:CartPole-v1"), 10, clip_frac=0.5)) == 1
+
+
+@pytest.mark.parametrize(("gain", "expected"), [(0.0, 1), (-0.05, 1), (0.05, 0)])
+def test_longer_episodes_that_gain_nothing_are_warned_about_once(
+    gain: float, expected: int
+) -> None:
+    health = Health("hackmatrix")
+    said = []
+    for report in range(2 * TREND):
+        said += warnings(
+            health, 1, mean_episode_length=30.0 + 2 * report, mean_episode_return=gain * report
+        )
+    assert len(said) == expected
+    assert all("to and fro" in each for each in said)

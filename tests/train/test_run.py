@@ -1,0 +1,197 @@
+"""Run directories: no two are one, what is in them is whole, and they are found again."""
+
+import dataclasses
+import json
+import os
+import re
+import subprocess
+import sys
+from datetime import datetime
+from pathlib import Path
+
+import jax
+import pytest
+
+from hackmatrix.train.config import Config, to_json
+from hackmatrix.train.provenance import git
+from hackmatrix.train.run import Run, RunError, begin, find, resume
+
+ROOT = Path(__file__).parents[2]
+RUNS_A_PROCESS = 5
+
+# Waits for a file to appear, so that all begin at once.
+BEGIN_MANY = f"""
+import sys, time
+from pathlib import Path
+from hackmatrix.train.config import from_json
+from hackmatrix.train.run import begin
+workdir, config, ready, go = map(Path, sys.argv[1:])
+config = from_json(config.read_text())
+ready.touch()
+while not go.exists():
+    time.sleep(0.001)
+for _ in range({RUNS_A_PROCESS}):
+    print(begin(workdir, config).name)
+"""
+
+
+def save(run: Run, step: str, when: float) -> None:
+    """Leaves what a checkpoint of that step would."""
+    (run.checkpoints / step).mkdir(parents=True)
+    os.utime(run.checkpoints / step, (when, when))
+
+
+def suffixed(config: Config, suffix: str) -> Config:
+    return dataclasses.replace(config, run_suffix=suffix)
+
+
+def test_names_hold_the_day_and_count_up(tmp_path: Path, config: Config) -> None:
+    day = f"hackmatrix-jax-{datetime.now():%y%m%d}"
+    names = [
+        begin(tmp_path / "runs", each).name for each in (config, suffixed(config, "x"), config)
+    ]
+    assert names == [f"{day}-1", f"{day}-2-x", f"{day}-3"]
+
+
+def test_runs_that_begin_at_once_get_names_of_their_own(tmp_path: Path, config: Config) -> None:
+    settings, go = tmp_path / "settings", tmp_path / "go"
+    settings.write_text(to_json(config))
+    ready = [tmp_path / "ready0", tmp_path / "ready1"]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", BEGIN_MANY, tmp_path / "runs", settings, each, go],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for each in ready
+    ]
+    while not all(each.exists() for each in ready):
+        assert all(process.poll() is None for process in processes)
+    go.touch()
+    names = [name for process in processes for name in process.communicate()[0].split()]
+    assert len(set(names)) == 2 * RUNS_A_PROCESS
+    assert set(names) == {each.name for each in (tmp_path / "runs").iterdir()}
+
+
+def test_a_run_keeps_its_configuration_and_where_it_comes_from(
+    tmp_path: Path, config: Config
+) -> None:
+    run = begin(tmp_path, config)
+    assert sorted(each.name for each in run.directory.iterdir()) == [
+        "config.json",
+        "provenance.json",
+    ]
+    assert json.loads((run.directory / "config.json").read_text()) == dataclasses.asdict(config)
+    (start,) = json.loads((run.directory / "provenance.json").read_text())
+    assert start["versions"]["jax"] == jax.__version__
+    assert start["devices"] == {"platform": "cpu", "kind": "cpu", "count": 8, "processes": 1}
+    assert start["command"] == sys.orig_argv
+    assert start["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert datetime.fromisoformat(start["started"]).tzinfo
+
+
+def test_a_run_knows_where_its_files_lie(tmp_path: Path, config: Config) -> None:
+    run = begin(tmp_path, dataclasses.replace(config, run_name="one", checkpoint_dir="saved"))
+    assert run.directory == tmp_path / "one"
+    assert run.metrics == tmp_path / "one/metrics.jsonl"
+    assert run.tensorboard == tmp_path / "one/tensorboard"
+    assert run.checkpoints == tmp_path / "one/saved"
+
+
+def test_a_name_that_is_taken_is_refused_with_two_ways_out(tmp_path: Path, config: Config) -> None:
+    named = dataclasses.replace(config, run_name="mine")
+    begin(tmp_path, named)
+    with pytest.raises(RunError, match=r"--config\.run_name.*--resume=mine"):
+        begin(tmp_path, named)
+
+
+def test_a_process_that_does_not_write_is_told_the_name(tmp_path: Path, config: Config) -> None:
+    assert begin(tmp_path / "runs", config, name="told", writes=False).name == "told"
+    assert not (tmp_path / "runs").exists()
+    with pytest.raises(ValueError, match="name"):
+        begin(tmp_path / "runs", config, writes=False)
+
+
+def test_a_working_directory_that_takes_no_runs_is_said_in_one_line(
+    tmp_path: Path, config: Config
+) -> None:
+    (tmp_path / "file").touch()
+    for workdir, words in ((tmp_path / "file", "--workdir"), ("gs://bucket/runs", "no directory")):
+        with pytest.raises(RunError) as raised:
+            begin(workdir, config)
+        assert str(workdir) in str(raised.value)
+        assert words in str(raised.value)
+        assert len(str(raised.value).splitlines()) == 1
+
+
+def test_a_run_is_found_by_name_and_by_path(tmp_path: Path, config: Config) -> None:
+    run = begin(tmp_path, config)
+    assert find(tmp_path, run.name) == run
+    assert find("elsewhere", str(run.directory)) == run
+
+
+def test_auto_finds_the_run_that_was_saved_last(tmp_path: Path, config: Config) -> None:
+    assert find(tmp_path, "auto") is None
+    assert find(tmp_path / "nowhere", "auto") is None
+    runs = [begin(tmp_path, suffixed(config, each)) for each in ("a", "b", "c", "d")]
+    assert find(tmp_path, "auto") is None
+    save(runs[0], "4096", when=1000)
+    save(runs[1], "4096", when=3000)
+    save(runs[1], "8192", when=2000)
+    save(runs[2], "4096.orbax-checkpoint-tmp", when=9000)
+    (tmp_path / "no-run").mkdir()
+    assert find(tmp_path, "auto") == runs[1]
+
+
+def test_a_run_that_does_not_exist_is_refused_beside_those_that_do(
+    tmp_path: Path, config: Config
+) -> None:
+    with pytest.raises(RunError, match=r"no run 'lost' in \S+$"):
+        find(tmp_path, "lost")
+    begin(tmp_path, dataclasses.replace(config, run_name="mine"))
+    with pytest.raises(RunError, match="the newest are mine"):
+        find(tmp_path, "lost")
+
+
+def test_a_run_that_cannot_be_read_is_said_in_one_line(tmp_path: Path, config: Config) -> None:
+    run = begin(tmp_path, config)
+    for text in ("{", "{}", json.dumps({**dataclasses.asdict(config), "lr": -1})):
+        (run.directory / "config.json").write_text(text)
+        with pytest.raises(RunError) as raised:
+            find(tmp_path, run.name)
+        assert len(str(raised.value).splitlines()) == 1
+        assert find(tmp_path, "auto") is None
+
+
+def test_a_run_that_is_continued_keeps_its_name_and_both_starts(
+    tmp_path: Path, config: Config
+) -> None:
+    run = begin(tmp_path, config)
+    longer = dataclasses.replace(config, total_timesteps=2 * config.total_timesteps)
+    unwritten = resume(run, longer, writes=False)
+    assert find(tmp_path, run.name) == run
+    assert resume(run, longer) == unwritten == find(tmp_path, run.name)
+    assert unwritten.config == longer
+    assert len(json.loads((run.directory / "provenance.json").read_text())) == 2
+
+
+def test_the_revision_is_that_of_the_work_tree_and_says_if_files_differ(tmp_path: Path) -> None:
+    def run_git(*arguments: str) -> None:
+        who = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
+        subprocess.run(["git", *who, *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "file").write_text("one")
+    assert git(tmp_path) is None
+    run_git("init")
+    assert git(tmp_path) is None
+    run_git("add", "file")
+    run_git("commit", "-m", "one")
+    clean = git(tmp_path)
+    assert clean
+    assert re.fullmatch("[0-9a-f]{40}", clean["revision"])
+    assert clean["dirty"] is False
+    (tmp_path / "file").write_text("two")
+    assert git(tmp_path) == {"revision": clean["revision"], "dirty": True}
+    assert git(tmp_path / "inside") is None  # as for a package installed inside a work tree

@@ -1,0 +1,203 @@
+"""Sinks: what was written is read back as others would read it, and a full disk ends no run."""
+
+import json
+import math
+import resource
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from tensorboardX.crc32c import crc32c
+from tensorboardX.proto.event_pb2 import Event, SessionLog
+
+from hackmatrix.train.sinks import JsonLines, Metrics, Sink, Sinks, TensorBoard
+
+METRICS = {"train/entropy": 2.5, "perf/steps_per_second": 12_000.0, "reward/kills": -0.125}
+UNKNOWN = {"train/mean_episode_return": math.nan, "train/total_loss": math.inf}
+
+
+class Scalar(NamedTuple):
+    step: int
+    tag: str
+    value: float
+
+
+class Memory:
+    """A sink that can be looked into."""
+
+    def __init__(self) -> None:
+        self.written: list[tuple[int, Metrics]] = []
+        self.is_closed = False
+
+    def write(self, step: int, metrics: Metrics) -> None:
+        self.written.append((step, metrics))
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@contextmanager
+def disk_full_after(size: int) -> Iterator[None]:
+    """No file of this process can grow beyond so many bytes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """As a strict reader would read them."""
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    text = path.read_text()
+    assert text.endswith("\n")
+    return [json.loads(line, parse_constant=refuse) for line in text.splitlines()]
+
+
+def masked_crc(data: bytes) -> int:
+    crc = crc32c(data)
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def events(directory: Path) -> list[Event]:
+    """The events in a directory, file by file in the order in which TensorBoard reads them."""
+    found = []
+    for path in sorted(directory.glob("*tfevents*")):
+        data = path.read_bytes()
+        while data:
+            (size, crc) = struct.unpack("<QI", data[:12])
+            assert crc == masked_crc(data[:8])
+            record, (crc,) = data[12 : 12 + size], struct.unpack("<I", data[12 + size : 16 + size])
+            assert crc == masked_crc(record)
+            found.append(Event.FromString(record))
+            data = data[16 + size :]
+    return found
+
+
+def scalars(directory: Path) -> list[Scalar]:
+    """What TensorBoard shows: a start forgets its step and all later ones that came before it."""
+    shown: list[Scalar] = []
+    for event in events(directory):
+        if event.session_log.status == SessionLog.START:
+            shown = [each for each in shown if each.step < event.step]
+        shown += [Scalar(event.step, each.tag, each.simple_value) for each in event.summary.value]
+    return shown
+
+
+def test_metrics_are_one_json_object_a_line(tmp_path: Path) -> None:
+    with Sinks(JsonLines(tmp_path / "metrics.jsonl")) as sinks:
+        sinks.write(4096, METRICS)
+        sinks.write(8192, {"train/entropy": 2.25})
+    first, second = lines(tmp_path / "metrics.jsonl")
+    assert 0 <= second["time"] - first.pop("time") < 60
+    assert first == {"step": 4096, **METRICS}
+    assert (second["step"], second["train/entropy"]) == (8192, 2.25)
+
+
+def test_a_line_is_there_before_the_next_chunk(tmp_path: Path) -> None:
+    sink = JsonLines(tmp_path / "metrics.jsonl")
+    sink.write(1, METRICS)
+    assert len(lines(tmp_path / "metrics.jsonl")) == 1
+    sink.close()
+
+
+def test_metrics_without_data_are_left_out(tmp_path: Path) -> None:
+    with Sinks(JsonLines(tmp_path / "metrics.jsonl"), TensorBoard(tmp_path)) as sinks:
+        sinks.write(1, METRICS | UNKNOWN)
+    (line,) = lines(tmp_path / "metrics.jsonl")
+    assert line.keys() == {"step", "time", *METRICS}
+    assert {each.tag for each in scalars(tmp_path)} == set(METRICS)
+
+
+@pytest.mark.parametrize(("rewind_to", "steps"), [(None, [1, 2, 3, 9]), (2, [1, 2, 9]), (0, [9])])
+def test_a_resumed_run_adds_lines_and_rewinding_drops_later_ones(
+    tmp_path: Path, rewind_to: int | None, steps: list[int]
+) -> None:
+    path = tmp_path / "metrics.jsonl"
+    for rewound, written in ((None, [1, 2, 3]), (rewind_to, [9])):
+        with Sinks(JsonLines(path, rewound)) as sinks:
+            for step in written:
+                sinks.write(step, METRICS)
+    assert [line["step"] for line in lines(path)] == steps
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("torn", ['{"step": 2, "ti', "\n", "7\n", '{"step": 2, "time": 5}'])
+def test_a_line_that_a_crash_tore_is_dropped(tmp_path: Path, torn: str) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"step": 1, "time": 5}\n' + torn)
+    with Sinks(JsonLines(path)) as sinks:
+        sinks.write(3, METRICS)
+    assert [line["step"] for line in lines(path)] == [1, 3]
+
+
+def test_tensorboard_reads_what_was_written(tmp_path: Path) -> None:
+    with Sinks(TensorBoard(tmp_path / "tensorboard")) as sinks:
+        sinks.write(4096, METRICS)
+        sinks.write(2**40, {"train/entropy": 2.25})
+    assert scalars(tmp_path / "tensorboard") == [
+        *(Scalar(4096, tag, value) for tag, value in METRICS.items()),
+        Scalar(2**40, "train/entropy", 2.25),
+    ]
+    assert events(tmp_path / "tensorboard")[0].file_version == "brain.Event:2"
+
+
+def test_a_resumed_run_purges_from_tensorboard_what_it_will_write_anew(tmp_path: Path) -> None:
+    for purge_step, steps in ((None, [1, 2, 3]), (3, [3, 4]), (None, [5])):
+        with Sinks(TensorBoard(tmp_path, purge_step)) as sinks:  # all within a second
+            for step in steps:
+                sinks.write(step, {"train/entropy": step})
+    assert [each.step for each in scalars(tmp_path)] == [1, 2, 3, 4, 5]
+
+
+def test_a_full_disk_is_said_once_and_the_run_goes_on(tmp_path: Path) -> None:
+    said: list[str] = []
+    memory = Memory()
+    files: list[Sink] = [
+        JsonLines(tmp_path / "metrics.jsonl"),
+        TensorBoard(tmp_path / "tensorboard"),
+    ]
+    with Sinks(*files, memory, say=said.append) as sinks:
+        sinks.write(0, METRICS)
+        with disk_full_after(500):
+            for step in range(1, 20):
+                sinks.write(step, METRICS)
+    assert [line.split()[0] for line in said] == ["JsonLines", "TensorBoard"]
+    for line in said:
+        assert "File too large" in line
+        assert len(line.splitlines()) == 1
+    assert len(memory.written) == 20
+    assert memory.is_closed
+
+    with Sinks(JsonLines(tmp_path / "metrics.jsonl")) as sinks:  # a resumed run
+        sinks.write(99, METRICS)
+    steps = [line["step"] for line in lines(tmp_path / "metrics.jsonl")]
+    assert steps == [*range(len(steps) - 1), 99]
+    assert 1 < len(steps) < 20
+
+
+def test_a_place_that_cannot_be_written_is_said_and_the_run_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    said: list[str] = []
+    memory = Memory()
+    places = tmp_path / "file/metrics.jsonl", tmp_path / "file/tensorboard"
+    with Sinks(JsonLines(places[0]), TensorBoard(places[1]), memory, say=said.append) as sinks:
+        sinks.write(1, METRICS)
+    assert len(said) == 2
+    for line, place in zip(said, places, strict=True):
+        assert str(place) in line
+    assert memory.written == [(1, METRICS)]
+
+
+def test_sinks_are_closed_when_the_run_fails() -> None:
+    memory = Memory()
+    with pytest.raises(RuntimeError), Sinks(memory):
+        raise RuntimeError
+    assert memory.is_closed
