@@ -1,0 +1,119 @@
+"""Many games as one Gymnasium environment, all stepped by one call on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium
+import jax
+import numpy as np
+from gymnasium.error import ResetNeeded
+from gymnasium.utils import seeding
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from hackmatrix.envs import pictures
+from hackmatrix.envs.gymnasium_env import (
+    RENDER_FPS,
+    action_space,
+    information,
+    observation_space,
+    seen_on,
+)
+from hackmatrix.envs.hosted import HostedGames, Turn
+
+
+class HackMatrixVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
+    """The step after the end of a game begins the next one, whatever the action.
+
+    Seeded with s, game i is the one that HackMatrixEnv plays when it is seeded with s + i.
+    """
+
+    metadata = {  # noqa: RUF012
+        "render_modes": ["rgb_array"],
+        "render_fps": RENDER_FPS,
+        "autoreset_mode": AutoresetMode.NEXT_STEP,
+    }
+
+    def __init__(self, num_envs: int = 1, render_mode: str | None = None) -> None:
+        if render_mode not in (None, "rgb_array"):
+            raise ValueError(f"render_mode {render_mode!r} is not rgb_array")
+        self.num_envs, self.render_mode = num_envs, render_mode
+        self.single_observation_space = observation_space()
+        self.single_action_space = action_space()
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._games = HostedGames(num_envs)
+        self._turn: Turn | None = None
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        super().reset(seed=seed if isinstance(seed, int) else None)
+        self._seed(seed)
+        self._turn = self._games.begin()
+        return np.array(self._turn.observation), _told(self._turn)
+
+    def step(
+        self, actions: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        begins = np.asarray(self._current().outcome.done)
+        self._turn = self._games.play(actions, begins)
+        outcome = self._turn.outcome
+        return (
+            np.array(self._turn.observation),
+            np.array(outcome.reward, np.float64),
+            np.array(outcome.done),
+            np.zeros(self.num_envs, bool),
+            _told(self._turn),
+        )
+
+    def action_masks(self) -> np.ndarray:
+        """bool[E, 28]: which actions are valid."""
+        return np.array(self._current().mask)
+
+    def render(self) -> tuple[np.ndarray, ...] | None:
+        """A picture of each board."""
+        self._current()
+        if self.render_mode is None:
+            gymnasium.logger.warn('nothing is rendered without render_mode="rgb_array"')
+            return None
+        return tuple(
+            pictures.picture(seen_on(self._games, number)) for number in range(self.num_envs)
+        )
+
+    def _seed(self, seed: int | Sequence[int | None] | None) -> None:
+        seeds: Sequence[int | None]
+        if isinstance(seed, int):
+            seeds = range(seed, seed + self.num_envs)
+        elif seed is not None:
+            seeds = seed
+        elif self._turn is None:
+            seeds = self.np_random.integers(1 << 31, size=self.num_envs).tolist()
+        else:
+            return
+        for number, each in enumerate(seeds):
+            if each is not None:
+                self._games.seed(number, seeding.np_random(each)[0])
+
+    def _current(self) -> Turn:
+        if self._turn is None:
+            raise ResetNeeded("there are no games before the first reset")
+        return self._turn
+
+
+def _told(turn: Turn) -> dict[str, Any]:
+    return _with_presence(jax.tree.map(np.array, information(turn)), len(turn.mask))
+
+
+def _with_presence(told: dict[str, Any], games: int) -> dict[str, Any]:
+    """As Gymnasium wants it: beside each value, of which of the games it tells (here of all)."""
+    marked = {}
+    for name, value in told.items():
+        marked[name] = _with_presence(value, games) if isinstance(value, dict) else value
+        marked[f"_{name}"] = np.ones(games, bool)
+    return marked

@@ -1,0 +1,53 @@
+"""What a program does before its work: it says what it waits for, and keeps what it compiles."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+_SECONDS_BETWEEN_SIGNS = 5
+
+
+@contextlib.contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Says on standard error what is being waited for, and for how long already."""
+    done = threading.Event()
+    began = time.monotonic()
+
+    def give_signs() -> None:
+        while not done.wait(_SECONDS_BETWEEN_SIGNS):
+            _say(f"{what}: {time.monotonic() - began:.0f} s so far")
+
+    _say(f"{what} ...")
+    signs = threading.Thread(target=give_signs, daemon=True)
+    signs.start()
+    try:
+        yield
+    finally:
+        done.set()
+        signs.join()
+    _say(f"{what}: done in {time.monotonic() - began:.1f} s")
+
+
+def _say(line: str) -> None:
+    with contextlib.suppress(OSError):  # nobody may be listening
+        print(line, file=sys.stderr, flush=True)
+
+
+def keep_compiled_programs() -> None:
+    """Lets JAX keep what it compiles from one start to the next; to be called before its import."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache / "hackmatrix" / "jax"))
+
+
+def stay_off_accelerators() -> None:
+    """Runs JAX on the CPU unless told otherwise; to be called before its import.
+
+    A single board gains nothing from an accelerator, and would keep it from others.
+    """
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
