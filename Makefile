@@ -62,10 +62,10 @@ format: .venv/.with-dev ## put the source in the house format
 .PHONY: constraints
 constraints: | $(BIN)/python ## choose anew the exact versions in constraints.txt (minutes)
 	@mkdir -p .cache
-	@$(BIN)/python -m pip install --dry-run --ignore-installed '.[tpu,cuda,wandb,gcp,dev]' > .cache/resolved
+	@$(BIN)/python -m pip install --dry-run --ignore-installed '.[tpu,cuda,wandb,gcp,sb3,dev]' > .cache/resolved
 	@{ sed '/^#/!d' constraints.txt; \
 	   sed -n 's/^Would install //p' .cache/resolved | tr ' ' '\n' | sed -E 's/-([^-]+)$$/==\1/' \
-	   | grep -vE '^(hackmatrix|tfp-nightly)==' | sort; } > .cache/constraints.txt
+	   | grep -vE '^(hackmatrix|setuptools|tfp-nightly)==' | sed 's/+cpu$$//' | sort; } > .cache/constraints.txt
 	@mv .cache/constraints.txt constraints.txt
 
 .PHONY: clean

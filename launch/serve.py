@@ -54,5 +54,9 @@ def parse(arguments: list[str]) -> list[str]:
         sys.exit(f"launch.serve: {' '.join(str(error).split())}")
 
 
-if __name__ == "__main__":
+def run() -> None:
     app.run(main, flags_parser=parse)
+
+
+if __name__ == "__main__":
+    run()
