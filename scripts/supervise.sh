@@ -1,0 +1,122 @@
+#!/usr/bin/env bash
+# Trains, and trains on after a fault: on every worker of a pod, or on one machine of any kind.
+set -euo pipefail
+
+usage() {
+  cat <<'END'
+scripts/supervise.sh ARGS
+  Runs `python -m launch.train ARGS` and, by how it ends:
+    0                    is done
+    42, or by a signal   (preempted, a peer lost, killed) starts it again with --resume=auto, unless
+                         ARGS say what to resume, after a pause that doubles each time
+    anything else        gives up: it would fail again
+  SIGTERM and SIGINT are passed on to the trainer, and its exit code is returned.
+
+Environment (seconds, but for the first):
+  SUPERVISE_RESTARTS=10         so many restarts in a row without a good run are tried
+  SUPERVISE_GOOD_RUN=1800       a run this long is a good one: restarts and pause count from the
+                                start again. Longer than a watchdog waits, or a run that hangs is one
+  SUPERVISE_PAUSE=5             before the first restart
+  SUPERVISE_LONGEST_PAUSE=120   it doubles up to this; workers must not come back further apart than
+                                the ones that are there wait for the others (300 s)
+  PYTHON=.venv/bin/python       the interpreter
+END
+}
+
+say() { printf '%(%F %T)T supervise: %s\n' -1 "$*"; }
+fail() {
+  echo "supervise.sh: $*" >&2
+  exit 1
+}
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cd "$here/.."
+
+restarts=${SUPERVISE_RESTARTS:-10}
+good_run=${SUPERVISE_GOOD_RUN:-1800}
+first_pause=${SUPERVISE_PAUSE:-5}
+longest_pause=${SUPERVISE_LONGEST_PAUSE:-120}
+for number in "$restarts" "$good_run" "$first_pause" "$longest_pause"; do
+  [[ $number =~ ^[0-9]+$ ]] || fail "SUPERVISE_... takes whole numbers, not '$number'"
+done
+
+python=${PYTHON:-.venv/bin/python}
+[[ ${1:-} != --help ]] || { usage && exit; }
+command -v "$python" >/dev/null || fail "there is no $python: run make train once, or set PYTHON"
+
+asked='' # the signal that we were sent, if any
+told=''  # the process that it was passed on to
+interrupted=''
+
+pass_on() {
+  asked=$1 told=${!:-} interrupted=yes
+  [[ -z $told ]] || kill -s "$asked" "$told" 2>/dev/null || true
+}
+trap 'pass_on TERM' TERM
+trap 'pass_on INT' INT
+
+# Runs a command to its end, passing signals on; its exit status is left in `code`.
+code=0
+run() {
+  # With -m it starts in a process group of its own, so that Ctrl-C reaches it once, through us; but
+  # -m in `wait` would take a frozen process for one that has ended.
+  set -m
+  "$@" </dev/null &
+  set +m
+  # A signal that came just before the start was passed on to a process that is gone.
+  [[ -z $asked || $told == "$!" ]] || pass_on "$asked"
+  while :; do
+    interrupted='' code=0
+    wait "$!" || code=$?
+    [[ $interrupted ]] || return 0
+  done
+}
+
+ending() {
+  if ((code > 128)); then echo "was killed by SIG$(kill -l $((code - 128)))"; else echo "exited $code"; fi
+}
+
+worth_another_try() { ((code == 42 || (code > 128 && code <= 192))); }
+
+resumes() {
+  local argument
+  for argument; do
+    [[ $argument != ?(-)-resume?(=*) ]] || return 0
+  done
+  return 1
+}
+
+tries=0
+pause=$first_pause
+while :; do
+  say "starts: $python -m launch.train $*"
+  started=$SECONDS
+  run "$python" -m launch.train "$@"
+
+  if [[ $asked ]]; then
+    say "asked to stop by SIG$asked; the trainer $(ending)"
+    exit "$code"
+  elif ((code == 0)); then
+    say "the trainer is done"
+    exit 0
+  elif ! worth_another_try; then
+    say "the trainer $(ending): not tried again, it would fail again"
+    exit "$code"
+  fi
+
+  if ((SECONDS - started >= good_run)); then
+    tries=0 pause=$first_pause
+  fi
+  if ((++tries > restarts)); then
+    say "the trainer $(ending): given up after $restarts restarts without a good run"
+    exit "$code"
+  fi
+
+  say "the trainer $(ending): restart $tries of $restarts in $pause s"
+  trainer_code=$code
+  run sleep "$pause"
+  [[ -z $asked ]] || exit "$trainer_code"
+  pause=$((pause * 2 < longest_pause ? pause * 2 : longest_pause))
+  resumes "$@" || set -- "$@" --resume=auto
+  "$here/tpu_worker.sh" unlock || true
+done

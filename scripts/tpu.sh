@@ -1,0 +1,179 @@
+#!/usr/bin/env bash
+# A TPU slice from its creation to its deletion, by gcloud. Runs on your own computer.
+set -euo pipefail
+
+usage() {
+  cat <<'END'
+scripts/tpu.sh COMMAND NAME [--zone=ZONE] [--project=PROJECT] [--dry-run] ...
+
+  create NAME --type=v4-8 [--spot] [-- FLAGS]
+                          asks for a slice (a queued resource) and waits until it is ready; once
+                          asked for, only waits. FLAGS go to gcloud, as --valid-until-duration=6h
+  setup NAME              brings the current commit to all workers and runs scripts/tpu_setup.sh
+  run NAME [--worker=all] -- PROGRAM ARGS
+                          runs a program on the workers, in their checkout
+  train NAME [-- ARGS]    starts `python -m launch.train ARGS` on all workers, in the background,
+                          under scripts/supervise.sh
+  logs NAME [--worker=0]  follows what training prints (Ctrl-C ends following, not training)
+  stop NAME [--wait=120]  has training save and stop; after --wait seconds, kills it
+  fetch NAME FROM [TO]    copies a run, or a directory of runs, into TO (runs). FROM is a path in the
+                          home directory of worker 0 (hackmatrix/runs/RUN) or a bucket (gs://...)
+  delete NAME             deletes the slice, and with it the disks of its workers
+
+Each prints the gcloud command that it runs; --dry-run prints it only. Without --zone and --project
+gcloud's own settings hold (gcloud config set compute/zone us-central2-b).
+END
+}
+
+say() { echo "$*"; }
+fail() {
+  echo "tpu.sh: $*" >&2
+  exit 1
+}
+
+((BASH_VERSINFO[0] * 10 + BASH_VERSINFO[1] >= 44)) || fail "needs bash 4.4 or newer"
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+export CLOUDSDK_CORE_DISABLE_PROMPTS=1
+
+quoted() {
+  local word
+  for word; do
+    [[ $word =~ ^[A-Za-z0-9_./:=,@%+~-]+$ ]] || word=${word@Q}
+    printf ' %s' "$word"
+  done
+}
+
+run() {
+  echo "+$(quoted "$@")" >&2
+  [[ $dry_run ]] || "$@"
+}
+
+on_workers() { # WORKER COMMAND, a line for the shell there
+  run gcloud compute tpus tpu-vm ssh "$name" "${place[@]}" "--worker=$1" "--command=$2"
+}
+
+command=${1:-}
+case $command in
+  --help | '') usage && exit ;;
+  create | setup | run | train | logs | stop | fetch | delete) shift ;;
+  *) fail "there is no command '$command'; scripts/tpu.sh --help lists them" ;;
+esac
+
+only_for() { [[ " $* " == *" $command "* ]] || fail "$command takes no $option"; }
+
+place=() dry_run='' type='' spot=() worker='' patience=120 words=() rest=()
+while (($#)); do
+  option=$1
+  shift
+  case $option in
+    --help) usage && exit ;;
+    --dry-run) dry_run=yes ;;
+    --zone=* | --project=*) place+=("$option") ;;
+    --type=*) only_for create && type=${option#*=} ;;
+    --spot) only_for create && spot=(--spot) ;;
+    --worker=*) only_for run logs && worker=${option#*=} ;;
+    --wait=*) only_for stop && patience=${option#*=} ;;
+    --) only_for create run train && rest=("$@") && break ;;
+    -*) fail "there is no option '$option'; scripts/tpu.sh --help lists them" ;;
+    *) words+=("$option") ;;
+  esac
+done
+
+name=${words[0]:-}
+[[ $name ]] || fail "$command which slice? scripts/tpu.sh $command NAME"
+if [[ $command == fetch ]]; then
+  ((${#words[@]} == 2 || ${#words[@]} == 3)) || fail "fetch takes NAME FROM [TO]"
+else
+  ((${#words[@]} == 1)) || fail "$command takes one name, not '${words[*]}'; arguments come after --"
+fi
+[[ $dry_run ]] || command -v gcloud >/dev/null ||
+  fail "there is no gcloud on the PATH: install the Google Cloud CLI"
+
+describe=(gcloud compute tpus queued-resources describe "$name" "${place[@]}"
+  '--format=value(state.state)')
+
+create() {
+  [[ $type ]] || fail "create which type? --type=v4-8 (v4-16, v4-32, v4-64)"
+  if [[ ! $dry_run ]] && "${describe[@]}" >/dev/null 2>&1; then
+    say "$name has been asked for already"
+  else
+    run gcloud compute tpus queued-resources create "$name" "${place[@]}" "--node-id=$name" \
+      "--accelerator-type=$type" --runtime-version=tpu-ubuntu2204-base --async \
+      "${spot[@]}" "${rest[@]}"
+  fi
+  wait_until_ready
+}
+
+wait_until_ready() {
+  local state='' before='' failures=0
+  echo "+$(quoted "${describe[@]}")" >&2
+  while [[ ! $dry_run ]]; do
+    if state=$("${describe[@]}"); then
+      failures=0
+    else
+      ((++failures < 10)) || fail "gcloud could not say how $name is 10 times in a row"
+      state='not known'
+    fi
+    [[ $state == "$before" ]] || say "$(date +%T) $name: $state"
+    before=$state
+    case $state in
+      ACTIVE) return ;;
+      FAILED | SUSPENDING | SUSPENDED | DELETING)
+        fail "$name is $state and will not come back: scripts/tpu.sh delete $name, then create" ;;
+    esac
+    sleep 20
+  done
+}
+
+# A bundle brings the commit itself, so a worker needs no access to the repository and still knows
+# its revision.
+setup() {
+  local bundle
+  bundle=$(mktemp -d)
+  # shellcheck disable=SC2064 # the name is known now, and not at the end
+  trap "rm -rf '$bundle'" EXIT
+  [[ -z $(git -C "$here" status --porcelain) ]] ||
+    say "changes that are not committed stay here: the workers get $(git -C "$here" rev-parse --short HEAD)"
+  run git -C "$here" bundle create --quiet "$bundle/hackmatrix.bundle" HEAD
+  run gcloud compute tpus tpu-vm scp "$bundle/hackmatrix.bundle" "$name:hackmatrix.bundle" \
+    "${place[@]}" --worker=all
+  on_workers all "exec 9>>hackmatrix.run; flock --nonblock 9 ||\
+ { echo \"\$HOSTNAME: training or set-up runs here: scripts/tpu.sh stop $name\" >&2; exit 1; };\
+ git init --quiet hackmatrix &&\
+ git -C hackmatrix fetch --quiet ../hackmatrix.bundle HEAD &&\
+ git -C hackmatrix checkout --quiet --force --detach FETCH_HEAD &&\
+ hackmatrix/scripts/tpu_setup.sh"
+}
+
+run_program() {
+  ((${#rest[@]})) || fail "run what? scripts/tpu.sh run NAME -- PROGRAM ARGS"
+  on_workers "${worker:-all}" "cd hackmatrix &&$(quoted "${rest[@]}")"
+}
+
+train() { on_workers all "hackmatrix/scripts/tpu_worker.sh start$(quoted "${rest[@]}")"; }
+
+logs() {
+  local follow='tail -n 50 -F hackmatrix.log'
+  # Several workers at once are told apart by the number that ends their host name.
+  [[ ${worker:-0} =~ ^[0-9]+$ ]] || follow+=" | sed -u \"s/^/\${HOSTNAME##*-}: /\""
+  on_workers "${worker:-0}" "$follow"
+}
+
+stop() { on_workers all "hackmatrix/scripts/tpu_worker.sh stop$(quoted "$patience")"; }
+
+fetch() {
+  local from=${words[1]%/} to=${words[2]:-runs}
+  if [[ $from == gs://* ]]; then
+    run mkdir -p "$to/${from##*/}"
+    run gcloud storage rsync --recursive "$from" "$to/${from##*/}"
+  else
+    run mkdir -p "$to"
+    run gcloud compute tpus tpu-vm scp --recurse "$name:$from" "$to/" "${place[@]}" --worker=0
+  fi
+}
+
+delete() {
+  run gcloud compute tpus queued-resources delete "$name" "${place[@]}" --force --quiet
+}
+
+if [[ $command == run ]]; then run_program; else "$command"; fi

@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# Training on one worker of a TPU slice; scripts/tpu.sh runs it on all of them.
+set -euo pipefail
+
+usage() {
+  cat <<'END'
+scripts/tpu_worker.sh start ARGS      starts scripts/supervise.sh ARGS in the background; its output
+                                      is added to hackmatrix.log beside the checkout
+scripts/tpu_worker.sh stop [SECONDS]  asks it to save and stop (TERM), waits for 120 s or SECONDS,
+                                      kills what is left, and frees the TPU
+scripts/tpu_worker.sh unlock          removes the lock file that a killed process left on the TPU,
+                                      unless a process holds the TPU
+END
+}
+
+say() { echo "$HOSTNAME: $*"; }
+fail() {
+  echo "$HOSTNAME: $*" >&2
+  exit 1
+}
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+checkout=${here%/*}
+log=$checkout.log
+# Held by every process of a run as long as it lives, so it cannot be stale as the id in it could.
+run=$checkout.run
+# What stands in for the root of a TPU VM in the tests.
+root=${TPU_ROOT:-}
+
+# The processes that have a TPU or its lock open, one id a line.
+holders() {
+  find /proc/[0-9]*/fd \( -lname "$root/dev/accel*" -o -lname "$root/dev/vfio/*" \
+    -o -lname "$root/tmp/libtpu_lockfile" \) 2>/dev/null | cut -d/ -f3 | sort -un
+}
+
+unlock() {
+  local lock=$root/tmp/libtpu_lockfile pids
+  compgen -G "$root/dev/accel*" >/dev/null || compgen -G "$root/dev/vfio/*" >/dev/null || return 0
+  pids=$(holders || true)
+  [[ -z $pids ]] || fail "the TPU is held by process ${pids//$'\n'/, }: end it first"
+  [[ -e $lock ]] || return 0
+  # In /tmp only the owner may remove a file, who may have been root.
+  rm -f "$lock" 2>/dev/null || sudo -n rm -f "$lock" || fail "$lock cannot be removed: sudo rm $lock"
+  say "removed the stale $lock"
+}
+
+start() {
+  exec 9>>"$run"
+  flock --nonblock 9 || fail "training or set-up runs here already: scripts/tpu.sh stop NAME"
+  unlock
+  setsid "$here/supervise.sh" "$@" >>"$log" 2>&1 </dev/null &
+  echo "$!" >"$run"
+  say "training started, its output is in $log"
+}
+
+stop() {
+  local patience=${1:-120} session
+  [[ $patience =~ ^[0-9]+$ ]] || fail "stop takes whole seconds, not '$patience'"
+  if [[ ! -e $run ]] || flock --nonblock "$run" true; then
+    say "nothing runs here"
+  else
+    session=$(<"$run")
+    # The supervisor tells the trainer; where only the trainer is left, it is told itself.
+    if [[ $(ps -o stat= -p "$session") == [!Z]* ]]; then
+      kill -s TERM "$session" || true
+    else
+      pkill -TERM --session "$session" || true
+    fi
+    if flock --wait "$patience" "$run" true; then
+      say "stopped: $(tail -n 1 "$log")"
+    else
+      pkill -KILL --session "$session" || true
+      flock --wait 10 "$run" true || fail "training cannot be killed: delete the slice"
+      say "killed, it had not stopped within $patience s; the last checkpoint stands"
+    fi
+  fi
+  unlock
+}
+
+case ${1:-} in
+  start | stop | unlock) "$@" ;;
+  --help) usage ;;
+  *) fail "tpu_worker.sh takes start, stop or unlock, not '${1:-}'" ;;
+esac

@@ -1,0 +1,189 @@
+"""scripts/supervise.sh, with a trainer that ends each time as the test says."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.scripts.stubs import ROOT, Stubs, until
+
+SUPERVISE = ROOT / "scripts/supervise.sh"
+
+# A trainer that does one line of the list of endings each time.
+TRAINER = """
+list='{endings}'
+read -r ending <"$list"
+sed -i 1d "$list"
+eval "$ending"
+"""
+# Saves and stops when it is told to; if nobody tells it, it ends after 20 s.
+SAVES = "trap 'exit 42' {signal}; touch '{ready}'; for i in {{1..400}}; do /bin/sleep 0.05; done"
+
+Trainer = Callable[..., None]
+
+
+@pytest.fixture
+def trainer(stubs: Stubs, tmp_path: Path) -> Trainer:
+    stubs.add("sleep")
+
+    def ends(*endings: str) -> None:
+        (tmp_path / "endings").write_text("".join(f"{each}\n" for each in endings))
+        body = TRAINER.format(endings=tmp_path / "endings")
+        stubs.environment["PYTHON"] = str(stubs.add("python", body))
+
+    return ends
+
+
+def arguments(stubs: Stubs) -> list[list[str]]:
+    calls = stubs.calls("python")
+    assert all(call[1:3] == ["-m", "launch.train"] for call in calls)
+    return [call[3:] for call in calls]
+
+
+def pauses(stubs: Stubs) -> list[str]:
+    return [seconds for _, seconds in stubs.calls("sleep")]
+
+
+def test_a_trainer_that_is_done_is_not_started_again(stubs: Stubs, trainer: Trainer) -> None:
+    trainer("exit 0")
+    ended = stubs.run(SUPERVISE, "--config.seed=1", "--workdir=two words", "--x=it's *")
+    assert ended.returncode == 0
+    assert arguments(stubs) == [["--config.seed=1", "--workdir=two words", "--x=it's *"]]
+
+
+@pytest.mark.parametrize("code", [1, 2, 127])
+def test_it_gives_up_on_a_trainer_that_would_fail_again(
+    stubs: Stubs, trainer: Trainer, code: int
+) -> None:
+    trainer(f"exit {code}")
+    ended = stubs.run(SUPERVISE)
+    assert ended.returncode == code
+    assert len(arguments(stubs)) == 1
+    assert f"the trainer exited {code}: not tried again" in ended.stdout
+
+
+@pytest.mark.parametrize("ending", ["exit 42", "kill -KILL $$", "kill -ABRT $$", "exit 134"])
+def test_a_trainer_that_was_stopped_or_lost_its_peers_resumes(
+    stubs: Stubs, trainer: Trainer, ending: str
+) -> None:
+    trainer(ending, "exit 0")
+    ended = stubs.run(SUPERVISE, "--config.seed=1")
+    assert ended.returncode == 0
+    assert arguments(stubs) == [["--config.seed=1"], ["--config.seed=1", "--resume=auto"]]
+
+
+@pytest.mark.parametrize("resume", [["--resume=RUN"], ["--resume", "RUN"], ["-resume=RUN"]])
+def test_what_to_resume_is_left_as_it_was_said(
+    stubs: Stubs, trainer: Trainer, resume: list[str]
+) -> None:
+    trainer("exit 42", "exit 42", "exit 0")
+    assert stubs.run(SUPERVISE, *resume).returncode == 0
+    assert arguments(stubs) == [resume] * 3
+
+
+def test_resume_is_added_once(stubs: Stubs, trainer: Trainer) -> None:
+    trainer("exit 42", "exit 42", "exit 0")
+    assert stubs.run(SUPERVISE).returncode == 0
+    assert arguments(stubs) == [[], ["--resume=auto"], ["--resume=auto"]]
+
+
+def test_the_pause_doubles_up_to_the_longest(stubs: Stubs, trainer: Trainer) -> None:
+    trainer(*["exit 42"] * 6, "exit 0")
+    assert stubs.run(SUPERVISE, SUPERVISE_LONGEST_PAUSE="30").returncode == 0
+    assert pauses(stubs) == ["5", "10", "20", "30", "30", "30"]
+
+
+def test_restarts_without_a_good_run_are_bounded(stubs: Stubs, trainer: Trainer) -> None:
+    trainer(*["exit 42"] * 9)
+    ended = stubs.run(SUPERVISE, SUPERVISE_RESTARTS="3")
+    assert ended.returncode == 42
+    assert len(arguments(stubs)) == 4
+    assert "given up after 3 restarts without a good run" in ended.stdout
+
+
+def test_a_good_run_starts_the_count_and_the_pause_again(stubs: Stubs, trainer: Trainer) -> None:
+    trainer("exit 42", "exit 42", "/bin/sleep 2.1; exit 42", "exit 42", "exit 42", "exit 42")
+    ended = stubs.run(SUPERVISE, SUPERVISE_RESTARTS="2", SUPERVISE_GOOD_RUN="2")
+    assert ended.returncode == 42
+    assert pauses(stubs) == ["5", "10", "5", "10"]
+
+
+@pytest.mark.parametrize("name", ["TERM", "INT"])
+def test_a_signal_is_passed_on_and_the_code_returned(
+    stubs: Stubs, trainer: Trainer, tmp_path: Path, name: str
+) -> None:
+    ready = tmp_path / "ready"
+    trainer(SAVES.format(signal=name, ready=ready))
+    running = stubs.start(SUPERVISE)
+    until(ready.exists)
+    running.send_signal(signal.Signals[f"SIG{name}"])
+    printed, _ = running.communicate(timeout=20)
+    assert running.returncode == 42
+    assert len(arguments(stubs)) == 1
+    assert f"asked to stop by SIG{name}; the trainer exited 42" in printed
+
+
+def test_a_signal_during_a_pause_ends_the_supervisor(stubs: Stubs, trainer: Trainer) -> None:
+    trainer("exit 42", "exit 0")
+    stubs.add("sleep", "exec /bin/sleep 20")
+    running = stubs.start(SUPERVISE)
+    until(lambda: len(pauses(stubs)) == 1)
+    running.send_signal(signal.SIGTERM)
+    running.communicate(timeout=20)
+    assert running.returncode == 42
+    assert len(arguments(stubs)) == 1
+
+
+def test_a_frozen_trainer_has_not_ended(stubs: Stubs, trainer: Trainer, tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    trainer(f"ln -s $$ '{ready}'; kill -STOP $$; exit 7")
+    running = stubs.start(SUPERVISE)
+    until(ready.is_symlink)
+    frozen = int(ready.readlink().name)
+    until(lambda: ") T " in Path(f"/proc/{frozen}/stat").read_text())
+    time.sleep(0.2)
+    assert running.poll() is None
+    os.kill(frozen, signal.SIGCONT)
+    running.communicate(timeout=20)
+    assert running.returncode == 7
+
+
+def test_a_stale_lock_of_the_tpu_is_gone_before_a_restart(
+    stubs: Stubs, trainer: Trainer, tmp_path: Path
+) -> None:
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev/accel0").touch()
+    (tmp_path / "tmp").mkdir()
+    lock = tmp_path / "tmp/libtpu_lockfile"
+    trainer(f"touch '{lock}'; kill -KILL $$", f"test ! -e '{lock}'")
+    assert stubs.run(SUPERVISE).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "what"),
+    [
+        ("PYTHON", "/nowhere/python", "there is no /nowhere/python"),
+        ("SUPERVISE_PAUSE", "a while", "takes whole numbers, not 'a while'"),
+    ],
+)
+def test_a_wrong_setting_is_one_line(
+    stubs: Stubs, trainer: Trainer, setting: str, value: str, what: str
+) -> None:
+    trainer("exit 0")
+    stubs.environment[setting] = value
+    ended = stubs.run(SUPERVISE)
+    assert ended.returncode == 1
+    assert what in ended.stderr
+    assert ended.stderr.count("\n") == 1
+    assert stubs.calls() == []
+
+
+def test_help_starts_nothing(stubs: Stubs, trainer: Trainer) -> None:
+    trainer("exit 0")
+    ended = stubs.run(SUPERVISE, "--help")
+    assert ended.returncode == 0
+    assert "--resume=auto" in ended.stdout
+    assert stubs.calls() == []

@@ -1,0 +1,314 @@
+"""scripts/tpu.sh against a gcloud that notes its words, or plays a slice of two workers."""
+
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.scripts.stubs import ROOT, Stubs, until
+
+TPU = ROOT / "scripts/tpu.sh"
+
+# Says the lines of the file `states` in turn when it is asked how a slice is; fails on "fail".
+STATES = """
+[[ "$*" == *describe* ]] || exit 0
+state=$(head -n 1 '{states}')
+sed -i 1d '{states}'
+[[ $state != fail ]] || {{ echo 'ERROR: NOT_FOUND' >&2; exit 1; }}
+echo "$state"
+"""
+
+# Does on each worker, a home directory, what the real one does over ssh and scp.
+SLICE = """
+for word; do case $word in
+  --worker=all) workers='w-0 w-1' ;;
+  --worker=*) workers=w-${{word#*=}} ;;
+  --command=*) line=${{word#*=}} ;;
+esac; done
+code=0
+for worker in $workers; do
+  home='{slice}'/$worker && mkdir -p "$home" && cd "$home"
+  case $4 in
+    ssh) HOME=$home HOSTNAME=t1v-n-5f3e-$worker bash -c "$line" || code=$? ;;
+    scp) cp "$5" "$home/${{6#*:}}" ;;
+  esac
+done
+exit $code
+"""
+
+
+def gcloud(stubs: Stubs, *states: str) -> None:
+    file = stubs.directory.parent / "states"
+    file.write_text("".join(f"{state}\n" for state in states))
+    stubs.add("gcloud", STATES.format(states=file))
+    stubs.add("sleep")
+
+
+def asked(stubs: Stubs) -> list[list[str]]:
+    return [call[1:] for call in stubs.calls("gcloud")]
+
+
+def printed(ended: subprocess.CompletedProcess[str]) -> list[list[str]]:
+    """The commands that it said it runs, as a shell would read them."""
+    return [shlex.split(line[2:]) for line in ended.stderr.splitlines() if line.startswith("+ ")]
+
+
+QUEUED, VM = ["compute", "tpus", "queued-resources"], ["compute", "tpus", "tpu-vm"]
+CREATE = [*QUEUED, "create", "pod", "--node-id=pod", "--accelerator-type=v4-16"]
+IMAGE = "--runtime-version=tpu-ubuntu2204-base"
+DESCRIBE = [*QUEUED, "describe", "pod", "--format=value(state.state)"]
+
+
+def test_creating_asks_for_the_slice_and_waits_until_it_is_ready(stubs: Stubs) -> None:
+    gcloud(stubs, "fail", "ACCEPTED", "ACCEPTED", "WAITING_FOR_RESOURCES", "PROVISIONING", "ACTIVE")
+    ended = stubs.run(TPU, "create", "pod", "--type=v4-16", "--spot")
+    assert ended.returncode == 0
+    assert asked(stubs) == [DESCRIBE, [*CREATE, IMAGE, "--async", "--spot"], *[DESCRIBE] * 5]
+    assert printed(ended) == [["gcloud", *command] for command in asked(stubs)[1:3]]
+    states = [line.split(": ")[1] for line in ended.stdout.splitlines()]
+    assert states == ["ACCEPTED", "WAITING_FOR_RESOURCES", "PROVISIONING", "ACTIVE"]
+
+
+def test_a_slice_that_was_asked_for_is_only_waited_for(stubs: Stubs) -> None:
+    gcloud(stubs, "PROVISIONING", "PROVISIONING", "ACTIVE")
+    ended = stubs.run(TPU, "create", "pod", "--type=v4-16")
+    assert ended.returncode == 0
+    assert asked(stubs) == [DESCRIBE] * 3
+    assert "pod has been asked for already" in ended.stdout
+
+
+def test_more_flags_go_to_gcloud(stubs: Stubs) -> None:
+    gcloud(stubs, "fail", "ACTIVE")
+    stubs.run(TPU, "create", "pod", "--type=v4-16", "--", "--labels=a=b c", "--network=x")
+    assert asked(stubs)[1] == [*CREATE, IMAGE, "--async", "--labels=a=b c", "--network=x"]
+
+
+@pytest.mark.parametrize("state", ["FAILED", "SUSPENDING", "SUSPENDED"])
+def test_a_slice_that_will_not_come_is_not_waited_for(stubs: Stubs, state: str) -> None:
+    gcloud(stubs, "fail", state)
+    ended = stubs.run(TPU, "create", "pod", "--type=v4-16")
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines()[-1] == (
+        f"tpu.sh: pod is {state} and will not come back: scripts/tpu.sh delete pod, then create"
+    )
+
+
+def test_waiting_outlasts_a_gcloud_that_fails_now_and_then(stubs: Stubs) -> None:
+    gcloud(stubs, "fail", *["fail"] * 9, "ACCEPTED", "fail", "ACTIVE")
+    assert stubs.run(TPU, "create", "pod", "--type=v4-16").returncode == 0
+
+
+def test_waiting_ends_where_gcloud_fails_for_good(stubs: Stubs) -> None:
+    gcloud(stubs, *["fail"] * 20)
+    ended = stubs.run(TPU, "create", "pod", "--type=v4-16")
+    assert ended.returncode == 1
+    assert ended.stderr.endswith("could not say how pod is 10 times in a row\n")
+
+
+def test_a_refused_request_is_not_waited_for(stubs: Stubs) -> None:
+    stubs.add("gcloud", "echo 'ERROR: quota exceeded' >&2; exit 1")
+    ended = stubs.run(TPU, "create", "pod", "--type=v4-16")
+    assert ended.returncode == 1
+    assert ended.stderr.endswith("ERROR: quota exceeded\n")
+    assert len(asked(stubs)) == 2
+
+
+ON_ALL = [*VM, "ssh", "pod", "--worker=all"]
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (
+            ["run", "pod", "--", "python3", "-m", "launch.doctor"],
+            [*ON_ALL, "--command=cd hackmatrix && python3 -m launch.doctor"],
+        ),
+        (
+            ["train", "pod", "--", "--workdir=/mnt/runs"],
+            [*ON_ALL, "--command=hackmatrix/scripts/tpu_worker.sh start --workdir=/mnt/runs"],
+        ),
+        (
+            ["logs", "pod"],
+            [*VM, "ssh", "pod", "--worker=0", "--command=tail -n 50 -F hackmatrix.log"],
+        ),
+        (
+            ["stop", "pod", "--wait=300"],
+            [*ON_ALL, "--command=hackmatrix/scripts/tpu_worker.sh stop 300"],
+        ),
+        (
+            ["fetch", "pod", "hackmatrix/runs/RUN", "there"],
+            [*VM, "scp", "--recurse", "pod:hackmatrix/runs/RUN", "there/", "--worker=0"],
+        ),
+        (
+            ["fetch", "pod", "gs://bucket/runs/RUN/"],
+            ["storage", "rsync", "--recursive", "gs://bucket/runs/RUN", "runs/RUN"],
+        ),
+        (["delete", "pod"], [*QUEUED, "delete", "pod", "--force", "--quiet"]),
+    ],
+)
+def test_what_each_command_asks_of_gcloud(
+    stubs: Stubs, tmp_path: Path, words: list[str], command: list[str]
+) -> None:
+    gcloud(stubs)
+    ended = stubs.run(TPU, *words, cwd=tmp_path)
+    assert ended.returncode == 0
+    assert asked(stubs) == [command]
+    assert printed(ended)[-1] == ["gcloud", *command]
+
+
+def test_zone_and_project_go_with_every_command(
+    stubs: Stubs, checkout: Path, tmp_path: Path
+) -> None:
+    gcloud(stubs, "fail", "ACTIVE")
+    place = ["--zone=us-central2-b", "--project=my-project"]
+    for words in (
+        ["create", "pod", "--type=v4-8"],
+        ["setup", "pod"],
+        ["logs", "pod"],
+        ["fetch", "pod", "hackmatrix/runs"],
+        ["delete", "pod"],
+    ):
+        assert stubs.run(checkout / "scripts/tpu.sh", *words, *place, cwd=tmp_path).returncode == 0
+    assert len(asked(stubs)) == 8
+    assert all(set(place) < set(command) for command in asked(stubs))
+
+
+@pytest.mark.parametrize("command", ["create", "setup", "run", "train", "logs", "stop", "delete"])
+def test_a_dry_run_prints_the_commands_and_runs_none(
+    stubs: Stubs, checkout: Path, command: str
+) -> None:
+    tpu = checkout / "scripts/tpu.sh"
+    gcloud(stubs, "fail", "ACTIVE")
+    words = {"create": ["--type=v4-16"], "run": ["--", "ls"]}.get(command, [])
+    dry = stubs.run(tpu, command, "pod", "--dry-run", *words)
+    assert dry.returncode == 0
+    assert stubs.calls() == []
+    real = stubs.run(tpu, command, "pod", *words)
+    assert [each[:4] for each in printed(dry)] == [each[:4] for each in printed(real)]
+
+
+def test_a_dry_run_makes_no_directory(stubs: Stubs, tmp_path: Path) -> None:
+    stubs.run(TPU, "fetch", "pod", "hackmatrix/runs", "there", "--dry-run", cwd=tmp_path)
+    assert not (tmp_path / "there").exists()
+
+
+def test_a_dry_run_needs_no_gcloud(stubs: Stubs) -> None:
+    assert stubs.run(TPU, "delete", "pod", "--dry-run", PATH="/usr/bin:/bin").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["launch", "pod"], "there is no command 'launch'"),
+        (["stop"], "stop which slice?"),
+        (["stop", "pod", "other"], "stop takes one name, not 'pod other'"),
+        (["stop", "pod", "--worker=1"], "stop takes no --worker=1"),
+        (["logs", "pod", "--spot"], "logs takes no --spot"),
+        (["train", "pod", "--config.lr=1"], "there is no option '--config.lr=1'"),
+        (["stop", "pod", "--", "now"], "stop takes no --"),
+        (["create", "pod"], "create which type?"),
+        (["run", "pod"], "run what?"),
+        (["fetch", "pod"], "fetch takes NAME FROM [TO]"),
+    ],
+)
+def test_a_wrong_command_is_one_line_and_asks_nothing(
+    stubs: Stubs, words: list[str], what: str
+) -> None:
+    gcloud(stubs)
+    ended = stubs.run(TPU, *words)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith(f"tpu.sh: {what}")
+    assert ended.stderr.count("\n") == 1
+    assert stubs.calls() == []
+
+
+def test_a_missing_gcloud_is_one_line(stubs: Stubs) -> None:
+    for program in ("bash", "env", "dirname"):  # /usr/bin may have a gcloud
+        (stubs.directory / program).symlink_to(f"/usr/bin/{program}")
+    ended = stubs.run(TPU, "delete", "pod", PATH=str(stubs.directory))
+    assert ended.returncode == 1
+    assert ended.stderr == (
+        "tpu.sh: there is no gcloud on the PATH: install the Google Cloud CLI\n"
+    )
+
+
+@pytest.mark.parametrize("words", [[], ["--help"], ["create", "--help"], ["stop", "pod", "--help"]])
+def test_help_asks_nothing(stubs: Stubs, words: list[str]) -> None:
+    gcloud(stubs)
+    ended = stubs.run(TPU, *words)
+    assert ended.returncode == 0
+    assert ended.stdout.startswith("scripts/tpu.sh COMMAND NAME")
+    assert stubs.calls() == []
+
+
+@pytest.fixture
+def pod(stubs: Stubs, tmp_path: Path) -> Path:
+    """The home directories of two workers, which gcloud reaches."""
+    stubs.add("gcloud", SLICE.format(slice=tmp_path / "pod"))
+    return tmp_path / "pod"
+
+
+def test_words_reach_the_workers_as_they_were_given(stubs: Stubs, pod: Path) -> None:
+    for worker in ("w-0", "w-1"):
+        (pod / worker / "hackmatrix").mkdir(parents=True)
+    words = ["two  words", "it's", "$HOME", "*", 'a"b', "", "x;y", "new\nline"]
+    stubs.add("show")
+    assert stubs.run(TPU, "run", "pod", "--", "show", *words).returncode == 0
+    assert stubs.calls("show") == [["show", *words]] * 2
+
+
+def test_a_worker_that_fails_is_not_hidden(stubs: Stubs, pod: Path) -> None:
+    (pod / "w-0/hackmatrix").mkdir(parents=True)  # and not on the other
+    assert stubs.run(TPU, "run", "pod", "--", "true").returncode == 1
+
+
+def test_lines_of_several_workers_are_told_apart(stubs: Stubs, pod: Path) -> None:
+    for worker in ("w-0", "w-1"):
+        (pod / worker).mkdir(parents=True)
+        (pod / worker / "hackmatrix.log").write_text(f"from {worker}\n")
+    stubs.add("tail", 'cat "${!#}"')
+    followed = stubs.run(TPU, "logs", "pod", "--worker=all")
+    assert followed.stdout == "0: from w-0\n1: from w-1\n"
+
+
+def commit(checkout: Path) -> str:
+    git = ["git", "-C", str(checkout), "rev-parse", "HEAD"]
+    return subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_a_slice_is_set_up_trains_and_stops(stubs: Stubs, pod: Path, checkout: Path) -> None:
+    tpu = checkout / "scripts/tpu.sh"
+    setup = checkout / "scripts/tpu_setup.sh"
+    setup.write_text('#!/bin/sh\ncd "$(dirname "$0")/.."; git rev-parse HEAD\n')
+    git = ["git", "-C", str(checkout), "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "commit", "-qam", "b"], check=True, env=stubs.environment)
+    trainer = "trap 'exit 42' TERM; echo training; for i in {1..400}; do /bin/sleep 0.05; done"
+    stubs.environment["PYTHON"] = str(stubs.add("python", trainer))
+
+    for _ in range(2):  # set up twice, as after a commit
+        ready = stubs.run(tpu, "setup", "pod")
+        assert ready.returncode == 0
+        assert ready.stdout.split() == [commit(checkout)] * 2
+
+    logs = [pod / worker / "hackmatrix.log" for worker in ("w-0", "w-1")]
+    try:
+        assert stubs.run(tpu, "train", "pod", "--", "--workdir=a b").returncode == 0
+        until(lambda: all(log.exists() and "training\n" in log.read_text() for log in logs))
+        again = stubs.run(tpu, "setup", "pod")
+    finally:
+        stopped = stubs.run(tpu, "stop", "pod")
+    assert [call[3:] for call in stubs.calls("python")] == [["--workdir=a b"]] * 2
+    assert again.returncode == 1
+    assert "t1v-n-5f3e-w-1: training or set-up runs here" in again.stderr
+    assert stopped.returncode == 0
+    assert stopped.stdout.count("the trainer exited 42") == 2
+
+
+def test_what_is_not_committed_is_said_to_stay(stubs: Stubs, pod: Path, checkout: Path) -> None:
+    (checkout / "constraints.txt").write_text("")
+    said = stubs.run(checkout / "scripts/tpu.sh", "setup", "pod", "--dry-run").stdout
+    assert (
+        said
+        == f"changes that are not committed stay here: the workers get {commit(checkout)[:7]}\n"
+    )

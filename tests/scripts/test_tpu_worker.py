@@ -1,0 +1,134 @@
+"""scripts/tpu_worker.sh: a run in the background, its end, and the lock on the TPU."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.scripts.stubs import Stubs, until
+
+# Ends by itself after 20 s, should no test stop it.
+TRAINS = "for i in {1..400}; do /bin/sleep 0.05; done"
+SAVES = f"trap 'echo saved; exit 42' TERM; echo training; {TRAINS}"
+DEAF = f"trap '' TERM; echo training; {TRAINS}"
+
+
+class Worker:
+    """The checkout of one worker, and its TPU."""
+
+    def __init__(self, stubs: Stubs, checkout: Path, root: Path) -> None:
+        self.stubs = stubs
+        self.script = checkout / "scripts/tpu_worker.sh"
+        self.log = checkout.with_suffix(".log")
+        self.lock = root / "tmp/libtpu_lockfile"
+        self.device = root / "dev/accel0"
+        self.newer_device = root / "dev/vfio/0"
+        for path in (self.lock, self.device, self.newer_device):
+            path.parent.mkdir(exist_ok=True)
+            path.touch()
+
+    def do(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return self.stubs.run(self.script, *words)
+
+    def train(self, trainer: str, *words: str) -> None:
+        self.stubs.environment["PYTHON"] = str(self.stubs.add("python", trainer))
+        before = self.printed("training")
+        assert self.do("start", *words).returncode == 0
+        until(lambda: self.printed("training") > before)
+
+    def printed(self, line: str) -> int:
+        """How often that line is in the log."""
+        return self.log.read_text().splitlines().count(line) if self.log.exists() else 0
+
+
+@pytest.fixture
+def worker(stubs: Stubs, checkout: Path, tmp_path: Path) -> Iterator[Worker]:
+    worker = Worker(stubs, checkout, tmp_path)
+    yield worker
+    worker.do("stop", "1")
+
+
+def test_training_runs_on_when_the_one_who_started_it_is_gone(worker: Worker) -> None:
+    worker.train(SAVES, "--workdir=two words", "--x=$HOME")
+    arguments = [call[3:] for call in worker.stubs.calls("python")]
+    assert arguments == [["--workdir=two words", "--x=$HOME"]]
+
+
+def test_stopping_lets_it_save(worker: Worker) -> None:
+    worker.train(SAVES)
+    stopped = worker.do("stop")
+    assert stopped.returncode == 0
+    assert "asked to stop by SIGTERM; the trainer exited 42" in stopped.stdout
+    assert worker.printed("saved") == 1
+
+
+def test_what_does_not_stop_is_killed(worker: Worker) -> None:
+    worker.train(DEAF)
+    stopped = worker.do("stop", "1")
+    assert stopped.returncode == 0
+    assert "killed, it had not stopped within 1 s" in stopped.stdout
+    assert "nothing runs here" in worker.do("stop").stdout
+
+
+def test_a_trainer_whose_supervisor_was_killed_is_stopped_too(worker: Worker) -> None:
+    worker.train(SAVES)
+    supervisor = worker.script.parents[1].with_suffix(".run").read_text().strip()
+    subprocess.run(["kill", "-KILL", supervisor], check=True)
+    assert worker.do("stop").returncode == 0
+    assert worker.printed("saved") == 1
+
+
+def test_a_second_run_is_refused_while_one_trains(worker: Worker) -> None:
+    worker.train(SAVES)
+    second = worker.do("start")
+    assert second.returncode == 1
+    assert second.stderr == (
+        "t1v-n-5f3e-w-0: training or set-up runs here already: scripts/tpu.sh stop NAME\n"
+    )
+
+
+def test_it_starts_again_after_it_was_stopped(worker: Worker) -> None:
+    for _ in range(2):
+        worker.train(SAVES)
+        worker.do("stop")
+    assert worker.printed("saved") == 2
+
+
+def test_stopping_where_nothing_runs_frees_the_tpu(worker: Worker) -> None:
+    stopped = worker.do("stop")
+    assert stopped.returncode == 0
+    assert "nothing runs here" in stopped.stdout
+    assert "removed the stale" in stopped.stdout
+    assert not worker.lock.exists()
+
+
+@pytest.mark.parametrize("what", ["lock", "device", "newer_device"])
+def test_a_lock_is_left_while_a_process_holds_the_tpu(worker: Worker, what: str) -> None:
+    path: Path = getattr(worker, what)
+    with path.open() as held:
+        holder = subprocess.Popen(["sleep", "20"], stdin=held)
+    refused = worker.do("unlock")
+    started = worker.do("start")
+    holder.kill()
+    holder.wait()
+    assert refused.returncode == started.returncode == 1
+    assert refused.stderr == (
+        f"t1v-n-5f3e-w-0: the TPU is held by process {holder.pid}: end it first\n"
+    )
+    assert worker.lock.exists()
+
+
+def test_a_machine_without_a_tpu_is_left_alone(worker: Worker) -> None:
+    worker.device.unlink()
+    worker.newer_device.unlink()
+    assert worker.do("unlock").returncode == 0
+    assert worker.lock.exists()
+
+
+@pytest.mark.parametrize("words", [["pause"], [], ["stop", "soon"]])
+def test_a_wrong_command_is_one_line(worker: Worker, words: list[str]) -> None:
+    ended = worker.do(*words)
+    assert ended.returncode == 1
+    assert ended.stderr.count("\n") == 1
+    assert worker.do("--help").stdout.startswith("scripts/tpu_worker.sh start")
