@@ -1,0 +1,211 @@
+"""HackMatrix-v0 as users of Gymnasium meet it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+import hackmatrix  # noqa: F401  (registers the environment)
+from hackmatrix import game
+from hackmatrix.envs.gymnasium_env import HackMatrixEnv
+
+GAMES = 4
+TURNS = 150
+
+
+@pytest.fixture(scope="module")
+def env() -> gymnasium.Env[Any, Any]:
+    return gymnasium.make("HackMatrix-v0").unwrapped
+
+
+@pytest.fixture(scope="module")
+def games() -> gymnasium.vector.VectorEnv[Any, Any, Any]:
+    return gymnasium.make_vec("HackMatrix-v0", num_envs=GAMES, render_mode="rgb_array")
+
+
+def random_valid(masks: np.ndarray, luck: np.random.Generator) -> np.ndarray:
+    """An action for each mask [E, 28]; 0 where none is valid."""
+    return (luck.random(masks.shape) * masks).argmax(-1)
+
+
+def run(code: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_importing_the_package_registers_it_without_loading_jax() -> None:
+    code = "import sys, hackmatrix, gymnasium; gymnasium.spec('HackMatrix-v0'); print(*sys.modules)"
+    loaded = run(code).split()
+    assert "gymnasium" in loaded
+    assert not {"jax", "hackmatrix.envs", "hackmatrix.game"} & set(loaded)
+
+
+def test_the_package_does_without_gymnasium() -> None:
+    code = "import sys; sys.modules['gymnasium'] = None; import hackmatrix.game; print('plays')"
+    assert run(code) == "plays\n"
+
+
+@pytest.mark.parametrize("render_mode", [None, "ansi", "rgb_array"])
+def test_gymnasium_finds_nothing_to_complain_about(render_mode: str | None) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(gymnasium.make("HackMatrix-v0", render_mode=render_mode).unwrapped)
+
+
+def test_stable_baselines_finds_nothing_to_complain_about(env: Any) -> None:
+    checker = pytest.importorskip("stable_baselines3.common.env_checker", reason="needs PyTorch")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        checker.check_env(env)
+
+
+def test_an_episode_is_a_game_as_the_rules_tell_it(env: Any) -> None:
+    observation, told = env.reset(seed=0)
+    luck, total, parts, terminated = (
+        np.random.default_rng(0),
+        0.0,
+        dict.fromkeys(game.PARTS, 0),
+        False,
+    )
+    while not terminated:
+        assert env.observation_space.contains(observation)
+        np.testing.assert_array_equal(told["action_mask"], env.action_masks())
+        action = int(random_valid(env.action_masks()[None], luck)[0])
+        observation, reward, terminated, truncated, told = env.step(action)
+        total += reward
+        parts = {name: parts[name] + told["reward_parts"][name] for name in parts}
+        assert not truncated
+    assert told["died"] or told["won"] or told["invalid"]
+    assert told["died"] == (told["hp"] == 0)
+    assert total == pytest.approx(sum(parts.values()), abs=1e-3)
+    assert observation[5] == pytest.approx((told["stage"] - 1) / 7)
+
+
+def test_an_action_that_is_not_valid_ends_the_game_without_reward(env: Any) -> None:
+    before, _ = env.reset(seed=1)
+    after, reward, terminated, _, told = env.step(int(np.argmin(env.action_masks())))
+    assert terminated
+    assert told["invalid"]
+    assert reward == 0
+    np.testing.assert_array_equal(before, after)
+
+
+def test_games_go_on_differently_after_each_reset_but_the_same_after_the_same_seed(
+    env: Any,
+) -> None:
+    def openings(count: int) -> list[bytes]:
+        return [env.reset()[0].tobytes() for _ in range(count)]
+
+    env.reset(seed=7)
+    first = openings(5)
+    env.reset(seed=7)
+    assert openings(5) == first
+    env.reset(seed=8)
+    assert not set(openings(5)) & set(first)
+    assert len(set(first)) == 5
+
+
+def test_before_the_first_reset_there_is_no_game() -> None:
+    env: Any = gymnasium.make("HackMatrix-v0", render_mode="ansi").unwrapped
+    games: Any = gymnasium.make_vec("HackMatrix-v0", num_envs=2, render_mode="rgb_array")
+    for call in (lambda: env.step(0), env.action_masks, env.render, games.action_masks,
+                 lambda: games.step(np.zeros(2, int)), games.render):  # fmt: skip
+        with pytest.raises(gymnasium.error.ResetNeeded):
+            call()
+
+
+def test_another_render_mode_is_refused() -> None:
+    with pytest.raises(ValueError, match="none of ansi, rgb_array"):
+        HackMatrixEnv(render_mode="svg")
+    with pytest.raises(ValueError, match="is not rgb_array"):
+        gymnasium.make_vec("HackMatrix-v0", num_envs=2, render_mode="ansi")
+
+
+def test_many_games_at_once_are_the_same_as_each_alone(env: Any, games: Any) -> None:
+    """The step after the end of a game begins the next one, and counts as one of its own."""
+    luck = np.random.default_rng(3)
+    observations, _ = games.reset(seed=20)
+    trace = [(observations, *[np.zeros(GAMES)] * 2, games.action_masks())]
+    actions = []
+    for _ in range(TURNS):
+        actions.append(random_valid(games.action_masks(), luck))
+        observations, rewards, terminated, truncated, told = games.step(actions[-1])
+        assert not truncated.any()
+        np.testing.assert_array_equal(told["action_mask"], games.action_masks())
+        trace.append((observations, rewards, terminated, games.action_masks()))
+    assert sum(terminated.sum() for _, _, terminated, _ in trace) > GAMES
+    for number in (0, GAMES - 1):
+        observation, _ = env.reset(seed=20 + number)
+        is_over = False
+        for turn, (observations, rewards, terminated, masks) in enumerate(trace):
+            if turn and is_over:
+                (observation, _), reward, is_over = env.reset(), 0.0, False
+            elif turn:
+                observation, reward, is_over, _, _ = env.step(actions[turn - 1][number])
+                assert reward == rewards[number]
+            np.testing.assert_array_equal(observation, observations[number])
+            np.testing.assert_array_equal(env.action_masks(), masks[number])
+            assert is_over == terminated[number]
+
+
+def test_what_is_told_of_many_games_is_what_gymnasium_gives_to_its_wrappers(games: Any) -> None:
+    wrapped = gymnasium.wrappers.vector.DictInfoToList(
+        gymnasium.wrappers.vector.RecordEpisodeStatistics(games)
+    )
+    wrapped.reset(seed=0)
+    luck = np.random.default_rng(0)
+    returns: list[float] = []
+    while len(returns) < 3:
+        *_, told = wrapped.step(random_valid(games.action_masks(), luck))
+        assert len(told) == GAMES
+        assert all(set(each["reward_parts"]) == set(game.PARTS) for each in told)
+        returns += [each["episode"]["r"] for each in told if "episode" in each]
+    assert all(np.isfinite(returns))
+
+
+def test_a_list_of_seeds_gives_each_game_its_own(games: Any) -> None:
+    first, _ = games.reset(seed=[5, 6, 5, None])
+    np.testing.assert_array_equal(first[0], first[2])
+    assert (first[0] != first[1]).any()
+    alone, _ = games.reset(seed=5)
+    np.testing.assert_array_equal(alone[:2], first[:2])
+
+
+def test_a_picture_of_each_game_is_drawn(games: Any) -> None:
+    games.reset(seed=2)
+    pictures = games.render()
+    assert len(pictures) == GAMES
+    alone = gymnasium.make("HackMatrix-v0", render_mode="rgb_array")
+    alone.reset(seed=3)
+    np.testing.assert_array_equal(pictures[1], alone.render())
+    assert (pictures[0] != pictures[1]).any()
+
+
+def test_maskable_ppo_of_stable_baselines_trains(env: Any) -> None:
+    """A few updates: what it plays by then is still poor, but it is trained, and plays on."""
+    contrib = pytest.importorskip("sb3_contrib", reason="needs PyTorch")
+    model = contrib.MaskablePPO(
+        "MlpPolicy", gymnasium.make("HackMatrix-v0"), n_steps=512, batch_size=128, n_epochs=2,
+        seed=0, device="cpu",
+    )  # fmt: skip
+    before = [weights.detach().clone() for weights in model.policy.parameters()]
+    model.learn(2048)
+    assert all(
+        (weights != old).any() and weights.isfinite().all()
+        for weights, old in zip(model.policy.parameters(), before, strict=True)
+    )
+    episodes = list(model.ep_info_buffer)
+    assert len(episodes) > 10
+    # An action that is not valid would have ended the game.
+    assert np.mean([episode["l"] for episode in episodes]) > 20
+    observation, _ = env.reset(seed=0)
+    action, _ = model.predict(observation, action_masks=env.action_masks())
+    assert env.action_masks()[action]

@@ -1,0 +1,142 @@
+"""The game as users of Gymnax 1.x meet it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import gymnax.wrappers.purerl
+import jax
+import jax.numpy as jnp
+import numpy as np
+import reference_games
+from gymnax.wrappers.compat import LegacyStepAPIWrapper
+from rejax import PPO
+
+from hackmatrix import game
+from hackmatrix.envs.gymnax_env import EnvParams, HackMatrixGymnax
+
+GAMES = 16
+TURNS = 50
+LIMIT = 9
+
+env = HackMatrixGymnax()
+reset = jax.jit(jax.vmap(env.reset, in_axes=(0, None)))
+step = jax.jit(jax.vmap(env.step, in_axes=(0, 0, 0, None)))
+mask_of = jax.jit(jax.vmap(env.get_action_mask))
+
+
+class Turn(NamedTuple):
+    """A step of random play, all of it as host arrays."""
+
+    keys: np.ndarray
+    before: Any
+    actions: np.ndarray
+    observation: np.ndarray
+    state: Any
+    reward: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    information: dict[str, Any]
+
+
+def play(params: EnvParams, turns: int) -> Iterator[Turn]:
+    luck = np.random.default_rng(0)
+    _, state = reset(jax.random.split(jax.random.PRNGKey(1), GAMES), params)
+    for turn in range(turns):
+        keys = jax.random.split(jax.random.PRNGKey(turn), GAMES)
+        actions = (luck.random((GAMES, game.ACTIONS)) * np.asarray(mask_of(state))).argmax(-1)
+        told = step(keys, state, actions, params)
+        yield Turn(*jax.tree.map(np.asarray, (keys, state, actions, *told)))
+        state = told[1]
+
+
+def test_a_step_is_that_of_the_game_and_a_new_game_where_one_ends() -> None:
+    """As Gymnax does it: with one key for the step, and another for the new game."""
+    ends = 0
+    for turn in play(env.default_params, TURNS):
+        step_keys, reset_keys = np.asarray(jax.vmap(jax.random.split)(turn.keys)).swapaxes(0, 1)
+        after, outcome = reference_games.step(step_keys, turn.before.board, turn.actions)
+        fresh = reference_games.new_games(reset_keys)
+        seen, seen_fresh = (reference_games.observe(states, GAMES) for states in (after, fresh))
+        expected = reference_games.chosen(outcome.done, seen_fresh, seen)
+        np.testing.assert_array_equal(turn.observation, expected)
+        np.testing.assert_array_equal(turn.information["final_observation"], seen)
+        np.testing.assert_array_equal(turn.reward, outcome.reward)
+        np.testing.assert_array_equal(turn.terminated, outcome.done)
+        assert not turn.truncated.any()
+        jax.tree.map(np.testing.assert_array_equal, turn.information["reward_parts"], outcome.parts)
+        for name, value in (("stage", after.stage), ("score", after.player.score),
+                            ("hp", after.player.hp), ("won", outcome.won), ("died", outcome.died),
+                            ("stage_completed", outcome.stage_completed)):  # fmt: skip
+            np.testing.assert_array_equal(turn.information[name], value)
+        ends += int(turn.terminated.sum())
+    assert ends > GAMES // 2
+
+
+def test_a_limit_of_steps_cuts_games_off_but_not_just_as_a_stage_begins() -> None:
+    cut = late = 0
+    for turn in play(EnvParams(max_steps_in_episode=LIMIT), 4 * LIMIT):
+        time, told = turn.before.time + 1, turn.information
+        begun = told["stage_completed"] & ~turn.terminated
+        np.testing.assert_array_equal(
+            turn.truncated, (time >= LIMIT) & ~turn.terminated & ~told["stage_completed"]
+        )
+        np.testing.assert_array_equal(told["truncated"], turn.truncated)
+        over = turn.terminated | turn.truncated
+        np.testing.assert_array_equal(turn.state.time, np.where(over, 0, time))
+        assert (turn.state.board.stage[turn.truncated] == 1).all()
+        differs = (turn.observation != told["final_observation"]).any(-1)
+        np.testing.assert_array_equal(differs, over)
+        cut += int(turn.truncated.sum())
+        late += int((begun & (time >= LIMIT)).sum())
+    assert cut > GAMES
+
+
+def test_observations_and_actions_are_in_their_spaces() -> None:
+    params = env.default_params
+    space = env.observation_space(params)
+    for turn in play(params, 20):
+        assert turn.observation.shape == (GAMES, *space.shape)
+        assert turn.observation.dtype == space.dtype
+        assert all(space.contains(observation) for observation in turn.observation)
+    assert env.action_space(params).n == env.num_actions == game.ACTIONS
+
+
+def test_the_wrappers_of_gymnax_fit() -> None:
+    keys = jax.random.split(jax.random.PRNGKey(0), GAMES)
+    wrapped = gymnax.wrappers.purerl.LogWrapper(
+        gymnax.wrappers.purerl.FlattenObservationWrapper(env)
+    )
+
+    def a_step(keys: jax.Array) -> Any:
+        _, state = jax.vmap(wrapped.reset)(keys)
+        return jax.vmap(wrapped.step)(keys, state, jnp.zeros(GAMES, jnp.int32))
+
+    observation, _, _, terminated, truncated, information = jax.eval_shape(a_step, keys)
+    assert observation.shape == information["final_observation"].shape == (GAMES, 1545)
+    assert terminated.dtype == truncated.dtype == bool
+
+
+class Legacy(LegacyStepAPIWrapper):
+    """Gymnax's own adapter for libraries from before 1.0; rejax copies what it is given."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Legacy:
+        return self
+
+
+def test_an_unmodified_ppo_learns_to_choose_valid_actions() -> None:
+    """It knows no mask, so an action that is not valid ends its games: that is what it learns."""
+    steps = 30 * 64 * GAMES
+    ppo = PPO.create(
+        env=Legacy(env), num_envs=GAMES, num_steps=64, num_epochs=4, num_minibatches=4,
+        learning_rate=1e-3, total_timesteps=steps, eval_freq=steps, skip_initial_evaluation=True,
+    ).replace(eval_callback=lambda ppo, state, key: state.global_step)  # fmt: skip
+    trained, _ = jax.jit(ppo.train)(jax.random.PRNGKey(0))
+    boards = reference_games.new_games(np.arange(512, dtype=np.uint32).reshape(256, 2))
+    masks = reference_games.valid_actions(boards, 256)
+    keys = jax.random.split(jax.random.PRNGKey(1), 256)
+    actions = jax.vmap(ppo.make_act(trained))(reference_games.observe(boards, 256), keys)
+    share_valid = masks[np.arange(256), np.asarray(actions)].mean()
+    by_chance = masks.mean()
+    assert share_valid > 3 * by_chance
