@@ -1,0 +1,37 @@
+"""What a checkpoint says of itself: its leaves, their digests, and what the run adds."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+_SEAL = "sha256"
+
+
+@dataclass(frozen=True)
+class Record:
+    """Of one checkpoint. Every field is what JSON can say."""
+
+    leaves: dict[str, str]  # shape and type
+    digests: dict[str, int]
+    metadata: dict[str, Any]
+
+
+def seal(record: Record) -> dict[str, Any]:
+    """The record for a JSON file, with a hash of itself."""
+    content = json.loads(json.dumps(asdict(record)))
+    return {**content, _SEAL: _hash(content)}
+
+
+def unseal(content: dict[str, Any]) -> Record:
+    """The record from a JSON file; ValueError if it is not what was sealed."""
+    record = {name: value for name, value in content.items() if name != _SEAL}
+    if content.get(_SEAL) != _hash(record):
+        raise ValueError("its metadata is not what was saved")
+    return Record(**record)
+
+
+def _hash(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,73 @@
+"""One of two processes of four devices each that restore and save; run by its test.
+
+    python saving_process.py PORT PROCESS DIRECTORY
+
+Prints what it found as JSON.
+"""
+
+import json
+import os
+import resource
+import sys
+from pathlib import Path
+
+PORT, PROCESS, DIRECTORY = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"
+
+import jax  # noqa: E402
+
+jax.distributed.initialize(f"127.0.0.1:{PORT}", 2, PROCESS, cluster_detection_method="deactivate")
+
+from hackmatrix.parallel.agreement import everyone, first  # noqa: E402
+from hackmatrix.train import shared_path  # noqa: E402
+from hackmatrix.train.checkpoints import CheckpointError, Checkpoints  # noqa: E402
+from tests.train.small_state import like, local_bits, on, state  # noqa: E402
+
+SMALL_FILES = 1 << 16
+
+
+def random_bits() -> jax.Array:
+    """256 kB for each device, which no compression makes smaller."""
+    return jax.random.bits(jax.random.key(0), (8, 1 << 16))
+
+
+def main() -> None:
+    mesh = on(8)
+    said: list[str] = []
+    found: dict = {
+        "everyone": everyone({"process": PROCESS}),
+        "first": first(PROCESS),
+        "said": said,
+    }
+
+    reader = Checkpoints(DIRECTORY / "from_one", keep=3, say=said.append)
+    restored = reader.restore_newest(like(mesh))
+    assert restored is not None
+    found["restored"] = restored.step
+    found["equal"] = local_bits(restored.state) == local_bits(state(mesh, seed=1))
+
+    writer = Checkpoints(DIRECTORY / "from_two", keep=2, say=said.append)
+    writer.save(1, state(mesh, seed=1), {})
+    writer.wait()
+    large = jax.jit(random_bits, out_shardings=like(mesh).players["over"].sharding)()
+    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if PROCESS == 1:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (SMALL_FILES, unlimited[1]))
+    writer.save(2, {"leaf": large}, {})
+    writer.wait()
+    resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+    for step in (3, 4):
+        writer.save(step, state(mesh, seed=step), {"update": step})
+    writer.close()
+    found["steps"] = writer.steps()
+
+    shared_path.PATIENCE = 0.1
+    try:
+        Checkpoints(DIRECTORY / f"of_{PROCESS}", keep=3)
+    except CheckpointError as error:
+        found["refused"] = str(error)
+    print(json.dumps(found))
+    jax.distributed.shutdown()
+
+
+main()

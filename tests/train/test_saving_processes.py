@@ -1,0 +1,95 @@
+"""Checkpoints of two processes of four devices each, over real sockets, and of one with one."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hackmatrix.train.checkpoints import Checkpoints
+from tests.train.small_state import bits, like, on, state
+
+PROGRAM = Path(__file__).with_name("saving_process.py")
+SECONDS = 90
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With from_one/, which one process with one device saved; the newest one is damaged."""
+    root = tmp_path_factory.mktemp("processes")
+    writer = Checkpoints(root / "from_one", keep=3)
+    for step in (1, 2):
+        writer.save(step, state(on(1), seed=step), {})
+    writer.close()
+    shutil.rmtree(root / "from_one/2/state")
+    return root
+
+
+@pytest.fixture(scope="module")
+def found(directory: Path) -> list[dict[str, Any]]:
+    """What each of the two found, after they have saved to from_two/."""
+    port = str(free_port())
+    children = [
+        subprocess.Popen(
+            [sys.executable, str(PROGRAM), port, str(process), str(directory)],
+            env=os.environ | {"PYTHONPATH": str(PROGRAM.parents[2])},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for process in (0, 1)
+    ]
+    try:
+        outputs = [child.communicate(timeout=SECONDS) for child in children]
+    finally:
+        for child in children:
+            child.kill()
+    for _, errors in outputs:
+        assert "Traceback" not in errors, errors
+    return [json.loads(output.splitlines()[-1]) for output, _ in outputs]  # gloo prints before
+
+
+def test_processes_tell_each_other_what_they_know(found: list[dict[str, Any]]) -> None:
+    for each in found:
+        assert each["everyone"] == [{"process": 0}, {"process": 1}]
+        assert each["first"] == 0
+
+
+def test_two_processes_restore_what_one_saved_and_pass_over_what_is_damaged(
+    directory: Path, found: list[dict[str, Any]]
+) -> None:
+    for each in found:
+        assert each["restored"] == 1
+        assert each["equal"]
+        assert f"{directory / 'from_one/2'} is damaged" in each["said"][0]
+
+
+def test_where_one_process_cannot_write_all_go_on_and_save_again_later(
+    directory: Path, found: list[dict[str, Any]]
+) -> None:
+    for each in found:
+        assert each["said"][1:] == [f"{directory / 'from_two/2'} is not saved: File too large"]
+        assert each["steps"] == [3, 4]
+
+
+def test_one_process_restores_what_two_saved(directory: Path, found: list[dict[str, Any]]) -> None:
+    restored = Checkpoints(directory / "from_two", keep=3).restore_newest(like(on(1)))
+    assert restored is not None
+    assert (restored.step, restored.metadata) == (4, {"update": 4})
+    assert bits(restored.state) == bits(state(on(1), seed=4))
+
+
+def test_a_directory_that_is_not_the_same_for_all_is_refused(found: list[dict[str, Any]]) -> None:
+    for each in found:
+        assert "what process 0 writes there is not seen by process 1;" in each["refused"]
