@@ -30,17 +30,14 @@ LAUNCH := $(if $(filter cpu,$(ACCELERATOR)),JAX_PLATFORMS=$${JAX_PLATFORMS:-cpu}
 help: ## list the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 20
 
+# On a bare CPU a few minutes' worth; TRAIN_ARGS may name another --config.
 .PHONY: train
-train: launch/train.py .venv/.with-$(ACCELERATOR) ## train on the accelerator found here; TRAIN_ARGS="--config.lr=1e-4 ..."
-	@$(LAUNCH) launch.train $(TRAIN_ARGS)
+train: .venv/.with-$(ACCELERATOR) ## train on the accelerator found here; TRAIN_ARGS="--config.lr=1e-4 ..."
+	@$(LAUNCH) launch.train $(if $(filter cpu,$(ACCELERATOR)),--config=configs/cpu.py) $(TRAIN_ARGS)
 
 .PHONY: bench
-bench: launch/bench.py .venv/.with-$(ACCELERATOR) ## measure speed; BENCH_ARGS="env", "train" or "scaling"
+bench: .venv/.with-$(ACCELERATOR) ## measure speed; BENCH_ARGS="env", "train" or "scaling"
 	@$(LAUNCH) launch.bench $(BENCH_ARGS)
-
-# Until all programs are written; delete this rule then.
-launch/%.py:
-	@echo "$@ is not written yet, so there is nothing to run." >&2; exit 1
 
 .PHONY: test
 test: lint ## lint, then run the tests; PYTEST_ARGS="-k name ..."

@@ -61,6 +61,9 @@ def get_config() -> config_dict.ConfigDict:
     config.keep_checkpoints = 3
     config.checkpoint_dir = "checkpoints"  # below the run directory
 
+    # Games to play at the end, beside a player that takes any valid action; 0 for none.
+    config.eval_episodes = 256
+
     # The run's name; generated names are hackmatrix-jax-YYMMDD-N, then the suffix if there is one.
     config.run_name = config_dict.placeholder(str)
     config.run_suffix = config_dict.placeholder(str)

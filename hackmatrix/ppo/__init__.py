@@ -3,10 +3,3 @@
 They run inside of `jax.shard_map` over a mesh axis that they are told the name of: environments are
 split along it, everything else is the same on all devices.
 """
-
-from hackmatrix.ppo.rollout import Players
-from hackmatrix.ppo.settings import Settings
-from hackmatrix.ppo.tally import Tally
-from hackmatrix.ppo.update import Learner, update
-
-__all__ = ["Learner", "Players", "Settings", "Tally", "update"]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any, cast
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
 Array = jax.Array
+Params = Any
 # Near 0 the first policy is uniform over the valid actions.
 _ACTOR_SCALE = 0.01
 
@@ -41,3 +43,8 @@ class ActorCritic(nn.Module):
             kernel_init=nn.initializers.orthogonal(scale),
             name=name,
         )
+
+
+def outputs(network: ActorCritic, params: Params, observation: Array) -> tuple[Array, Array]:
+    """The network's logits and value with these parameters."""
+    return cast(tuple[Array, Array], network.apply(params, observation))

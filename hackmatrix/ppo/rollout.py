@@ -15,7 +15,8 @@ from hackmatrix.ppo.draws import Purpose, key_for, key_of_each
 from hackmatrix.ppo.tally import Tally
 
 Array = jax.Array
-Apply = Callable[[Array], tuple[Array, Array]]  # logits and values (in units of reward) of observations
+# Logits and values (in units of reward) of observations.
+Apply = Callable[[Array], tuple[Array, Array]]
 
 
 class Players(struct.PyTreeNode):
@@ -70,9 +71,7 @@ def collect(
 ) -> tuple[Players, Batch, Array, Tally]:
     """Plays so many steps on each board; also gives the values [E] of what is seen in the end."""
 
-    def step(
-        carry: tuple[Players, Tally], number: Array
-    ) -> tuple[tuple[Players, Tally], Batch]:
+    def step(carry: tuple[Players, Tally], number: Array) -> tuple[tuple[Players, Tally], Batch]:
         players, counted = carry
         act, happen = step_keys(key, update, number, players)
         seen = env.encode(players.boards)
@@ -88,9 +87,7 @@ def collect(
         total = players.episode_return + outcome.reward
         length = players.episode_length + 1
         going_on = ~outcome.ended
-        batch = Batch(
-            seen, action, choice.log_prob(action), value, reward, outcome.ended
-        )
+        batch = Batch(seen, action, choice.log_prob(action), value, reward, outcome.ended)
         players = players.replace(
             boards=boards, episode_return=total * going_on, episode_length=length * going_on
         )

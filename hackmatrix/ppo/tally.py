@@ -64,7 +64,12 @@ def add(tally: Tally, step: Step, episode_return: Array, episode_length: Array) 
 
 def read(tally: Tally, axis: str) -> Metrics:
     """The metrics over all boards of all devices; NaN where no episode ended."""
-    sums = tally.each_step.sum(0), tally.each_episode.sum(0), tally.steps.sum(), tally.episodes.sum()
+    sums = (
+        tally.each_step.sum(0),
+        tally.each_episode.sum(0),
+        tally.steps.sum(),
+        tally.episodes.sum(),
+    )
     each_step, each_episode, steps, episodes = jax.lax.psum(sums, axis)
     highest = jax.lax.pmax(tally.highest.max(0), axis)
     of_steps, of_episodes, of_highest = tally.names

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
 
-import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import optax
@@ -14,13 +12,13 @@ from flax import struct
 from hackmatrix.envs import Environment
 from hackmatrix.ppo import advantages, minibatches, returns, rollout
 from hackmatrix.ppo.loss import Samples, clipped_loss
+from hackmatrix.ppo.network import ActorCritic, Params, outputs
 from hackmatrix.ppo.returns import ReturnScale
 from hackmatrix.ppo.rollout import Batch, Players
 from hackmatrix.ppo.settings import Settings
 from hackmatrix.ppo.tally import Metrics, Tally
 
 Array = jax.Array
-Params = Any
 
 
 class Learner(struct.PyTreeNode):
@@ -48,18 +46,18 @@ def learning_rate(settings: Settings, update: Array) -> Array:
 
 def update(
     env: Environment,
-    network: nn.Module,
+    network: ActorCritic,
     settings: Settings,
     axis: str,
     learner: Learner,
     players: Players,
     counted: Tally,
 ) -> tuple[Learner, Players, Tally, Metrics]:
-    """The metrics are means over this update on all devices; what was played is added to the tally."""
+    """Also gives this update's metrics over all devices, and the tally with what was played."""
     unit = learner.return_scale.unit
 
     def apply(observation: Array) -> tuple[Array, Array]:
-        logits, value = network.apply(learner.params, observation)
+        logits, value = outputs(network, learner.params, observation)
         return logits, value * unit
 
     players, batch, last_values, counted = rollout.collect(
@@ -71,9 +69,7 @@ def update(
     )
     targets = advantage + batch.value
     if settings.scale_returns:
-        learner = learner.replace(
-            return_scale=returns.learn(learner.return_scale, targets, axis)
-        )
+        learner = learner.replace(return_scale=returns.learn(learner.return_scale, targets, axis))
     explained = returns.explained_variance(targets, batch.value, axis)
     learner, losses = learn(
         env, network, settings, axis, learner, players.number, batch, advantage, targets
@@ -88,7 +84,7 @@ def update(
 
 def learn(
     env: Environment,
-    network: nn.Module,
+    network: ActorCritic,
     settings: Settings,
     axis: str,
     learner: Learner,
@@ -126,16 +122,14 @@ def learn(
         return jax.lax.scan(minibatch, state, (rows, mean, deviation))
 
     epochs = jnp.arange(settings.update_epochs, dtype=jnp.uint32)
-    (params, state), metrics = jax.lax.scan(
-        epoch, (learner.params, learner.optimiser), epochs
-    )
+    (params, state), metrics = jax.lax.scan(epoch, (learner.params, learner.optimiser), epochs)
     metrics = jax.lax.pmean(jax.tree.map(jnp.mean, metrics), axis)
     return learner.replace(params=params, optimiser=state), {**metrics, "train/lr": rate}
 
 
 def _descend(
     env: Environment,
-    network: nn.Module,
+    network: ActorCritic,
     settings: Settings,
     axis: str,
     rate: Array,
@@ -147,7 +141,7 @@ def _descend(
 
     def loss(params: Params) -> tuple[Array, Metrics]:
         observation, mask = env.decode(samples.seen)
-        logits, values = network.apply(params, observation)
+        logits, values = outputs(network, params, observation)
         return clipped_loss(logits, values, mask, samples, settings)
 
     # Without pcast autodiff would sum over the axis by itself, and the mean of sums is N times
@@ -156,7 +150,7 @@ def _descend(
     gradient, metrics = jax.grad(loss, has_aux=True)(own)
     gradient = jax.lax.pmean(gradient, axis)
     changes, adam = optimiser(settings).update(gradient, adam, params)
-    metrics["train/grad_norm"] = optax.global_norm(gradient)
+    metrics["train/grad_norm"] = optax.tree.norm(gradient)
     params = jax.tree.map(lambda leaf, change: leaf - rate * change, params, changes)
     return (params, adam), metrics
 

@@ -53,6 +53,7 @@ class Config:
     save_interval: int | None
     keep_checkpoints: int
     checkpoint_dir: str
+    eval_episodes: int
     run_name: str | None
     run_suffix: str | None
     resume: str | None

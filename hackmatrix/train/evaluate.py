@@ -11,7 +11,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import linen as nn
 from flax import struct
 from jax.sharding import Mesh
 
@@ -20,12 +19,21 @@ from hackmatrix.parallel import mesh as meshes
 from hackmatrix.parallel.mesh import SAME, SPLIT
 from hackmatrix.ppo import policy, rollout
 from hackmatrix.ppo.draws import seed_key
+from hackmatrix.ppo.network import ActorCritic, outputs
 from hackmatrix.ppo.rollout import Players
 from hackmatrix.ppo.tally import LENGTH, RETURN
 
 Array = jax.Array
 MOST_STEPS = 2000  # of a game: a policy may walk to and fro for ever
 _95_PERCENT = 1.96
+_ROWS = (
+    (RETURN, "return", 1),
+    (LENGTH, "actions", 1),
+    ("stats/mean_stage", "stage reached", 1),
+    ("stats/mean_score", "score", 1),
+    *((f"stats/completed_stage_{each}", f"completed stage {each} (%)", 100) for each in (1, 2, 3)),
+    ("stats/win_rate", "won (%)", 100),
+)
 
 
 class Games(struct.PyTreeNode):
@@ -48,11 +56,15 @@ class Share:
 class Evaluation:
     """Plays on all devices of a mesh; compiled once for any parameters."""
 
-    def __init__(self, env: Environment, network: nn.Module, mesh: Mesh, greedy: bool = False):
+    def __init__(self, env: Environment, network: ActorCritic, mesh: Mesh, greedy: bool = False):
         self._env, self._mesh = env, mesh
         play = functools.partial(_play, env, network, greedy)
+        # Devices play on their own, for as many steps as their longest game, and tell each other
+        # nothing: there is no communication whose types could be checked.
         self._play = jax.jit(
-            jax.shard_map(play, mesh=mesh, in_specs=(SAME, SAME, SPLIT), out_specs=SPLIT)
+            jax.shard_map(
+                play, mesh=mesh, in_specs=(SAME, SAME, SPLIT), out_specs=SPLIT, check_vma=False
+            )
         )
 
     def play(self, params: Any, seed: int, games: int) -> dict[str, np.ndarray]:
@@ -83,8 +95,20 @@ def summary(games: Mapping[str, np.ndarray]) -> dict[str, Share]:
     return shares
 
 
+def table(results: Mapping[str, Mapping[str, Share]]) -> list[str]:
+    """The players side by side: lines of what they reached, with 95% intervals."""
+    players = list(results)
+    lines = ["".ljust(24) + "".join(player.rjust(18) for player in players)]
+    for tag, title, factor in _ROWS:
+        if tag in results[players[0]]:
+            shares = [results[player][tag] for player in players]
+            cells = [f"{factor * each.mean:.2f} ± {factor * each.margin:.2f}" for each in shares]
+            lines.append(title.ljust(24) + "".join(cell.rjust(18) for cell in cells))
+    return lines
+
+
 def _play(
-    env: Environment, network: nn.Module, greedy: bool, params: Any, key: Array, numbers: Array
+    env: Environment, network: ActorCritic, greedy: bool, params: Any, key: Array, numbers: Array
 ) -> Games:
     players = rollout.begin(env, key, numbers)
     step = functools.partial(_step, env, network, greedy, params, key)
@@ -93,26 +117,20 @@ def _play(
     games = Games(
         players=players,
         ended=nothing > 0,
-        result={name: nothing for name in names},
-        actions=jnp.zeros((numbers.size, env.num_actions), jnp.int32) + _like(nothing),
+        result=dict.fromkeys(names, nothing),
+        actions=jnp.zeros((numbers.size, env.num_actions), jnp.int32),
     )
 
     def is_going_on(carry: tuple[Array, Games]) -> Array:
         number, games = carry
         return (number < MOST_STEPS) & ~games.ended.all()
 
-    number = _like(nothing).max().astype(jnp.uint32)
-    return jax.lax.while_loop(is_going_on, step, (number, games))[1]
-
-
-def _like(nothing: Array) -> Array:
-    """i32[E, 1] zeros that vary over the mesh as the games do."""
-    return nothing.astype(jnp.int32)[:, None]
+    return jax.lax.while_loop(is_going_on, step, (jnp.uint32(0), games))[1]
 
 
 def _step(
     env: Environment,
-    network: nn.Module,
+    network: ActorCritic,
     greedy: bool,
     params: Any,
     key: Array,
@@ -122,7 +140,7 @@ def _step(
     players = games.players
     act, happen = rollout.step_keys(key, 0, number, players)
     observation, mask = env.decode(env.encode(players.boards))
-    choice = policy.masked(network.apply(params, observation)[0], mask)
+    choice = policy.masked(outputs(network, params, observation)[0], mask)
     action = choice.mode() if greedy else policy.sample(choice, act)
     boards, outcome = env.step(happen, players.boards, action)
     counts = ~games.ended

@@ -5,20 +5,20 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
 from jax.sharding import Mesh, NamedSharding
 
-from hackmatrix import ppo
 from hackmatrix.envs import Environment, make
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.parallel.mesh import ENVS, SAME, SPLIT
 from hackmatrix.ppo import draws, returns, rollout, tally
 from hackmatrix.ppo.network import ActorCritic
-from hackmatrix.ppo.update import optimiser
+from hackmatrix.ppo.rollout import Players
+from hackmatrix.ppo.settings import Settings
+from hackmatrix.ppo.update import Learner, optimiser, update
 from hackmatrix.train.config import Config
 
 Array = jax.Array
@@ -28,8 +28,8 @@ NEVER = -1
 class TrainState(struct.PyTreeNode):
     """Everything that the future of a run depends on."""
 
-    learner: ppo.Learner  # the same on all devices
-    players: ppo.Players  # split over the devices
+    learner: Learner  # the same on all devices
+    players: Players  # split over the devices
 
 
 class Report(struct.PyTreeNode):
@@ -54,6 +54,8 @@ class Program:
             self.env.num_actions, config.hidden_dim, config.num_layers, config.compute_dtype
         )
         self.settings = settings(config)
+        self._compiled: jax.stages.Compiled | None = None
+        self.batch_size = config.batch_size
         self._seed, self._num_envs = config.seed, config.num_envs
         chunk = functools.partial(_chunk, self.env, self.network, self.settings)
         self._chunk = jax.jit(
@@ -64,7 +66,7 @@ class Program:
     def first_state(self) -> TrainState:
         """The state of a new run."""
         split, same = meshes.split(self.mesh), meshes.same(self.mesh)
-        return jax.jit(self._first_state, out_shardings=TrainState(same, split))()
+        return jax.jit(self._first_state, out_shardings=TrainState(same, split))()  # type: ignore[arg-type]
 
     def shapes(self) -> TrainState:
         """The state without its values: shapes, types and places."""
@@ -79,15 +81,17 @@ class Program:
         updates = jax.ShapeDtypeStruct((), jnp.int32, sharding=meshes.same(self.mesh))
         return self._chunk.lower(self.shapes(), updates)
 
-    @functools.cached_property
-    def compiled(self) -> jax.stages.Compiled:
-        """Compiled once, for any state and any number of updates."""
-        return self.lower().compile()
+    def compile(self) -> None:
+        """Does now what the first `run` would wait for. It serves any number of updates."""
+        self._compiled = self._compiled or self.lower().compile()
 
     def run(self, state: TrainState, updates: int) -> tuple[TrainState, Report]:
         """So many updates. The state that is given is used up."""
         number = jax.device_put(np.int32(updates), meshes.same(self.mesh))
-        return self.compiled(state, number)
+        self.compile()
+        assert self._compiled is not None
+        state, report = self._compiled(state, number)
+        return state, report
 
     def parameters(self) -> int:
         return sum(leaf.size for leaf in jax.tree.leaves(self.shapes().learner.params))
@@ -107,8 +111,8 @@ def _placed(shapes: Any, sharding: NamedSharding) -> Any:
     )
 
 
-def settings(config: Config) -> ppo.Settings:
-    return ppo.Settings(
+def settings(config: Config) -> Settings:
+    return Settings(
         num_steps=config.num_steps,
         group_envs=config.num_envs // config.groups,
         num_minibatches=config.num_minibatches,
@@ -125,13 +129,11 @@ def settings(config: Config) -> ppo.Settings:
     )
 
 
-def _new_learner(
-    env: Environment, network: nn.Module, settings: ppo.Settings, key: Array
-) -> ppo.Learner:
+def _new_learner(env: Environment, network: ActorCritic, settings: Settings, key: Array) -> Learner:
     params = network.init(
         draws.key_for(key, draws.Purpose.PARAMETERS), jnp.zeros((1, env.observation_size))
     )
-    return ppo.Learner(
+    return Learner(
         params=params,
         optimiser=optimiser(settings).init(params),
         return_scale=returns.unknown(),
@@ -141,19 +143,19 @@ def _new_learner(
 
 
 def _chunk(
-    env: Environment, network: nn.Module, settings: ppo.Settings, state: TrainState, updates: Array
+    env: Environment, network: ActorCritic, settings: Settings, state: TrainState, updates: Array
 ) -> tuple[TrainState, Report]:
     """On each device, of its own part of the players."""
-    update = functools.partial(ppo.update, env, network, settings, ENVS)
+    one_update = functools.partial(update, env, network, settings, ENVS)
     counted = _nothing_counted(env, state.players)
     sums = jax.tree.map(
         lambda metric: jnp.zeros(metric.shape, metric.dtype),
-        jax.eval_shape(update, state.learner, state.players, counted)[3],
+        jax.eval_shape(one_update, state.learner, state.players, counted)[3],
     )
 
     def one(_: Array, carry: tuple) -> tuple:
         state, counted, sums, broken_at = carry
-        learner, players, counted, metrics = update(state.learner, state.players, counted)
+        learner, players, counted, metrics = one_update(state.learner, state.players, counted)
         sound = jnp.isfinite(metrics["train/total_loss"] + metrics["train/grad_norm"])
         breaks = ~sound & (broken_at == NEVER)
         return (
@@ -170,7 +172,7 @@ def _chunk(
     return state, Report({**means, **tally.read(counted, ENVS)}, broken_at)
 
 
-def _nothing_counted(env: Environment, players: ppo.Players) -> ppo.Tally:
+def _nothing_counted(env: Environment, players: Players) -> tally.Tally:
     keys = jax.ShapeDtypeStruct((players.number.size, 2), jnp.uint32)
     actions = jax.ShapeDtypeStruct(players.number.shape, jnp.int32)
     return tally.empty(jax.eval_shape(env.step, keys, players.boards, actions)[1])

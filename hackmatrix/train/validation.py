@@ -91,6 +91,7 @@ RULES: dict[str, Rule] = {
     "save_interval": optional(COUNT),
     "keep_checkpoints": COUNT,
     "checkpoint_dir": NAME,
+    "eval_episodes": Rule(int, lambda value: value >= 0, "a whole number from 0"),
     "run_name": optional(RUN_NAME),
     "run_suffix": optional(NAME),
     "resume": optional(TEXT),

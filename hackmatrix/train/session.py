@@ -1,0 +1,126 @@
+"""A session of a run: from a configuration to a trained agent, its checkpoints and its curves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from hackmatrix.parallel import mesh as meshes
+from hackmatrix.train import configuring, evaluate, run
+from hackmatrix.train.checkpoints import Checkpoints
+from hackmatrix.train.clock import Clock
+from hackmatrix.train.config import Config, differences, resolve, summary
+from hackmatrix.train.console import Console
+from hackmatrix.train.evaluate import Evaluation
+from hackmatrix.train.guard import DONE, RETRY, Guard
+from hackmatrix.train.health import Health
+from hackmatrix.train.loop import train
+from hackmatrix.train.program import Program, TrainState
+from hackmatrix.train.run import Run
+from hackmatrix.train.sinks import JsonLines, Sinks, TensorBoard
+
+EVALUATION_SEED = 1_000_003
+
+
+def begin(
+    raw: Mapping[str, Any], overrides: Mapping[str, Any], default: Mapping[str, Any], workdir: Path
+) -> int:
+    """Trains as configured, in a new run or in the one to resume; gives the exit code."""
+    clock = Clock()
+    platform, devices = jax.default_backend(), jax.device_count()
+    found = run.find(workdir, raw["resume"]) if raw["resume"] else None
+    given = configuring.resumed(found.config, overrides) if found else raw
+    config = resolve(given, platform, devices)
+    program = Program(config, meshes.over())
+    current = run.resume(found, config) if found else run.begin(workdir, config)
+
+    console = Console(config)
+    console.head(
+        f"{'Resuming' if found else 'Training'} {current.name}",
+        [
+            *summary(config, platform, devices, program.parameters()),
+            *differences(config, resolve(default, platform, devices)),
+        ],
+    )
+    checkpoints = Checkpoints(current.checkpoints, keep=config.keep_checkpoints, say=console.say)
+    state, step = _state(program, checkpoints, console.say)
+    console.say("Compiling the training program (up to a minute, kept for the next time) ...")
+    with clock.phase("compile"):
+        program.compile()
+    console.say(f"Compiled in {clock.spent()['compile']:.0f} s")
+
+    sinks = Sinks(
+        console,
+        JsonLines(current.metrics, rewind_to=step if config.rewind else None),
+        TensorBoard(current.tensorboard, purge_step=None if step is None else step + 1),
+        say=console.warn,
+    )
+    health = Health(config.env)
+
+    def tell(step: int, metrics: Mapping[str, float]) -> None:
+        sinks.write(step, metrics)
+        for warning in health.observe(step, metrics):
+            console.warn(warning)
+
+    with sinks, Guard(console.say) as guard:
+        state = train(config, program, state, checkpoints, guard, clock, tell)
+        checkpoints.close()
+        if guard.asked_to_stop:
+            console.end(f"Stopped; --resume={current.name} goes on", current.directory)
+            return RETRY
+        _evaluate(config, program, state, current, console.say)
+        console.end("Done", current.directory)
+    return DONE
+
+
+def _state(
+    program: Program, checkpoints: Checkpoints, say: Callable[[str], None]
+) -> tuple[TrainState, int | None]:
+    """The state to go on from, and the environment step it was saved at, if it was."""
+    shapes = program.shapes()
+    restored = checkpoints.restore_newest(shapes, accept=shapes.replace(players=None))
+    if restored is None:
+        return program.first_state(), None
+    state: Any = restored.state
+    if state.players is None:
+        update = restored.step // program.batch_size
+        fresh = program.first_state()
+        learner = state.learner.replace(update=fresh.learner.update + update)
+        say(
+            "Another number of environments than before: they all begin new games, and the "
+            "optimiser's averages are from another batch"
+        )
+        state = TrainState(learner=learner, players=fresh.players)
+    say(f"Going on from the checkpoint at step {restored.step:,}")
+    return state, restored.step
+
+
+def _evaluate(
+    config: Config, program: Program, state: TrainState, current: Run, say: Callable[[str], None]
+) -> None:
+    """Plays games with the agent and with a player that takes any valid action."""
+    if not config.eval_episodes:
+        return
+    say(f"Playing {config.eval_episodes} games to see what it reached ...")
+    evaluation = Evaluation(program.env, program.network, program.mesh)
+    params = state.learner.params
+    games = {
+        name: evaluation.play(weights, EVALUATION_SEED, config.eval_episodes)
+        for name, weights in (("agent", params), ("random", evaluate.uniform(params)))
+    }
+    results = {name: evaluate.summary(played) for name, played in games.items()}
+    for line in evaluate.table(results):
+        say(line)
+    values = {
+        name: {what: asdict(share) for what, share in result.items()}
+        for name, result in results.items()
+    }
+    text = json.dumps(
+        {"episodes": config.eval_episodes, "seed": EVALUATION_SEED, **values}, indent=2
+    )
+    (current.directory / "evaluation.json").write_text(text + "\n")

@@ -1,0 +1,69 @@
+"""A small environment whose every number can be worked out by hand.
+
+Each board shows a set of valid actions and one of them as the wanted one; the wanted action is
+worth 1, another valid one nothing, one that is not valid -1. An episode ends after LENGTH steps.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from hackmatrix.envs.protocol import Environment, Step
+
+Array = jax.Array
+ACTIONS = 6
+LENGTH = 7
+
+
+class Boards(struct.PyTreeNode):
+    mask: Array  # bool[E, A]
+    wanted: Array  # i32[E]
+    time: Array  # i32[E]
+
+
+class Toy(Environment):
+    name = "toy"
+    num_actions = ACTIONS
+    observation_size = 2 * ACTIONS
+
+    def __init__(self, truncates: bool = False) -> None:
+        self.truncates = truncates
+
+    def reset(self, keys: Array) -> Boards:
+        return self._boards(keys, jnp.zeros_like(keys[:, 0], jnp.int32))
+
+    def step(self, keys: Array, states: Boards, actions: Array) -> tuple[Boards, Step]:
+        is_valid = jnp.take_along_axis(states.mask, actions[:, None], 1)[:, 0]
+        reward = jnp.where(is_valid, actions == states.wanted, -1).astype(jnp.float32)
+        ends = states.time + 1 == LENGTH
+        after = self._boards(keys, states.time + 1)
+        never = jnp.zeros_like(ends)
+        boards = after.replace(time=jnp.where(ends, 0, after.time))
+        return boards, Step(
+            reward=reward,
+            terminated=never if self.truncates else ends,
+            truncated=ends if self.truncates else never,
+            final=after if self.truncates else None,
+            each_step={"toy/invalid": ~is_valid},
+            each_episode={"toy/last_wanted": states.wanted},
+            highest={"toy/highest_wanted": states.wanted},
+        )
+
+    def encode(self, states: Boards) -> Boards:
+        return states
+
+    def decode(self, seen: Boards) -> tuple[Array, Array]:
+        wanted = jax.nn.one_hot(seen.wanted, ACTIONS)
+        return jnp.concatenate([seen.mask.astype(jnp.float32), wanted], -1), seen.mask
+
+    def _boards(self, keys: Array, time: Array) -> Boards:
+        def one(key: Array) -> tuple[Array, Array]:
+            key = jax.random.wrap_key_data(key)
+            order = jax.random.permutation(jax.random.fold_in(key, 0), ACTIONS)
+            number = jax.random.randint(jax.random.fold_in(key, 1), (), 1, ACTIONS + 1)
+            return order < number, jnp.argmin(order).astype(jnp.int32)
+
+        mask, wanted = jax.vmap(one)(keys)
+        return Boards(mask, wanted, time)
