@@ -1,17 +1,21 @@
-"""Measures how fast things are: `python -m launch.bench env`."""
+"""Measures how fast things are: `python -m launch.bench env` or `train`."""
 
 from __future__ import annotations
 
 import sys
 
+import jax
 from absl import app, flags, logging
 
-from hackmatrix.bench import compiled, environment, network
+from configs import default
+from hackmatrix.bench import compiled, environment, network, training
 from hackmatrix.bench.report import Report, Row
 from hackmatrix.game.slots import CAPACITY
-from hackmatrix.parallel import slices
+from hackmatrix.parallel import mesh, slices
+from hackmatrix.train import config
+from hackmatrix.train.program import Program
 
-MODES = ("env",)
+MODES = ("env", "train")
 
 _BOARDS = flags.DEFINE_list("boards", ["256", "1024", "4096", "16384"], "Numbers of boards.")
 _SECONDS = flags.DEFINE_float("seconds", 3, "How long to measure a rate.", lower_bound=0)
@@ -32,10 +36,13 @@ flags.register_validator(
 
 
 def main(arguments: list[str]) -> None:
-    if arguments[1:] != ["env"]:
+    if len(arguments) != 2 or arguments[1] not in MODES:
         sys.exit(f"launch.bench: say what to measure, one of: {', '.join(MODES)}")
     logging.set_verbosity(logging.WARNING)
     report = Report(_JSON.value)
+    if arguments[1] == "train":
+        measure_training(_SECONDS.value, report)
+        return
     if _SLICE.value:
         compile_for(slices.SLICES[_SLICE.value], _BOARDS_A_DEVICE.value, report)
     else:
@@ -66,6 +73,19 @@ def measure(numbers: list[int], seconds: float, report: Report) -> None:
             )
         )
     report.network(sum(around[1:], around[0]))
+
+
+def measure_training(seconds: float, report: Report) -> None:
+    """At the reference setting on all devices, beside the network alone."""
+    raw = {**default.get_config(), "auto_tune": False, "lr": 2.5e-4}
+    resolved = config.resolve(raw, jax.default_backend(), jax.device_count())
+    before = network.steps_per_second(seconds)
+    result = training.measure_training(Program(resolved, mesh.over()), resolved.batch_size, seconds)
+    setting = (
+        f"{resolved.num_envs} x {resolved.num_steps}, {resolved.num_minibatches} minibatches, "
+        f"{resolved.update_epochs} epochs, {resolved.compute_dtype}"
+    )
+    report.training(setting, result, before + network.steps_per_second(seconds))
 
 
 def compile_for(target: slices.Slice, boards: int, report: Report) -> None:

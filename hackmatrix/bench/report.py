@@ -12,6 +12,7 @@ import jax
 from hackmatrix.bench.compiled import Facts
 from hackmatrix.bench.environment import Crowd
 from hackmatrix.bench.timing import Rate
+from hackmatrix.bench.training import Training
 from hackmatrix.parallel.slices import Slice
 
 _COLUMNS = (
@@ -68,6 +69,37 @@ class Report:
         middle, limits = _of(rate)
         text = f"The network alone (256 x 128, 4 minibatches, 4 epochs): {middle} steps/s {limits}"
         self._print("network", _values(rate), text)
+
+    def training(self, setting: str, result: Training, network: Rate) -> None:
+        """Beside the network alone, which was measured just before and just after."""
+        of_network = result.training.median / network.median
+        rates = {
+            "training": result.training,
+            "network alone": network,
+            "rollouts alone": result.rollouts,
+            "updates alone": result.updates,
+        }
+        lines = [f"Training, {setting}"]
+        for name, rate in rates.items():
+            middle, limits = _of(rate)
+            lines.append(f"  {name:<16}{middle:>10} steps/s {limits}")
+        lines += [
+            f"  of network      {of_network:>10.3f}",
+            f"  chunks          {100 * result.chunk_overhead:>+10.2f} % time for one update a call "
+            "with a look at each, against 4 in one call",
+            f"  compilations    {result.compilations:>10} after the first chunk, which took "
+            f"{result.compile_seconds:.1f} s to compile",
+            f"  memory          {result.peak_bytes / 2**20:>10.0f} MiB at most; state "
+            f"{result.state_bytes / 2**20:.1f}, temporary {result.temporary_bytes / 2**20:.1f} MiB "
+            "a device",
+        ]
+        values = {name.replace(" ", "_"): _values(rate) for name, rate in rates.items()}
+        rest = {
+            name: value
+            for name, value in asdict(result).items()
+            if name not in ("training", "rollouts", "updates")
+        }
+        self._print("training", {**values, "of_network": of_network, **rest}, "\n".join(lines))
 
     def crowd(self, crowd: Crowd, capacity: int) -> None:
         verdict = "was reached" if crowd.capacity_reached else "was not reached"

@@ -87,11 +87,23 @@ class Program:
 
     def run(self, state: TrainState, updates: int) -> tuple[TrainState, Report]:
         """So many updates. The state that is given is used up."""
-        number = jax.device_put(np.int32(updates), meshes.same(self.mesh))
+        number = meshes.placed(np.array(updates, np.int32), meshes.same(self.mesh))
         self.compile()
         assert self._compiled is not None
         state, report = self._compiled(state, number)
         return state, report
+
+    def memory(self) -> Any:
+        """What the compiler says of the memory that `run` needs on one device."""
+        self.compile()
+        assert self._compiled is not None
+        return self._compiled.memory_analysis()
+
+    def text(self) -> str:
+        """The compiled program, in the compiler's words."""
+        self.compile()
+        assert self._compiled is not None
+        return self._compiled.as_text() or ""
 
     def parameters(self) -> int:
         return sum(leaf.size for leaf in jax.tree.leaves(self.shapes().learner.params))

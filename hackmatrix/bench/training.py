@@ -1,0 +1,157 @@
+"""Training: how fast it is beside its network alone, and where the rest of the time goes."""
+
+from __future__ import annotations
+
+import functools
+import resource
+import statistics
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from hackmatrix.bench.timing import REPEATS, Rate, measure
+from hackmatrix.parallel.mesh import ENVS, SAME, SPLIT
+from hackmatrix.ppo import rollout, tally
+from hackmatrix.ppo.network import outputs
+from hackmatrix.ppo.rollout import Batch, Players
+from hackmatrix.ppo.update import Learner, learn
+from hackmatrix.train.program import Program, TrainState
+
+Array = jax.Array
+_CHUNK = 4  # updates
+_COMPILATIONS = "/jax/core/compile/backend_compile_duration"
+
+
+@dataclass(frozen=True)
+class Training:
+    """Rates in steps of the environment; seconds to compile; bytes on one device."""
+
+    compile_seconds: float
+    training: Rate
+    rollouts: Rate
+    updates: Rate
+    chunk_overhead: float  # of single updates with a look at each, over one call for all of them
+    compilations: int  # after the first chunk
+    state_bytes: int
+    temporary_bytes: int
+    peak_bytes: int  # of the process
+
+
+def measure_training(program: Program, steps: int, seconds: float) -> Training:
+    """`steps` are those of an update."""
+    begun = time.perf_counter()
+    program.compile()
+    compile_seconds = time.perf_counter() - begun
+    state = program.first_state()
+
+    def one_update(state: TrainState) -> TrainState:
+        return program.run(state, 1)[0]
+
+    state = jax.block_until_ready(one_update(state))
+    with _counted_compilations() as compilations:
+        state, training = measure(one_update, state, steps, seconds)
+        state, overhead = _chunk_overhead(program, state)
+    rollouts, updates = _apart(program, state, steps, seconds)
+    memory = program.memory()
+    return Training(
+        compile_seconds=compile_seconds,
+        training=training,
+        rollouts=rollouts,
+        updates=updates,
+        chunk_overhead=overhead,
+        compilations=len(compilations),
+        state_bytes=memory.argument_size_in_bytes,
+        temporary_bytes=memory.temp_size_in_bytes,
+        peak_bytes=_peak_bytes(),
+    )
+
+
+def _chunk_overhead(program: Program, state: TrainState) -> tuple[TrainState, float]:
+    """In pairs, so that a machine that grows slower meanwhile slows both."""
+    ratios = []
+    for _ in range(REPEATS):
+        start = time.perf_counter()
+        state, report = program.run(state, _CHUNK)
+        jax.device_get(report)
+        middle = time.perf_counter()
+        late = None
+        for _ in range(_CHUNK):
+            state, report = program.run(state, 1)
+            late, reports = report, late
+            jax.device_get(reports)
+        jax.device_get(late)
+        ratios.append((time.perf_counter() - middle) / (middle - start))
+    return state, statistics.median(ratios) - 1
+
+
+class _Half(struct.PyTreeNode):
+    """What one half of an update works on, over and over."""
+
+    learner: Learner
+    players: Players
+    batch: Any
+
+
+def _apart(program: Program, state: TrainState, steps: int, seconds: float) -> tuple[Rate, Rate]:
+    """The rates of rollouts alone and of updates alone, from the same parts as the whole."""
+    env, network, settings = program.env, program.network, program.settings
+
+    def roll(half: _Half) -> _Half:
+        keys = jax.ShapeDtypeStruct((half.players.number.size, 2), jnp.uint32)
+        actions = jax.ShapeDtypeStruct(half.players.number.shape, jnp.int32)
+        step = jax.eval_shape(env.step, keys, half.players.boards, actions)[1]
+        players, batch, _, _ = rollout.collect(
+            env, functools.partial(outputs, network, half.learner.params), half.players,
+            half.learner.key, half.learner.update, settings.num_steps, settings.gamma,
+            tally.empty(step),
+        )  # fmt: skip
+        return half.replace(players=players, batch=batch)
+
+    def descend(half: _Half) -> _Half:
+        batch: Batch = half.batch
+        learner, _ = learn(
+            env, network, settings, ENVS, half.learner, half.players.number, batch, batch.reward,
+            batch.value,
+        )  # fmt: skip
+        return half.replace(learner=learner)
+
+    # Of a rollout only the time is divided, so that leaves carry it in front: not the boards.
+    before = _Half(SAME, SPLIT, None)  # type: ignore[arg-type]
+    after = _Half(SAME, SPLIT, jax.sharding.PartitionSpec(None, ENVS))  # type: ignore[arg-type]
+
+    def compiled(function: Any, given: _Half) -> Any:
+        mapped = jax.shard_map(function, mesh=program.mesh, in_specs=(given,), out_specs=after)
+        return jax.jit(mapped)
+
+    first = compiled(roll, before)(_Half(state.learner, state.players, None))
+    full, rollouts = measure(compiled(roll, after), first, steps, seconds)
+    return rollouts, measure(compiled(descend, after), full, steps, seconds)[1]
+
+
+@contextmanager
+def _counted_compilations() -> Iterator[list[str]]:
+    """A list that grows with each program that is compiled inside."""
+    seen: list[str] = []
+
+    def note(event: str, duration_secs: float, **_: str | int) -> None:
+        if event == _COMPILATIONS:
+            seen.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(note)
+    try:
+        yield seen
+    finally:
+        jax.monitoring.unregister_event_duration_listener(note)
+
+
+def _peak_bytes() -> int:
+    """On the device, where it says so; else of this process."""
+    stats = jax.local_devices()[0].memory_stats() or {}
+    peak: int | None = stats.get("peak_bytes_in_use")
+    return peak or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -1,0 +1,16 @@
+"""Small configurations, resolved as a command line would be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from configs import default
+from hackmatrix.train.config import Config, resolve
+
+
+def config(**given: Any) -> Config:
+    small = {
+        "num_envs": 16, "num_steps": 16, "num_minibatches": 2, "update_epochs": 2,
+        "hidden_dim": 32, "lr": 1e-3, "total_timesteps": 100_000,
+    }  # fmt: skip
+    return resolve({**default.get_config(), **small, **given}, "cpu", 8)
