@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -25,15 +22,6 @@ from hackmatrix.ppo.tally import LENGTH, RETURN
 
 Array = jax.Array
 MOST_STEPS = 2000  # of a game: a policy may walk to and fro for ever
-_95_PERCENT = 1.96
-_ROWS = (
-    (RETURN, "return", 1),
-    (LENGTH, "actions", 1),
-    ("stats/mean_stage", "stage reached", 1),
-    ("stats/mean_score", "score", 1),
-    *((f"stats/completed_stage_{each}", f"completed stage {each} (%)", 100) for each in (1, 2, 3)),
-    ("stats/win_rate", "won (%)", 100),
-)
 
 
 class Games(struct.PyTreeNode):
@@ -45,38 +33,36 @@ class Games(struct.PyTreeNode):
     actions: Array  # i32[E, A]: how often each was taken
 
 
-@dataclass(frozen=True)
-class Share:
-    """A mean over games, and the half width of its 95% confidence interval."""
-
-    mean: float
-    margin: float
-
-
 class Evaluation:
     """Plays on all devices of a mesh; compiled once for any parameters."""
 
-    def __init__(self, env: Environment, network: ActorCritic, mesh: Mesh, greedy: bool = False):
-        self._env, self._mesh = env, mesh
-        play = functools.partial(_play, env, network, greedy)
+    def __init__(self, env: Environment, network: ActorCritic, mesh: Mesh):
+        self._mesh = mesh
+        play = functools.partial(_play, env, network)
         # Devices play on their own, for as many steps as their longest game, and tell each other
         # nothing: there is no communication whose types could be checked.
         self._play = jax.jit(
             jax.shard_map(
-                play, mesh=mesh, in_specs=(SAME, SAME, SPLIT), out_specs=SPLIT, check_vma=False
+                play,
+                mesh=mesh,
+                in_specs=(SAME, SAME, SAME, SPLIT),
+                out_specs=SPLIT,
+                check_vma=False,
             )
         )
 
-    def play(self, params: Any, seed: int, games: int) -> dict[str, np.ndarray]:
+    def play(
+        self, params: Any, seed: int, games: int, greedy: bool = False
+    ) -> dict[str, np.ndarray]:
         """What each of the games [games] ended with; "actions" [games, A] is how often each was
         taken, "ended" whether it came to its end in MOST_STEPS.
         """
         places = -(-games // self._mesh.size) * self._mesh.size
         numbers = jax.device_put(np.arange(places, dtype=np.uint32), meshes.split(self._mesh))
-        key = jax.device_put(seed_key(seed), meshes.same(self._mesh))
-        done = self._play(params, key, numbers)
+        same = (np.bool_(greedy), params, seed_key(seed))
+        done = self._play(*jax.device_put(same, meshes.same(self._mesh)), numbers)
         columns = {**done.result, "actions": done.actions, "ended": done.ended}
-        return {name: np.asarray(column)[:games] for name, column in columns.items()}
+        return {name: column[:games] for name, column in meshes.fetched(columns).items()}
 
 
 def uniform(params: Any) -> Any:
@@ -84,31 +70,18 @@ def uniform(params: Any) -> Any:
     return jax.tree.map(jnp.zeros_like, params)
 
 
-def summary(games: Mapping[str, np.ndarray]) -> dict[str, Share]:
-    """The mean of each result."""
-    shares = {}
-    for name, column in games.items():
-        if column.ndim == 1:
-            deviation = float(column.std(ddof=1)) if column.size > 1 else math.nan
-            margin = _95_PERCENT * deviation / math.sqrt(column.size)
-            shares[name] = Share(float(column.mean()), margin)
-    return shares
-
-
-def table(results: Mapping[str, Mapping[str, Share]]) -> list[str]:
-    """The players side by side: lines of what they reached, with 95% intervals."""
-    players = list(results)
-    lines = ["".ljust(24) + "".join(player.rjust(18) for player in players)]
-    for tag, title, factor in _ROWS:
-        if tag in results[players[0]]:
-            shares = [results[player][tag] for player in players]
-            cells = [f"{factor * each.mean:.2f} ± {factor * each.margin:.2f}" for each in shares]
-            lines.append(title.ljust(24) + "".join(cell.rjust(18) for cell in cells))
-    return lines
+def beside_random(
+    evaluation: Evaluation, params: Any, seed: int, games: int, greedy: bool = False
+) -> dict[str, dict[str, np.ndarray]]:
+    """The games of the agent, and those of a player that takes any valid action."""
+    return {
+        "agent": evaluation.play(params, seed, games, greedy),
+        "random": evaluation.play(uniform(params), seed, games),
+    }
 
 
 def _play(
-    env: Environment, network: ActorCritic, greedy: bool, params: Any, key: Array, numbers: Array
+    env: Environment, network: ActorCritic, greedy: Array, params: Any, key: Array, numbers: Array
 ) -> Games:
     players = rollout.begin(env, key, numbers)
     step = functools.partial(_step, env, network, greedy, params, key)
@@ -131,7 +104,7 @@ def _play(
 def _step(
     env: Environment,
     network: ActorCritic,
-    greedy: bool,
+    greedy: Array,
     params: Any,
     key: Array,
     carry: tuple[Array, Games],
@@ -141,7 +114,7 @@ def _step(
     act, happen = rollout.step_keys(key, 0, number, players)
     observation, mask = env.decode(env.encode(players.boards))
     choice = policy.masked(outputs(network, params, observation)[0], mask)
-    action = choice.mode() if greedy else policy.sample(choice, act)
+    action = jnp.where(greedy, choice.mode(), policy.sample(choice, act))
     boards, outcome = env.step(happen, players.boards, action)
     counts = ~games.ended
     total = players.episode_return + outcome.reward * counts

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import jax
 
 from hackmatrix.parallel import mesh as meshes
-from hackmatrix.train import configuring, evaluate, run
+from hackmatrix.train import configuring, evaluate, results, run
 from hackmatrix.train.checkpoints import Checkpoints
 from hackmatrix.train.clock import Clock
 from hackmatrix.train.config import Config, differences, resolve, summary
@@ -109,18 +108,10 @@ def _evaluate(
     say(f"Playing {config.eval_episodes} games to see what it reached ...")
     evaluation = Evaluation(program.env, program.network, program.mesh)
     params = state.learner.params
-    games = {
-        name: evaluation.play(weights, EVALUATION_SEED, config.eval_episodes)
-        for name, weights in (("agent", params), ("random", evaluate.uniform(params)))
-    }
-    results = {name: evaluate.summary(played) for name, played in games.items()}
-    for line in evaluate.table(results):
+    games = evaluate.beside_random(evaluation, params, EVALUATION_SEED, config.eval_episodes)
+    summaries = {name: results.summary(played) for name, played in games.items()}
+    for line in results.table(summaries):
         say(line)
-    values = {
-        name: {what: asdict(share) for what, share in result.items()}
-        for name, result in results.items()
-    }
-    text = json.dumps(
-        {"episodes": config.eval_episodes, "seed": EVALUATION_SEED, **values}, indent=2
-    )
+    told = {"episodes": config.eval_episodes, "seed": EVALUATION_SEED, **results.as_json(summaries)}
+    text = json.dumps(told, indent=2)
     (current.directory / "evaluation.json").write_text(text + "\n")

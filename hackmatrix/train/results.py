@@ -1,0 +1,138 @@
+"""What evaluated games come to: means with 95% intervals, as a table and as JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from hackmatrix import game
+from hackmatrix.game.state import PROGRAMS, STAGES
+from hackmatrix.ppo.tally import LENGTH, RETURN
+
+_SIGMAS = 1.96  # of 95%
+_MOVES = ("up", "down", "left", "right", "siphon")
+_ACTIONS = "actions"
+_ROWS = (
+    (RETURN, "return", 1),
+    (LENGTH, "actions", 1),
+    ("stats/mean_stage", "stage reached", 1),
+    ("stats/mean_score", "score", 1),
+    *(
+        (f"stats/completed_stage_{each}", f"completed stage {each} (%)", 100)
+        for each in range(1, STAGES + 1)
+    ),
+    ("stats/win_rate", "won (%)", 100),
+    ("ended", "came to an end (%)", 100),
+)
+_SHARES = {tag for tag, _, factor in _ROWS if factor == 100}
+_TITLE, _COLUMN = 24, 28
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over games, and the ends of its 95% confidence interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+Summary = dict[str, Estimate]
+
+
+def action_names(number: int) -> list[str]:
+    """Of so many actions."""
+    known = [*_MOVES, *PROGRAMS]
+    return known if number == game.ACTIONS else [f"action {each}" for each in range(number)]
+
+
+def summary(games: Mapping[str, np.ndarray]) -> Summary:
+    """The mean of each result, and under "actions/NAME" the share of all actions taken."""
+    results = {
+        name: _proportion(column) if name in _SHARES else _mean(column)
+        for name, column in games.items()
+        if column.ndim == 1
+    }
+    counts = games[_ACTIONS].astype(np.float64)
+    for name, taken in zip(action_names(counts.shape[1]), counts.T, strict=True):
+        results[f"{_ACTIONS}/{name}"] = _ratio(taken, counts.sum(1))
+    return results
+
+
+def table(results: Mapping[str, Summary]) -> list[str]:
+    """The players side by side: lines of what they reached and did, with 95% intervals."""
+    lines = ["".ljust(_TITLE) + "".join(player.rjust(_COLUMN) for player in results)]
+    used = [
+        (tag, f"  {tag.removeprefix(f'{_ACTIONS}/')} (%)", 100)
+        for tag in next(iter(results.values()))
+        if tag.startswith(f"{_ACTIONS}/") and any(each[tag].mean for each in results.values())
+    ]
+    lines += _lines(results, _ROWS)
+    return [*lines, "of all actions", *_lines(results, used)]
+
+
+def best_game(games: Mapping[str, np.ndarray]) -> int:
+    """The number of the game with the highest return."""
+    return int(np.argmax(games[RETURN]))
+
+
+def as_json(results: Mapping[str, Summary]) -> dict[str, Any]:
+    return {
+        player: {tag: _without_nan(asdict(each)) for tag, each in values.items()}
+        for player, values in results.items()
+    }
+
+
+def _lines(results: Mapping[str, Summary], rows: Sequence[tuple[str, str, int]]) -> list[str]:
+    """Of what there is; another environment has none of the game's statistics."""
+    there = next(iter(results.values()))
+    return [
+        title.ljust(_TITLE)
+        + "".join(_cell(each[tag], factor).rjust(_COLUMN) for each in results.values())
+        for tag, title, factor in rows
+        if tag in there
+    ]
+
+
+def _cell(each: Estimate, factor: int) -> str:
+    mean, low, high = (f"{factor * number:.2f}" for number in (each.mean, each.low, each.high))
+    return f"{mean}  ({low} to {high})"
+
+
+def _mean(column: np.ndarray) -> Estimate:
+    mean = float(column.mean(dtype=np.float64))
+    deviation = float(column.std(ddof=1, dtype=np.float64)) if column.size > 1 else math.nan
+    return _around(mean, deviation / math.sqrt(column.size))
+
+
+def _proportion(column: np.ndarray) -> Estimate:
+    """Wilson's interval: that something never happened in 100 games does not say that it cannot."""
+    games, share = column.size, float(column.mean(dtype=np.float64))
+    weight = _SIGMAS**2 / games
+    centre = (share + weight / 2) / (1 + weight)
+    margin = _SIGMAS / (1 + weight) * math.sqrt(share * (1 - share) / games + weight / 4 / games)
+    # At 0 and 1 the interval ends there, but for the rounding of floats.
+    low, high = min(centre - margin, share), max(centre + margin, share)
+    return Estimate(share, max(low, 0.0), min(high, 1.0))
+
+
+def _ratio(part: np.ndarray, whole: np.ndarray) -> Estimate:
+    """Of sums over games, which differ in length but do not depend on each other."""
+    ratio = float(part.sum() / max(whole.sum(), 1))
+    games = part.size
+    deviation = float((part - ratio * whole).std(ddof=1)) if games > 1 else math.nan
+    around = _around(ratio, deviation / math.sqrt(games) / max(float(whole.mean()), 1))
+    return Estimate(ratio, max(around.low, 0.0), min(around.high, 1.0))
+
+
+def _around(mean: float, error: float) -> Estimate:
+    return Estimate(mean, mean - _SIGMAS * error, mean + _SIGMAS * error)
+
+
+def _without_nan(values: Mapping[str, float]) -> dict[str, float | None]:
+    """JSON knows no NaN, which the interval of a single game is."""
+    return {name: None if math.isnan(value) else value for name, value in values.items()}

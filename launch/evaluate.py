@@ -1,0 +1,50 @@
+"""Shows how well a policy plays: `python -m launch.evaluate --run=RUN`.
+
+Game N of a seed is the same whenever the policy plays it, on any devices: `python -m launch.watch`
+shows it.
+"""
+
+from __future__ import annotations
+
+import json
+
+from absl import app, flags, logging
+
+from launch import policy_flags, starting
+
+PROGRAM = "launch.evaluate"
+
+_EPISODES = flags.DEFINE_integer("episodes", 1000, "How many games to play.", lower_bound=1)
+_GREEDY = flags.DEFINE_bool("greedy", False, "Take the likeliest action instead of drawing one.")
+_SEED = flags.DEFINE_integer("seed", 0, "Of the games' luck.", lower_bound=0)
+_JSON = flags.DEFINE_bool("json", False, "Print JSON.")
+
+
+def main(_: list[str]) -> None:
+    logging.set_verbosity(logging.WARNING)
+    starting.keep_compiled_programs()
+    policy = policy_flags.load(PROGRAM)
+    from hackmatrix.parallel import mesh
+    from hackmatrix.train import evaluate, results
+
+    episodes, seed, greedy = _EPISODES.value, _SEED.value, _GREEDY.value
+    with starting.waiting(f"{PROGRAM}: compiling and playing 2 x {episodes:,} games"):
+        evaluation = evaluate.Evaluation(policy.env, policy.network, mesh.over())
+        games = evaluate.beside_random(evaluation, policy.params, seed, episodes, greedy)
+    summaries = {name: results.summary(played) for name, played in games.items()}
+    best = results.best_game(games["agent"])
+    if _JSON.value:
+        about = {"policy": policy.source, "step": policy.step, "episodes": episodes, "seed": seed,
+                 "greedy": greedy, "best_game": best}  # fmt: skip
+        print(json.dumps({**about, **results.as_json(summaries)}, indent=2))
+        return
+    print(
+        f"{policy.source} at step {policy.step:,}: {episodes:,} games of seed {seed}, 95% intervals"
+    )
+    print("\n".join(results.table(summaries)))
+    again = f"{policy_flags.again()} --seed={seed}{' --greedy' if greedy else ''}"
+    print(f"the best game: python -m launch.watch {again} --episode={best}")
+
+
+if __name__ == "__main__":
+    app.run(main, flags_parser=policy_flags.parser(PROGRAM))

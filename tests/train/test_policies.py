@@ -1,0 +1,88 @@
+"""Policies found in runs and in files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from hackmatrix.ppo.network import outputs
+from hackmatrix.train import arrays, policies, run
+from hackmatrix.train.run import Run
+from tests.train.saved_policies import STEP, UNIT, saved_run
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return saved_run(tmp_path_factory.mktemp("runs"))
+
+
+def observations() -> np.ndarray:
+    return np.random.default_rng(0).random((5, 1545), np.float32)
+
+
+def test_a_run_gives_the_policy_of_its_newest_checkpoint(found: Run) -> None:
+    policy = policies.load(found.directory.parent, "auto", None, print)
+    assert (policy.source, policy.step, policy.env.name) == ("saved", STEP, "hackmatrix")
+    logits, _ = outputs(policy.network, policy.params, observations())
+    assert logits.shape == (5, 28)
+    assert np.ptp(np.asarray(logits)) > 1  # no fresh parameters
+
+
+def test_values_are_in_units_of_reward(found: Run) -> None:
+    policy = policies.of_run(found)
+    layers = policy.params["params"]
+    in_units = jax.tree.map(lambda leaf: leaf / UNIT, layers["critic"])
+    params = {"params": {**layers, "critic": in_units}}
+    value = outputs(policy.network, policy.params, observations())[1]
+    learned = outputs(policy.network, params, observations())[1]
+    assert np.abs(learned).max() > 0.1
+    np.testing.assert_allclose(value, UNIT * learned, rtol=1e-5)
+
+
+def test_a_file_gives_back_the_parameters_that_were_written(found: Run, tmp_path: Path) -> None:
+    policy = policies.of_run(found)
+    arrays.write(tmp_path / "policy.npz", policy.params, policies.about(policy))
+    again = policies.load(tmp_path, None, str(tmp_path / "policy.npz"), print)
+    jax.tree.map(np.testing.assert_array_equal, again.params, policy.params)
+    assert (again.source, again.step, again.network) == ("saved", STEP, policy.network)
+
+
+def test_a_damaged_checkpoint_is_said_and_an_older_one_taken(tmp_path: Path) -> None:
+    found = saved_run(tmp_path)
+    newer = found.checkpoints / str(2 * STEP)
+    newer.mkdir()
+    (newer / "commit_success.txt").touch()
+    said: list[str] = []
+    assert policies.of_run(found, said.append).step == STEP
+    assert any("is damaged" in line for line in said)
+
+
+@pytest.mark.parametrize("content", [None, b"", b"not an archive", b"PK\x03\x04 half an archive"])
+def test_a_file_without_a_policy_is_refused_in_one_line(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    file = tmp_path / "policy.npz"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(policies.PolicyError) as caught:
+        policies.load(tmp_path, None, str(file), print)
+    assert str(file) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_other_arrays_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "policy.npz"
+    np.savez(file, weights=np.zeros(3))
+    with pytest.raises(policies.PolicyError, match=r"is no policy that launch\.export wrote"):
+        policies.load(tmp_path, None, str(file), print)
+
+
+def test_a_run_without_checkpoints_has_no_policy(found: Run, tmp_path: Path) -> None:
+    empty = run.begin(tmp_path, found.config, name="empty")
+    with pytest.raises(policies.PolicyError, match="has no checkpoint yet"):
+        policies.of_run(empty)
+    with pytest.raises(policies.PolicyError, match="there is no run 'other'"):
+        policies.load(tmp_path, "other", None, print)
