@@ -31,6 +31,8 @@ MAY_IMPORT["hackmatrix.bench"] = {
     "hackmatrix.train", "hackmatrix.ppo", "hackmatrix.parallel", "hackmatrix.envs",
     "hackmatrix.game",
 }  # fmt: skip
+# For machines without JAX, so it needs nothing of the rest.
+MAY_IMPORT["hackmatrix.standalone"] = set()
 MAY_IMPORT["launch"] = set(MAY_IMPORT)
 
 GAME_NEEDS_ONLY = ("jax", "numpy", "flax.struct")

@@ -19,8 +19,8 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return saved_run(tmp_path_factory.mktemp("runs"))
 
 
-def observations() -> np.ndarray:
-    return np.random.default_rng(0).random((5, 1545), np.float32)
+def observations() -> jax.Array:
+    return jax.random.uniform(jax.random.key(0), (5, 1545))
 
 
 def test_a_run_gives_the_policy_of_its_newest_checkpoint(found: Run) -> None:

@@ -1,0 +1,70 @@
+"""The numbers that policies see, from an observation of the headless protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+ACTIONS = 28
+ENEMIES = ("virus", "daemon", "glitch", "cryptog")
+_PROGRAMS = 23
+_FIRST_PROGRAM = 5
+_MOST_SHOWN = 50  # credits or energy
+_LONGEST_WAIT = 4  # turns until a transmission arrives
+Json = Mapping[str, Any]
+
+
+def vector(seen: Json) -> np.ndarray:
+    """f32[1545]: 10 numbers of the player, 23 programs, 42 numbers of each of 36 cells."""
+    owned = np.zeros(_PROGRAMS)
+    owned[[action - _FIRST_PROGRAM for action in seen["ownedPrograms"]]] = 1
+    cells = [_cell(cell) for row in seen["cells"] for cell in row]
+    return np.concatenate([_player(seen), owned, *cells]).astype(np.float32)
+
+
+def mask(valid_actions: list[int]) -> np.ndarray:
+    """bool[28], from the answer to getValidActions."""
+    allowed = np.zeros(ACTIONS, bool)
+    allowed[valid_actions] = True
+    return allowed
+
+
+def _player(seen: Json) -> list[float]:
+    return [
+        seen["playerRow"] / 5,
+        seen["playerCol"] / 5,
+        seen["playerHP"] / 3,
+        min(seen["credits"], _MOST_SHOWN) / _MOST_SHOWN,
+        min(seen["energy"], _MOST_SHOWN) / _MOST_SHOWN,
+        (seen["stage"] - 1) / 7,
+        seen["dataSiphons"] / 10,
+        (seen["baseAttack"] - 1) / 2,
+        float(seen["showActivated"]),
+        float(seen["scheduledTasksDisabled"]),
+    ]
+
+
+def _cell(cell: Json) -> list[float]:
+    enemy, block = cell.get("enemy", {}), cell.get("block", {})
+    kind = block.get("blockType")
+    program = block.get("programActionIndex", 0) - _FIRST_PROGRAM
+    wait = cell.get("transmission", {}).get("turnsUntilSpawn", 0)
+    return [
+        *(float(enemy.get("type") == name) for name in ENEMIES),
+        enemy.get("hp", 0) / 3,
+        float(enemy.get("isStunned", False)),
+        float(enemy.get("spawnedFromSiphon", False)),
+        *(float(kind == name) for name in ("data", "program", "question")),
+        block.get("points", 0) / 9,
+        float(block.get("isSiphoned", False)),
+        *(float(program == number) for number in range(_PROGRAMS)),
+        block.get("transmissionSpawnCount", 0) / 9,
+        min(wait, _LONGEST_WAIT) / _LONGEST_WAIT,
+        cell.get("credits", 0) / 3,
+        cell.get("energy", 0) / 3,
+        float(cell["isDataSiphon"]),
+        float(cell["isExit"]),
+        float(cell["siphonCenter"]),
+    ]

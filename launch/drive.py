@@ -1,0 +1,50 @@
+"""Lets an exported policy play over the headless protocol, without JAX on its side.
+
+python -m launch.drive --policy=exported/policy.npz --games=10
+python -m launch.drive --policy=exported/policy.npz --server="PROGRAM --headless-cli"
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import zipfile
+
+from absl import app, flags
+
+from hackmatrix.standalone import driving
+from hackmatrix.standalone.policy import NumpyPolicy
+
+PROGRAM = "launch.drive"
+
+_POLICY = flags.DEFINE_string("policy", None, "The .npz file that launch.export wrote.")
+_GAMES = flags.DEFINE_integer("games", 1, "How many games to play.", lower_bound=1)
+_SERVER = flags.DEFINE_string("server", None, "The program of the game; ours if none is named.")
+
+
+def main(_: list[str]) -> None:
+    ours = [sys.executable, "-m", "launch.serve", "--headless-cli"]
+    command = shlex.split(_SERVER.value) if _SERVER.value else ours
+    try:
+        policy = NumpyPolicy(str(_POLICY.value))
+        with driving.GameProgram(command) as program:
+            for number in range(_GAMES.value):
+                played = driving.play(program, policy)
+                print(f"game {number}: return {played.total:.2f}, stage {played.stage}, score "
+                      f"{played.score}, {len(played.actions)} actions", flush=True)  # fmt: skip
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        sys.exit(f"{PROGRAM}: {' '.join(str(error).split())}")
+
+
+def parse(arguments: list[str]) -> list[str]:
+    try:
+        rest = flags.FLAGS(arguments)
+    except flags.Error as error:
+        sys.exit(f"{PROGRAM}: {' '.join(str(error).split())}")
+    if rest[1:] or not _POLICY.value:
+        sys.exit(f"{PROGRAM}: say --policy=FILE, and nothing besides flags")
+    return rest
+
+
+if __name__ == "__main__":
+    app.run(main, flags_parser=parse)
