@@ -61,6 +61,11 @@ def get_config() -> config_dict.ConfigDict:
     config.keep_checkpoints = 3
     config.checkpoint_dir = "checkpoints"  # below the run directory
 
+    # End the process, to be started again, when no chunk of updates was finished for so long.
+    config.watchdog_minutes = 20.0
+    # Compare the parameters that the devices have every so many updates: they must be equal.
+    config.replica_check_interval = 1000
+
     # Games to play at the end, beside a player that takes any valid action; 0 for none.
     config.eval_episodes = 256
 

@@ -18,6 +18,17 @@ PROGRAM = "launch.train"
 
 _CONFIG = define_config(PROGRAM)
 _WORKDIR = flags.DEFINE_string("workdir", "runs", "Where run directories are made.")
+_COORDINATOR = flags.DEFINE_string(
+    "coordinator", None, "HOST:PORT of process 0, where several processes meet; a TPU needs none."
+)
+_NUM_PROCESSES = flags.DEFINE_integer("num_processes", None, "How many there are.", lower_bound=1)
+_PROCESS_ID = flags.DEFINE_integer("process_id", None, "Which of them this is, from 0.")
+_HEARTBEAT = flags.DEFINE_integer(
+    "heartbeat_seconds", 30, "After such a silence a process counts as lost.", lower_bound=1
+)
+_JOIN = flags.DEFINE_integer(
+    "join_seconds", 300, "How long processes wait for each other at the start.", lower_bound=1
+)
 _RESUME = flags.DEFINE_string("resume", None, "The run to go on with: its name, or auto.")
 
 
@@ -28,19 +39,37 @@ def main(arguments: list[str]) -> None:
     keep_compiled_programs()
     # Only now: it imports JAX, which reads where to keep compiled programs, and takes a while.
     print("Starting JAX ...", flush=True)
+    from jax.errors import JaxRuntimeError
+
+    from hackmatrix.parallel import startup
+    from hackmatrix.parallel.agreement import Elsewhere
     from hackmatrix.train import session
     from hackmatrix.train.checkpoints import CheckpointError
     from hackmatrix.train.progress import Broken
+    from hackmatrix.train.replicas import Diverged
+    from hackmatrix.train.sameness import Different
 
     raw = dict(_CONFIG.value)
     overrides = dict(config_flags.get_override_values(flags.FLAGS["config"]))
     if _RESUME.value:
         raw["resume"] = overrides["resume"] = _RESUME.value
     try:
+        place = startup.place(_COORDINATOR.value, _NUM_PROCESSES.value, _PROCESS_ID.value)
+        startup.join(place, heartbeat_seconds=_HEARTBEAT.value, join_seconds=_JOIN.value)
         code = session.begin(raw, overrides, dict(default.get_config()), Path(_WORKDIR.value))
-    except (ConfigError, RunError, CheckpointError, Broken) as error:
-        sys.exit("\n".join(f"{PROGRAM}: {line}" for line in str(error).splitlines()))
-    sys.exit(code)
+    except startup.StartError as error:
+        print(f"{PROGRAM}: {error}", file=sys.stderr)
+        code = error.code
+    except (
+        ConfigError, RunError, CheckpointError, Broken, Different, Diverged, Elsewhere,
+    ) as error:  # fmt: skip
+        for line in str(error).splitlines():
+            print(f"{PROGRAM}: {line}", file=sys.stderr)
+        code = 1
+    except JaxRuntimeError:
+        startup.wait_for_loss(_HEARTBEAT.value)
+        raise
+    startup.leave(code)
 
 
 if __name__ == "__main__":

@@ -1,33 +1,73 @@
-"""What all processes have to know of each other. All of them call these, in the same order."""
+"""What all processes have to know of each other. All of them call these, in the same order.
+
+They talk through the coordinator, so that no device waits for it, and none has to be there yet.
+"""
 
 from __future__ import annotations
 
 import itertools
 import json
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 import jax
-import numpy as np
 from jax._src import distributed
-from jax.experimental import multihost_utils
 
-_BLOCK = 4096  # texts are sent in whole blocks, so that few lengths are compiled
+T = TypeVar("T")
+
+_turns = itertools.count()
+# Whoever waits is ended by its watchdog, or by JAX when a process is lost.
+_FOR_EVER_MS = 7 * 24 * 3600 * 1000
 
 
 def everyone(value: Any) -> list[Any]:
     """The value of each process, in their order; a value is what JSON can say."""
     if jax.process_count() == 1:
         return [value]
-    text = np.frombuffer(json.dumps(value).encode(), np.uint8)
-    sizes = multihost_utils.process_allgather(np.int32(text.size))
-    room = -(-int(sizes.max()) // _BLOCK) * _BLOCK
-    texts = multihost_utils.process_allgather(np.pad(text, (0, room - text.size)))
-    return [json.loads(row[:size].tobytes()) for row, size in zip(texts, sizes, strict=True)]
+    client = distributed.global_state.client
+    assert client is not None  # there are several processes
+    turn, me = next(_turns), jax.process_index()
+    client.key_value_set(_key(turn, me), json.dumps(value))
+    values = [
+        json.loads(client.blocking_key_value_get(_key(turn, process), _FOR_EVER_MS))
+        for process in range(jax.process_count())
+    ]
+    if turn:  # all are at this turn, so they have read the one before
+        client.key_value_delete(_key(turn - 1, me))
+    return values
 
 
 def first(value: Any) -> Any:
     """The value of the first process."""
     return everyone(value if jax.process_index() == 0 else None)[0]
+
+
+def anyone(value: bool) -> bool:
+    """Whether it is so on any process."""
+    return any(everyone(value))
+
+
+class Elsewhere(Exception):
+    """What has failed on another process."""
+
+
+def together(work: Callable[[], T], *faults: type[Exception]) -> T:
+    """What the work gives here; if one of these faults ends it on any process, it ends on all."""
+    result, fault = None, None
+    try:
+        result = work()
+    except faults as error:
+        fault = error
+    texts = everyone(None if fault is None else str(fault))
+    if fault:
+        raise fault
+    if lines := [f"process {each}: {text}" for each, text in enumerate(texts) if text is not None]:
+        raise Elsewhere("\n".join(lines))
+    return cast(T, result)
+
+
+def _key(turn: int, process: int) -> str:
+    return f"hackmatrix/everyone/{turn}/{process}"
 
 
 class Parted(Exception):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import numpy as np
+from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 ENVS = "envs"
@@ -24,3 +26,24 @@ def split(mesh: Mesh) -> NamedSharding:
 
 def same(mesh: Mesh) -> NamedSharding:
     return NamedSharding(mesh, SAME)
+
+
+def placed(tree: Any, sharding: NamedSharding) -> Any:
+    """A tree of arrays on the devices of all processes, each of which has them whole. device_put is
+    not for that, or would have the devices compare them first.
+    """
+
+    def place(leaf: Any) -> jax.Array:
+        if isinstance(leaf, jax.Array) and leaf.sharding == sharding:
+            return leaf
+        values = np.asarray(leaf)
+        return jax.make_array_from_callback(values.shape, sharding, lambda part: values[part])
+
+    return jax.tree.map(place, tree)
+
+
+def fetched(tree: Any) -> Any:
+    """A tree of arrays that are split over the devices of all processes, whole on each of them."""
+    if jax.process_count() == 1:
+        return jax.device_get(tree)
+    return multihost_utils.process_allgather(tree, tiled=True)

@@ -53,6 +53,8 @@ class Config:
     save_interval: int | None
     keep_checkpoints: int
     checkpoint_dir: str
+    watchdog_minutes: float
+    replica_check_interval: int
     eval_episodes: int
     run_name: str | None
     run_suffix: str | None

@@ -58,9 +58,11 @@ class Evaluation:
         taken, "ended" whether it came to its end in MOST_STEPS.
         """
         places = -(-games // self._mesh.size) * self._mesh.size
-        numbers = jax.device_put(np.arange(places, dtype=np.uint32), meshes.split(self._mesh))
-        same = (np.bool_(greedy), params, seed_key(seed))
-        done = self._play(*jax.device_put(same, meshes.same(self._mesh)), numbers)
+        split, same = meshes.split(self._mesh), meshes.same(self._mesh)
+        numbers = meshes.placed(np.arange(places, dtype=np.uint32), split)
+        key = jax.jit(lambda: seed_key(seed), out_shardings=same)()
+        params = meshes.placed(params, same)
+        done = self._play(np.bool_(greedy), params, key, numbers)
         columns = {**done.result, "actions": done.actions, "ended": done.ended}
         return {name: column[:games] for name, column in meshes.fetched(columns).items()}
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from hackmatrix.parallel.agreement import anyone
+from hackmatrix.train import replicas
 from hackmatrix.train.checkpoints import Checkpoints
 from hackmatrix.train.clock import Clock
 from hackmatrix.train.config import Config
@@ -23,7 +25,7 @@ def train(
     tell: Callable[[int, Mapping[str, float]], None],
 ) -> TrainState:
     """Trains until all updates are done, the time is over or the guard is asked to stop; the state
-    is saved then, and from time to time before.
+    is saved then, and from time to time before. All processes stop and save at the same update.
     """
     update = int(state.learner.update)
     schedule = Schedule(config, clock, update)
@@ -39,9 +41,11 @@ def train(
         state, report = program.run(state, updates)
         update += updates
         progress.add(update, updates, report)
-        if guard.asked_to_stop or schedule.is_time_up():
+        if anyone(guard.asked_to_stop or schedule.is_time_up()):
             break
-        if schedule.is_saving_due(update):
+        if schedule.is_replica_check_due(update, updates):
+            replicas.check(state.learner.params, program.mesh)
+        if anyone(schedule.is_saving_due(update)):
             save()
     if schedule.is_unsaved(update):
         save()

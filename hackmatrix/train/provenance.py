@@ -30,7 +30,7 @@ def provenance() -> dict[str, Any]:
         "command": sys.orig_argv,
         "git": git(_ROOT),
         "python": platform.python_version(),
-        "versions": {name: version for name in _PACKAGES if (version := _version(name))},
+        "versions": versions(),
         "devices": {
             "platform": device.platform,
             "kind": device.device_kind,
@@ -39,6 +39,11 @@ def provenance() -> dict[str, Any]:
         },
         "host": {"name": socket.gethostname(), "system": platform.platform()},
     }
+
+
+def versions() -> dict[str, str]:
+    """Of the packages that a run depends on, as far as they are installed."""
+    return {name: version for name in _PACKAGES if (version := _version(name))}
 
 
 def git(root: Path) -> dict[str, Any] | None:

@@ -27,6 +27,11 @@ class Schedule:
             return update % interval == 0
         return self._clock.seconds() - self._saved_at >= 60 * self._config.save_interval_minutes
 
+    def is_replica_check_due(self, update: int, updates: int) -> bool:
+        """Whether one was due in the chunk of so many updates, up to this one."""
+        interval = self._config.replica_check_interval
+        return update // interval > (update - updates) // interval
+
     def saved(self, update: int) -> None:
         """Notes that a checkpoint of this update was made just now."""
         self._saved_at, self._saved_update = self._clock.seconds(), update

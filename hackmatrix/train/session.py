@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import jax
 
 from hackmatrix.parallel import mesh as meshes
-from hackmatrix.train import configuring, evaluate, results, run
+from hackmatrix.parallel.agreement import anyone
+from hackmatrix.train import evaluate, results, sameness
 from hackmatrix.train.checkpoints import Checkpoints
 from hackmatrix.train.clock import Clock
 from hackmatrix.train.config import Config, differences, resolve, summary
@@ -19,9 +21,11 @@ from hackmatrix.train.evaluate import Evaluation
 from hackmatrix.train.guard import DONE, RETRY, Guard
 from hackmatrix.train.health import Health
 from hackmatrix.train.loop import train
+from hackmatrix.train.opening import opened
 from hackmatrix.train.program import Program, TrainState
 from hackmatrix.train.run import Run
 from hackmatrix.train.sinks import JsonLines, Sinks, TensorBoard
+from hackmatrix.train.watchdog import Watchdog
 
 EVALUATION_SEED = 1_000_003
 
@@ -32,20 +36,19 @@ def begin(
     """Trains as configured, in a new run or in the one to resume; gives the exit code."""
     clock = Clock()
     platform, devices = jax.default_backend(), jax.device_count()
-    found = run.find(workdir, raw["resume"]) if raw["resume"] else None
-    given = configuring.resumed(found.config, overrides) if found else raw
-    config = resolve(given, platform, devices)
+    current, goes_on = opened(raw, overrides, workdir)
+    config, is_first = current.config, jax.process_index() == 0
     program = Program(config, meshes.over())
-    current = run.resume(found, config) if found else run.begin(workdir, config)
 
-    console = Console(config)
+    console = Console(config, out=None if is_first else _nobody())
     console.head(
-        f"{'Resuming' if found else 'Training'} {current.name}",
+        f"{'Resuming' if goes_on else 'Training'} {current.name}",
         [
             *summary(config, platform, devices, program.parameters()),
             *differences(config, resolve(default, platform, devices)),
         ],
     )
+    sameness.compare_programs(program)
     checkpoints = Checkpoints(current.checkpoints, keep=config.keep_checkpoints, say=console.say)
     state, step = _state(program, checkpoints, console.say)
     console.say("Compiling the training program (up to a minute, kept for the next time) ...")
@@ -53,28 +56,34 @@ def begin(
         program.compile()
     console.say(f"Compiled in {clock.spent()['compile']:.0f} s")
 
-    sinks = Sinks(
-        console,
+    files = (
         JsonLines(current.metrics, rewind_to=step if config.rewind else None),
         TensorBoard(current.tensorboard, purge_step=None if step is None else step + 1),
-        say=console.warn,
     )
+    sinks = Sinks(console, *(files if is_first else ()), say=console.warn)
+    watchdog = Watchdog(60 * config.watchdog_minutes)
     health = Health(config.env)
 
     def tell(step: int, metrics: Mapping[str, float]) -> None:
+        watchdog.progress()
         sinks.write(step, metrics)
         for warning in health.observe(step, metrics):
             console.warn(warning)
 
     with sinks, Guard(console.say) as guard:
-        state = train(config, program, state, checkpoints, guard, clock, tell)
-        checkpoints.close()
-        if guard.asked_to_stop:
+        with watchdog:
+            state = train(config, program, state, checkpoints, guard, clock, tell)
+            checkpoints.close()
+        if anyone(guard.asked_to_stop):
             console.end(f"Stopped; --resume={current.name} goes on", current.directory)
             return RETRY
         _evaluate(config, program, state, current, console.say)
         console.end("Done", current.directory)
     return DONE
+
+
+def _nobody() -> TextIO:
+    return open(os.devnull, "w", encoding="utf-8")
 
 
 def _state(
@@ -112,6 +121,8 @@ def _evaluate(
     summaries = {name: results.summary(played) for name, played in games.items()}
     for line in results.table(summaries):
         say(line)
+    if jax.process_index() != 0:
+        return
     told = {"episodes": config.eval_episodes, "seed": EVALUATION_SEED, **results.as_json(summaries)}
     text = json.dumps(told, indent=2)
     (current.directory / "evaluation.json").write_text(text + "\n")

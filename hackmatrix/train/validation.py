@@ -91,6 +91,8 @@ RULES: dict[str, Rule] = {
     "save_interval": optional(COUNT),
     "keep_checkpoints": COUNT,
     "checkpoint_dir": NAME,
+    "watchdog_minutes": POSITIVE,
+    "replica_check_interval": COUNT,
     "eval_episodes": Rule(int, lambda value: value >= 0, "a whole number from 0"),
     "run_name": optional(RUN_NAME),
     "run_suffix": optional(NAME),

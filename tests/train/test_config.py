@@ -34,6 +34,7 @@ REFERENCE = {
     "wandb": False, "project": "hackmatrix", "entity": None, "no_artifact": False,
     "compute_dtype": "float32", "anneal_lr": False, "scale_returns": True, "env": "hackmatrix",
     "time_limit_minutes": None, "keep_checkpoints": 3,
+    "watchdog_minutes": 20.0, "replica_check_interval": 1000,
 }  # fmt: skip
 
 # A little program as the launch programs are, but without what they launch.

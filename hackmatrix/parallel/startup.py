@@ -1,0 +1,146 @@
+"""Several processes that train as one: how they find each other, and how they part."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import os
+import signal
+import socket
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import jax
+from jax._src import cloud_tpu_init, distributed
+
+RETRY = 42  # the exit code of a process that has lost the others
+_PATIENCE_SECONDS = 300  # for the others to end their work
+_FAREWELL_SECONDS = 10  # for them to end after a failure, which may be theirs too
+_LAST_WORDS = (
+    "A process or the coordinator is lost (JAX says above what it knows), so this one ends too; "
+    "--resume=auto goes on\n"
+)
+
+
+class StartError(Exception):
+    """Processes that cannot begin together; one line says why, and the code whether to retry."""
+
+    def __init__(self, text: str, code: int = 1) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class Place:
+    """Which one of how many processes this is, and where the first one waits for the others."""
+
+    coordinator: str
+    processes: int
+    process: int
+
+
+def place(coordinator: str | None, processes: int | None, process: int | None) -> Place | None:
+    """The place that was given; None if none was."""
+    if coordinator is None and processes is None and process is None:
+        return None
+    if coordinator is None or processes is None or process is None:
+        raise StartError("--coordinator, --num_processes and --process_id go together")
+    host, _, port = coordinator.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 2**16:
+        raise StartError(f"--coordinator={coordinator} must be HOST:PORT, such as 10.0.0.1:8476")
+    if not 0 <= process < processes:
+        raise StartError(f"--process_id={process} must be from 0 to {processes - 1}")
+    return Place(coordinator, processes, process)
+
+
+def join(given: Place | None, *, heartbeat_seconds: int, join_seconds: int) -> None:
+    """Meets the other processes, if there are others: those of the place that is given, or the
+    other hosts of a TPU slice. To be called before anything asks for devices.
+    """
+    arguments: dict[str, Any] = {}
+    if given:
+        if given.process == 0:
+            _refuse_taken(given)
+        arguments = {
+            "coordinator_address": given.coordinator,
+            "num_processes": given.processes,
+            "process_id": given.process,
+            "cluster_detection_method": "deactivate",
+        }
+    elif not _is_on_tpu():
+        return
+    # Its handler would swallow SIGTERM; processes agree to stop without it.
+    jax.config.update("jax_enable_preemption_service", False)
+    _retry_where_jax_aborts()
+    try:
+        jax.distributed.initialize(
+            **arguments,
+            heartbeat_timeout_seconds=heartbeat_seconds,
+            initialization_timeout=join_seconds,
+            shutdown_timeout_seconds=_FAREWELL_SECONDS,
+        )
+    except RuntimeError as error:
+        where = f" at {given.coordinator}" if given else ""
+        why = " ".join(str(error).split())[:200]
+        raise StartError(f"not all processes have met{where}: {why}", RETRY) from error
+
+
+def wait_for_loss(heartbeat_seconds: int) -> None:
+    """After an error among the devices: it may be that another process is lost. Then this one is
+    ended here, as soon as JAX knows.
+    """
+    if jax.process_count() > 1:
+        time.sleep(2 * heartbeat_seconds)
+
+
+def leave(code: int) -> NoReturn:
+    """Ends this process together with the others; if they do not come, without them."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    client = distributed.global_state.client
+    if client is None:
+        sys.exit(code)
+    with contextlib.suppress(Exception):
+        patience = _FAREWELL_SECONDS if code == 1 else _PATIENCE_SECONDS
+        client.wait_at_barrier("hackmatrix/end", 1000 * patience)
+        jax.distributed.shutdown()
+    os._exit(code)  # whatever still waits for a process that is lost would wait for ever
+
+
+def _is_on_tpu() -> bool:
+    wanted = os.environ.get("JAX_PLATFORMS") or "tpu"
+    return cloud_tpu_init.running_in_cloud_tpu_vm and "tpu" in wanted.split(",")
+
+
+def _refuse_taken(given: Place) -> None:
+    """JAX would share the port, and wait."""
+    port = int(given.coordinator.rpartition(":")[2])
+    with socket.socket(socket.AF_INET6 if socket.has_ipv6 else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", port))
+            probe.listen()
+        except OSError as error:
+            raise StartError(
+                f"--coordinator={given.coordinator}: port {port} is taken on this machine; end the "
+                "program that holds it, or choose another port for all processes"
+            ) from error
+
+
+@functools.cache
+def _retry_where_jax_aborts() -> None:
+    """JAX aborts a process when another one is lost, and calls no Python before. Its SIGABRT comes
+    in the thread that aborts, so the handler may do what it wants; Python's own would never run.
+    """
+    libc = ctypes.CDLL(None)
+    libc.signal.argtypes = [ctypes.c_int, ctypes.c_void_p]
+    libc.signal(signal.SIGABRT, ctypes.cast(_on_abort, ctypes.c_void_p))
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_int)
+def _on_abort(number: int) -> None:
+    os.write(2, _LAST_WORDS.encode())
+    os._exit(RETRY)
