@@ -35,7 +35,7 @@ class Memory:
         self.owned = [program for program in self.owned if program in board["owned"]]
         self.owned += _acquired(self._board, self.owned, board["owned"])
         places = _places(board)
-        known = [self._last_seen[number] for number in _survivors(self._board, action, board)]
+        known = [self._last_seen[number] for number in survivors(self._board, action, board)]
         remembered = known + places[len(known) :]
         self._last_seen = [
             now if is_visible(board, enemy) else then
@@ -89,7 +89,7 @@ def _acquired(before: Board, known: list[int], owned: list[int]) -> list[int]:
     return [number for number in dict.fromkeys(in_cross) if number in owned and number not in known]
 
 
-def _survivors(before: Board, action: int, after: Board) -> list[int]:
+def survivors(before: Board, action: int, after: Board) -> list[int]:
     """Which of the enemies before are the first ones of the list after; any others are new."""
     numbers = list(range(len(before["enemies"])))
     if action in _MAKES_ENEMIES_ANEW:

@@ -47,6 +47,10 @@ class HostedGames:
         self._keys[board] = generator.integers(1 << 32, size=2, dtype=np.uint32)
         self._turns[board] = 0
 
+    def draw_from(self, board: int, key: np.ndarray, turn: int) -> None:
+        """The next turn of a board draws from fold_in(key, turn), for a raw key u32[2]."""
+        self._keys[board], self._turns[board] = key, turn
+
     def begin(self) -> Turn:
         """New games on all boards."""
         everywhere = np.ones(len(self._turns), bool)

@@ -1,0 +1,114 @@
+"""An episode turn by turn: what was seen and allowed, what the policy thought, what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+
+from hackmatrix import game
+from hackmatrix.envs.headless_memory import Memory
+from hackmatrix.envs.headless_view import Json, observation
+from hackmatrix.envs.hosted import HostedGames, Turn, describe
+from hackmatrix.game.state import PROGRAMS
+from hackmatrix.replay import happenings
+
+ACTION_NAMES = ("up", "down", "left", "right", "siphon", *PROGRAMS)
+MOST_STEPS = 2000  # a policy may walk to and fro for ever
+
+
+@dataclass(frozen=True)
+class Thought:
+    """What a policy makes of a board: the action it takes, and how likely it found each [28]."""
+
+    action: int
+    probabilities: list[float]
+    value: float
+
+
+# From the observation f32[1545], the mask bool[28] and the number of the step.
+Think = Callable[[np.ndarray, np.ndarray, int], Thought]
+# The raw key u32[2] and the number folded into it that a step draws from; step None begins.
+Luck = Callable[[int | None], tuple[np.ndarray, int]]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A board, and what was done on it. The last board of an episode has no thought."""
+
+    seen: Json
+    valid: list[int]
+    thought: Thought | None = None
+    reward: float = 0.0
+    parts: dict[str, float] = field(default_factory=dict)
+    happened: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Episode:
+    """`title` says whose it is. `end` is death, victory, an invalid action, or not yet."""
+
+    title: str
+    frames: list[Frame]
+    end: str
+
+    @property
+    def total(self) -> float:
+        return sum(frame.reward for frame in self.frames)
+
+    def as_json(self) -> Json:
+        return {**asdict(self), "total": self.total, "actions": list(ACTION_NAMES)}
+
+
+def record(title: str, think: Think, luck: Luck, most_steps: int = MOST_STEPS) -> Episode:
+    """Plays a game to its end."""
+    games = HostedGames(1)
+    games.draw_from(0, *luck(None))
+    turn = games.begin()
+    board = describe(games.board(0))
+    memory = Memory(board, [])
+    frames = []
+    for step in range(most_steps):
+        valid = np.asarray(turn.mask[0])
+        thought = think(np.asarray(turn.observation[0]), valid, step)
+        before, seen = board, observation(board, memory.owned, memory.hints())
+        games.draw_from(0, *luck(step))
+        turn = games.play(np.array([thought.action]))
+        board = describe(games.board(0))
+        outcome = jax.tree.map(lambda leaf: leaf[0], turn.outcome)
+        if not outcome.invalid:
+            memory.follow(thought.action, board)
+        frames.append(
+            Frame(
+                seen=seen,
+                valid=np.flatnonzero(valid).tolist(),
+                thought=thought,
+                reward=_short(outcome.reward),
+                parts={name: _short(part) for name, part in outcome.parts.items() if part},
+                happened=happenings.tell(before, thought.action, board, outcome),
+            )
+        )
+        if outcome.done:
+            break
+    frames.append(_last(board, memory, turn))
+    return Episode(title, frames, _end(turn))
+
+
+def _last(board: Json, memory: Memory, turn: Turn) -> Frame:
+    return Frame(
+        observation(board, memory.owned, memory.hints()), np.flatnonzero(turn.mask[0]).tolist()
+    )
+
+
+def _end(turn: Turn) -> str:
+    ends = {"won": "victory", "died": "death", "invalid": "an invalid action"}
+    outcome: game.Outcome = turn.outcome
+    return next((said for name, said in ends.items() if getattr(outcome, name)[0]), "not yet")
+
+
+def _short(number: Any) -> float:
+    """0.04 rather than the float32 next to it."""
+    return round(float(number), 4)
