@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections import Counter
@@ -21,6 +22,8 @@ _RUNS = {
     "while": re.compile(r"(?:condition|body)=%?([\w.\-]+)"),
     "conditional": re.compile(r"(?:true_computation|false_computation)=%?([\w.\-]+)"),
 }
+_SHAPES = re.compile(r"= (.*?) [a-z][a-z0-9\-]*\(")
+_ARRAY = re.compile(r"\b(?:pred|[a-z]+(\d+))\w*\[([\d,]*)\]")
 _BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
 # They name or arrange values, and are no work of their own.
 _BOOKKEEPING = {
@@ -45,6 +48,12 @@ class Facts:
     loops: int
     collectives: tuple[str, ...]
     temporary_bytes: int  # on one device
+
+
+@dataclass(frozen=True)
+class Collective:
+    kind: str
+    size: int  # in bytes, of its result on one device
 
 
 def facts(program: jax.stages.Compiled) -> Facts:
@@ -75,6 +84,48 @@ def instructions(hlo: str) -> Counter[str]:
             total[opcode] += 1
             waiting += _run_by(opcode, line)
     return total
+
+
+def collectives(hlo: str) -> list[list[Collective]]:
+    """Those outside of all loops, then those of each loop without the loops inside of it; only
+    where there are any.
+    """
+    entry, computations = _computations(hlo)
+    loops = []
+    outside = [entry]
+    while outside:
+        own = []
+        waiting = [outside.pop()]
+        while waiting:
+            for opcode, line in computations[waiting.pop()]:
+                if opcode.startswith(_COLLECTIVES) and not opcode.endswith("-done"):
+                    own.append(Collective(opcode.removesuffix("-start"), _size(line)))
+                (outside if opcode == "while" else waiting).extend(_run_by(opcode, line))
+        if own:
+            loops.append(own)
+    return loops
+
+
+def _size(line: str) -> int:
+    """The bytes of the arrays that an instruction makes."""
+    shapes = _SHAPES.search(line)
+    arrays = _ARRAY.findall(shapes[1]) if shapes else []
+    return sum(
+        math.prod(int(length) for length in lengths.split(",") if length) * int(bits or 8) // 8
+        for bits, lengths in arrays
+    )
+
+
+def memory(program: jax.stages.Compiled) -> int:
+    """The bytes that a program needs on a device while it runs, its code included."""
+    needs = program.memory_analysis()
+    return (
+        needs.argument_size_in_bytes
+        + needs.output_size_in_bytes
+        - needs.alias_size_in_bytes
+        + needs.temp_size_in_bytes
+        + needs.generated_code_size_in_bytes
+    )
 
 
 def _computations(hlo: str) -> tuple[str, dict[str, list[tuple[str, str]]]]:

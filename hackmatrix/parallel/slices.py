@@ -11,6 +11,8 @@ from jax.experimental import topologies
 from jax.sharding import Mesh
 
 CHIPS_A_HOST = (2, 2, 1)
+HBM_A_CHIP = 32 * 2**30  # bytes
+HBM_A_PROGRAM = HBM_A_CHIP - 5 * 2**28  # the compiler keeps the rest for the system
 
 
 @dataclass(frozen=True)
@@ -53,10 +55,12 @@ def mesh(of: Slice, axis: str) -> Mesh:
 
 
 def _keep_libtpu_quiet(of: Slice) -> None:
-    """Tells libtpu what it would ask a cloud for, and complain about at length where there is none.
+    """Tells libtpu what it would ask a cloud for, and complain about at length where there is none;
+    and that any number of processes may compile at once, as none of them holds a TPU.
 
     It reads this once, when it is loaded.
     """
+    os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")
     os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
     os.environ.setdefault("TPU_ACCELERATOR_TYPE", of.name)
     os.environ.setdefault("TPU_WORKER_HOSTNAMES", "localhost")

@@ -1,0 +1,138 @@
+"""Whether training fits a TPU slice: its program is compiled for one, which need not be there.
+
+The largest number of environments is an estimate. All that takes much memory grows with them, so
+it takes the program's memory to be in proportion, which overstates that of a larger program.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import jax
+
+from hackmatrix.bench import compiled
+from hackmatrix.bench.compiled import Collective
+from hackmatrix.parallel import slices
+from hackmatrix.parallel.mesh import ENVS
+from hackmatrix.train import autoscale
+from hackmatrix.train.config import Config, resolve
+from hackmatrix.train.program import Program
+
+_REQUIRED = re.compile(r"\(([\d.]+)([KMG])\) exceeds available HBM")
+_UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
+
+
+class CannotCompile(Exception):
+    """What is the matter, in one line."""
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """Sizes in bytes; collectives are those of a minibatch, unknown where it does not fit."""
+
+    slice: str
+    devices: int
+    hosts: int
+    num_envs: int
+    num_steps: int
+    num_minibatches: int
+    update_epochs: int
+    memory: int  # on one device
+    hbm: int
+    fits: bool
+    collectives: list[Collective] | None
+    compile_seconds: float | None
+    estimated_largest_num_envs: int
+
+
+def examine(raw: Mapping[str, Any], slice_name: str) -> Preflight:
+    """Compiles for the slice what a run with this configuration would run there."""
+    target = _slice(slice_name)
+    mesh = slices.mesh(target, ENVS)
+    config = resolve(raw, "tpu", mesh.size)
+    lowered = Program(config, mesh).lower()
+    seconds = collectives = None
+    try:
+        program, seconds = compiled.compile_afresh(lowered)
+        memory, collectives = compiled.memory(program), of_a_minibatch(program.as_text() or "")
+    except jax.errors.JaxRuntimeError as error:
+        memory = memory_refused(str(error))
+    return Preflight(
+        slice=target.name,
+        devices=mesh.size,
+        hosts=target.hosts,
+        num_envs=config.num_envs,
+        num_steps=config.num_steps,
+        num_minibatches=config.num_minibatches,
+        update_epochs=config.update_epochs,
+        memory=memory,
+        hbm=slices.HBM_A_CHIP,
+        fits=collectives is not None and memory <= slices.HBM_A_PROGRAM,
+        collectives=collectives,
+        compile_seconds=seconds,
+        estimated_largest_num_envs=_largest_num_envs(config, mesh.size, memory),
+    )
+
+
+def of_a_minibatch(hlo: str) -> list[Collective]:
+    """The collectives of the loop that reduces gradients: nothing else is as large."""
+    loops = compiled.collectives(hlo)
+    return max(loops, key=lambda loop: max(each.size for each in loop), default=[])
+
+
+def lines(found: Preflight) -> list[str]:
+    """What was found, for people."""
+    batch = found.num_envs * found.num_steps
+    share = found.memory / found.hbm
+    rows = {
+        "slice": f"{found.slice}: {found.devices} devices on {found.hosts} "
+        f"host{'s'[: found.hosts - 1]}",
+        "environments": f"{found.num_envs:,}, {found.num_envs // found.devices:,} a device",
+        "batch": f"{found.num_envs:,} x {found.num_steps} = {batch:,} samples an update",
+        "minibatches": f"{found.num_minibatches} of {batch // found.num_minibatches:,}, "
+        f"{found.update_epochs} epochs",
+        "memory": f"{found.memory / 2**20:,.1f} MiB a device, {share:.2%} of the "
+        f"{found.hbm / 2**30:.0f} GiB of a chip",
+        "at most": f"about {found.estimated_largest_num_envs:,} environments (an estimate: "
+        "memory in proportion to their number)",
+    }
+    if found.collectives is not None and found.compile_seconds is not None:
+        listed = [f"{each.kind} of {each.size:,} bytes" for each in found.collectives]
+        rows["collectives"] = f"{', '.join(listed) or 'none'} a minibatch"
+        rows["compiled in"] = f"{found.compile_seconds:.1f} s"
+    rows["verdict"] = (
+        "fits" if found.fits else "does not fit: fewer environments or steps are needed"
+    )
+    return [f"{name:<15}{text}" for name, text in rows.items()]
+
+
+def to_json(found: Preflight) -> str:
+    return json.dumps(asdict(found))
+
+
+def _slice(name: str) -> slices.Slice:
+    if name not in slices.SLICES:
+        raise CannotCompile(f"no slice {name!r} is known, only {', '.join(slices.SLICES)}")
+    if not importlib.util.find_spec("libtpu"):
+        raise CannotCompile("libtpu, which compiles for TPUs, is missing: install jax[tpu]")
+    return slices.SLICES[name]
+
+
+def memory_refused(error: str) -> int:
+    """The bytes for which the compiler refused a program; any other refusal is passed on."""
+    required = _REQUIRED.search(error)
+    if not required:
+        raise CannotCompile(f"the compiler refuses the program: {error.splitlines()[0]}")
+    return int(float(required[1]) * _UNITS[required[2]])
+
+
+def _largest_num_envs(config: Config, devices: int, memory: int) -> int:
+    """The next that can be divided among the devices; no more than the samples an int32 counts."""
+    wanted = config.num_envs * slices.HBM_A_PROGRAM // memory
+    wanted = min(wanted, (2**31 - 1) // config.num_steps)
+    return autoscale.nearest_num_envs(wanted + 1, devices)[0]

@@ -1,0 +1,41 @@
+"""Says whether training fits a TPU slice, without one: `python -m launch.preflight --slice=v4-32`.
+
+It compiles the program that launch.train would run there, which takes a minute or two on a CPU.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from absl import app, flags, logging
+
+from hackmatrix.train.command_line import define_config, parser
+from hackmatrix.train.config import ConfigError
+from launch import starting
+
+PROGRAM = "launch.preflight"
+
+_CONFIG = define_config(PROGRAM)
+_SLICE = flags.DEFINE_string("slice", None, "The slice, like v4-32.", required=True)
+_JSON = flags.DEFINE_bool("json", False, "Print JSON.")
+
+
+def main(arguments: list[str]) -> None:
+    if arguments[1:]:
+        sys.exit(f"{PROGRAM}: {arguments[1]!r} is no flag; settings are --config.NAME=VALUE")
+    logging.set_verbosity(logging.WARNING)
+    starting.stay_off_accelerators()
+    # Only now: it imports JAX, which reads at once which devices it is to use.
+    from hackmatrix.bench import preflight
+
+    try:
+        with starting.waiting(f"{PROGRAM}: compiling for {_SLICE.value}"):
+            found = preflight.examine(_CONFIG.value, _SLICE.value)
+    except (ConfigError, preflight.CannotCompile) as error:
+        sys.exit("\n".join(f"{PROGRAM}: {line}" for line in str(error).splitlines()))
+    print(preflight.to_json(found) if _JSON.value else "\n".join(preflight.lines(found)))
+    sys.exit(0 if found.fits else 1)
+
+
+if __name__ == "__main__":
+    app.run(main, flags_parser=parser(PROGRAM))
