@@ -41,6 +41,7 @@ def main(arguments: list[str]) -> None:
     print("Starting JAX ...", flush=True)
     from jax.errors import JaxRuntimeError
 
+    from hackmatrix.envs import NoSuchEnvironment
     from hackmatrix.parallel import startup
     from hackmatrix.parallel.agreement import Elsewhere
     from hackmatrix.train import session
@@ -61,6 +62,7 @@ def main(arguments: list[str]) -> None:
         print(f"{PROGRAM}: {error}", file=sys.stderr)
         code = error.code
     except (
+        NoSuchEnvironment,
         ConfigError, RunError, CheckpointError, Broken, Different, Diverged, Elsewhere,
     ) as error:  # fmt: skip
         for line in str(error).splitlines():

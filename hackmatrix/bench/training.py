@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from flax import struct
 
 from hackmatrix.bench.timing import REPEATS, Rate, measure
@@ -103,13 +102,11 @@ def _apart(program: Program, state: TrainState, steps: int, seconds: float) -> t
     env, network, settings = program.env, program.network, program.settings
 
     def roll(half: _Half) -> _Half:
-        keys = jax.ShapeDtypeStruct((half.players.number.size, 2), jnp.uint32)
-        actions = jax.ShapeDtypeStruct(half.players.number.shape, jnp.int32)
-        step = jax.eval_shape(env.step, keys, half.players.boards, actions)[1]
+        counted = tally.empty(rollout.kind_of_step(env, half.players))
         players, batch, _, _ = rollout.collect(
             env, functools.partial(outputs, network, half.learner.params), half.players,
             half.learner.key, half.learner.update, settings.num_steps, settings.gamma,
-            tally.empty(step),
+            counted,
         )  # fmt: skip
         return half.replace(players=players, batch=batch)
 

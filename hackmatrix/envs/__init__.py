@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hackmatrix.envs.protocol import Environment
+from hackmatrix.envs.protocol import Environment, NoSuchEnvironment
 
 _GYMNAX = "gymnax:"
 
@@ -17,4 +17,4 @@ def make(name: str) -> Environment:
         from hackmatrix.envs.gymnax_adapter import FromGymnax
 
         return FromGymnax(name.removeprefix(_GYMNAX))
-    raise ValueError(f'there is no environment {name!r}: say "hackmatrix" or "gymnax:NAME"')
+    raise NoSuchEnvironment(f'there is no environment {name!r}: say "hackmatrix" or "gymnax:NAME"')

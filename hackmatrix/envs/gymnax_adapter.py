@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from hackmatrix.envs.protocol import Environment, Step
+from hackmatrix.envs.protocol import Environment, NoSuchEnvironment, Step
 
 Array = jax.Array
 
@@ -35,7 +35,9 @@ class FromGymnax(Environment):
         self._env, self._params = _gymnax_make(name)
         space = self._env.action_space(self._params)
         if not hasattr(space, "n"):
-            raise ValueError(f"gymnax:{name} has no discrete actions, and only such can be masked")
+            raise NoSuchEnvironment(
+                f"gymnax:{name} has no discrete actions, and only such can be masked"
+            )
         shape = self._env.observation_space(self._params).shape
         self.name = f"gymnax:{name}"
         self.num_actions = int(space.n)
@@ -100,10 +102,10 @@ def _gymnax_make(name: str) -> tuple[Any, Any]:
     try:
         import gymnax
     except ImportError as error:
-        raise ValueError(
+        raise NoSuchEnvironment(
             f"gymnax:{name} needs the gymnax package: pip install gymnax six ({error})"
         ) from None
     try:
         return gymnax.make(name)
     except (KeyError, ValueError):
-        raise ValueError(f"gymnax has no environment {name!r}") from None
+        raise NoSuchEnvironment(f"gymnax has no environment {name!r}") from None

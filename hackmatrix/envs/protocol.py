@@ -11,6 +11,10 @@ from flax import struct
 Array = jax.Array
 
 
+class NoSuchEnvironment(ValueError):
+    """A name that stands for no environment that a trainer can use; the message says why."""
+
+
 class Step(struct.PyTreeNode):
     """What a step led to, on each of [E] boards.
 

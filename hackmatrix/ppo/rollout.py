@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from hackmatrix.envs import Environment
+from hackmatrix.envs.protocol import Step
 from hackmatrix.ppo import policy, tally
 from hackmatrix.ppo.draws import Purpose, key_for, key_of_each
 from hackmatrix.ppo.tally import Tally
@@ -44,6 +45,17 @@ def begin(env: Environment, key: Array, numbers: Array) -> Players:
     keys = key_of_each(key_for(key, Purpose.RESET), numbers)
     nothing = jnp.zeros_like(numbers, jnp.float32)
     return Players(env.reset(jax.random.key_data(keys)), numbers, nothing, nothing)
+
+
+def kind_of_step(env: Environment, players: Players) -> Step:
+    """What a step of these boards will tell: its shapes, types and names, without a value."""
+
+    def step(players: Players) -> Step:
+        keys = jnp.stack([players.number, players.number], axis=-1)
+        return env.step(keys, players.boards, players.number.astype(jnp.int32))[1]
+
+    kind: Step = jax.eval_shape(step, players)
+    return kind
 
 
 def step_keys(

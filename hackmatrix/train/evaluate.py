@@ -135,7 +135,4 @@ def _step(
 
 
 def _results_named(env: Environment, players: Players) -> list[str]:
-    keys = jax.ShapeDtypeStruct((players.number.size, 2), jnp.uint32)
-    actions = jax.ShapeDtypeStruct(players.number.shape, jnp.int32)
-    step = jax.eval_shape(env.step, keys, players.boards, actions)[1]
-    return sorted(step.each_episode)
+    return sorted(rollout.kind_of_step(env, players).each_episode)

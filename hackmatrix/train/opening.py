@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 
+from hackmatrix.envs import NoSuchEnvironment, make
 from hackmatrix.parallel.agreement import first, together
 from hackmatrix.train import configuring, run, sameness
 from hackmatrix.train.config import Config, ConfigError, resolve
@@ -27,6 +28,7 @@ def opened(raw: Mapping[str, Any], overrides: Mapping[str, Any], workdir: Path) 
         lambda: resolve(given, jax.default_backend(), jax.device_count()), ConfigError
     )
     sameness.compare_settings(config)
+    together(lambda: make(config.env), NoSuchEnvironment)  # before a directory is made for it
     return (_resumed(found, config), True) if found else (_begun(workdir, config), False)
 
 

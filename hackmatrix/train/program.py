@@ -159,7 +159,7 @@ def _chunk(
 ) -> tuple[TrainState, Report]:
     """On each device, of its own part of the players."""
     one_update = functools.partial(update, env, network, settings, ENVS)
-    counted = _nothing_counted(env, state.players)
+    counted = tally.empty(rollout.kind_of_step(env, state.players))
     sums = jax.tree.map(
         lambda metric: jnp.zeros(metric.shape, metric.dtype),
         jax.eval_shape(one_update, state.learner, state.players, counted)[3],
@@ -182,9 +182,3 @@ def _chunk(
     )
     means = jax.tree.map(lambda total: total / updates, sums)
     return state, Report({**means, **tally.read(counted, ENVS)}, broken_at)
-
-
-def _nothing_counted(env: Environment, players: Players) -> tally.Tally:
-    keys = jax.ShapeDtypeStruct((players.number.size, 2), jnp.uint32)
-    actions = jax.ShapeDtypeStruct(players.number.shape, jnp.int32)
-    return tally.empty(jax.eval_shape(env.step, keys, players.boards, actions)[1])

@@ -15,13 +15,14 @@ from hackmatrix.train.program import NEVER, Report
 class Broken(Exception):
     """A loss or a gradient was not finite; the run cannot go on."""
 
-    def __init__(self, update: int, metrics: Mapping[str, float]) -> None:
-        names = sorted(name for name in ("train/pg_loss", "train/vf_loss", "train/grad_norm")
-                       if not math.isfinite(metrics[name]))  # fmt: skip
-        super().__init__(
-            f"update {update + 1} is broken: {' and '.join(names) or 'the loss'} not finite"
-        )
-        self.update = update
+
+def _broken(update: int, metrics: Mapping[str, float]) -> Broken:
+    names = [
+        name
+        for name in ("train/pg_loss", "train/vf_loss", "train/grad_norm")
+        if not math.isfinite(metrics[name])
+    ]
+    return Broken(f"update {update + 1} is broken: {' and '.join(names)} not finite")
 
 
 class Progress:
@@ -56,7 +57,7 @@ class Progress:
             host: Report = jax.device_get(report)
         metrics = {name: float(value) for name, value in host.metrics.items()}
         if host.broken_at != NEVER:
-            raise Broken(int(host.broken_at), metrics)
+            raise _broken(int(host.broken_at), metrics)
         now = self._clock.seconds()
         seconds, self._read_at = now - self._read_at, now
         with self._clock.phase("write"):

@@ -23,6 +23,7 @@ from hackmatrix.train.health import Health
 from hackmatrix.train.loop import train
 from hackmatrix.train.opening import opened
 from hackmatrix.train.program import Program, TrainState
+from hackmatrix.train.progress import Broken
 from hackmatrix.train.run import Run
 from hackmatrix.train.sinks import JsonLines, Sinks, TensorBoard
 from hackmatrix.train.watchdog import Watchdog
@@ -72,14 +73,23 @@ def begin(
 
     with sinks, Guard(console.say) as guard:
         with watchdog:
-            state = train(config, program, state, checkpoints, guard, clock, tell)
-            checkpoints.close()
+            try:
+                state = train(config, program, state, checkpoints, guard, clock, tell)
+            except Broken as broken:
+                raise Broken(f"{broken}; {_kept(checkpoints)}") from None
+            finally:
+                checkpoints.close()
         if anyone(guard.asked_to_stop):
             console.end(f"Stopped; --resume={current.name} goes on", current.directory)
             return RETRY
         _evaluate(config, program, state, current, console.say)
         console.end("Done", current.directory)
     return DONE
+
+
+def _kept(checkpoints: Checkpoints) -> str:
+    steps = checkpoints.steps()
+    return f"the checkpoint at step {steps[-1]:,} is good and kept" if steps else "none was saved"
 
 
 def _nobody() -> TextIO:

@@ -1,0 +1,217 @@
+"""Runs as a person has them: the real program in a process of its own, with signals and mistakes.
+
+CartPole stands in for the game, because it compiles in seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+UPDATES = 600
+BATCH = 8 * 16
+SMALL = [
+    "--config.env=gymnax:CartPole-v1", "--config.num_envs=8", "--config.num_steps=16",
+    "--config.hidden_dim=16", f"--config.total_timesteps={UPDATES * BATCH}",
+    "--config.log_interval=20", "--config.eval_episodes=8", "--config.lr=1e-3",
+]  # fmt: skip
+
+
+def command(workdir: Path, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", "launch.train", f"--workdir={workdir}", *arguments]
+
+
+def environment(devices: int = 1) -> dict[str, str]:
+    flags = f"--xla_force_host_platform_device_count={devices}"
+    return {**os.environ, "XLA_FLAGS": flags, "COLUMNS": "100"}
+
+
+def launch(workdir: Path, *arguments: str, devices: int = 1) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(workdir, *arguments), cwd=ROOT, env=environment(devices), text=True, timeout=120,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+    )  # fmt: skip
+
+
+def run_in(workdir: Path) -> Path:
+    (run,) = (path for path in workdir.iterdir() if path.is_dir())
+    return run
+
+
+def lines(run: Path) -> list[dict[str, float]]:
+    """The metrics of each chunk but for the times, which are never the same."""
+    chunks = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [
+        {name: value for name, value in chunk.items() if not re.match(r"perf/|time", name)}
+        for chunk in chunks
+    ]
+
+
+def digests(run: Path, step: int) -> Any:
+    """What the checkpoint says of every leaf: two states with the same are the same."""
+    return json.loads((run / f"checkpoints/{step}/record/metadata").read_text())["digests"]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A run that nobody disturbed, and what it printed."""
+    workdir = tmp_path_factory.mktemp("whole")
+    done = launch(workdir, *SMALL)
+    assert done.returncode == 0, done.stdout
+    return run_in(workdir), done.stdout
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Iterator[Callable[..., tuple[int, str]]]:
+    """Starts a run and sends it a signal as soon as it has told of two chunks."""
+    processes: list[subprocess.Popen[str]] = []
+
+    def start(number: signal.Signals) -> tuple[int, str]:
+        process = subprocess.Popen(
+            command(tmp_path, *SMALL, "--config.total_timesteps=100_000_000"), cwd=ROOT, text=True,
+            env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        processes.append(process)
+        assert process.stdout is not None
+        told, chunks = "", 0
+        while chunks < 2:
+            line = process.stdout.readline()
+            assert line, told
+            told, chunks = told + line, chunks + bool(re.search(r"\d%  ", line))
+        process.send_signal(number)
+        rest, _ = process.communicate(timeout=60)
+        return process.returncode, told + rest
+
+    yield start
+    for process in processes:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def test_a_run_tells_what_will_happen_what_happens_and_what_came_of_it(
+    whole: tuple[Path, str],
+) -> None:
+    run, told = whole
+    assert "8 of gymnax:CartPole-v1" in told
+    assert "4 of 32, 4 epochs: 16 gradient steps" in told
+    assert "lr = 0.001 (default: 0.00025)" in told
+    assert "100%" in told
+    assert f"Done at step {UPDATES * BATCH:,}" in told
+    assert str(run) in told
+    assert "tensorboard --logdir" in told
+    evaluation = json.loads((run / "evaluation.json").read_text())
+    assert evaluation["agent"]["train/mean_episode_return"]["mean"] > 1
+    assert len(lines(run)) == UPDATES // 20
+    assert any((run / "tensorboard").iterdir())
+    provenance = json.loads((run / "provenance.json").read_text())
+    assert provenance[0]["versions"]["jax"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stopped_run_goes_on_as_if_it_had_not_been(
+    watched: Callable[..., tuple[int, str]],
+    whole: tuple[Path, str],
+    tmp_path: Path,
+    number: signal.Signals,
+) -> None:
+    code, told = watched(number)
+    assert code == 42, told
+    assert f"{number.name}: saving" in told
+    run = run_in(tmp_path)
+    (stopped,) = (int(path.name) for path in (run / "checkpoints").iterdir())
+    assert stopped % (20 * BATCH) == 0
+    end = stopped + 40 * BATCH
+    done = launch(tmp_path, "--resume=auto", f"--config.total_timesteps={end}")
+    assert done.returncode == 0, done.stdout
+    assert f"Going on from the checkpoint at step {stopped:,}" in done.stdout
+    steps = [line["step"] for line in lines(run)]
+    assert steps == sorted(set(steps))
+    assert steps[-1] == end
+
+    undisturbed = tmp_path / "undisturbed"
+    again = launch(undisturbed, *SMALL, f"--config.total_timesteps={end}")
+    assert again.returncode == 0, again.stdout
+    assert digests(run_in(undisturbed), end) == digests(run, end)
+    assert lines(run_in(undisturbed)) == lines(run)
+
+
+def test_a_checkpoint_of_8_devices_goes_on_on_2(tmp_path: Path) -> None:
+    first = launch(tmp_path, *SMALL, f"--config.total_timesteps={20 * BATCH}", devices=8)
+    assert first.returncode == 0, first.stdout
+    second = launch(tmp_path, "--resume=auto", f"--config.total_timesteps={40 * BATCH}", devices=2)
+    assert second.returncode == 0, second.stdout
+    assert "2 x cpu" in second.stdout
+    metrics = lines(run_in(tmp_path))
+    alone = launch(tmp_path / "alone", *SMALL, f"--config.total_timesteps={40 * BATCH}")
+    assert alone.returncode == 0, alone.stdout
+    for one, other in zip(lines(run_in(tmp_path / "alone")), metrics, strict=True):
+        assert one == pytest.approx(other, abs=1e-3)
+
+
+def test_another_network_is_refused_with_both_shapes(whole: tuple[Path, str]) -> None:
+    run, _ = whole
+    done = launch(run.parent, f"--resume={run.name}", "--config.hidden_dim=24")
+    assert done.returncode == 1
+    assert "(4, 16)" in done.stdout
+    assert "(4, 24)" in done.stdout
+    assert "Traceback" not in done.stdout
+
+
+def test_another_number_of_environments_begins_new_games(tmp_path: Path) -> None:
+    launch(tmp_path, *SMALL, f"--config.total_timesteps={20 * BATCH}")
+    done = launch(
+        tmp_path, "--resume=auto", "--config.num_envs=16", f"--config.total_timesteps={60 * BATCH}"
+    )
+    assert done.returncode == 0, done.stdout
+    assert "new games" in done.stdout
+    assert "optimiser" in done.stdout
+    assert [line["step"] for line in lines(run_in(tmp_path))] == [20 * BATCH, 60 * BATCH]
+
+
+def test_a_broken_run_stops_and_says_where_its_last_good_checkpoint_is(tmp_path: Path) -> None:
+    launch(tmp_path, *SMALL, f"--config.total_timesteps={20 * BATCH}")
+    done = launch(
+        tmp_path, "--resume=auto", "--config.lr=1e38", f"--config.total_timesteps={90 * BATCH}"
+    )
+    assert done.returncode == 1, done.stdout
+    said = done.stdout.splitlines()[-1]
+    assert re.search(r"update 2\d is broken: .*not finite", said), said
+    assert f"step {20 * BATCH:,}" in said
+    assert [path.name for path in (run_in(tmp_path) / "checkpoints").iterdir()] == [str(20 * BATCH)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--config.lr=-1", "--config.gamma=2"], ["lr=-1", "gamma=2"]),
+        (["--config.env=gymnax:Nothing-v0"], ["Nothing-v0"]),
+        (["--resume=nobody"], ["nobody"]),
+        (["nonsense"], ["nonsense"]),
+    ],
+)
+def test_a_mistake_is_a_line_and_not_a_traceback(
+    tmp_path: Path, arguments: list[str], said: list[str]
+) -> None:
+    done = launch(tmp_path, *arguments)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stdout
+    for words in said:
+        assert any(words in line for line in done.stdout.splitlines())
+
+
+def test_a_workdir_that_cannot_be_written_to_is_a_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = launch(tmp_path / "file", *SMALL)
+    assert done.returncode == 1
+    assert "--workdir" in done.stdout.splitlines()[-1]
