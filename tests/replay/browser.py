@@ -1,0 +1,112 @@
+"""A headless Chromium, told what to do over a pair of pipes (the DevTools protocol)."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+from types import TracebackType
+from typing import Any, BinaryIO
+
+PATIENCE = 100  # seconds until a browser that hangs is ended
+
+
+def chromium() -> str | None:
+    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
+    return next((found for name in names if (found := shutil.which(name))), None)
+
+
+class Browser:
+    """One page of it. `errors` are those of its console, `requested` what it asked the network."""
+
+    def __init__(self, program: str) -> None:
+        self.errors: list[str] = []
+        self.requested: list[str] = []
+        self._events: list[str] = []
+        self._number = 0
+        self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        hears, tells = os.pipe()
+        answers, says = os.pipe()
+        # The browser reads from descriptor 3 and writes to 4.
+        self._program = subprocess.Popen(
+            ["bash", "-c", f'exec "$0" "$@" 3<&{hears} 4>&{says}', program, "--headless",
+             "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+             f"--user-data-dir={self._profile.name}", "--remote-debugging-pipe", "about:blank"],
+            pass_fds=(hears, says), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        os.close(hears)
+        os.close(says)
+        self._tells: BinaryIO = os.fdopen(tells, "wb", buffering=0)
+        self._answers: BinaryIO = os.fdopen(answers, "rb")
+        self._watchdog = threading.Timer(PATIENCE, self._program.kill)
+        self._watchdog.start()
+        self._session: str | None = None
+        target = self.ask("Target.createTarget", url="about:blank")["targetId"]
+        attached = self.ask("Target.attachToTarget", targetId=target, flatten=True)
+        self._session = attached["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.ask(f"{domain}.enable")
+
+    def open(self, address: str) -> None:
+        self.ask("Page.navigate", url=address)
+        while "Page.loadEventFired" not in self._events:
+            self._take(self._message())
+
+    def evaluate(self, expression: str) -> Any:
+        """The value of an expression of JavaScript on the page."""
+        answer = self.ask("Runtime.evaluate", expression=expression, returnByValue=True)
+        assert "exceptionDetails" not in answer, answer
+        return answer["result"].get("value")
+
+    def press(self, key: str) -> None:
+        for kind in ("keyDown", "keyUp"):
+            self.ask("Input.dispatchKeyEvent", type=kind, key=key)
+
+    def ask(self, method: str, **params: Any) -> Any:
+        self._number += 1
+        command = {"id": self._number, "method": method, "params": params}
+        if self._session:
+            command["sessionId"] = self._session
+        self._tells.write(json.dumps(command).encode() + b"\0")
+        while (message := self._message()).get("id") != self._number:
+            self._take(message)
+        assert "error" not in message, message
+        return message["result"]
+
+    def _message(self) -> Any:
+        text = bytearray()
+        while (byte := self._answers.read(1)) != b"\0":
+            assert byte, "the browser has ended"
+            text += byte
+        return json.loads(text)
+
+    def _take(self, message: Any) -> None:
+        method, params = message.get("method", ""), message.get("params", {})
+        self._events.append(method)
+        if method == "Runtime.exceptionThrown":
+            self.errors.append(params["exceptionDetails"]["text"])
+        if method == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning"):
+            self.errors.append(str(params["args"]))
+        if method == "Log.entryAdded" and params["entry"]["level"] == "error":
+            self.errors.append(params["entry"]["text"])
+        if method == "Network.requestWillBeSent":
+            self.requested.append(params["request"]["url"])
+
+    def __enter__(self) -> Browser:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._watchdog.cancel()
+        self._program.kill()
+        self._program.wait()
+        self._tells.close()
+        self._answers.close()
+        self._profile.cleanup()

@@ -1,0 +1,104 @@
+"""Recorded episodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hackmatrix import game
+from hackmatrix.envs.headless_state import read_state
+from hackmatrix.game.state import SIPHON
+from hackmatrix.ppo import rollout
+from hackmatrix.ppo.draws import Purpose, key_for, key_of_each, seed_key
+from hackmatrix.ppo.rollout import Players
+from hackmatrix.replay import happenings
+from hackmatrix.replay.record import Episode, Thought, record
+from hackmatrix.train.policies import Policy
+from hackmatrix.train.thinking import Thinking
+
+BOARD: dict[str, Any] = {
+    "player": {"row": 2, "col": 3, "hp": 3, "credits": 4},
+    "enemies": [
+        {"type": "virus", "row": 2, "col": 0, "hp": 2},
+        {"type": "daemon", "row": 5, "col": 3, "hp": 3},
+    ],
+}
+
+
+def test_an_episode_holds_what_was_seen_thought_and_gained(episode: Episode) -> None:
+    *turns, last = episode.frames
+    assert last.thought is None
+    assert len(turns) > 5
+    for frame in turns:
+        assert frame.thought is not None
+        assert frame.thought.action in frame.valid
+        assert sum(frame.thought.probabilities) == pytest.approx(1, abs=0.01)
+        assert {np.flatnonzero(frame.thought.probabilities)[0], frame.thought.action} <= {
+            *frame.valid
+        }
+        assert sum(frame.parts.values()) == pytest.approx(frame.reward, abs=2e-3)
+    places = {(frame.seen["playerRow"], frame.seen["playerCol"]) for frame in turns}
+    assert len(places) > 1
+    assert episode.total == pytest.approx(sum(frame.reward for frame in turns))
+
+
+def test_the_same_game_is_recorded_again_and_another_is_another(
+    policy: Policy, episode: Episode
+) -> None:
+    def frames(number: int) -> Any:
+        mind = Thinking(policy, seed=1, number=number, greedy=False)
+        return record("", lambda *seen: Thought(*mind.think(*seen)), mind.luck, 60).frames
+
+    assert frames(5) == episode.frames
+    assert frames(6)[0].seen["cells"] != episode.frames[0].seen["cells"]
+
+
+def test_a_game_has_the_luck_of_its_number_in_an_evaluation(policy: Policy) -> None:
+    number, step, key = 41, 7, seed_key(3)
+    mind = Thinking(policy, seed=3, number=number, greedy=False)
+    numbers = jnp.array([number], jnp.uint32)
+    nothing = jnp.zeros(1)
+    happen = rollout.step_keys(key, 0, jnp.int32(step), Players(None, numbers, nothing, nothing))[1]
+    begin = jax.random.key_data(key_of_each(key_for(key, Purpose.RESET), numbers))
+    for drawn_from, expected in ((step, happen[0]), (None, begin[0])):
+        raw, turn = mind.luck(drawn_from)
+        np.testing.assert_array_equal(jax.random.fold_in(jnp.asarray(raw), turn), expected)
+
+
+def test_the_greedy_policy_takes_the_likeliest_action(policy: Policy, episode: Episode) -> None:
+    mind = Thinking(policy, seed=1, number=5, greedy=True)
+    played = record("", lambda *seen: Thought(*mind.think(*seen)), mind.luck, 10)
+    assert played.end == "not yet"
+    for frame in played.frames[:-1]:
+        assert frame.thought is not None
+        assert frame.thought.action == int(np.argmax(frame.thought.probabilities))
+
+
+def told(action: int, **changes: Any) -> list[str]:
+    """Of a turn that leads from BOARD to what has changed."""
+    before, _ = read_state(BOARD)
+    after, _ = read_state({**BOARD, **changes})
+    no = np.bool_(False)
+    outcome = game.Outcome(no, {}, done=no, invalid=no, stage_completed=no, won=no, died=no)  # type: ignore[arg-type]
+    return happenings.tell(before, action, after, outcome)
+
+
+def test_it_is_told_what_enemies_do() -> None:
+    virus, daemon = BOARD["enemies"]
+    moved = {**virus, "col": 2}
+    assert told(SIPHON, enemies=[moved, daemon]) == ["virus at row 2 col 0 moves to row 2 col 2"]
+    hit = {**BOARD["player"], "hp": 1}
+    assert told(SIPHON, player=hit) == ["enemies hit the player: hp 3 → 1"]
+    glitch = {"type": "glitch", "row": 0, "col": 0, "hp": 2}
+    assert told(SIPHON, enemies=[virus, daemon, glitch]) == ["glitch at row 0 col 0 appears"]
+    stunned = {**virus, "hp": 1, "stunned": True}
+    assert told(2, enemies=[stunned, daemon]) == ["virus at row 2 col 0 hp 2 → 1, is stunned"]
+
+
+def test_it_is_told_what_the_player_gains() -> None:
+    richer = {**BOARD["player"], "credits": 6, "score": 3}
+    assert told(SIPHON, player=richer) == ["credits 4 → 6", "score 0 → 3"]

@@ -1,0 +1,80 @@
+"""An episode in a terminal."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import pty
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from hackmatrix.replay import terminal
+from hackmatrix.replay.record import Episode
+
+ROOT = Path(__file__).parents[2]
+SHOW = """
+import sys, pickle
+from hackmatrix.replay import terminal
+terminal.show(pickle.load(open(sys.argv[1], "rb")))
+"""
+
+
+def test_without_a_terminal_all_turns_are_printed(episode: Episode) -> None:
+    out = io.StringIO()
+    terminal.print_all(episode, out)
+    heads = re.findall(r"turn (\d+) of", out.getvalue())
+    assert heads == [str(turn) for turn in range(len(episode.frames))]
+    assert "\x1b" not in out.getvalue()
+
+
+def test_a_turn_shows_the_board_the_thought_and_the_reward(episode: Episode) -> None:
+    text = terminal.text(episode, 0, colour=False)
+    frame = episode.frames[0]
+    assert frame.thought is not None
+    assert f"takes {terminal.ACTION_NAMES[frame.thought.action]}" in text
+    assert f"value {frame.thought.value:.2f}   reward {frame.reward:+.3f}" in text
+    assert f"the end: {episode.end}" in terminal.text(episode, -1, colour=False)
+
+
+def test_keys_pause_step_and_rewind(episode: Episode, tmp_path: Path) -> None:
+    (tmp_path / "episode").write_bytes(pickle.dumps(episode))
+    ours, theirs = pty.openpty()
+    shown = subprocess.Popen(
+        [sys.executable, "-c", SHOW, str(tmp_path / "episode")],
+        cwd=ROOT, stdin=theirs, stdout=theirs, stderr=theirs,
+    )  # fmt: skip
+    watchdog = threading.Timer(100, shown.kill)
+    watchdog.start()
+    os.close(theirs)
+    try:
+        screen = ""
+
+        def turn_after(key: bytes) -> int:
+            """Of the next screen after the key."""
+            nonlocal screen
+            os.write(ours, key)
+            before = len(re.findall(r"quit", screen))
+            while len(re.findall(r"quit", screen)) <= before:
+                screen += os.read(ours, 65536).decode()
+            return int(re.findall(r"turn (\d+) of", screen)[-1])
+
+        while "quit" not in screen:
+            screen += os.read(ours, 65536).decode()
+        turn_after(b"n")  # which also pauses
+        assert turn_after(b"r") == 0
+        assert turn_after(b"\x1b[C") == 1
+        assert turn_after(b"n") == 2
+        assert turn_after(b"\x1b[D") == 1
+        assert turn_after(b" ") == 1  # plays on
+        assert turn_after(b"") == 2
+        os.write(ours, b"q")
+        assert shown.wait() == 0
+    finally:
+        watchdog.cancel()
+        shown.kill()
+        shown.wait()
+        os.close(ours)
