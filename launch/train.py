@@ -58,12 +58,9 @@ def main(arguments: list[str]) -> None:
         place = startup.place(_COORDINATOR.value, _NUM_PROCESSES.value, _PROCESS_ID.value)
         startup.join(place, heartbeat_seconds=_HEARTBEAT.value, join_seconds=_JOIN.value)
         code = session.begin(raw, overrides, dict(default.get_config()), Path(_WORKDIR.value))
-    except startup.StartError as error:
-        print(f"{PROGRAM}: {error}", file=sys.stderr)
-        code = error.code
     except (
-        NoSuchEnvironment,
-        ConfigError, RunError, CheckpointError, Broken, Different, Diverged, Elsewhere,
+        startup.StartError, NoSuchEnvironment, ConfigError, RunError, CheckpointError, Broken,
+        Different, Diverged, Elsewhere,
     ) as error:  # fmt: skip
         for line in str(error).splitlines():
             print(f"{PROGRAM}: {line}", file=sys.stderr)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import functools
 import os
 import signal
 import socket
@@ -16,21 +15,14 @@ from typing import Any, NoReturn
 import jax
 from jax._src import cloud_tpu_init, distributed
 
-RETRY = 42  # the exit code of a process that has lost the others
+RETRY = 42  # the exit code of a process that is to be started again
 _PATIENCE_SECONDS = 300  # for the others to end their work
 _FAREWELL_SECONDS = 10  # for them to end after a failure, which may be theirs too
-_LAST_WORDS = (
-    "A process or the coordinator is lost (JAX says above what it knows), so this one ends too; "
-    "--resume=auto goes on\n"
-)
+_LOST = "a process or the coordinator is lost (above is what JAX knows): --resume=auto goes on"
 
 
 class StartError(Exception):
-    """Processes that cannot begin together; one line says why, and the code whether to retry."""
-
-    def __init__(self, text: str, code: int = 1) -> None:
-        super().__init__(text)
-        self.code = code
+    """Processes that cannot begin together; one line says why and what to do."""
 
 
 @dataclass(frozen=True)
@@ -74,18 +66,15 @@ def join(given: Place | None, *, heartbeat_seconds: int, join_seconds: int) -> N
         return
     # Its handler would swallow SIGTERM; processes agree to stop without it.
     jax.config.update("jax_enable_preemption_service", False)
-    _retry_where_jax_aborts()
-    try:
-        jax.distributed.initialize(
-            **arguments,
-            heartbeat_timeout_seconds=heartbeat_seconds,
-            initialization_timeout=join_seconds,
-            shutdown_timeout_seconds=_FAREWELL_SECONDS,
-        )
-    except RuntimeError as error:
-        where = f" at {given.coordinator}" if given else ""
-        why = " ".join(str(error).split())[:200]
-        raise StartError(f"not all processes have met{where}: {why}", RETRY) from error
+    where = f" at {given.coordinator}" if given else ""
+    _where_jax_aborts(f"not all processes have met{where} in {join_seconds} s")
+    jax.distributed.initialize(
+        **arguments,
+        heartbeat_timeout_seconds=heartbeat_seconds,
+        initialization_timeout=join_seconds,
+        shutdown_timeout_seconds=_FAREWELL_SECONDS,
+    )
+    _where_jax_aborts(_LOST)
 
 
 def wait_for_loss(heartbeat_seconds: int) -> None:
@@ -130,17 +119,21 @@ def _refuse_taken(given: Place) -> None:
             ) from error
 
 
-@functools.cache
-def _retry_where_jax_aborts() -> None:
-    """JAX aborts a process when another one is lost, and calls no Python before. Its SIGABRT comes
-    in the thread that aborts, so the handler may do what it wants; Python's own would never run.
+def _where_jax_aborts(words: str) -> None:
+    """From now on these are said, and the exit code is RETRY. JAX aborts a process when another one
+    is lost, and asks nobody before. SIGABRT comes in the thread that aborts, so what handles it may
+    do anything; a handler of Python's would wait for the main thread.
     """
+
+    @ctypes.CFUNCTYPE(None, ctypes.c_int)
+    def on_abort(number: int) -> None:
+        os.write(2, f"launch.train: {words}\n".encode())
+        os._exit(RETRY)
+
+    _handlers.append(on_abort)  # C calls it, and does not keep it
     libc = ctypes.CDLL(None)
     libc.signal.argtypes = [ctypes.c_int, ctypes.c_void_p]
-    libc.signal(signal.SIGABRT, ctypes.cast(_on_abort, ctypes.c_void_p))
+    libc.signal(signal.SIGABRT, ctypes.cast(on_abort, ctypes.c_void_p))
 
 
-@ctypes.CFUNCTYPE(None, ctypes.c_int)
-def _on_abort(number: int) -> None:
-    os.write(2, _LAST_WORDS.encode())
-    os._exit(RETRY)
+_handlers: list[Any] = []

@@ -1,0 +1,130 @@
+"""Several trainers on this machine that train as one, each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+ROOT = Path(__file__).parents[2]
+SECONDS = 240  # for anything; the machine may be busy
+UPDATES, BATCH = 60, 16 * 8
+LAST_STEP = UPDATES * BATCH
+# CartPole stands in for the game, because it compiles in seconds.
+SMALL = (
+    "--config.env=gymnax:CartPole-v1", "--config.num_envs=16", "--config.num_steps=8",
+    "--config.num_minibatches=2", "--config.update_epochs=2", "--config.lr=1e-3",
+    "--config.hidden_dim=16", "--config.num_layers=1", f"--config.total_timesteps={LAST_STEP}",
+    "--config.log_interval=1", "--config.save_interval=10", "--config.keep_checkpoints=9",
+    "--config.eval_episodes=8", "--config.replica_check_interval=20", "--config.run_name=run",
+)  # fmt: skip
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Pod:
+    """So many processes of eight devices together, from the start to the end of the block.
+
+    `only` holds more arguments for single processes; `program` is what each one runs.
+    """
+
+    def __init__(
+        self,
+        workdir: Path,
+        processes: int,
+        *arguments: str,
+        only: dict[int, Sequence[str]] | None = None,
+        program: Sequence[str] = (sys.executable, "-m", "launch.train"),
+    ) -> None:
+        self.workdir, self.run = workdir, workdir / "run"
+        workdir.mkdir(parents=True, exist_ok=True)
+        place = f"--coordinator=127.0.0.1:{free_port()}", f"--num_processes={processes}"
+        self._commands = [
+            [
+                *program, f"--workdir={workdir}", *SMALL, "--heartbeat_seconds=5",
+                *([*place, f"--process_id={each}"] if processes > 1 else []),
+                *arguments, *(only or {}).get(each, ()),
+            ]
+            for each in range(processes)
+        ]  # fmt: skip
+        flags = f"--xla_force_host_platform_device_count={8 // processes}"
+        self._environment = {**os.environ, "XLA_FLAGS": flags, "PYTHON": sys.executable}
+        self._environment |= {"SUPERVISE_PAUSE": "0", "PYTHONUNBUFFERED": "1"}
+        self.processes: list[subprocess.Popen[str]] = []
+
+    def __enter__(self) -> Self:
+        for number, command in enumerate(self._commands):
+            with self._log(number).open("w") as log:
+                self.processes.append(
+                    subprocess.Popen(
+                        command, cwd=ROOT, env=self._environment, text=True,
+                        stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                    )
+                )  # fmt: skip
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for each in self.processes:
+            for child in children(each.pid):
+                os.kill(child, signal.SIGKILL)
+            each.kill()
+            each.wait()
+
+    def wait(self, number: int) -> int:
+        """Until that process ends; gives its exit code."""
+        try:
+            return self.processes[number].wait(SECONDS)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"process {number} goes on: {self.said(number)}") from None
+
+    def codes(self) -> list[int]:
+        return [self.wait(number) for number in range(len(self.processes))]
+
+    def said(self, number: int) -> str:
+        """What that process has printed, but for Gloo, which tells whom it has met."""
+        lines = self._log(number).read_text().splitlines()
+        return "\n".join(line for line in lines if not line.startswith("[Gloo]"))
+
+    def trains(self) -> None:
+        """Returns when some chunks are done."""
+        metrics = self.run / "metrics.jsonl"
+        until(lambda: metrics.exists() and len(metrics.read_text().splitlines()) > 2)
+
+    def steps(self) -> list[int]:
+        """Of the checkpoints there are."""
+        names = [each.name for each in (self.run / "checkpoints").iterdir()]
+        return sorted(int(name) for name in names if name.isdecimal())
+
+    def digests(self, step: int = LAST_STEP) -> Any:
+        """What the checkpoint says of every leaf: two states with the same are the same."""
+        record = self.run / f"checkpoints/{step}/record/metadata"
+        return json.loads(record.read_text())["digests"]
+
+    def _log(self, number: int) -> Path:
+        return self.workdir / f"said-by-{number}"
+
+
+def children(process: int) -> list[int]:
+    """None for one that has ended."""
+    with suppress(OSError):
+        return list(map(int, Path(f"/proc/{process}/task/{process}/children").read_text().split()))
+    return []
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < end, "it does not come true"
+        time.sleep(0.02)
