@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import importlib.util
 import os
 import platform
@@ -21,6 +22,9 @@ from hackmatrix.train.provenance import versions
 from hackmatrix.train.shared_path import strangers
 
 LOCK = Path("/tmp/libtpu_lockfile")
+TPUS = ("/dev/accel*", "/dev/vfio/[0-9]*")
+COORDINATOR_PORT = 8476  # of TPU slices, and in our examples
+DEVICES = "devices"
 GOOGLE_STORAGE = "gs://"
 _MOST_SKEW_SECONDS = 5.0
 _PIN = re.compile(r"([\w.\-]+)==(\S+)")
@@ -36,18 +40,38 @@ class Finding:
     is_good: bool = True
 
 
-def examine(constraints: Path, workdir: str, coordinator_port: int) -> Iterator[Finding]:
-    """All findings, of the devices last of what is quick. All processes call this."""
+def examine(constraints: Path, workdir: str) -> Iterator[Finding]:
+    """All findings; the lock is looked at before JAX takes it. All processes call this."""
     yield Finding("python", f"{platform.python_version()} on {socket.gethostname()}")
     yield pins(constraints)
-    yield lock(LOCK)
-    yield port(coordinator_port)
-    yield devices()
+    yield lock(LOCK) if any(map(glob.glob, TPUS)) else Finding("TPU lock", "no TPU is here")
+    yield (found := devices())
+    if not found.is_good:
+        return
     yield cache(jax.config.values["jax_compilation_cache_dir"])
     yield storage() if workdir.startswith(GOOGLE_STORAGE) else directory(Path(workdir))
-    if jax.process_count() > 1:
+    if jax.process_count() == 1:
+        yield port(COORDINATOR_PORT)
+    else:
         yield clocks(everyone(time.time()))
-        yield sameness(everyone(versions()))
+        yield same_versions(everyone(versions()))
+
+
+def line(finding: Finding) -> str:
+    return f"{'ok ' if finding.is_good else 'BAD'}  {finding.about:<9} {finding.text}"
+
+
+def bad_elsewhere(findings: list[Finding]) -> list[Finding]:
+    """What is wrong at other processes. All of them call this; one without devices cannot ask."""
+    if any(each.about == DEVICES and not each.is_good for each in findings):
+        return []
+    bad = everyone([[each.about, each.text] for each in findings if not each.is_good])
+    return [
+        Finding(about, f"process {process}: {text}", False)
+        for process, own in enumerate(bad)
+        for about, text in own
+        if process != jax.process_index()
+    ]
 
 
 def pins(constraints: Path) -> Finding:
@@ -71,10 +95,10 @@ def devices() -> Finding:
     try:
         found = jax.devices()
     except RuntimeError as error:
-        return Finding("devices", str(error).splitlines()[0], False)
+        return Finding(DEVICES, str(error).splitlines()[0], False)
     here, hosts = jax.local_device_count(), jax.process_count()
     return Finding(
-        "devices",
+        DEVICES,
         f"{len(found)} x {found[0].device_kind}, {here} of them here; {hosts} "
         f"process{'es' if hosts > 1 else ''}; jax {jax.__version__}",
     )
@@ -136,7 +160,7 @@ def clocks(times: list[float]) -> Finding:
     return Finding("clocks", text)
 
 
-def sameness(found: list[dict[str, str]]) -> Finding:
+def same_versions(found: list[dict[str, str]]) -> Finding:
     others = [process for process, each in enumerate(found) if each != found[0]]
     if others:
         return Finding("versions", f"processes {others} have others than process 0", False)

@@ -1,0 +1,59 @@
+"""Says whether training can start here: `python -m launch.doctor`. Exit code 1 means it cannot.
+
+On all hosts of a TPU slice at once, or with --coordinator, --num_processes and --process_id, the
+processes are examined together.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from absl import app, flags, logging
+
+from launch.starting import keep_compiled_programs
+
+PROGRAM = "launch.doctor"
+_CONSTRAINTS = Path(__file__).parents[1] / "constraints.txt"
+_SECONDS = 30  # of silence, or of waiting for the others
+
+_WORKDIR = flags.DEFINE_string("workdir", "runs", "Where run directories are made, or gs://...")
+_COORDINATOR = flags.DEFINE_string("coordinator", None, "HOST:PORT of process 0.")
+_NUM_PROCESSES = flags.DEFINE_integer("num_processes", None, "How many there are.", lower_bound=1)
+_PROCESS_ID = flags.DEFINE_integer("process_id", None, "Which of them this is, from 0.")
+
+
+def main(arguments: list[str]) -> None:
+    if arguments[1:]:
+        sys.exit(f"{PROGRAM}: {arguments[1]!r} is no flag")
+    logging.set_verbosity(logging.WARNING)
+    keep_compiled_programs()
+    # Only now: it imports JAX, which reads where to keep compiled programs.
+    from hackmatrix.parallel import startup
+    from hackmatrix.train import doctor
+
+    try:
+        place = startup.place(_COORDINATOR.value, _NUM_PROCESSES.value, _PROCESS_ID.value)
+        startup.join(place, heartbeat_seconds=_SECONDS, join_seconds=_SECONDS)
+    except startup.StartError as error:
+        print(f"{PROGRAM}: {error}", file=sys.stderr)
+        startup.leave(1)
+    findings = []
+    for finding in doctor.examine(_CONSTRAINTS, _WORKDIR.value):
+        findings.append(finding)
+        print(doctor.line(finding), flush=True)
+    for finding in doctor.bad_elsewhere(findings):
+        findings.append(finding)
+        print(doctor.line(finding), flush=True)
+    startup.leave(0 if all(finding.is_good for finding in findings) else 1)
+
+
+def parse(arguments: list[str]) -> list[str]:
+    try:
+        return flags.FLAGS(arguments)
+    except flags.Error as error:
+        sys.exit(f"{PROGRAM}: {' '.join(str(error).split())}")
+
+
+if __name__ == "__main__":
+    app.run(main, flags_parser=parse)

@@ -1,0 +1,96 @@
+"""The doctor finds what is wrong with a machine, and does not complain of what is right."""
+
+import os
+import socket
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from hackmatrix.train import doctor
+
+ROOT = Path(__file__).parents[2]
+
+
+def start(*arguments: str) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, "-m", "launch.doctor", *arguments],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "JAX_PLATFORMS": "cpu"},
+    )  # fmt: skip
+
+
+def test_a_version_other_than_the_tested_one_is_named(tmp_path: Path) -> None:
+    constraints = tmp_path / "constraints.txt"
+    constraints.write_text("numpy==0.1\nno-such-package==3\n")
+    found = doctor.pins(constraints)
+    assert not found.is_good
+    assert f"numpy {metadata.version('numpy')} (tested: 0.1)" in found.text
+    assert "no-such-package" not in found.text
+    constraints.write_text(f"numpy=={metadata.version('numpy')}\n")
+    assert doctor.pins(constraints).is_good
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (file := tmp_path / "file").touch()
+    for found in (doctor.directory(file / "runs"), doctor.cache(str(file / "cache"))):
+        assert not found.is_good
+        assert str(file) in found.text
+    assert doctor.directory(tmp_path / "runs").is_good
+    assert doctor.cache(str(tmp_path / "cache")).is_good
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_a_port_is_free_or_taken() -> None:
+    with socket.socket() as taken:
+        taken.bind(("", 0))
+        taken.listen()
+        number = taken.getsockname()[1]
+        assert not doctor.port(number).is_good
+    assert doctor.port(number).is_good
+
+
+def test_a_lock_is_held_or_left_behind(tmp_path: Path) -> None:
+    lock = tmp_path / "libtpu_lockfile"
+    assert doctor.lock(lock).is_good
+    with lock.open("w"):
+        assert f"process {os.getpid()} holds" in doctor.lock(lock).text
+    left = doctor.lock(lock)
+    assert not left.is_good
+    assert "remove it" in left.text
+
+
+def test_clocks_and_versions_of_processes_are_compared() -> None:
+    assert doctor.clocks([100.0, 101.0]).is_good
+    assert not doctor.clocks([100.0, 160.0]).is_good
+    assert doctor.same_versions([{"jax": "1"}, {"jax": "1"}]).is_good
+    assert "[1]" in doctor.same_versions([{"jax": "1"}, {"jax": "2"}]).text
+
+
+def test_storage_in_a_bucket_needs_its_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_FOR_STORAGE", ("json",))
+    assert doctor.storage().is_good
+    monkeypatch.setattr(doctor, "_FOR_STORAGE", ("json", "no_such.package"))
+    assert "no_such.package missing" in doctor.storage().text
+
+
+def test_two_processes_are_examined_together(tmp_path: Path) -> None:
+    """The second cannot write where the first can: both say so."""
+    (file := tmp_path / "file").touch()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    together = [f"--coordinator=127.0.0.1:{port}", "--num_processes=2"]
+    doctors = [
+        start(*together, "--process_id=0", f"--workdir={tmp_path}/runs"),
+        start(*together, "--process_id=1", f"--workdir={file}/runs"),
+    ]
+    outputs = [each.communicate(timeout=120) for each in doctors]
+    assert [each.returncode for each in doctors] == [1, 1], outputs
+    for text, _ in outputs:
+        assert f"{file}/runs cannot be written" in text
+        assert "ok   clocks" in text
+        assert "ok   versions" in text
+        assert len(text.splitlines()) < 24
