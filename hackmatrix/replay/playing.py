@@ -1,0 +1,142 @@
+"""A person plays the game, a line of text a turn; a policy may give advice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from hackmatrix import game
+from hackmatrix.envs import drawing
+from hackmatrix.envs.headless_memory import Memory
+from hackmatrix.envs.headless_view import observation
+from hackmatrix.envs.hosted import HostedGames, Turn, describe
+from hackmatrix.game import scenario
+from hackmatrix.replay import happenings
+from hackmatrix.replay.record import ACTION_NAMES, Think
+
+HELP = """an action, by its name (or the beginning of it) or its number; or
+  save FILE, load FILE    the board as a scenario file
+  new, help, quit"""
+_SHORT = {"w": "up", "s": "down", "a": "left", "d": "right"}
+_LIKELIEST = 3
+
+
+class Playing:
+    """A game under way. `say` takes what the person is told."""
+
+    _turn: Turn
+    _board: dict[str, Any]
+    _memory: Memory
+    _is_over: bool
+
+    def __init__(
+        self, seed: int | None, say: Callable[[str], None], think: Think | None = None,
+        colour: bool = True,
+    ) -> None:  # fmt: skip
+        self._games = HostedGames(1)
+        self._games.seed(0, np.random.default_rng(seed))
+        self._say, self._think, self._colour = say, think, colour
+        self._begin(self._games.begin())
+
+    def converse(self, lines: Iterable[str]) -> None:
+        """Obeys line by line, until the person has had enough."""
+        self._show()
+        for line in lines:
+            word, _, rest = line.strip().partition(" ")
+            if word == "quit":
+                return
+            self._obey(word, rest.strip())
+
+    def _obey(self, word: str, rest: str) -> None:
+        try:
+            match word:
+                case "help" | "?":
+                    self._say(HELP)
+                case "new":
+                    self._begin(self._games.begin())
+                    self._show()
+                case "save":
+                    self._save(Path(rest))
+                case "load":
+                    self._load(Path(rest))
+                    self._show()
+                case _:
+                    self._act(word)
+        except OSError as error:
+            self._say(f"{rest}: {error.strerror}")
+        except ValueError as error:
+            self._say(str(error))
+
+    def _act(self, word: str) -> None:
+        if self._is_over:
+            raise ValueError("the game is over: say new, load FILE or quit")
+        valid = [ACTION_NAMES[each] for each in np.flatnonzero(self._turn.mask[0])]
+        action = ACTION_NAMES.index(_only_one(_SHORT.get(word, word), valid))
+        before = self._board
+        self._turn = self._games.play(np.array([action]))
+        self._board = describe(self._games.board(0))
+        self._memory.follow(action, self._board)
+        outcome = jax.tree.map(lambda leaf: leaf[0], self._turn.outcome)
+        self._is_over = bool(outcome.done)
+        self._show()
+        self._tell(happenings.tell(before, action, self._board, outcome), outcome)
+
+    def _tell(self, happened: list[str], outcome: game.Outcome) -> None:
+        for line in [*happened, f"reward {float(outcome.reward):+.3f}"]:
+            self._say(f"  {line}")
+        if self._is_over:
+            end = "victory" if outcome.won else "death"
+            self._say(f"{end}: the game is over; say new, load FILE or quit")
+
+    def _show(self) -> None:
+        seen = observation(self._board, self._memory.owned, self._memory.hints())
+        self._say(drawing.text(seen, self._colour))
+        if self._is_over:
+            return
+        mask = np.asarray(self._turn.mask[0])
+        valid = np.flatnonzero(mask)
+        self._say("valid: " + "  ".join(f"{ACTION_NAMES[each]} ({each})" for each in valid))
+        if self._think:
+            thought = self._think(np.asarray(self._turn.observation[0]), mask, self._board["turn"])
+            ranked = sorted(valid, key=lambda action: -thought.probabilities[action])[:_LIKELIEST]
+            shares = [f"{ACTION_NAMES[each]} {thought.probabilities[each]:.0%}" for each in ranked]
+            self._say(f"the policy: {', '.join(shares)}; value {thought.value:.2f}")
+
+    def _begin(self, turn: Turn) -> None:
+        self._turn, self._is_over = turn, False
+        self._board = describe(self._games.board(0))
+        self._memory = Memory(self._board, self._board["owned"])
+
+    def _save(self, file: Path) -> None:
+        text = json.dumps(scenario.dump(self._games.board(0)))
+        file.write_text(text + "\n", encoding="utf-8")
+        self._say(f"saved to {file}")
+
+    def _load(self, file: Path) -> None:
+        try:
+            given: Any = json.loads(file.read_text(encoding="utf-8"))
+            loaded = scenario.load(given)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{file} is no scenario: {error}") from None
+        self._games.put(0, loaded)
+        self._begin(self._games.look())
+
+
+def _only_one(word: str, valid: list[str]) -> str:
+    """The valid action that is meant."""
+    if word.isdecimal() and int(word) < len(ACTION_NAMES):
+        word = ACTION_NAMES[int(word)]
+    found = [name for name in valid if name.startswith(word)]
+    if word in found:
+        return word
+    if word and len(found) == 1:
+        return found[0]
+    if word in ACTION_NAMES:
+        raise ValueError(f"{word} is not valid now")
+    said = f"{word!r} may be {' or '.join(found)}" if word and found else f"{word!r} is no action"
+    raise ValueError(f"{said}; say help for what there is")

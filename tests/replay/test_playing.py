@@ -1,0 +1,96 @@
+"""A person plays."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hackmatrix.replay.playing import Playing
+from hackmatrix.replay.record import ACTION_NAMES, Thought
+
+Talk = Callable[..., list[str]]
+
+
+@pytest.fixture
+def talk() -> Talk:
+    """Says lines to a game of a seed; gives all that it says."""
+
+    def talk(*lines: str, seed: int = 4, advised: bool = False) -> list[str]:
+        def think(observation: np.ndarray, mask: np.ndarray, step: int) -> Thought:
+            return Thought(int(np.argmax(mask)), (mask / mask.sum()).tolist(), 1.5)
+
+        said: list[str] = []
+        Playing(seed, said.append, think if advised else None, colour=False).converse(lines)
+        return said
+
+    return talk
+
+
+def boards(said: list[str]) -> list[str]:
+    return [each for each in said if each.startswith("+")]
+
+
+def valid(said: list[str]) -> list[str]:
+    """The names of the actions that are valid on the last board."""
+    line = [each for each in said if each.startswith("valid: ")][-1]
+    return [name for name in ACTION_NAMES if f" {name} (" in line]
+
+
+def test_the_board_and_the_mask_are_shown_and_actions_are_taken(talk: Talk) -> None:
+    first = talk()
+    assert len(boards(first)) == 1
+    action = valid(first)[0]
+    after = talk(action)
+    assert len(boards(after)) == 2
+    assert boards(after)[0] == boards(first)[0] != boards(after)[1]
+    assert any(each.startswith("  reward ") for each in after)
+    for spelling in (str(ACTION_NAMES.index(action)), action[:2]):
+        assert talk(spelling) == after
+
+
+def test_what_cannot_be_done_is_said_and_changes_nothing(talk: Talk) -> None:
+    said = talk("push", "hack", "nonsense", "", "load nowhere.json", "save", "quit", "up")
+    assert len(boards(said)) == 1
+    assert "push is not valid now" in said
+    assert "hack is not valid now" in said
+    assert "'nonsense' is no action; say help for what there is" in said
+    assert "nowhere.json: No such file or directory" in said
+
+
+def test_a_saved_board_is_loaded_again(talk: Talk, tmp_path: Path) -> None:
+    action = valid(talk())[0]
+    file = tmp_path / "board.json"
+    there = talk(action, f"save {file}")
+    assert json.loads(file.read_text())["turn"] == 1
+    again = talk(f"load {file}", seed=9)
+    assert boards(again)[-1] == boards(there)[-1]
+    assert valid(again) == valid(there)
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", "no json", '{"player": 3}', "3"])
+def test_a_file_that_is_no_scenario_is_refused(talk: Talk, tmp_path: Path, text: str) -> None:
+    file = tmp_path / "board.json"
+    file.write_text(text)
+    said = talk(f"load {file}")
+    assert len(boards(said)) == 1
+    assert any(each.startswith(f"{file} is no scenario: ") for each in said)
+
+
+def test_a_policy_gives_advice_if_asked(talk: Talk) -> None:
+    assert not any("the policy" in each for each in talk())
+    assert any(each.startswith("the policy: ") and "value 1.50" in each
+               for each in talk(advised=True))  # fmt: skip
+
+
+def test_a_game_ends_and_another_begins(talk: Talk) -> None:
+    rng = np.random.default_rng(0)
+    moves = [str(each) for each in rng.integers(0, 4, 400)]
+    said = talk(*moves)
+    ends = [each for each in said if "the game is over; say new" in each]
+    assert len(ends) == 1
+    assert said[-1] == "the game is over: say new, load FILE or quit"
+    assert boards(talk(*moves, "new"))[-1] != boards(said)[-1]
