@@ -23,7 +23,7 @@ def start(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     [
         ("evaluate", [], "say --run=RUN or --policy=FILE"),
         ("export", ["--run=a", "--policy=b"], "say --run=RUN or --policy=FILE"),
-        ("watch", ["--run=a", "--episode=-1"], "must be an integer >= 0"),
+        ("watch", ["--run=a", "--episode=-1"], "-1 is not a non-negative integer"),
         ("play", ["again"], "'again' is no flag"),
         ("drive", ["--games=2"], "say --policy=FILE, and nothing besides flags"),
     ],

@@ -1,0 +1,63 @@
+"""Evaluations, on an environment whose every number can be worked out by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hackmatrix.parallel import mesh
+from hackmatrix.ppo.network import ActorCritic
+from hackmatrix.ppo.tally import LENGTH, RETURN
+from hackmatrix.train.evaluate import Evaluation, beside_random
+from tests.ppo.toy import ACTIONS, Toy
+from tests.ppo.toy import LENGTH as STEPS
+
+NETWORK = ActorCritic(ACTIONS, hidden_dim=8, num_layers=1)
+
+
+@pytest.fixture(scope="module")
+def evaluation() -> Evaluation:
+    return Evaluation(Toy(), NETWORK, mesh.over(jax.devices()[:2]))
+
+
+@pytest.fixture(scope="module")
+def knowing() -> Any:
+    """The parameters that find the wanted action likelier than others, but not by much."""
+    params = NETWORK.init(jax.random.key(0), jnp.zeros((1, 2 * ACTIONS)))
+    hidden = np.zeros((2 * ACTIONS, 8), np.float32)
+    hidden[ACTIONS:, :ACTIONS] = np.eye(ACTIONS)
+    actor = np.zeros((8, ACTIONS), np.float32)
+    actor[:ACTIONS] = np.eye(ACTIONS)
+    layers = params["params"]
+    return {
+        "params": {
+            "Dense_0": {"kernel": hidden, "bias": np.zeros(8, np.float32)},
+            "actor": {"kernel": actor, "bias": np.zeros(ACTIONS, np.float32)},
+            "critic": layers["critic"],
+        }
+    }
+
+
+def test_the_greedy_player_takes_the_likeliest_action(evaluation: Evaluation, knowing: Any) -> None:
+    games = beside_random(evaluation, knowing, seed=1, games=40, greedy=True)
+    assert games["agent"][RETURN].tolist() == [STEPS] * 40
+    assert games["random"][RETURN].mean() < 0.7 * STEPS
+    drawn = evaluation.play(knowing, 1, 40)[RETURN].mean()
+    assert games["random"][RETURN].mean() < drawn < STEPS
+
+
+def test_games_are_counted_to_their_end_only(evaluation: Evaluation, knowing: Any) -> None:
+    games = evaluation.play(knowing, 1, 5)
+    assert games[LENGTH].tolist() == [STEPS] * 5
+    assert games["actions"].sum(1).tolist() == [STEPS] * 5
+    assert games["ended"].all()
+
+
+def test_a_game_depends_on_its_seed_and_number_alone(evaluation: Evaluation, knowing: Any) -> None:
+    few, many = (evaluation.play(knowing, 1, number)["actions"] for number in (5, 40))
+    np.testing.assert_array_equal(few, many[:5])
+    assert (evaluation.play(knowing, 2, 40)["actions"] != many).any()
