@@ -24,7 +24,8 @@ def get_config() -> config_dict.ConfigDict:
     config.auto_tune = True
     config.num_envs = config_dict.placeholder(int)
     config.num_steps = config_dict.placeholder(int)
-    # How long: at most so many environment steps and, if given, so many minutes.
+    # How long: at most so many environment steps and, if given, so many minutes of training (what
+    # comes before and after it, such as compiling, is not counted).
     config.total_timesteps = 10_000_000
     config.time_limit_minutes = config_dict.placeholder(float)
 

@@ -47,7 +47,7 @@ class Console:
         self._has_colours = self._out.isatty() and "NO_COLOR" not in os.environ
         self._bar = "━─" if _can_show(self._out, "━─") else "#."
         self._steps = config.num_updates * config.batch_size
-        self._limit = 60 * (config.time_limit_minutes or math.inf)
+        self._limit = 60 * (config.time_limit_minutes or 0)
         self._clock, self._start = clock, clock()
         self._columns: tuple[Column, ...] = ()
         self._lines = 0
@@ -72,7 +72,8 @@ class Console:
             _shown(each, metrics.get(each.tag, math.nan)).rjust(each.width)
             for each in self._columns
         ]
-        self._print("  ".join([self._progress(step), _thousands(step).rjust(5), *values]))
+        left = 3600 * metrics.get("perf/hours_left", math.inf)
+        self._print("  ".join([self._progress(step, left), _thousands(step).rjust(5), *values]))
 
     def say(self, line: str) -> None:
         self._print(f"  {line}")
@@ -100,9 +101,10 @@ class Console:
     def close(self) -> None:
         """Nothing is held back."""
 
-    def _progress(self, step: int) -> str:
-        share = max(step / self._steps, (self._clock() - self._start) / self._limit)
-        share = min(share, 1.0)
+    def _progress(self, step: int, left: float) -> str:
+        """By steps or by the time limit, whichever is further."""
+        of_time = 1 - left / self._limit if self._limit else 0.0
+        share = min(max(step / self._steps, of_time), 1.0)
         full = round(_BAR * share)
         done, left = self._bar[0] * full, self._bar[1] * (_BAR - full)
         return f"{self._in(_GREEN, done)}{self._in(_DIM, left)} {100 * share:3.0f}%"

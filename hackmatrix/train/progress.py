@@ -37,7 +37,7 @@ class Progress:
     ) -> None:
         self._config, self._devices, self._clock, self._tell = config, devices, clock, tell
         self._waiting: tuple[int, int, Report] | None = None
-        self._read_at = clock.seconds()
+        self._begun = self._read_at = clock.seconds()
 
     def add(self, update: int, updates: int, report: Report) -> None:
         """A chunk of so many updates, up to this one, has been started."""
@@ -69,7 +69,8 @@ class Progress:
         steps = updates * self._config.batch_size / seconds
         left = (self._config.num_updates - update) * seconds / updates
         if self._config.time_limit_minutes:
-            left = min(left, 60 * self._config.time_limit_minutes - self._clock.seconds())
+            spent = self._clock.seconds() - self._begun
+            left = min(left, 60 * self._config.time_limit_minutes - spent)
         return {
             "perf/steps_per_second": steps,
             "perf/steps_per_second_per_device": steps / self._devices,

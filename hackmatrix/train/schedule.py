@@ -7,11 +7,12 @@ from hackmatrix.train.config import Config
 
 
 class Schedule:
-    """Counts updates, and minutes on the clock."""
+    """Counts updates, and minutes since training began, which is when this is made."""
 
     def __init__(self, config: Config, clock: Clock, update: int) -> None:
         self._config, self._clock = config, clock
-        self._saved_at, self._saved_update = clock.seconds(), update
+        self._begun = self._saved_at = clock.seconds()
+        self._saved_update = update
 
     def next_chunk(self, update: int) -> int:
         """How many updates to do next; 0 when all are done. No chunk runs over a checkpoint that is
@@ -41,4 +42,4 @@ class Schedule:
 
     def is_time_up(self) -> bool:
         limit = self._config.time_limit_minutes
-        return limit is not None and self._clock.seconds() >= 60 * limit
+        return limit is not None and self._clock.seconds() - self._begun >= 60 * limit

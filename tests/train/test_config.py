@@ -34,7 +34,7 @@ REFERENCE = {
     "wandb": False, "project": "hackmatrix", "entity": None, "no_artifact": False,
     "compute_dtype": "float32", "anneal_lr": False, "scale_returns": True, "env": "hackmatrix",
     "time_limit_minutes": None, "keep_checkpoints": 3,
-    "watchdog_minutes": 20.0, "replica_check_interval": 1000,
+    "eval_episodes": 256, "watchdog_minutes": 20.0, "replica_check_interval": 1000,
 }  # fmt: skip
 
 # A little program as the launch programs are, but without what they launch.
@@ -179,7 +179,9 @@ def test_a_configuration_file_has_the_sizes_that_are_chosen_on_its_devices(
     assert (config.num_envs, config.num_steps) == (chosen.num_envs, chosen.num_steps)
     assert config.time_limit_minutes == minutes
     changes = differences(config, chosen)
-    assert all("timesteps" in each or "minutes" in each for each in changes), changes
+    # A run of minutes learns at another rate than one of days.
+    others = ("timesteps", "minutes", *(("lr =", "ent_coef =") if file is cpu else ()))
+    assert all(any(name in each for name in others) for each in changes), changes
 
 
 def test_five_mistakes_are_five_lines() -> None:

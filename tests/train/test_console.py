@@ -120,12 +120,10 @@ def test_large_numbers_are_rounded_to_three_digits(
 def test_progress_is_of_steps_or_of_the_time_limit_whichever_is_further(
     out: io.StringIO, config: Config
 ) -> None:
-    clock = Clock()
-    console = Console(dataclasses.replace(config, time_limit_minutes=1.0), out, clock)
+    console = Console(dataclasses.replace(config, time_limit_minutes=1.0), out)
     total = config.num_updates * config.batch_size
-    for step, now in ((0, 100), (total // 4, 106), (total // 4, 145), (total // 2, 170)):
-        clock.now = now
-        console.write(step, METRICS)
+    for step, left in ((0, 60), (total // 4, 54), (total // 4, 15), (total // 2, 0)):
+        console.write(step, {**METRICS, "perf/hours_left": left / 3600})
     shares = [line.split()[1] for line in out.getvalue().splitlines()[1:]]
     assert shares == ["0%", "25%", "75%", "100%"]
 
