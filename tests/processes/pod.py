@@ -35,7 +35,7 @@ def free_port() -> int:
 
 
 class Pod:
-    """So many processes of eight devices together, from the start to the end of the block.
+    """So many processes with so many devices together, from the start to the end of the block.
 
     `only` holds more arguments for single processes; `program` is what each one runs.
     """
@@ -45,6 +45,7 @@ class Pod:
         workdir: Path,
         processes: int,
         *arguments: str,
+        devices: int = 8,
         only: dict[int, Sequence[str]] | None = None,
         program: Sequence[str] = (sys.executable, "-m", "launch.train"),
     ) -> None:
@@ -59,7 +60,7 @@ class Pod:
             ]
             for each in range(processes)
         ]  # fmt: skip
-        flags = f"--xla_force_host_platform_device_count={8 // processes}"
+        flags = f"--xla_force_host_platform_device_count={devices // processes}"
         self._environment = {**os.environ, "XLA_FLAGS": flags, "PYTHON": sys.executable}
         self._environment |= {"SUPERVISE_PAUSE": "0", "PYTHONUNBUFFERED": "1"}
         self.processes: list[subprocess.Popen[str]] = []
