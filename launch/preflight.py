@@ -26,14 +26,14 @@ def main(arguments: list[str]) -> None:
     logging.set_verbosity(logging.WARNING)
     starting.stay_off_accelerators()
     # Only now: it imports JAX, which reads at once which devices it is to use.
-    from hackmatrix.bench import preflight
+    from hackmatrix.bench.preflight import CannotCompile, examine, lines, to_json
 
     try:
         with starting.waiting(f"{PROGRAM}: compiling for {_SLICE.value}"):
-            found = preflight.examine(_CONFIG.value, _SLICE.value)
-    except (ConfigError, preflight.CannotCompile) as error:
+            found = examine(_CONFIG.value, _SLICE.value)
+    except (ConfigError, CannotCompile) as error:
         sys.exit("\n".join(f"{PROGRAM}: {line}" for line in str(error).splitlines()))
-    print(preflight.to_json(found) if _JSON.value else "\n".join(preflight.lines(found)))
+    print(to_json(found) if _JSON.value else "\n".join(lines(found)))
     sys.exit(0 if found.fits else 1)
 
 

@@ -119,6 +119,7 @@ def _size(line: str) -> int:
 def memory(program: jax.stages.Compiled) -> int:
     """The bytes that a program needs on a device while it runs, its code included."""
     needs = program.memory_analysis()
+    assert needs is not None  # the compilers of CPUs, GPUs and TPUs all know
     return (
         needs.argument_size_in_bytes
         + needs.output_size_in_bytes
@@ -152,14 +153,14 @@ def _run_by(opcode: str, line: str) -> list[str]:
 
 def compile_afresh(lowered: jax.stages.Lowered) -> tuple[jax.stages.Compiled, float]:
     """The compiled program and the seconds its compilation took."""
-    with _without_persistent_cache():
+    with without_persistent_cache():
         start = time.perf_counter()
         program = lowered.compile()
         return program, time.perf_counter() - start
 
 
 @contextmanager
-def _without_persistent_cache() -> Iterator[None]:
+def without_persistent_cache() -> Iterator[None]:
     before = jax.config.values["jax_enable_compilation_cache"]
     # JAX looks at the setting once, and again only after a reset.
     jax.config.update("jax_enable_compilation_cache", False)
