@@ -48,8 +48,12 @@ def words(line: str) -> str:
     return " ".join(line.split())
 
 
-def read(screen: int) -> str:
-    return os.read(screen, 1 << 16).decode()
+def read(screen: int, lines: int = 2) -> str:
+    """So many lines, which may come in pieces."""
+    shown = b""
+    while shown.count(b"\n") < lines:
+        shown += os.read(screen, 1 << 16)
+    return shown.decode()
 
 
 def test_a_chunk_is_a_line_under_titles(out: io.StringIO, config: Config) -> None:
