@@ -1,21 +1,23 @@
-"""Measures how fast things are: `python -m launch.bench env` or `train`."""
+"""Measures how fast things are: `python -m launch.bench env`, `train` or `scaling`."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import jax
 from absl import app, flags, logging
 
 from configs import default
-from hackmatrix.bench import compiled, environment, network, training
+from hackmatrix.bench import compiled, environment, network, scaling, scaling_report, training
 from hackmatrix.bench.report import Report, Row
 from hackmatrix.game.slots import CAPACITY
 from hackmatrix.parallel import mesh, slices
 from hackmatrix.train import config
 from hackmatrix.train.program import Program
 
-MODES = ("env", "train")
+MODES = ("env", "train", "scaling")
 
 _BOARDS = flags.DEFINE_list("boards", ["256", "1024", "4096", "16384"], "Numbers of boards.")
 _SECONDS = flags.DEFINE_float("seconds", 3, "How long to measure a rate.", lower_bound=0)
@@ -26,6 +28,10 @@ _BOARDS_A_DEVICE = flags.DEFINE_integer(
 _OVERFLOW_STEPS = flags.DEFINE_integer(
     "overflow_steps", 0, "Play so many steps to see how long the lists get.", lower_bound=0
 )
+_ENVS = flags.DEFINE_integer(
+    "envs", 64, "Environments in scaling: a device for weak, all for strong.", lower_bound=1
+)
+_OUT = flags.DEFINE_string("out", "runs/scaling", "Where scaling leaves its table and its plot.")
 _JSON = flags.DEFINE_bool("json", False, "Print JSON, a line a measurement.")
 
 flags.register_validator(
@@ -39,6 +45,11 @@ def main(arguments: list[str]) -> None:
     if len(arguments) != 2 or arguments[1] not in MODES:
         sys.exit(f"launch.bench: say what to measure, one of: {', '.join(MODES)}")
     logging.set_verbosity(logging.WARNING)
+    if arguments[1] == "scaling":
+        points = scaling_report.show(curves(_ENVS.value, _SECONDS.value), _JSON.value)
+        written = scaling_report.write(points, Path(_OUT.value))
+        print("\n".join(written), file=sys.stderr)
+        return
     report = Report(_JSON.value)
     if arguments[1] == "train":
         measure_training(_SECONDS.value, report)
@@ -86,6 +97,14 @@ def measure_training(seconds: float, report: Report) -> None:
         f"{resolved.update_epochs} epochs, {resolved.compute_dtype}"
     )
     report.training(setting, result, before + network.steps_per_second(seconds))
+
+
+def curves(envs: int, seconds: float) -> Iterator[scaling.Point]:
+    """Both, over the devices here; this process leaves them to those that measure."""
+    raw = {**default.get_config(), "lr": 2.5e-4}
+    numbers = scaling.powers_of_two(scaling.devices_here())
+    for kind in scaling.KINDS:
+        yield from scaling.curve(raw, kind, numbers, envs, seconds)
 
 
 def compile_for(target: slices.Slice, boards: int, report: Report) -> None:
