@@ -55,8 +55,8 @@ def enemy_steps(state: State, key: Key, active: Array) -> State:
     )
     boards = active.shape[0]
     wide, narrow = max(128, boards // 4), max(128, boards // 32)
-    melee = few.apply(_is_acting, lambda melee: act(act(melee)), melee, wide, enough=narrow)
-    melee = few.apply(_is_acting, lambda melee: few.repeat(_is_acting, act, melee), melee, narrow)
+    melee = few.apply(_is_acting, _act_twice, melee, wide, enough=narrow)
+    melee = few.repeat(_is_acting, act, melee, narrow)
     return state.replace(
         player=state.player.replace(hp=jnp.maximum(state.player.hp - melee.hp_lost, 0)),
         enemies=enemies.replace(row=melee.row, column=melee.column),
@@ -65,6 +65,10 @@ def enemy_steps(state: State, key: Key, active: Array) -> State:
 
 def _is_acting(melee: Melee) -> Array:
     return melee.todo != 0
+
+
+def _act_twice(melee: Melee) -> Melee:
+    return jax.lax.fori_loop(0, 2, lambda _, melee: act(melee), melee)
 
 
 def act(melee: Melee) -> Melee:

@@ -60,9 +60,19 @@ def apply_once(needed: Array, rule: Callable[[Tree], Tree], boards: Tree, width:
     return apply(lambda waiting: waiting[0], once, (needed, boards), width)[1]
 
 
-def repeat(is_needed: Callable[[Tree], Array], rule: Callable[[Tree], Tree], boards: Tree) -> Tree:
-    """Applies the rule to the boards that need it, over and over, until none does."""
-    return apply(is_needed, rule, boards, is_needed(boards).shape[0])
+def repeat(
+    is_needed: Callable[[Tree], Array], rule: Callable[[Tree], Tree], boards: Tree, width: int
+) -> Tree:
+    """Applies the rule over and over to `width` boards, until none of these needs it, then to the
+    next.
+    """
+
+    def to_the_end(boards: Tree) -> Tree:
+        return apply(is_needed, rule, boards, is_needed(boards).shape[0])
+
+    if is_needed(boards).shape[0] <= width:
+        return to_the_end(boards)
+    return apply(is_needed, to_the_end, boards, width)
 
 
 @outlined
