@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import struct
 
 from hackmatrix.game import cells, few, slots
@@ -109,58 +110,52 @@ def decide(melee: Melee, actor: Array) -> Array:
     walls = melee.blocks.only_if((melee.glitches & actor) == 0)
     others = slots.cells_of(melee, melee.present & ~actor)
     taken = others | melee.transmissions
-    goal = player - walls
-    near = cells.neighbours(here)
 
-    unhindered = nearest_to(goal, cells.EVERY - walls - taken, near)
-    through = nearest_to(goal, cells.EVERY - walls, near)
-    step_through = one_of(through, here) - taken
-    closest = _closest(near - walls - taken, row, column, player_row, player_column)
+    unhindered, through = shortest_ways(here, player - walls, cells.EVERY - walls, taken)
+    step_through = slots.first(through) & ~_directions(here, taken)
+    allowed = _directions(here, cells.EVERY - walls - taken)
+    closest = _closest(allowed, row, column, player_row, player_column)
 
-    steps = cells.where(step_through.any(), step_through, closest)
-    steps = cells.where(unhindered.any(), unhindered, steps)
+    steps = jnp.where(step_through != 0, step_through, closest)
+    steps = jnp.where(unhindered != 0, unhindered, steps)
     distance = jnp.abs(row - player_row) + jnp.abs(column - player_column)
-    return jnp.where(distance == 1, ATTACK, _direction(steps, here))
+    first = slots.count(slots.first(steps) - slots.ONE)
+    return jnp.where(distance == 1, ATTACK, jnp.where(steps == 0, STAY, first))
 
 
-def nearest_to(goal: CellSet, free: CellSet, near: CellSet) -> CellSet:
-    """Those of the near cells from which the way to the goal through free cells is shortest."""
+@outlined
+def shortest_ways(here: CellSet, goal: CellSet, free: CellSet, taken: CellSet) -> Array:
+    """u32[2, ...]: the first steps of the shortest ways to the goal through free cells, and the
+    same as if no cell was taken. Bit i: direction i.
+    """
+    untaken = np.array([0, 0xFFFFFFFF], np.uint32).reshape(2, *(1,) * taken.low.ndim)
+    free = free - (taken - CellSet(untaken, untaken))
+    near = cells.neighbours(here)
     reached, nearest = goal, cells.EMPTY
     for _ in range(LONGEST_PATH - 1):
         reached = cells.spread(reached, free)
         nearest = cells.where(nearest.any(), nearest, reached & near)
-    return nearest
+    return _directions(here, nearest)
 
 
-def one_of(steps: CellSet, here: CellSet) -> CellSet:
-    """The first of these neighbours in direction order."""
-    chosen = cells.EMPTY
-    for direction in reversed(cells.DIRECTIONS):
-        neighbour = direction(here) & steps
-        chosen = cells.where(neighbour.any(), neighbour, chosen)
-    return chosen
-
-
-def _direction(steps: CellSet, here: CellSet) -> Array:
-    chosen = jnp.int32(STAY)
-    for number in reversed(range(4)):
-        neighbour = cells.DIRECTIONS[number](here) & steps
-        chosen = jnp.where(neighbour.any(), number, chosen)
-    return chosen
+def _directions(here: CellSet, among: CellSet) -> Array:
+    """The directions in which the next cell is in the set; bit i: direction i."""
+    directions = jnp.uint32(0)
+    for number, direction in enumerate(cells.DIRECTIONS):
+        found = (direction(here) & among).any()
+        directions = directions | found.astype(jnp.uint32) << np.uint32(number)
+    return directions
 
 
 def _closest(
-    allowed: CellSet, row: Array, column: Array, player_row: Array, player_column: Array
-) -> CellSet:
-    """The allowed neighbour nearest to the player, the first in direction order on ties."""
-    here = cells.at(SIZE * row + column)
-    best, least = cells.EMPTY, jnp.int32(99)
-    for direction, (up, right) in zip(
-        cells.DIRECTIONS, ((1, 0), (-1, 0), (0, -1), (0, 1)), strict=True
-    ):
-        neighbour = direction(here) & allowed
+    allowed: Array, row: Array, column: Array, player_row: Array, player_column: Array
+) -> Array:
+    """The allowed direction that leads nearest to the player, the first one on ties."""
+    best, least = jnp.uint32(0), jnp.int32(99)
+    for number, (up, right) in enumerate(((1, 0), (-1, 0), (0, -1), (0, 1))):
+        direction = slots.ONE << np.uint32(number)
         distance = jnp.abs(row + up - player_row) + jnp.abs(column + right - player_column)
-        better = neighbour.any() & (distance < least)
-        best = cells.where(better, neighbour, best)
+        better = (allowed & direction != 0) & (distance < least)
+        best = jnp.where(better, direction, best)
         least = jnp.where(better, distance, least)
     return best
