@@ -104,38 +104,40 @@ def _shift(digits: Digits, slot: Array, up: Array, down: Array) -> Digits:
 @outlined
 def decide(melee: Melee, actor: Array) -> Array:
     """What the actor does: a direction, STAY or ATTACK."""
-    row, column = slots.read(melee.row, actor), slots.read(melee.column, actor)
-    player_row, player_column = melee.player // SIZE, melee.player % SIZE
-    here, player = cells.at(SIZE * row + column), cells.at(melee.player)
-    walls = melee.blocks.only_if((melee.glitches & actor) == 0)
     others = slots.cells_of(melee, melee.present & ~actor)
-    taken = others | melee.transmissions
+    unhindered, through = shortest_ways(melee, actor, others)
 
-    unhindered, through = shortest_ways(here, player - walls, cells.EVERY - walls, taken)
+    cell = slots.cell_of(melee, actor)
+    here, walls, taken = cells.at(cell), _walls(melee, actor), others | melee.transmissions
     step_through = slots.first(through) & ~_directions(here, taken)
-    allowed = _directions(here, cells.EVERY - walls - taken)
-    closest = _closest(allowed, row, column, player_row, player_column)
+    closest = _closest(_directions(here, cells.EVERY - walls - taken), cell, melee.player)
 
     steps = jnp.where(step_through != 0, step_through, closest)
     steps = jnp.where(unhindered != 0, unhindered, steps)
-    distance = jnp.abs(row - player_row) + jnp.abs(column - player_column)
     first = slots.count(slots.first(steps) - slots.ONE)
-    return jnp.where(distance == 1, ATTACK, jnp.where(steps == 0, STAY, first))
+    decision = jnp.where(steps == 0, STAY, first)
+    return jnp.where(_distance(cell, melee.player) == 1, ATTACK, decision)
 
 
 @outlined
-def shortest_ways(here: CellSet, goal: CellSet, free: CellSet, taken: CellSet) -> Array:
-    """u32[2, ...]: the first steps of the shortest ways to the goal through free cells, and the
-    same as if no cell was taken. Bit i: direction i.
+def shortest_ways(melee: Melee, actor: Array, others: CellSet) -> Array:
+    """u32[2, ...]: the first steps of the actor's shortest ways to the player, around all that is
+    in its way and as if only walls were. Bit i: direction i.
     """
-    untaken = np.array([0, 0xFFFFFFFF], np.uint32).reshape(2, *(1,) * taken.low.ndim)
-    free = free - (taken - CellSet(untaken, untaken))
-    near = cells.neighbours(here)
-    reached, nearest = goal, cells.EMPTY
+    here, walls = cells.at(slots.cell_of(melee, actor)), _walls(melee, actor)
+    minded = np.array([0xFFFFFFFF, 0], np.uint32).reshape(2, *(1,) * actor.ndim)
+    taken = (others | melee.transmissions) & CellSet(minded, minded)
+    free, near = cells.EVERY - walls - taken, cells.neighbours(here)
+    reached, nearest = cells.at(melee.player) - walls, cells.EMPTY
     for _ in range(LONGEST_PATH - 1):
         reached = cells.spread(reached, free)
         nearest = cells.where(nearest.any(), nearest, reached & near)
     return _directions(here, nearest)
+
+
+def _walls(melee: Melee, actor: Array) -> CellSet:
+    """The blocks, which are none to a glitch."""
+    return melee.blocks.only_if((melee.glitches & actor) == 0)
 
 
 def _directions(here: CellSet, among: CellSet) -> Array:
@@ -147,15 +149,17 @@ def _directions(here: CellSet, among: CellSet) -> Array:
     return directions
 
 
-def _closest(
-    allowed: Array, row: Array, column: Array, player_row: Array, player_column: Array
-) -> Array:
+def _closest(allowed: Array, cell: Array, player: Array) -> Array:
     """The allowed direction that leads nearest to the player, the first one on ties."""
     best, least = jnp.uint32(0), jnp.int32(99)
-    for number, (up, right) in enumerate(((1, 0), (-1, 0), (0, -1), (0, 1))):
+    for number, step in enumerate((SIZE, -SIZE, -1, 1)):
         direction = slots.ONE << np.uint32(number)
-        distance = jnp.abs(row + up - player_row) + jnp.abs(column + right - player_column)
+        distance = _distance(cell + step, player)
         better = (allowed & direction != 0) & (distance < least)
         best = jnp.where(better, direction, best)
         least = jnp.where(better, distance, least)
     return best
+
+
+def _distance(cell: Array, other: Array) -> Array:
+    return jnp.abs(cell // SIZE - other // SIZE) + jnp.abs(cell % SIZE - other % SIZE)

@@ -181,8 +181,8 @@ def _lost_some(before: State, after: State) -> Array:
 
 def _closer(before: State, after: State, completed: Array) -> Array:
     """By how many steps the exit came nearer; never negative."""
-    distance = jnp.where(completed, 0, reward.distance_to_exit(after))
-    return jnp.maximum(reward.distance_to_exit(before) - distance, 0)
+    was, now = reward.distances_to_exit(before, after)
+    return jnp.maximum(was - jnp.where(completed, 0, now), 0)
 
 
 def _only(batch: Tree) -> Tree:

@@ -9,7 +9,7 @@ import numpy as np
 from hackmatrix.game import cells, combat, history, slots
 from hackmatrix.game.cells import SIZE
 from hackmatrix.game.outline import outlined
-from hackmatrix.game.randomness import Key, Purpose, pick_slot, uniform_below, words
+from hackmatrix.game.randomness import Key, Purpose, pick_slot, several, uniform_below, words
 from hackmatrix.game.slots import Digits
 from hackmatrix.game.state import (
     ANTI_V,
@@ -161,10 +161,9 @@ def _other_kinds(key: Key, kind: Digits) -> Digits:
     """For every slot one of the 3 other types: a flip of the two digits that is not 00, redrawn
     while it is.
     """
-    low, high = words(key, Purpose.POLY, 0)
-    for attempt in range(1, 12):
+    low, high = jnp.uint32(0), jnp.uint32(0)
+    for more_low, more_high in several(key, Purpose.POLY, 12):
         missing = ~(low | high)
-        more_low, more_high = words(key, Purpose.POLY, attempt)
         low, high = low | (more_low & missing), high | (more_high & missing)
     high = high | ~(low | high)
     return kind[0] ^ low, kind[1] ^ high
@@ -182,8 +181,7 @@ def _shove(state: State, push: Array, pull: Array) -> State:
     row, column = state.player.cell // SIZE, state.player.cell % SIZE
     above, below, next_row = _sides(enemies.row, row)
     after, before, next_column = _sides(enemies.column, column)
-    adjacent = (next_row & ~(after | before)) | (next_column & ~(above | below))
-    pulled = jnp.where(pull, ~adjacent, 0)
+    pulled = jnp.where(pull, ~slots.beside(enemies, state.player.cell), 0)
     pulled_column = pulled & ~(next_row & next_column)
     pushed = jnp.where(push, np.uint32(0xFFFFFFFF), 0)
     top_row = slots.equals(enemies.row, SIZE - 1)

@@ -7,6 +7,7 @@ compiles to loops).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import IntEnum
 
 import jax
@@ -16,6 +17,7 @@ from flax import struct
 
 from hackmatrix.game import slots
 from hackmatrix.game.cells import CellSet
+from hackmatrix.game.outline import outlined
 
 Array = jax.Array
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
@@ -67,6 +69,14 @@ def words(key: Key, purpose: Array | int, index: Array | np.ndarray | int) -> tu
         x = x + schedule[(group + 1) % 3]
         y = y + schedule[(group + 2) % 3] + np.uint32(group + 1)
     return x, y
+
+
+def several(
+    key: Key, purpose: int, number: int, start: Array | int = 0
+) -> Iterator[tuple[Array, Array]]:
+    """The words of so many consecutive indices."""
+    index = start + jnp.arange(number).reshape(number, *(1,) * key.low.ndim)
+    return zip(*outlined(words)(key, purpose, index), strict=True)
 
 
 def word(key: Key, purpose: int, index: Array | int = 0) -> Array:

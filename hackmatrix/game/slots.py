@@ -91,6 +91,16 @@ def at_cell(entries: Placed, cell: Array) -> Array:
     return entries.present & equals(entries.row, row) & equals(entries.column, cell - SIZE * row)
 
 
+def beside(entries: Placed, cell: Array) -> Array:
+    """The slots whose row and column (present or not) are those of a neighbour of the cell."""
+    row, column = cell // SIZE, cell % SIZE
+    above_or_below = equals(entries.row, row + 1) | equals(entries.row, row - 1)
+    left_or_right = equals(entries.column, column + 1) | equals(entries.column, column - 1)
+    return (above_or_below & equals(entries.column, column)) | (
+        equals(entries.row, row) & left_or_right
+    )
+
+
 def read(digits: Digits, slot: Array) -> Array:
     """The number of the entry in the one slot of this set."""
     number = jnp.int32(0)
