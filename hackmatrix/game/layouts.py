@@ -24,7 +24,6 @@ FEWEST, MOST = 5, 11
 DRAWS = 100
 _AT_ONCE = 8
 _BITS = 11  # of what a block holds
-_IN_A_WORD = 6  # programs
 
 
 class Search(struct.PyTreeNode):
@@ -144,27 +143,21 @@ def _contents(key: Key) -> Array:
 
 def _different_programs(key: Key) -> Array:
     """int32[MOST, ...]: different programs, each uniform over those not yet drawn."""
-    randoms = list(chain(*several(key, Purpose.BLOCK_PROGRAMS, (MOST + 1) // 2)))[:MOST]
-    used = jnp.zeros_like(key.low)
-    programs = []
-    for start in range(0, MOST, _IN_A_WORD):
-        packed = _draw_programs(randoms[start : start + _IN_A_WORD], used)
-        programs += [
-            packed >> np.uint32(5 * place) & np.uint32(31)
-            for place in range(len(randoms[start : start + _IN_A_WORD]))
-        ]
-        for program in programs[start:]:
-            used = used | slots.ONE << program
-    return jnp.stack(programs).astype(jnp.int32)
+    number = np.arange(MOST).reshape(MOST, *(1,) * key.low.ndim)
+    low, high = _pack_different_programs(key)
+    packed = jnp.where(number < 6, low, high)
+    return (packed >> (5 * (number % 6)).astype(np.uint32) & np.uint32(31)).astype(jnp.int32)
 
 
 @outlined
-def _draw_programs(randoms: list[Array], used: Array) -> Array:
-    """Different programs that are not yet used, 5 bits each."""
-    unused = np.uint32((1 << len(PROGRAMS)) - 1) & ~used
-    packed = jnp.zeros_like(used)
-    for place, random in enumerate(randoms):
+def _pack_different_programs(key: Key) -> tuple[Array, Array]:
+    """The draws in order, 5 bits each, 6 in a word."""
+    unused = jnp.zeros_like(key.low) + np.uint32((1 << len(PROGRAMS)) - 1)
+    packed = [jnp.zeros_like(key.low), jnp.zeros_like(key.low)]
+    pairs = several(key, Purpose.BLOCK_PROGRAMS, (MOST + 1) // 2)
+    for number, random in enumerate(list(chain(*pairs))[:MOST]):
         program = slots.nth(unused, uniform_below(random, slots.count(unused)))
         unused = unused & ~(slots.ONE << program)
-        packed = packed | program << np.uint32(5 * place)
-    return packed
+        which, place = divmod(number, 6)
+        packed[which] = packed[which] | program << np.uint32(5 * place)
+    return packed[0], packed[1]

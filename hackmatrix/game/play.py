@@ -151,13 +151,10 @@ def _act_specially(
     """A siphon or a program."""
     state, key, action, effects = boards
     siphons = action == SIPHON
-    missed_credits, missed_energy = better_elsewhere(state)
+    missed = better_elsewhere(state)
     state = siphon(state, siphons)
     state, killed = programs.run(state, key, action)
-    effects = effects.replace(
-        kills=killed,
-        missed=jnp.where(siphons, missed_credits + missed_energy, 0),
-    )
+    effects = effects.replace(kills=killed, missed=jnp.where(siphons, missed, 0))
     return state, key, action, effects
 
 

@@ -46,8 +46,7 @@ def append(transmissions: Transmissions, cell: Array, kind: Array, purpose: Arra
         column=slots.write(transmissions.column, new, cell % cells.SIZE),
         kind=slots.write(transmissions.kind, new, kind),
         turns=slots.write(transmissions.turns, new, 1),
-        from_siphon=transmissions.from_siphon
-        | jnp.where(purpose == Purpose.SIPHON_SPAWN, new, 0),
+        from_siphon=transmissions.from_siphon | jnp.where(purpose == Purpose.SIPHON_SPAWN, new, 0),
         from_schedule=transmissions.from_schedule
         | jnp.where(purpose == Purpose.SCHEDULED_SPAWN, new, 0),
     )
