@@ -12,6 +12,7 @@ from hackmatrix.game.randomness import Key, Purpose
 from hackmatrix.game.state import Enemies, State, Transmissions
 
 Array = jax.Array
+Lists = tuple[Array, Enemies, Transmissions]
 
 
 def enemy_turn(state: State, key: Key, active: Array, lost: Array) -> State:
@@ -37,13 +38,14 @@ def transmissions_arrive(state: State, active: Array, lost: Array) -> State:
     The slots of the lost are cleared and the holes filled on the way, active or not.
     """
 
-    def arrive(boards: tuple[Array, State]) -> tuple[Array, State]:
-        active, state = boards
-        enemies, transmissions = _arrive(active, state.enemies, state.transmissions)
-        return active, state.replace(enemies=enemies, transmissions=transmissions)
+    def arrive(lists: Lists) -> Lists:
+        active, enemies, transmissions = lists
+        return active, *_arrive(active, enemies, transmissions)
 
     moving = lost | (active & (state.transmissions.present != 0))
-    return few.apply_once(moving, arrive, (active, state), max(64, active.shape[0] // 8))[1]
+    lists = (active, state.enemies, state.transmissions)
+    _, enemies, transmissions = few.apply_once(moving, arrive, lists, max(64, active.shape[0] // 8))
+    return state.replace(enemies=enemies, transmissions=transmissions)
 
 
 @outlined
