@@ -79,18 +79,23 @@ def _place_exit(key: Key, corners: CellSet) -> Array:
     return pick_cell(word(key, Purpose.EXIT), corners)
 
 
-@outlined
 def _resources(key: Key, lit: CellSet) -> tuple[Numbers, Numbers]:
-    """1, 2 or 3 with probability 0.45, 0.45, 0.10, as credits or energy, in each of these cells."""
-    each = jax.tree.map(lambda word: word[..., None], key)
-    amount, kind = words(each, Purpose.RESOURCES, np.arange(cells.CELLS))
-    part = uniform_below(amount, 20)
-    odd, high = cells.of_flags((part < 9) | (part >= 18)), cells.of_flags(part >= 9)
-    is_energy = cells.of_flags(kind >> np.uint32(31) != 0)
+    """Credits or energy in each of these cells."""
+    drawn = _draw_resources(jax.tree.map(lambda word: word[..., None], key))
+    odd, high, is_energy = (cells.of_flags(drawn >> bit & 1 != 0) for bit in range(3))
     digits = (odd & lit, high & lit)
     return tuple(digit - is_energy for digit in digits), tuple(
         digit & is_energy for digit in digits
     )
+
+
+@outlined
+def _draw_resources(key: Key) -> Array:
+    """i32[..., 36]: 1, 2 or 3 with probability 0.45, 0.45, 0.10, and 4 more where it is energy."""
+    amount, kind = words(key, Purpose.RESOURCES, np.arange(cells.CELLS))
+    part = uniform_below(amount, 20)
+    number = jnp.where(part < 9, 1, jnp.where(part < 18, 2, 3))
+    return number | (kind >> np.uint32(31)).astype(jnp.int32) << 2
 
 
 def new_game(key: Key, history: History) -> State:
