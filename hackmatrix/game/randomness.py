@@ -60,7 +60,7 @@ def as_key(key: Array) -> Key:
 def words(key: Key, purpose: Array | int, index: Array | np.ndarray | int) -> tuple[Array, Array]:
     """Two random words: Threefry-2x32 with 20 rounds, counter (purpose, index)."""
     schedule = (key.high, key.low, key.high ^ key.low ^ _PARITY)
-    x = key.high + jnp.asarray(purpose).astype(jnp.uint32)
+    x = key.high + jnp.asarray(purpose, jnp.uint32)
     y = key.low + jnp.asarray(index).astype(jnp.uint32)
     for group in range(5):
         for rotation in _ROTATIONS[group % 2]:
