@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import struct
 
 from hackmatrix.game import cells, few, slots
@@ -55,8 +56,8 @@ def enemy_steps(state: State, key: Key, active: Array) -> State:
     )
     boards = active.shape[0]
     wide, narrow = max(128, boards // 4), max(128, boards // 32)
-    melee = few.apply(_is_acting, lambda melee: act(act(melee)), melee, wide, enough=narrow)
-    melee = few.apply(_is_acting, lambda melee: few.repeat(_is_acting, act, melee), melee, narrow)
+    melee = few.apply(_is_acting, _act_twice, melee, wide, enough=narrow)
+    melee = few.repeat(_is_acting, act, melee, narrow)
     return state.replace(
         player=state.player.replace(hp=jnp.maximum(state.player.hp - melee.hp_lost, 0)),
         enemies=enemies.replace(row=melee.row, column=melee.column),
@@ -65,6 +66,10 @@ def enemy_steps(state: State, key: Key, active: Array) -> State:
 
 def _is_acting(melee: Melee) -> Array:
     return melee.todo != 0
+
+
+def _act_twice(melee: Melee) -> Melee:
+    return jax.lax.fori_loop(0, 2, lambda _, melee: act(melee), melee)
 
 
 def act(melee: Melee) -> Melee:
@@ -99,64 +104,62 @@ def _shift(digits: Digits, slot: Array, up: Array, down: Array) -> Digits:
 @outlined
 def decide(melee: Melee, actor: Array) -> Array:
     """What the actor does: a direction, STAY or ATTACK."""
-    row, column = slots.read(melee.row, actor), slots.read(melee.column, actor)
-    player_row, player_column = melee.player // SIZE, melee.player % SIZE
-    here, player = cells.at(SIZE * row + column), cells.at(melee.player)
-    walls = melee.blocks.only_if((melee.glitches & actor) == 0)
     others = slots.cells_of(melee, melee.present & ~actor)
-    taken = others | melee.transmissions
-    goal = player - walls
-    near = cells.neighbours(here)
+    unhindered, through = shortest_ways(melee, actor, others)
 
-    unhindered = nearest_to(goal, cells.EVERY - walls - taken, near)
-    through = nearest_to(goal, cells.EVERY - walls, near)
-    step_through = one_of(through, here) - taken
-    closest = _closest(near - walls - taken, row, column, player_row, player_column)
+    cell = slots.cell_of(melee, actor)
+    here, walls, taken = cells.at(cell), _walls(melee, actor), others | melee.transmissions
+    step_through = slots.first(through) & ~_directions(here, taken)
+    closest = _closest(_directions(here, cells.EVERY - walls - taken), cell, melee.player)
 
-    steps = cells.where(step_through.any(), step_through, closest)
-    steps = cells.where(unhindered.any(), unhindered, steps)
-    distance = jnp.abs(row - player_row) + jnp.abs(column - player_column)
-    return jnp.where(distance == 1, ATTACK, _direction(steps, here))
+    steps = jnp.where(step_through != 0, step_through, closest)
+    steps = jnp.where(unhindered != 0, unhindered, steps)
+    first = slots.count(slots.first(steps) - slots.ONE)
+    decision = jnp.where(steps == 0, STAY, first)
+    return jnp.where(_distance(cell, melee.player) == 1, ATTACK, decision)
 
 
-def nearest_to(goal: CellSet, free: CellSet, near: CellSet) -> CellSet:
-    """Those of the near cells from which the way to the goal through free cells is shortest."""
-    reached, nearest = goal, cells.EMPTY
+@outlined
+def shortest_ways(melee: Melee, actor: Array, others: CellSet) -> Array:
+    """u32[2, ...]: the first steps of the actor's shortest ways to the player, around all that is
+    in its way and as if only walls were. Bit i: direction i.
+    """
+    here, walls = cells.at(slots.cell_of(melee, actor)), _walls(melee, actor)
+    minded = np.array([0xFFFFFFFF, 0], np.uint32).reshape(2, *(1,) * actor.ndim)
+    taken = (others | melee.transmissions) & CellSet(minded, minded)
+    free, near = cells.EVERY - walls - taken, cells.neighbours(here)
+    reached, nearest = cells.at(melee.player) - walls, cells.EMPTY
     for _ in range(LONGEST_PATH - 1):
         reached = cells.spread(reached, free)
         nearest = cells.where(nearest.any(), nearest, reached & near)
-    return nearest
+    return _directions(here, nearest)
 
 
-def one_of(steps: CellSet, here: CellSet) -> CellSet:
-    """The first of these neighbours in direction order."""
-    chosen = cells.EMPTY
-    for direction in reversed(cells.DIRECTIONS):
-        neighbour = direction(here) & steps
-        chosen = cells.where(neighbour.any(), neighbour, chosen)
-    return chosen
+def _walls(melee: Melee, actor: Array) -> CellSet:
+    """The blocks, which are none to a glitch."""
+    return melee.blocks.only_if((melee.glitches & actor) == 0)
 
 
-def _direction(steps: CellSet, here: CellSet) -> Array:
-    chosen = jnp.int32(STAY)
-    for number in reversed(range(4)):
-        neighbour = cells.DIRECTIONS[number](here) & steps
-        chosen = jnp.where(neighbour.any(), number, chosen)
-    return chosen
+def _directions(here: CellSet, among: CellSet) -> Array:
+    """The directions in which the next cell is in the set; bit i: direction i."""
+    directions = jnp.uint32(0)
+    for number, direction in enumerate(cells.DIRECTIONS):
+        found = (direction(here) & among).any()
+        directions = directions | found.astype(jnp.uint32) << np.uint32(number)
+    return directions
 
 
-def _closest(
-    allowed: CellSet, row: Array, column: Array, player_row: Array, player_column: Array
-) -> CellSet:
-    """The allowed neighbour nearest to the player, the first in direction order on ties."""
-    here = cells.at(SIZE * row + column)
-    best, least = cells.EMPTY, jnp.int32(99)
-    for direction, (up, right) in zip(
-        cells.DIRECTIONS, ((1, 0), (-1, 0), (0, -1), (0, 1)), strict=True
-    ):
-        neighbour = direction(here) & allowed
-        distance = jnp.abs(row + up - player_row) + jnp.abs(column + right - player_column)
-        better = neighbour.any() & (distance < least)
-        best = cells.where(better, neighbour, best)
+def _closest(allowed: Array, cell: Array, player: Array) -> Array:
+    """The allowed direction that leads nearest to the player, the first one on ties."""
+    best, least = jnp.uint32(0), jnp.int32(99)
+    for number, step in enumerate((SIZE, -SIZE, -1, 1)):
+        direction = slots.ONE << np.uint32(number)
+        distance = _distance(cell + step, player)
+        better = (allowed & direction != 0) & (distance < least)
+        best = jnp.where(better, direction, best)
         least = jnp.where(better, distance, least)
     return best
+
+
+def _distance(cell: Array, other: Array) -> Array:
+    return jnp.abs(cell // SIZE - other // SIZE) + jnp.abs(cell % SIZE - other % SIZE)

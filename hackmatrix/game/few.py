@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from hackmatrix.game import slots
+from hackmatrix.game.outline import outlined
 
 Array = jax.Array
 Tree = TypeVar("Tree")
@@ -39,7 +40,7 @@ def apply(
         needed = is_needed(boards)
         if needed.shape[0] <= width:
             return _merge(needed, rule(boards), boards)
-        chosen = _first(needed, width)
+        chosen = _first(needed, jnp.arange(width))
         gathered = jax.tree.map(lambda leaf: leaf.at[chosen].get(mode="clip"), boards)
         return jax.tree.map(
             # What the rule left alone need not be put back.
@@ -59,20 +60,30 @@ def apply_once(needed: Array, rule: Callable[[Tree], Tree], boards: Tree, width:
     return apply(lambda waiting: waiting[0], once, (needed, boards), width)[1]
 
 
-def repeat(is_needed: Callable[[Tree], Array], rule: Callable[[Tree], Tree], boards: Tree) -> Tree:
-    """Applies the rule to the boards that need it, over and over, until none does."""
-    return apply(is_needed, rule, boards, is_needed(boards).shape[0])
+def repeat(
+    is_needed: Callable[[Tree], Array], rule: Callable[[Tree], Tree], boards: Tree, width: int
+) -> Tree:
+    """Applies the rule over and over to `width` boards, until none of these needs it, then to the
+    next.
+    """
+
+    def to_the_end(boards: Tree) -> Tree:
+        return apply(is_needed, rule, boards, is_needed(boards).shape[0])
+
+    if is_needed(boards).shape[0] <= width:
+        return to_the_end(boards)
+    return apply(is_needed, to_the_end, boards, width)
 
 
-def _first(needed: Array, width: int) -> Array:
-    """The indices of the first `width` needed boards, followed by indices past the end."""
+@outlined
+def _first(needed: Array, rank: Array) -> Array:
+    """The indices of the needed boards of these ranks; past the end where there are not so many."""
     boards = needed.shape[0]
     flags = jnp.pad(needed, (0, -boards % 32)).reshape(-1, 32)
     words = jnp.where(flags, slots.ONE << np.arange(32, dtype=np.uint32), 0).sum(
         1, dtype=jnp.uint32
     )
     ends = jnp.cumsum(slots.count(words))
-    rank = jnp.arange(width, dtype=jnp.int32)
     which = jnp.searchsorted(ends, rank, side="right", method="scan_unrolled")
     word = words.at[which].get(mode="clip")
     before = ends.at[which].get(mode="clip") - slots.count(word)

@@ -5,6 +5,8 @@ Blocks never stand in corners, so a layout is one word: one bit for each of the 
 
 from __future__ import annotations
 
+from itertools import chain
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +15,7 @@ from flax import struct
 from hackmatrix.game import cells, few, slots
 from hackmatrix.game.cells import EVERY, LONGEST_PATH, CellSet
 from hackmatrix.game.outline import outlined
-from hackmatrix.game.randomness import Key, Purpose, pick_slot, uniform_below, word, words
+from hackmatrix.game.randomness import Key, Purpose, pick_slot, several, uniform_below, word, words
 from hackmatrix.game.state import BLOCK_SPAWN, PROGRAMS, Board
 
 Array = jax.Array
@@ -21,6 +23,7 @@ Array = jax.Array
 FEWEST, MOST = 5, 11
 DRAWS = 100
 _AT_ONCE = 8
+_BITS = 11  # of what a block holds
 
 
 class Search(struct.PyTreeNode):
@@ -55,7 +58,7 @@ def draw(key: Key, exit_: CellSet, room: CellSet) -> Array:
         key=key, room=from_cells(room), exit=exit_, number=number,
         layout=jnp.zeros_like(key.low), draws=zero, found=zero != 0,
     )  # fmt: skip
-    return few.repeat(_is_searching, _draw_some, search).layout
+    return few.repeat(_is_searching, _draw_some, search, number.shape[0]).layout
 
 
 def _is_searching(search: Search) -> Array:
@@ -82,10 +85,10 @@ def _draw_some(search: Search) -> Search:
 def _random_cells(key: Key, attempt: Array, room: Array, number: Array) -> Array:
     """`number` different cells of the room, uniformly."""
     layout = jnp.zeros_like(room)
-    for pair in range((MOST + 1) // 2):
-        for place, random in enumerate(words(key, Purpose.BLOCK_CELLS, 8 * attempt + pair)):
-            block = pick_slot(random, room & ~layout)
-            layout = layout | jnp.where(2 * pair + place < number, block, 0)
+    pairs = several(key, Purpose.BLOCK_CELLS, (MOST + 1) // 2, start=8 * attempt)
+    for place, random in enumerate(chain(*pairs)):
+        block = pick_slot(random, room & ~layout)
+        layout = layout | jnp.where(place < number, block, 0)
     return layout
 
 
@@ -110,32 +113,38 @@ def fill(key: Key, layout: Array) -> Board:
     for _ in range(MOST):
         blocks.append(slots.first(rest))
         rest = rest & ~blocks[-1]
-    block = jnp.stack(blocks, -1)
-    each = jax.tree.map(lambda word: word[..., None], key)
-    fate, points = words(each, Purpose.BLOCK_CONTENT, np.arange(MOST))
+    content = _contents(key)
+    bit = np.arange(_BITS, dtype=np.uint32).reshape(_BITS, *(1,) * content.ndim)
+    chosen = jnp.where(content >> bit & 1 != 0, jnp.stack(blocks), 0).sum(1, dtype=jnp.uint32)
+    with_bit = [to_cells(layout) for layout in chosen]
+    program, question, label, spawn = with_bit[0], with_bit[1], with_bit[2:7], with_bit[7:]
+    nowhere = CellSet(jnp.zeros_like(layout), jnp.zeros_like(layout))
+    return Board(
+        data=to_cells(layout) - program, program=program, question=question,
+        data_siphon=nowhere, exit=nowhere, siphoned=nowhere, centre=nowhere,
+        label=tuple(label), spawn=tuple(spawn), credits=(nowhere,) * 2, energy=(nowhere,) * 2,
+    )  # fmt: skip
+
+
+@outlined
+def _contents(key: Key) -> Array:
+    """u32[MOST, ...]: what each block holds, in _BITS bits: whether it is a program, whether it is
+    hidden, its label (5 bits) and what it spawns (4 bits).
+    """
+    number = np.arange(MOST).reshape(MOST, *(1,) * key.low.ndim)
+    fate, points = words(key, Purpose.BLOCK_CONTENT, number)
     fate, points = uniform_below(fate, 20), 1 + uniform_below(points, 9)
     is_program, is_hidden = fate < 10, fate % 10 == 0
     programs = _different_programs(key)
     label = jnp.where(is_program, programs, points)
     spawn = jnp.where(is_program, jnp.asarray(BLOCK_SPAWN, jnp.int32)[programs], points)
-
-    def those(flags: Array) -> CellSet:
-        return to_cells(jnp.where(flags, block, 0).sum(-1, dtype=jnp.uint32))
-
-    nowhere = CellSet(jnp.zeros_like(layout), jnp.zeros_like(layout))
-    return Board(
-        data=those(~is_program), program=those(is_program), question=those(is_hidden),
-        data_siphon=nowhere, exit=nowhere, siphoned=nowhere, centre=nowhere,
-        label=tuple(those(label >> place & 1 != 0) for place in range(5)),
-        spawn=tuple(those(spawn >> place & 1 != 0) for place in range(4)),
-        credits=(nowhere,) * 2, energy=(nowhere,) * 2,
-    )  # fmt: skip
+    return (is_program | is_hidden << 1 | label << 2 | spawn << 7).astype(jnp.uint32)
 
 
 def _different_programs(key: Key) -> Array:
-    """int32[MOST]: different programs, one after the other uniform over those not yet drawn."""
-    number = np.arange(MOST)
-    low, high = (word[..., None] for word in _pack_different_programs(key))
+    """int32[MOST, ...]: different programs, each uniform over those not yet drawn."""
+    number = np.arange(MOST).reshape(MOST, *(1,) * key.low.ndim)
+    low, high = _pack_different_programs(key)
     packed = jnp.where(number < 6, low, high)
     return (packed >> (5 * (number % 6)).astype(np.uint32) & np.uint32(31)).astype(jnp.int32)
 
@@ -145,8 +154,8 @@ def _pack_different_programs(key: Key) -> tuple[Array, Array]:
     """The draws in order, 5 bits each, 6 in a word."""
     unused = jnp.zeros_like(key.low) + np.uint32((1 << len(PROGRAMS)) - 1)
     packed = [jnp.zeros_like(key.low), jnp.zeros_like(key.low)]
-    for number in range(MOST):
-        random = words(key, Purpose.BLOCK_PROGRAMS, number // 2)[number % 2]
+    pairs = several(key, Purpose.BLOCK_PROGRAMS, (MOST + 1) // 2)
+    for number, random in enumerate(list(chain(*pairs))[:MOST]):
         program = slots.nth(unused, uniform_below(random, slots.count(unused)))
         unused = unused & ~(slots.ONE << program)
         which, place = divmod(number, 6)

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from hackmatrix.game import cells, combat, slots
-from hackmatrix.game.cells import SIZE
+from hackmatrix.game.cells import SIZE, CellSet
 from hackmatrix.game.outline import outlined
 from hackmatrix.game.state import Effects, State
 
@@ -14,12 +14,11 @@ Array = jax.Array
 
 
 @outlined
-def aim(state: State, direction: Array) -> tuple[Array, Array, Array]:
+def aim(
+    player: Array, direction: Array, enemies: CellSet, transmissions: CellSet, blocks: CellSet
+) -> tuple[Array, Array, Array]:
     """The first target on the line: is it a transmission, is it an enemy, and its cell."""
-    enemies = slots.cells_of(state.enemies)
-    transmissions = slots.cells_of(state.transmissions)
-    blocks = state.board.blocks
-    row, column = state.player.cell // SIZE, state.player.cell % SIZE
+    row, column = player // SIZE, player % SIZE
     nothing = jnp.zeros_like(direction, dtype=bool)
     is_open, at_transmission, at_enemy = ~nothing, nothing, nothing
     target = jnp.zeros_like(direction)
@@ -46,10 +45,12 @@ def on_board(row: Array, column: Array) -> Array:
     return (row >= 0) & (row < SIZE) & (column >= 0) & (column < SIZE)
 
 
-@outlined
 def move(state: State, active: Array, direction: Array) -> tuple[State, Effects]:
     """The direction action of the active boards."""
-    at_transmission, at_enemy, target = aim(state, direction)
+    at_transmission, at_enemy, target = aim(
+        state.player.cell, direction, slots.cells_of(state.enemies),
+        slots.cells_of(state.transmissions), state.board.blocks,
+    )  # fmt: skip
     hit_enemy = jnp.where(active & at_enemy, slots.first(slots.at_cell(state.enemies, target)), 0)
     destroyed = jnp.where(
         active & at_transmission, slots.first(slots.at_cell(state.transmissions, target)), 0

@@ -13,8 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
 
-from hackmatrix.game import few, history, moves, programs, reward, slots, stages
-from hackmatrix.game.outline import outlined
+from hackmatrix.game import few, history, moves, programs, reward, stages
 from hackmatrix.game.randomness import Key, as_key
 from hackmatrix.game.siphon import better_elsewhere, siphon
 from hackmatrix.game.state import (
@@ -26,10 +25,8 @@ from hackmatrix.game.state import (
     WAIT,
     WARP,
     Effects,
-    Enemies,
     Outcome,
     State,
-    Transmissions,
 )  # fmt: skip
 from hackmatrix.game.turn import enemy_turn
 from hackmatrix.game.valid import valid_word
@@ -67,9 +64,9 @@ def reset(key: Array, history_depth: int = HISTORY_DEPTH) -> State:
 def reset_batch(keys: Array, history_depth: int = HISTORY_DEPTH) -> State:
     """New games [E], one a key."""
     each = as_key(keys)
-    return stages.generate(
-        stages.new_game(each, history.empty(history_depth, each.low.shape)), each
-    )
+    state = stages.new_game(each, history.empty(history_depth, each.low.shape))
+    everywhere = jnp.ones_like(state.show)
+    return stages.generate(state, each, everywhere, everywhere.shape[0])
 
 
 def step(key: Array, state: State, action: Array) -> tuple[State, Outcome]:
@@ -98,20 +95,16 @@ def begin_stages(state: State, key: Key, beginning: Array, new_game: Array) -> S
     game.
     """
 
-    def begin(boards: tuple[State, Key, Array]) -> tuple[State, Key, Array]:
-        state, key, new_game = boards
-        # A new game forgets the snapshots by their number; the words themselves may stay.
-        forgotten = state.history.replace(
-            head=jnp.zeros_like(state.history.head), depth=jnp.zeros_like(state.history.depth)
-        )
-        fresh = stages.new_game(key, forgotten)
-        state = jax.tree.map(
-            lambda new, old: old if new is old else few.select(new_game, new, old), fresh, state
-        )
-        return stages.generate(state, key), key, new_game
-
-    width = max(32, beginning.shape[0] // 32)
-    return few.apply_once(beginning, begin, (state, key, new_game), width)[0]
+    # A new game forgets the snapshots by their number; the words themselves may stay.
+    forgotten = state.history.replace(
+        head=jnp.zeros_like(state.history.head), depth=jnp.zeros_like(state.history.depth)
+    )
+    # Its board is generated, as that of any stage.
+    fresh = stages.new_game(key, forgotten).replace(board=state.board)
+    state = jax.tree.map(
+        lambda new, old: old if new is old else few.select(new_game, new, old), fresh, state
+    )
+    return stages.generate(state, key, beginning, max(32, beginning.shape[0] // 32))
 
 
 def take_action(before: State, key: Key, actions: Array) -> tuple[State, Outcome]:
@@ -126,7 +119,7 @@ def take_action(before: State, key: Key, actions: Array) -> tuple[State, Outcome
     completed = is_completed(before, state, action)
     state = stages.complete_stage(state, completed)
     takes_turn = (action >= 0) & ((action < FIRST_PROGRAM) | (action == WAIT)) & ~completed
-    state = enemy_turn(state, key, takes_turn)
+    state = enemy_turn(state, key, takes_turn, _lost_some(before, state))
     died = takes_turn & (state.player.hp == 0)
     won = completed & (before.stage == STAGES)
 
@@ -142,19 +135,14 @@ def take_action(before: State, key: Key, actions: Array) -> tuple[State, Outcome
 
 
 def act(state: State, key: Key, action: Array) -> tuple[State, Effects]:
-    """The player's action alone."""
-    enemies, transmissions = state.enemies, state.transmissions
+    """The player's action alone. The lists keep the slots of those it destroyed."""
     is_move = (action >= 0) & (action < SIPHON)
     state, effects = moves.move(state, is_move, jnp.where(is_move, action, 0))
     width = max(32, action.shape[0] // 16)
     state, _, _, effects = few.apply_once(
         action >= SIPHON, _act_specially, (state, key, action, effects), width
     )
-    lost_some = (state.enemies.present != enemies.present) | (
-        state.transmissions.present != transmissions.present
-    )
-    lists = few.apply_once(lost_some, _close_ranks, (state.enemies, state.transmissions), width)
-    return state.replace(enemies=lists[0], transmissions=lists[1]), effects
+    return state, effects
 
 
 def _act_specially(
@@ -163,13 +151,10 @@ def _act_specially(
     """A siphon or a program."""
     state, key, action, effects = boards
     siphons = action == SIPHON
-    missed_credits, missed_energy = better_elsewhere(state)
+    missed = better_elsewhere(state)
     state = siphon(state, siphons)
     state, killed = programs.run(state, key, action)
-    effects = effects.replace(
-        kills=killed,
-        missed=jnp.where(siphons, missed_credits + missed_energy, 0),
-    )
+    effects = effects.replace(kills=killed, missed=jnp.where(siphons, missed, 0))
     return state, key, action, effects
 
 
@@ -182,20 +167,19 @@ def is_completed(before: State, after: State, action: Array) -> Array:
     return on_exit | ((action == WARP) & (after.player.cell == after.exit_cell))
 
 
-@outlined
-def _close_ranks(lists: tuple[Enemies, Transmissions]) -> tuple[Enemies, Transmissions]:
-    """Clears the slots of the dead and fills the holes they left."""
-    enemies, transmissions = lists
-    return (
-        slots.squeeze(enemies, enemies.present),
-        slots.squeeze(transmissions, transmissions.present),
+def _lost_some(before: State, after: State) -> Array:
+    """Whether entries of the lists were destroyed. (UNDO, which changes lists too, leaves no holes;
+    closing ranks does not change such lists.)
+    """
+    return (before.enemies.present != after.enemies.present) | (
+        before.transmissions.present != after.transmissions.present
     )
 
 
 def _closer(before: State, after: State, completed: Array) -> Array:
     """By how many steps the exit came nearer; never negative."""
-    distance = jnp.where(completed, 0, reward.distance_to_exit(after))
-    return jnp.maximum(reward.distance_to_exit(before) - distance, 0)
+    was, now = reward.distances_to_exit(before, after)
+    return jnp.maximum(was - jnp.where(completed, 0, now), 0)
 
 
 def _only(batch: Tree) -> Tree:

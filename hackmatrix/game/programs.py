@@ -9,7 +9,7 @@ import numpy as np
 from hackmatrix.game import cells, combat, history, slots
 from hackmatrix.game.cells import SIZE
 from hackmatrix.game.outline import outlined
-from hackmatrix.game.randomness import Key, Purpose, pick_slot, uniform_below, words
+from hackmatrix.game.randomness import Key, Purpose, pick_slot, several, uniform_below, words
 from hackmatrix.game.slots import Digits
 from hackmatrix.game.state import (
     ANTI_V,
@@ -41,7 +41,10 @@ from hackmatrix.game.state import (
     UNDO,
     VIRUS,
     WARP,
+    Board,
+    Enemies,
     State,
+    Transmissions,
 )  # fmt: skip
 
 Array = jax.Array
@@ -75,9 +78,19 @@ def _pay(state: State, program: Array) -> State:
     )
 
 
-@outlined
 def _strike(state: State, program: Array) -> tuple[State, Array]:
     """DEBUG, ROW, COL, HACK, ANTI-V and D_BOM: damage to a set of enemies."""
+    enemies = state.enemies
+    hit, daemon = _hit(state, program)
+    by_one = (program == D_BOM) | (program == ANTI_V)
+    survivors, killed = combat.damage(enemies, hit, jnp.where(by_one, 1, state.player.attack))
+    survivors = survivors.replace(present=survivors.present & ~daemon)
+    return state.replace(enemies=survivors), combat.counted(enemies, killed | daemon)
+
+
+@outlined
+def _hit(state: State, program: Array) -> tuple[Array, Array]:
+    """The enemies that are hit, and the daemon that blows up."""
     enemies, cell = state.enemies, state.player.cell
     row = slots.equals(enemies.row, cell // SIZE)
     column = slots.equals(enemies.column, cell % SIZE)
@@ -90,26 +103,13 @@ def _strike(state: State, program: Array) -> tuple[State, Array]:
     hit = jnp.where(by_cell, slots.in_cells(enemies, aimed_cells), 0)
     hit = hit | jnp.where(program == ROW, row, 0) | jnp.where(program == COL, column, 0)
     hit = hit | jnp.where(program == ANTI_V, slots.equals(enemies.kind, VIRUS), 0)
-    hit = hit & enemies.present & ~daemon
-    by_one = (program == D_BOM) | (program == ANTI_V)
-    survivors, killed = combat.damage(enemies, hit, jnp.where(by_one, 1, state.player.attack))
-    survivors = survivors.replace(present=survivors.present & ~daemon)
-    return state.replace(enemies=survivors), combat.counted(enemies, killed | daemon)
+    return hit & enemies.present & ~daemon, daemon
 
 
-@outlined
 def _warp(state: State, key: Key, active: Array) -> tuple[State, Array]:
     enemies, transmissions = state.enemies, state.transmissions
-    random, which = words(key, Purpose.WARP, 0)
-    number = slots.count(enemies.present)
-    choice = uniform_below(random, number + slots.count(transmissions.present))
-    at_enemy = active & (choice < number)
-    enemy = jnp.where(at_enemy, pick_slot(which, enemies.present), 0)
-    transmission = jnp.where(active & ~at_enemy, pick_slot(which, transmissions.present), 0)
-    cell = jnp.where(
-        at_enemy, slots.cell_of(enemies, enemy), slots.cell_of(transmissions, transmission)
-    )
-    killed = jnp.where(at_enemy, slots.at_cell(enemies, cell), 0)
+    cell, at_enemy = _warp_target(enemies, transmissions, key)
+    killed = jnp.where(active & at_enemy, slots.at_cell(enemies, cell), 0)
     destroyed = jnp.where(active & ~at_enemy, slots.at_cell(transmissions, cell), 0)
     kills = combat.counted(enemies, slots.first(killed))
     kills = kills + combat.counted(transmissions, slots.first(destroyed))
@@ -124,14 +124,23 @@ def _warp(state: State, key: Key, active: Array) -> tuple[State, Array]:
 
 
 @outlined
+def _warp_target(enemies: Enemies, transmissions: Transmissions, key: Key) -> tuple[Array, Array]:
+    """The cell of a random enemy or transmission, and which of the two it is."""
+    random, which = words(key, Purpose.WARP, 0)
+    number = slots.count(enemies.present)
+    at_enemy = uniform_below(random, number + slots.count(transmissions.present)) < number
+    enemy, transmission = (pick_slot(which, each.present) for each in (enemies, transmissions))
+    cell = jnp.where(
+        at_enemy, slots.cell_of(enemies, enemy), slots.cell_of(transmissions, transmission)
+    )
+    return cell, at_enemy
+
+
 def _crash(state: State, active: Array) -> tuple[State, Array]:
     enemies, transmissions, board = state.enemies, state.transmissions, state.board
-    around = cells.around(cells.at(state.player.cell)).only_if(active)
-    killed = slots.in_cells(enemies, around)
-    destroyed = slots.in_cells(transmissions, around)
-    kills = combat.counted(enemies, killed & slots.firsts(enemies))
-    kills = kills + combat.counted(transmissions, destroyed & slots.firsts(transmissions))
-    blocks = around & board.blocks
+    killed, enemy_kills = _crashed(enemies, state.player.cell, active)
+    destroyed, transmission_kills = _crashed(transmissions, state.player.cell, active)
+    blocks = _blocks_around(board, state.player.cell).only_if(active)
     return (
         state.replace(
             board=board.replace(
@@ -144,11 +153,24 @@ def _crash(state: State, active: Array) -> tuple[State, Array]:
             enemies=enemies.replace(present=enemies.present & ~killed),
             transmissions=transmissions.replace(present=transmissions.present & ~destroyed),
         ),
-        kills,
+        enemy_kills + transmission_kills,
     )
 
 
 @outlined
+def _crashed(entries: Enemies | Transmissions, cell: Array, active: Array) -> tuple[Array, Array]:
+    """The slots of the entries around the cell, and the kills: one at most in each cell."""
+    killed, firsts = jnp.uint32(0), jnp.uint32(0)
+    for there in slots.around(entries, cell):
+        killed, firsts = killed | there, firsts | slots.first(there)
+    return jnp.where(active, killed, 0), jnp.where(active, combat.counted(entries, firsts), 0)
+
+
+@outlined
+def _blocks_around(board: Board, cell: Array) -> cells.CellSet:
+    return cells.around(cells.at(cell)) & board.blocks
+
+
 def _poly(state: State, key: Key, active: Array) -> tuple[State, Array]:
     changed = jnp.where(active, state.enemies.present, 0)
     low, high = _other_kinds(key, state.enemies.kind)
@@ -161,44 +183,18 @@ def _other_kinds(key: Key, kind: Digits) -> Digits:
     """For every slot one of the 3 other types: a flip of the two digits that is not 00, redrawn
     while it is.
     """
-    low, high = words(key, Purpose.POLY, 0)
-    for attempt in range(1, 12):
+    low, high = jnp.uint32(0), jnp.uint32(0)
+    for more_low, more_high in several(key, Purpose.POLY, 12):
         missing = ~(low | high)
-        more_low, more_high = words(key, Purpose.POLY, attempt)
         low, high = low | (more_low & missing), high | (more_high & missing)
     high = high | ~(low | high)
     return kind[0] ^ low, kind[1] ^ high
 
 
-@outlined
 def _shove(state: State, push: Array, pull: Array) -> State:
-    """PUSH and PULL: every enemy goes one step away from or towards the player, also diagonally.
-
-    Away: the farthest candidate is always the step in both axes, each left out where it would leave
-    the board. Towards: the step in both axes, but only the row of it where both would end on the
-    player, and none where a straight step would.
-    """
+    """PUSH and PULL, where no two enemies arrive at a cell: only the first one goes."""
     enemies = state.enemies
-    row, column = state.player.cell // SIZE, state.player.cell % SIZE
-    above, below, next_row = _sides(enemies.row, row)
-    after, before, next_column = _sides(enemies.column, column)
-    adjacent = (next_row & ~(after | before)) | (next_column & ~(above | below))
-    pulled = jnp.where(pull, ~adjacent, 0)
-    pulled_column = pulled & ~(next_row & next_column)
-    pushed = jnp.where(push, np.uint32(0xFFFFFFFF), 0)
-    top_row = slots.equals(enemies.row, SIZE - 1)
-    last_column = slots.equals(enemies.column, SIZE - 1)
-    bottom_row, first_column = slots.equals(enemies.row, 0), slots.equals(enemies.column, 0)
-    target_row = _step(
-        enemies.row,
-        up=(pushed & above & ~top_row) | (pulled & below),
-        down=(pushed & below & ~bottom_row) | (pulled & above),
-    )
-    target_column = _step(
-        enemies.column,
-        up=(pushed & after & ~last_column) | (pulled_column & before),
-        down=(pushed & before & ~first_column) | (pulled_column & after),
-    )
+    target_row, target_column = _shoved(enemies, state.player.cell, push, pull)
     moved = jnp.uint32(0)
     for a, b in zip((*target_row, *target_column), (*enemies.row, *enemies.column), strict=True):
         moved = moved | (a ^ b)
@@ -209,6 +205,37 @@ def _shove(state: State, push: Array, pull: Array) -> State:
             row=combat.choose(arriving, target_row, enemies.row),
             column=combat.choose(arriving, target_column, enemies.column),
         )
+    )
+
+
+@outlined
+def _shoved(enemies: Enemies, cell: Array, push: Array, pull: Array) -> tuple[Digits, Digits]:
+    """The rows and columns of the enemies one step away from or towards the player, also
+    diagonally.
+
+    Away: the farthest candidate is always the step in both axes, each left out where it would leave
+    the board. Towards: the step in both axes, but only the row of it where both would end on the
+    player, and none where a straight step would.
+    """
+    above, below, next_row = _sides(enemies.row, cell // SIZE)
+    after, before, next_column = _sides(enemies.column, cell % SIZE)
+    pulled = jnp.where(pull, ~slots.beside(enemies, cell), 0)
+    pulled_column = pulled & ~(next_row & next_column)
+    pushed = jnp.where(push, np.uint32(0xFFFFFFFF), 0)
+    top_row = slots.equals(enemies.row, SIZE - 1)
+    last_column = slots.equals(enemies.column, SIZE - 1)
+    bottom_row, first_column = slots.equals(enemies.row, 0), slots.equals(enemies.column, 0)
+    return (
+        _step(
+            enemies.row,
+            up=(pushed & above & ~top_row) | (pulled & below),
+            down=(pushed & below & ~bottom_row) | (pulled & above),
+        ),
+        _step(
+            enemies.column,
+            up=(pushed & after & ~last_column) | (pulled_column & before),
+            down=(pushed & before & ~first_column) | (pulled_column & after),
+        ),
     )
 
 
@@ -233,7 +260,6 @@ def _step(digits: Digits, up: Array, down: Array) -> Digits:
     return tuple(result)
 
 
-@outlined
 def _switch(state: State, program: Array) -> State:
     """The programs that change a number or a flag."""
     player, board, transmissions = state.player, state.board, state.transmissions

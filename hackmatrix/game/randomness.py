@@ -7,6 +7,7 @@ compiles to loops).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import IntEnum
 
 import jax
@@ -16,6 +17,7 @@ from flax import struct
 
 from hackmatrix.game import slots
 from hackmatrix.game.cells import CellSet
+from hackmatrix.game.outline import outlined
 
 Array = jax.Array
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
@@ -55,10 +57,10 @@ def as_key(key: Array) -> Key:
     return Key(data[..., 0].astype(jnp.uint32), data[..., 1].astype(jnp.uint32))
 
 
-def words(key: Key, purpose: int, index: Array | np.ndarray | int) -> tuple[Array, Array]:
+def words(key: Key, purpose: Array | int, index: Array | np.ndarray | int) -> tuple[Array, Array]:
     """Two random words: Threefry-2x32 with 20 rounds, counter (purpose, index)."""
     schedule = (key.high, key.low, key.high ^ key.low ^ _PARITY)
-    x = key.high + np.uint32(purpose)
+    x = key.high + jnp.asarray(purpose, jnp.uint32)
     y = key.low + jnp.asarray(index).astype(jnp.uint32)
     for group in range(5):
         for rotation in _ROTATIONS[group % 2]:
@@ -67,6 +69,14 @@ def words(key: Key, purpose: int, index: Array | np.ndarray | int) -> tuple[Arra
         x = x + schedule[(group + 1) % 3]
         y = y + schedule[(group + 2) % 3] + np.uint32(group + 1)
     return x, y
+
+
+def several(
+    key: Key, purpose: int, number: int, start: Array | int = 0
+) -> Iterator[tuple[Array, Array]]:
+    """The words of so many consecutive indices."""
+    index = start + jnp.arange(number).reshape(number, *(1,) * key.low.ndim)
+    return zip(*outlined(words)(key, purpose, index), strict=True)
 
 
 def word(key: Key, purpose: int, index: Array | int = 0) -> Array:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from hackmatrix.game import cells, slots
-from hackmatrix.game.cells import LONGEST_PATH
+from hackmatrix.game.cells import LONGEST_PATH, CellSet
 from hackmatrix.game.outline import outlined
 from hackmatrix.game.state import RESET, STAGES, Effects, State
 
@@ -26,12 +26,19 @@ PARTS = (
 _COMPLETION = np.array([0, 1, 2, 4, 8, 16, 32, 64, 100], np.int32)
 
 
+def distances_to_exit(*states: State) -> Array:
+    """[number of states, ...]: the steps of the shortest ways to the exit over cells without
+    blocks; 0 when there is none.
+    """
+    places = [(state.player.cell, state.exit_cell, state.board.blocks) for state in states]
+    return _distance(*jax.tree.map(lambda *each: jnp.stack(each), *places))
+
+
 @outlined
-def distance_to_exit(state: State) -> Array:
-    """The steps of the shortest way to the exit over cells without blocks; 0 when there is none."""
-    goal = cells.at(state.exit_cell)
-    free = (cells.EVERY - state.board.blocks) | goal
-    reached = cells.at(state.player.cell)
+def _distance(start: Array, end: Array, blocks: CellSet) -> Array:
+    goal = cells.at(end)
+    free = (cells.EVERY - blocks) | goal
+    reached = cells.at(start)
     waves = jnp.int32(0)
     for _ in range(LONGEST_PATH):
         waves = waves + ~(reached & goal).any()
@@ -78,8 +85,8 @@ def reward_units(
 
 def _siphoned_enemy_adjacent(state: State) -> Array:
     enemies = state.enemies
-    beside = cells.neighbours(cells.at(state.player.cell))
-    return (slots.cells_of(enemies, enemies.from_siphon) & beside).any()
+    beside = slots.beside(enemies, state.player.cell)
+    return enemies.present & enemies.from_siphon & beside != 0
 
 
 def as_reward(units: dict[str, Array]) -> tuple[Array, dict[str, Array]]:

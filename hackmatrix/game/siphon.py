@@ -16,12 +16,11 @@ from hackmatrix.game.state import Board, State
 Array = jax.Array
 
 
-@outlined
 def siphon(state: State, active: Array) -> State:
     """The siphon action of the active boards."""
     board, player = state.board, state.player
     here = cells.at(player.cell).only_if(active)
-    fresh = cells.cross(here) - board.siphoned
+    fresh = _fresh(player.cell, board.siphoned).only_if(active)
     blocks = fresh & board.blocks
     yields = fresh - board.blocks
     points = cells.total(board.label, fresh & board.data)
@@ -40,7 +39,7 @@ def siphon(state: State, active: Array) -> State:
             credits=cells.clear(board.credits, yields),
             energy=cells.clear(board.energy, yields),
         ),
-        owned=state.owned | programs_in(board, player.cell, fresh),
+        owned=state.owned | jnp.where(active, _programs_around(board, player.cell), 0),
         pending=state.pending + cells.total(board.spawn, blocks),
         interval=jnp.where(active, jnp.maximum(4, state.interval - 1), state.interval),
         next_task=state.next_task + 5 * active,
@@ -48,10 +47,17 @@ def siphon(state: State, active: Array) -> State:
 
 
 @outlined
-def programs_in(board: Board, centre: Array, among: CellSet) -> Array:
-    """The programs of the program blocks in the cross around the centre that are in the set; bit i:
+def _fresh(centre: Array, siphoned: CellSet) -> CellSet:
+    """The cross around the centre, without what is siphoned already."""
+    return cells.cross(cells.at(centre)) - siphoned
+
+
+@outlined
+def _programs_around(board: Board, centre: Array) -> Array:
+    """The programs of the blocks in the cross around the centre that are not siphoned yet; bit i:
     program i.
     """
+    blocks = board.program - board.siphoned
     programs = jnp.uint32(0)
     row, column = centre // SIZE, centre % SIZE
     for up, right in ((0, 0), (1, 0), (-1, 0), (0, -1), (0, 1)):
@@ -59,26 +65,25 @@ def programs_in(board: Board, centre: Array, among: CellSet) -> Array:
             (row + up >= 0) & (row + up < SIZE) & (column + right >= 0) & (column + right < SIZE)
         )
         cell = jnp.where(on_board, centre + SIZE * up + right, 0)
-        found = on_board & among.has(cell) & board.program.has(cell)
+        found = on_board & blocks.has(cell)
         program = cells.read(board.label, cell).astype(jnp.uint32)
         programs = programs | jnp.where(found, np.uint32(1) << program, 0)
     return programs
 
 
-@outlined
-def better_elsewhere(state: State) -> tuple[Array, Array]:
+def better_elsewhere(state: State) -> Array:
     """By how much the best credits and the best energy of better places to siphon exceed those
-    here.
+    here, in sum.
 
     A better place has the same data points and the same new programs in its cross, and at least as
-    many credits and as much energy, one of them more. Both are 0 when there is none.
+    many credits and as much energy, one of them more. Nothing is missed when there is none.
     """
     board, player = state.board, state.player
     fresh = cells.EVERY - board.siphoned
     here = cells.at(player.cell)
     nothing_here = (here & board.blocks).any()
-    cross = (cells.cross(here) & fresh).only_if(~nothing_here)
-    programs = programs_in(board, player.cell, cross) & ~state.owned
+    cross = _fresh(player.cell, board.siphoned).only_if(~nothing_here)
+    programs = jnp.where(nothing_here, 0, _programs_around(board, player.cell))
     new_programs = _blocks_of_other_programs(board, state.owned) & fresh
     blocks = cross & board.blocks
     has_loot = (cross & (board.data | new_programs)).any()
@@ -99,10 +104,9 @@ def better_elsewhere(state: State) -> tuple[Array, Array]:
     more_energy, same_energy = cells.compare(energy, energy_here)
     better = places & ((more_credits & (more_energy | same_energy)) | (same_credits & more_energy))
     found = better.any()
-    return (
-        jnp.where(found, cells.greatest(credits, better) - credits_here, 0),
-        jnp.where(found, cells.greatest(energy, better) - energy_here, 0),
-    )
+    more = cells.greatest(credits, better) - credits_here
+    more = more + cells.greatest(energy, better) - energy_here
+    return jnp.where(found, more, 0)
 
 
 @outlined

@@ -8,6 +8,7 @@ actions a list fills the slots from 0 up without holes; list order is slot order
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from typing import NamedTuple, Protocol, TypeVar
 
 import jax
@@ -89,6 +90,26 @@ def at_cell(entries: Placed, cell: Array) -> Array:
     """The slots of the entries in this cell."""
     row = cell // SIZE
     return entries.present & equals(entries.row, row) & equals(entries.column, cell - SIZE * row)
+
+
+def beside(entries: Placed, cell: Array) -> Array:
+    """The slots whose row and column (present or not) are those of a neighbour of the cell."""
+    row, column = cell // SIZE, cell % SIZE
+    above_or_below = equals(entries.row, row + 1) | equals(entries.row, row - 1)
+    left_or_right = equals(entries.column, column + 1) | equals(entries.column, column - 1)
+    return (above_or_below & equals(entries.column, column)) | (
+        equals(entries.row, row) & left_or_right
+    )
+
+
+def around(entries: Placed, cell: Array) -> Iterator[Array]:
+    """For each of the 8 cells around the cell the slots of the entries in it."""
+    row, column = cell // SIZE, cell % SIZE
+    rows = [entries.present & equals(entries.row, row + up) for up in (-1, 0, 1)]
+    columns = [equals(entries.column, column + right) for right in (-1, 0, 1)]
+    for number, (in_row, in_column) in enumerate(product(rows, columns)):
+        if number != 4:
+            yield in_row & in_column
 
 
 def read(digits: Digits, slot: Array) -> Array:

@@ -10,7 +10,7 @@ from flax import struct
 from hackmatrix.game import cells, few, slots
 from hackmatrix.game.cells import CELLS, EVERY, CellSet
 from hackmatrix.game.outline import outlined
-from hackmatrix.game.randomness import Key, pick_cell, uniform_below, words
+from hackmatrix.game.randomness import Key, Purpose, pick_cell, uniform_below, words
 from hackmatrix.game.state import State, Transmissions
 
 Array = jax.Array
@@ -35,9 +35,7 @@ def line_of_fire(player: CellSet, screens: CellSet) -> CellSet:
     return fire
 
 
-def append(
-    transmissions: Transmissions, cell: Array, kind: Array, from_siphon: bool, from_schedule: bool
-) -> Transmissions:
+def append(transmissions: Transmissions, cell: Array, kind: Array, purpose: Array) -> Transmissions:
     """Adds a transmission with 1 turn at the end of the list; a full list drops it."""
     number = slots.count(transmissions.present)
     fits = (cell >= 0) & (number < slots.CAPACITY)
@@ -48,8 +46,9 @@ def append(
         column=slots.write(transmissions.column, new, cell % cells.SIZE),
         kind=slots.write(transmissions.kind, new, kind),
         turns=slots.write(transmissions.turns, new, 1),
-        from_siphon=transmissions.from_siphon | (new if from_siphon else 0),
-        from_schedule=transmissions.from_schedule | (new if from_schedule else 0),
+        from_siphon=transmissions.from_siphon | jnp.where(purpose == Purpose.SIPHON_SPAWN, new, 0),
+        from_schedule=transmissions.from_schedule
+        | jnp.where(purpose == Purpose.SCHEDULED_SPAWN, new, 0),
     )
 
 
@@ -57,66 +56,51 @@ class Spawning(struct.PyTreeNode):
     """What spawning reads and changes, and how many are still to come."""
 
     key: Key
-    player: CellSet
-    enemies: CellSet
+    player: Array  # its cell
+    enemies: slots.Places
     blocks: CellSet
     transmissions: Transmissions
-    occupied: CellSet  # by transmissions
-    left: Array
+    left: dict[Purpose, Array]
 
 
-def spawn(
-    state: State,
-    key: Key,
-    purpose: int,
-    number: Array,
-    from_siphon: bool = False,
-    from_schedule: bool = False,
-) -> State:
-    """Spawns this many transmissions on each board."""
+def spawn(state: State, key: Key, numbers: dict[Purpose, Array]) -> State:
+    """Spawns so many transmissions on each board, for one purpose after the other."""
+    enemies = state.enemies
     work = Spawning(
         key=key,
-        player=cells.at(state.player.cell),
-        enemies=slots.cells_of(state.enemies),
+        player=state.player.cell,
+        enemies=slots.Places(enemies.present, enemies.row, enemies.column),
         blocks=state.board.blocks,
         transmissions=state.transmissions,
-        occupied=slots.cells_of(state.transmissions),
-        left=number,
+        left=numbers,
     )
-
-    def is_needed(work: Spawning) -> Array:
-        return work.left > 0
-
-    def one(work: Spawning) -> Spawning:
-        return spawn_one(work, purpose, from_siphon, from_schedule)
-
-    work = few.apply(
-        is_needed,
-        lambda work: few.repeat(is_needed, one, work),
-        work,
-        max(128, number.shape[0] // 32),
-    )
+    work = few.repeat(_is_spawning, spawn_one, work, max(128, key.low.shape[0] // 32))
     return state.replace(transmissions=work.transmissions)
 
 
-def spawn_one(work: Spawning, purpose: int, from_siphon: bool, from_schedule: bool) -> Spawning:
-    luck, kind = words(work.key, purpose, 2 * work.left)
-    where_to, second_luck = words(work.key, purpose, 2 * work.left + 1)
+def _is_spawning(work: Spawning) -> Array:
+    return sum(work.left.values(), start=jnp.int32(0)) > 0
+
+
+def spawn_one(work: Spawning) -> Spawning:
+    purpose, number = jnp.int32(0), jnp.int32(0)
+    for each, left in sorted(work.left.items(), reverse=True):
+        purpose, number = jnp.where(left > 0, each, purpose), jnp.where(left > 0, left, number)
+    luck, kind = words(work.key, purpose, 2 * number)
+    where_to, second_luck = words(work.key, purpose, 2 * number + 1)
     cell = choose_cell(work, luck, second_luck, where_to)
     return work.replace(
-        transmissions=append(
-            work.transmissions, cell, uniform_below(kind, 4), from_siphon, from_schedule
-        ),
-        occupied=work.occupied | cells.at(jnp.maximum(cell, 0)).only_if(cell >= 0),
-        left=work.left - 1,
+        transmissions=append(work.transmissions, cell, uniform_below(kind, 4), purpose),
+        left={each: left - (purpose == each) for each, left in work.left.items()},
     )
 
 
 @outlined
 def choose_cell(work: Spawning, luck: Array, second_luck: Array, where_to: Array) -> Array:
     """Where a transmission appears; -1 for nowhere."""
-    candidates = EVERY - work.player - work.enemies - work.occupied - work.blocks
-    preferred = candidates - line_of_fire(work.player, work.enemies | work.blocks)
+    player, screens = cells.at(work.player), slots.cells_of(work.enemies) | work.blocks
+    candidates = EVERY - player - screens - slots.cells_of(work.transmissions)
+    preferred = candidates - line_of_fire(player, screens)
     chance = jnp.asarray(_HIT_CHANCE)
     is_preferred = luck < chance[preferred.count()]
     is_anywhere = second_luck < chance[candidates.count()]

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hackmatrix.game import cells, layouts, slots, spawning
+from hackmatrix.game import cells, few, layouts, slots, spawning
 from hackmatrix.game.cells import CORNERS, EVERY, CellSet, Numbers
 from hackmatrix.game.outline import outlined
 from hackmatrix.game.randomness import Key, Purpose, pick_cell, uniform_below, word, words
@@ -42,8 +42,24 @@ def complete_stage(state: State, completed: Array) -> State:
     )
 
 
-def generate(state: State, key: Key) -> State:
-    """A new board for the stage the state is in. Enemies and transmissions stay."""
+def generate(state: State, key: Key, beginning: Array, width: int) -> State:
+    """New boards for the stages the states are in, where these begin, `width` boards at a time.
+    Enemies and transmissions stay.
+    """
+    state, _ = few.apply_once(beginning, _draw_board, (state, key), width)
+    state = state.replace(
+        turn=jnp.where(beginning, 0, state.turn),
+        next_task=jnp.where(beginning, state.interval, state.next_task),
+        show=state.show & ~beginning,
+        calm=state.calm & ~beginning,
+        step=state.step & ~beginning,
+        atk_uses=jnp.where(beginning, 0, state.atk_uses),
+    )
+    return spawning.spawn(state, key, {Purpose.STAGE_SPAWN: jnp.where(beginning, state.stage, 0)})
+
+
+def _draw_board(boards: tuple[State, Key]) -> tuple[State, Key]:
+    state, key = boards
     occupied = slots.cells_of(state.enemies) | slots.cells_of(state.transmissions)
     corners = CORNERS - cells.at(state.player.cell)
     exit_cell = _place_exit(key, corners)
@@ -52,20 +68,10 @@ def generate(state: State, key: Key) -> State:
     contents = layouts.fill(key, blocks)
     lit = EVERY - contents.blocks - exit_
     credits, energy = _resources(key, lit)
-    off = jnp.zeros_like(state.show)
-    state = state.replace(
-        board=contents.replace(
-            exit=exit_, data_siphon=corners - exit_, credits=credits, energy=energy
-        ),
-        exit_cell=exit_cell,
-        turn=jnp.zeros_like(state.turn),
-        next_task=state.interval,
-        show=off,
-        calm=off,
-        step=off,
-        atk_uses=jnp.zeros_like(state.atk_uses),
+    board = contents.replace(
+        exit=exit_, data_siphon=corners - exit_, credits=credits, energy=energy
     )
-    return spawning.spawn(state, key, Purpose.STAGE_SPAWN, state.stage)
+    return state.replace(board=board, exit_cell=exit_cell), key
 
 
 @outlined
@@ -73,18 +79,23 @@ def _place_exit(key: Key, corners: CellSet) -> Array:
     return pick_cell(word(key, Purpose.EXIT), corners)
 
 
-@outlined
 def _resources(key: Key, lit: CellSet) -> tuple[Numbers, Numbers]:
-    """1, 2 or 3 with probability 0.45, 0.45, 0.10, as credits or energy, in each of these cells."""
-    each = jax.tree.map(lambda word: word[..., None], key)
-    amount, kind = words(each, Purpose.RESOURCES, np.arange(cells.CELLS))
-    part = uniform_below(amount, 20)
-    odd, high = cells.of_flags((part < 9) | (part >= 18)), cells.of_flags(part >= 9)
-    is_energy = cells.of_flags(kind >> np.uint32(31) != 0)
+    """Credits or energy in each of these cells."""
+    drawn = _draw_resources(jax.tree.map(lambda word: word[..., None], key))
+    odd, high, is_energy = (cells.of_flags(drawn >> bit & 1 != 0) for bit in range(3))
     digits = (odd & lit, high & lit)
     return tuple(digit - is_energy for digit in digits), tuple(
         digit & is_energy for digit in digits
     )
+
+
+@outlined
+def _draw_resources(key: Key) -> Array:
+    """i32[..., 36]: 1, 2 or 3 with probability 0.45, 0.45, 0.10, and 4 more where it is energy."""
+    amount, kind = words(key, Purpose.RESOURCES, np.arange(cells.CELLS))
+    part = uniform_below(amount, 20)
+    number = jnp.where(part < 9, 1, jnp.where(part < 18, 2, 3))
+    return number | (kind >> np.uint32(31)).astype(jnp.int32) << 2
 
 
 def new_game(key: Key, history: History) -> State:

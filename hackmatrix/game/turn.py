@@ -12,39 +12,51 @@ from hackmatrix.game.randomness import Key, Purpose
 from hackmatrix.game.state import Enemies, State, Transmissions
 
 Array = jax.Array
+Lists = tuple[Array, Enemies, Transmissions]
 
 
-def enemy_turn(state: State, key: Key, active: Array) -> State:
-    """The enemy turn of the active boards; with the step flag on, only the flag is cleared."""
+def enemy_turn(state: State, key: Key, active: Array, lost: Array) -> State:
+    """The enemy turn of the active boards; with the step flag on, only the flag is cleared.
+
+    Also closes the ranks of the lists, on the boards where the action lost some of their entries.
+    """
     stepping = active & state.step
     active = active & ~state.step
     state = state.replace(step=state.step & ~stepping)
 
     state = state.replace(turn=state.turn + active)
-    state = transmissions_arrive(state, active)
+    state = transmissions_arrive(state, active, lost)
     state = enemy_steps(state, key, active)
-    state = spawn_scheduled(state, key, active)
-    state = spawn_pending(state, key, active)
+    state = transmissions_appear(state, key, active)
     state = enemies_recover(state, active)
     return history.push(state, active)
 
 
-def transmissions_arrive(state: State, active: Array) -> State:
-    """Those with at most 1 turn become enemies at the end of the list; the others count down."""
-    waits = active & (state.transmissions.present != 0)
-    enemies, transmissions = few.apply_once(
-        waits, _arrive, (state.enemies, state.transmissions), max(64, active.shape[0] // 8)
-    )
+def transmissions_arrive(state: State, active: Array, lost: Array) -> State:
+    """Those with at most 1 turn become enemies at the end of the list; the others count down.
+
+    The slots of the lost are cleared and the holes filled on the way, active or not.
+    """
+
+    def arrive(lists: Lists) -> Lists:
+        active, enemies, transmissions = lists
+        return active, *_arrive(active, enemies, transmissions)
+
+    moving = lost | (active & (state.transmissions.present != 0))
+    lists = (active, state.enemies, state.transmissions)
+    _, enemies, transmissions = few.apply_once(moving, arrive, lists, max(64, active.shape[0] // 8))
     return state.replace(enemies=enemies, transmissions=transmissions)
 
 
 @outlined
-def _arrive(lists: tuple[Enemies, Transmissions]) -> tuple[Enemies, Transmissions]:
-    enemies, waiting = lists
+def _arrive(
+    active: Array, enemies: Enemies, waiting: Transmissions
+) -> tuple[Enemies, Transmissions]:
     more_than_one = jnp.zeros_like(waiting.present)
     for digit in waiting.turns[1:]:
         more_than_one = more_than_one | digit
-    due = waiting.present & ~more_than_one
+    due = jnp.where(active, waiting.present & ~more_than_one, 0)
+    staying = waiting.present & ~due
     arrivals = slots.squeeze(
         Enemies(
             present=due, row=waiting.row, column=waiting.column, kind=waiting.kind,
@@ -54,10 +66,10 @@ def _arrive(lists: tuple[Enemies, Transmissions]) -> tuple[Enemies, Transmission
         due,
     )  # fmt: skip
     arrivals = slots.raise_by(arrivals, slots.count(enemies.present))
-    staying = waiting.replace(turns=_count_down(waiting.turns, waiting.present & ~due))
+    counted = waiting.replace(turns=_count_down(waiting.turns, jnp.where(active, staying, 0)))
     return (
-        jax.tree.map(jnp.bitwise_or, enemies, arrivals),
-        slots.squeeze(staying, waiting.present & ~due),
+        jax.tree.map(jnp.bitwise_or, slots.squeeze(enemies, enemies.present), arrivals),
+        slots.squeeze(counted, staying),
     )
 
 
@@ -69,18 +81,19 @@ def _count_down(turns: slots.Digits, where: Array) -> slots.Digits:
     return tuple(result)
 
 
-def spawn_scheduled(state: State, key: Key, active: Array) -> State:
+def transmissions_appear(state: State, key: Key, active: Array) -> State:
+    """The scheduled one, when it is time, and those that siphoning brought about."""
     due = active & ~state.calm & (state.turn >= state.next_task)
+    pending = jnp.where(active, state.pending, 0)
     state = spawning.spawn(
-        state, key, Purpose.SCHEDULED_SPAWN, due.astype(jnp.int32), from_schedule=True
+        state,
+        key,
+        {Purpose.SCHEDULED_SPAWN: due.astype(jnp.int32), Purpose.SIPHON_SPAWN: pending},
     )
-    return state.replace(next_task=jnp.where(due, state.turn + state.interval, state.next_task))
-
-
-def spawn_pending(state: State, key: Key, active: Array) -> State:
-    number = jnp.where(active, state.pending, 0)
-    state = spawning.spawn(state, key, Purpose.SIPHON_SPAWN, number, from_siphon=True)
-    return state.replace(pending=state.pending - number)
+    return state.replace(
+        next_task=jnp.where(due, state.turn + state.interval, state.next_task),
+        pending=state.pending - pending,
+    )
 
 
 def enemies_recover(state: State, active: Array) -> State:

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from hackmatrix.game import cells, slots
+from hackmatrix.game.cells import CellSet
 from hackmatrix.game.outline import outlined
 from hackmatrix.game.state import (
     ACTIONS,
@@ -48,12 +49,17 @@ def valid_actions(state: State) -> Array:
     return (valid_word(state)[..., None] >> np.arange(ACTIONS, dtype=np.uint32)) & 1 != 0
 
 
-@outlined
 def valid_word(state: State) -> Array:
     """The valid actions as one word; bit i: action i."""
+    enemies, transmissions = slots.cells_of(state.enemies), slots.cells_of(state.transmissions)
+    return _valid_word(state, enemies, transmissions)
+
+
+@outlined
+def _valid_word(state: State, enemy_cells: CellSet, transmission_cells: CellSet) -> Array:
     player = state.player
-    usable = _usable(state)
-    conditions = _directions(state)
+    usable = _usable(state, enemy_cells, transmission_cells)
+    conditions = _directions(state, enemy_cells)
     conditions.append(player.data_siphons > 0)
     for number in range(len(PROGRAMS)):
         affordable = (player.credits >= CREDIT_COST[number]) & (
@@ -67,19 +73,18 @@ def valid_word(state: State) -> Array:
     return word
 
 
-def _directions(state: State) -> list[Array]:
+def _directions(state: State, enemy_cells: CellSet) -> list[Array]:
     here = cells.at(state.player.cell)
-    blocked = state.board.blocks - slots.cells_of(state.enemies)
+    blocked = state.board.blocks - enemy_cells
     return [(direction(here) - blocked).any() for direction in cells.DIRECTIONS]
 
 
-def _usable(state: State) -> dict[int, Array]:
+def _usable(state: State, enemy_cells: CellSet, transmission_cells: CellSet) -> dict[int, Array]:
     """When a program is usable besides owned and affordable; those not named always are."""
     player, board, enemies = state.player, state.board, state.enemies
     some_enemy = enemies.present != 0
     some_transmission = state.transmissions.present != 0
-    enemy_cells = slots.cells_of(enemies)
-    crashable = board.blocks | enemy_cells | slots.cells_of(state.transmissions)
+    crashable = board.blocks | enemy_cells | transmission_cells
     here = cells.at(player.cell)
     row, column = player.cell // cells.SIZE, player.cell % cells.SIZE
     spawning = cells.EMPTY
