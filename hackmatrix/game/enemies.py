@@ -125,7 +125,8 @@ def shortest_ways(melee: Melee, actor: Array, others: CellSet) -> Array:
     in its way and as if only walls were. Bit i: direction i.
     """
     here, walls = cells.at(slots.cell_of(melee, actor)), _walls(melee, actor)
-    minded = np.array([0xFFFFFFFF, 0], np.uint32).reshape(2, *(1,) * actor.ndim)
+    both = np.array([0xFFFFFFFF, 0], np.uint32)
+    minded = jnp.asarray(both.reshape(2, *(1,) * actor.ndim))
     taken = (others | melee.transmissions) & CellSet(minded, minded)
     free, near = cells.EVERY - walls - taken, cells.neighbours(here)
     reached, nearest = cells.at(melee.player) - walls, cells.EMPTY

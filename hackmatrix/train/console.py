@@ -106,8 +106,8 @@ class Console:
         of_time = 1 - left / self._limit if self._limit else 0.0
         share = min(max(step / self._steps, of_time), 1.0)
         full = round(_BAR * share)
-        done, left = self._bar[0] * full, self._bar[1] * (_BAR - full)
-        return f"{self._in(_GREEN, done)}{self._in(_DIM, left)} {100 * share:3.0f}%"
+        done, rest = self._bar[0] * full, self._bar[1] * (_BAR - full)
+        return f"{self._in(_GREEN, done)}{self._in(_DIM, rest)} {100 * share:3.0f}%"
 
     def _in(self, style: str, text: str) -> str:
         return f"\x1b[{style}m{text}\x1b[0m" if self._has_colours and text else text

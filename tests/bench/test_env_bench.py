@@ -190,7 +190,7 @@ def test_a_row_is_printed_as_a_line_of_the_table_or_of_json(
 
 @pytest.mark.parametrize(
     "arguments",
-    [["train"], ["env", "more"], ["env", "--bords=3"], ["env", "--boards=x"]],
+    [["trains"], ["env", "more"], ["env", "--bords=3"], ["env", "--boards=x"]],
     ids=" ".join,
 )
 def test_what_cannot_be_measured_is_said_in_one_line(arguments: list[str]) -> None:
