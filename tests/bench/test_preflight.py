@@ -50,6 +50,7 @@ def all_slices() -> list[Preflight]:
         return list(pool.map(examined, slices.SLICES))
 
 
+@pytest.mark.slow
 def test_training_fits_every_slice(all_slices: list[Preflight]) -> None:
     for found in all_slices:
         assert found.fits
@@ -59,6 +60,7 @@ def test_training_fits_every_slice(all_slices: list[Preflight]) -> None:
     assert [(each.devices, each.hosts) for each in all_slices] == [(4, 1), (8, 2), (16, 4), (32, 8)]
 
 
+@pytest.mark.slow
 def test_a_minibatch_needs_one_reduction_of_its_gradient(all_slices: list[Preflight]) -> None:
     for found in all_slices:
         assert found.collectives == [Collective("all-reduce", 4 * PARAMETERS)]

@@ -27,6 +27,7 @@ def test_a_process_whose_coordinator_is_killed_ends_to_be_started_again(tmp_path
     assert "a process or the coordinator is lost" in pod.said(1)
 
 
+@pytest.mark.slow
 def test_supervisors_bring_a_run_to_its_end_of_which_a_process_was_killed(tmp_path: Path) -> None:
     with Pod(tmp_path / "whole", 2, devices=2) as whole:
         assert whole.codes() == [0, 0], whole.said(0)
@@ -41,6 +42,7 @@ def test_supervisors_bring_a_run_to_its_end_of_which_a_process_was_killed(tmp_pa
     assert pod.digests() == whole.digests()
 
 
+@pytest.mark.slow
 def test_where_one_process_is_frozen_the_watchdog_ends_the_other(tmp_path: Path) -> None:
     seconds = 20
     patient = [f"--config.watchdog_minutes={seconds / 60}", "--heartbeat_seconds=100"]
@@ -56,6 +58,7 @@ def test_where_one_process_is_frozen_the_watchdog_ends_the_other(tmp_path: Path)
     assert "hackmatrix/train/loop.py" in pod.said(0)
 
 
+@pytest.mark.slow
 def test_a_process_that_is_frozen_counts_as_lost_after_the_heartbeat(tmp_path: Path) -> None:
     with Pod(tmp_path, 2, devices=2) as pod:
         pod.trains()

@@ -72,6 +72,7 @@ def test_the_first_process_speaks_writes_and_plays_for_all(
     assert together["random"] == alone["random"]
 
 
+@pytest.mark.slow
 def test_sigterm_to_one_stops_all_and_the_resumed_run_is_the_undisturbed_one(
     whole: dict[int, Pod], tmp_path: Path
 ) -> None:
