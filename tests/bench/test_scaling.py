@@ -11,6 +11,8 @@ from hackmatrix.bench.timing import REPEATS
 
 pytest.importorskip("matplotlib", reason="matplotlib, which draws the plot, is not installed")
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def points() -> list[scaling.Point]:
