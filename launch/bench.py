@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import jax
 from absl import app, flags, logging
 
-from configs import default
-from hackmatrix.bench import compiled, environment, network, scaling, scaling_report, training
+from hackmatrix.bench import (
+    compiled,
+    environment,
+    network,
+    scaling,
+    scaling_report,
+    timing,
+    training,
+)
+from hackmatrix.bench.preflight import CannotCompile
 from hackmatrix.bench.report import Report, Row
 from hackmatrix.game.slots import CAPACITY
 from hackmatrix.parallel import mesh, slices
 from hackmatrix.train import config
+from hackmatrix.train.command_line import define_config, parser
+from hackmatrix.train.config import ConfigError
 from hackmatrix.train.program import Program
 
+PROGRAM = "launch.bench"
 MODES = ("env", "train", "scaling")
 
+_CONFIG = define_config(PROGRAM)
 _BOARDS = flags.DEFINE_list("boards", ["256", "1024", "4096", "16384"], "Numbers of boards.")
 _SECONDS = flags.DEFINE_float("seconds", 3, "How long to measure a rate.", lower_bound=0)
 _SLICE = flags.DEFINE_enum("slice", None, list(slices.SLICES), "Compile for this TPU slice only.")
@@ -31,24 +44,37 @@ _OVERFLOW_STEPS = flags.DEFINE_integer(
 _ENVS = flags.DEFINE_integer(
     "envs", 64, "Environments in scaling: a device for weak, all for strong.", lower_bound=1
 )
+_PROCESSES = flags.DEFINE_list(
+    "processes", [], "Scaling over such numbers of processes here, each with a device of its own."
+)
+_SLICES = flags.DEFINE_list(
+    "slices", [], "Scaling: only compile for these TPU slices too, in rows of their own."
+)
 _OUT = flags.DEFINE_string("out", "runs/scaling", "Where scaling leaves its table and its plot.")
 _JSON = flags.DEFINE_bool("json", False, "Print JSON, a line a measurement.")
 
+
+def _are_numbers(texts: list[str]) -> bool:
+    return all(each.isdecimal() and int(each) > 0 for each in texts)
+
+
 flags.register_validator(
-    _BOARDS,
-    lambda boards: bool(boards) and all(each.isdecimal() and int(each) > 0 for each in boards),
-    "must be numbers like 256,1024",
+    _BOARDS, lambda texts: bool(texts) and _are_numbers(texts), "must be numbers like 256,1024"
+)
+flags.register_validator(_PROCESSES, _are_numbers, "must be numbers like 1,2,4")
+flags.register_validator(
+    _SLICES,
+    lambda names: set(names) <= set(slices.SLICES),
+    f"must be some of {','.join(slices.SLICES)}",
 )
 
 
 def main(arguments: list[str]) -> None:
     if len(arguments) != 2 or arguments[1] not in MODES:
-        sys.exit(f"launch.bench: say what to measure, one of: {', '.join(MODES)}")
+        sys.exit(f"{PROGRAM}: say what to measure, one of: {', '.join(MODES)}")
     logging.set_verbosity(logging.WARNING)
     if arguments[1] == "scaling":
-        points = scaling_report.show(curves(_ENVS.value, _SECONDS.value), _JSON.value)
-        written = scaling_report.write(points, Path(_OUT.value))
-        print("\n".join(written), file=sys.stderr)
+        measure_scaling(_CONFIG.value, _ENVS.value, _SECONDS.value)
         return
     report = Report(_JSON.value)
     if arguments[1] == "train":
@@ -64,14 +90,12 @@ def main(arguments: list[str]) -> None:
 
 def measure(numbers: list[int], seconds: float, report: Report) -> None:
     report.machine()
-    around = [network.steps_per_second(seconds)]
     for boards in numbers:
         _, compile_seconds = compiled.compile_afresh(environment.lower_step(boards))
-        observed, words, unobserved = (
-            environment.steps_per_second(boards, look, seconds)
-            for look in (environment.at_observation, environment.at_words, environment.at_nothing)
+        looks = environment.at_observation, environment.at_words, environment.at_nothing
+        observed, words, unobserved, alone = timing.in_turns(
+            *(environment.work(boards, look) for look in looks), network.work(), seconds=seconds
         )
-        around.append(network.steps_per_second(seconds))
         report.row(
             Row(
                 boards=boards,
@@ -79,32 +103,46 @@ def measure(numbers: list[int], seconds: float, report: Report) -> None:
                 observed=observed,
                 words=words,
                 unobserved=unobserved,
-                network=around[-2] + around[-1],
+                network=alone,
                 bytes_per_board=environment.bytes_per_board(),
             )
         )
-    report.network(sum(around[1:], around[0]))
 
 
 def measure_training(seconds: float, report: Report) -> None:
-    """At the reference setting on all devices, beside the network alone."""
-    raw = {**default.get_config(), "auto_tune": False, "lr": 2.5e-4}
+    """At the reference setting, if not told another, on all devices, beside the network alone."""
+    raw = {**_CONFIG.value, "auto_tune": False}
     resolved = config.resolve(raw, jax.default_backend(), jax.device_count())
-    before = network.steps_per_second(seconds)
     result = training.measure_training(Program(resolved, mesh.over()), resolved.batch_size, seconds)
     setting = (
         f"{resolved.num_envs} x {resolved.num_steps}, {resolved.num_minibatches} minibatches, "
         f"{resolved.update_epochs} epochs, {resolved.compute_dtype}"
     )
-    report.training(setting, result, before + network.steps_per_second(seconds))
+    report.training(setting, result)
 
 
-def curves(envs: int, seconds: float) -> Iterator[scaling.Point]:
-    """Both, over the devices here; this process leaves them to those that measure."""
-    raw = {**default.get_config(), "lr": 2.5e-4}
-    numbers = scaling.powers_of_two(scaling.devices_here())
+def measure_scaling(raw: Mapping[str, Any], envs: int, seconds: float) -> None:
+    """This process leaves the devices to those that measure."""
+    found = scaling.machine()
+    numbers = [int(number) for number in _PROCESSES.value] or scaling.sizes(found)
+    try:
+        scaling.check(raw, found.platform, numbers, envs)
+        made = scaling_report.made_with()
+        points = scaling_report.show(points_of(raw, numbers, envs, seconds), made, _JSON.value)
+    except (ConfigError, CannotCompile) as error:
+        sys.exit("\n".join(f"{PROGRAM}: {line}" for line in str(error).splitlines()))
+    if found.is_first:
+        written = scaling_report.write(points, made, Path(_OUT.value))
+        print("\n".join(written), file=sys.stderr)
+
+
+def points_of(
+    raw: Mapping[str, Any], numbers: list[int], envs: int, seconds: float
+) -> Iterator[scaling.Point]:
     for kind in scaling.KINDS:
-        yield from scaling.curve(raw, kind, numbers, envs, seconds)
+        yield from scaling.curve(raw, kind, numbers, envs, seconds, bool(_PROCESSES.value))
+    for name in _SLICES.value:
+        yield scaling.compiled_point(raw, slices.SLICES[name], envs)
 
 
 def compile_for(target: slices.Slice, boards: int, report: Report) -> None:
@@ -113,12 +151,5 @@ def compile_for(target: slices.Slice, boards: int, report: Report) -> None:
     report.compiled(target, boards, compiled.facts(program), seconds)
 
 
-def parse(arguments: list[str]) -> list[str]:
-    try:
-        return flags.FLAGS(arguments)
-    except flags.Error as error:
-        sys.exit(f"launch.bench: {' '.join(str(error).split())}")
-
-
 if __name__ == "__main__":
-    app.run(main, flags_parser=parse)
+    app.run(main, flags_parser=parser(PROGRAM))

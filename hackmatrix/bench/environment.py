@@ -13,7 +13,7 @@ from flax import struct
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from hackmatrix import game
-from hackmatrix.bench.timing import Rate, measure
+from hackmatrix.bench.timing import Work
 from hackmatrix.game import observation, slots
 from hackmatrix.game.randomness import Purpose, as_key, uniform_below, word
 from hackmatrix.game.valid import valid_word
@@ -107,11 +107,11 @@ def choose(keys: Array, valid: Array) -> Array:
     return slots.nth(valid, uniform_below(random, slots.count(valid))).astype(jnp.int32)
 
 
-def steps_per_second(boards: int, look: Look, seconds: float, steps: int = STEPS) -> Rate:
+def work(boards: int, look: Look, steps: int = STEPS) -> Work[Play]:
     def run(playing: Play) -> Play:
         return play(playing, look, steps)
 
-    return measure(run, begin(boards, look), boards * steps, seconds)[1]
+    return Work(run, begin(boards, look), boards * steps)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import optax
 from flax import struct
 
-from hackmatrix.bench.timing import Rate, measure
+from hackmatrix.bench.timing import Work
 from hackmatrix.game import ACTIONS
 from hackmatrix.game.observation import OBSERVATION_SIZE
 
@@ -83,5 +83,5 @@ def update(learning: Learning) -> Learning:
     return learning.replace(layers=layers, adam=adam, outputs=outputs)
 
 
-def steps_per_second(seconds: float, boards: int = 256, steps: int = 128) -> Rate:
-    return measure(update, begin(boards, steps), boards * steps, seconds)[1]
+def work(boards: int = 256, steps: int = 128) -> Work[Learning]:
+    return Work(update, begin(boards, steps), boards * steps)

@@ -17,9 +17,9 @@ from hackmatrix.parallel.slices import Slice
 
 _COLUMNS = (
     "boards", "compile s", "steps/s", "(min - max)", "ns/step", "words only", "not observed",
-    "of network", "bytes/board",
+    "network", "of network", "bytes/board",
 )  # fmt: skip
-_WIDTHS = (7, 9, 10, 21, 8, 10, 12, 10, 11)
+_WIDTHS = (7, 9, 10, 21, 8, 10, 12, 8, 10, 11)
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Row:
     observed: Rate
     words: Rate
     unobserved: Rate
-    network: Rate  # measured just before and just after the environment
+    network: Rate  # alone
     bytes_per_board: int
 
 
@@ -48,11 +48,12 @@ class Report:
         self._print(None, {}, _in_columns(_COLUMNS))
 
     def row(self, row: Row) -> None:
-        of_network = row.observed.median / row.network.median
+        of_network = row.observed.over(row.network)
         cells = (
             f"{row.boards}", f"{row.compile_seconds:.1f}", *_of(row.observed),
             f"{row.observed.nanoseconds:.0f}", f"{row.words.median:,.0f}",
-            f"{row.unobserved.median:,.0f}", f"{of_network:.2f}", f"{row.bytes_per_board}",
+            f"{row.unobserved.median:,.0f}", f"{row.network.median:,.0f}", f"{of_network:.2f}",
+            f"{row.bytes_per_board}",
         )  # fmt: skip
         values = {
             "boards": row.boards,
@@ -60,22 +61,17 @@ class Report:
             "steps_per_second": _values(row.observed),
             "words_only": _values(row.words),
             "not_observed": _values(row.unobserved),
+            "network_alone": _values(row.network),
             "of_network": of_network,
             "bytes_per_board": row.bytes_per_board,
         }
         self._print("environment", values, _in_columns(cells))
 
-    def network(self, rate: Rate) -> None:
-        middle, limits = _of(rate)
-        text = f"The network alone (256 x 128, 4 minibatches, 4 epochs): {middle} steps/s {limits}"
-        self._print("network", _values(rate), text)
-
-    def training(self, setting: str, result: Training, network: Rate) -> None:
-        """Beside the network alone, which was measured just before and just after."""
-        of_network = result.training.median / network.median
+    def training(self, setting: str, result: Training) -> None:
+        of_network = result.training.over(result.network)
         rates = {
             "training": result.training,
-            "network alone": network,
+            "network alone": result.network,
             "rollouts alone": result.rollouts,
             "updates alone": result.updates,
         }
@@ -97,7 +93,7 @@ class Report:
         rest = {
             name: value
             for name, value in asdict(result).items()
-            if name not in ("training", "rollouts", "updates")
+            if name not in ("training", "network", "rollouts", "updates")
         }
         self._print("training", {**values, "of_network": of_network, **rest}, "\n".join(lines))
 

@@ -1,79 +1,131 @@
 """How training scales with devices: more of them for more environments (weak), or for as many
-(strong). Each number of devices has a process of its own, as JAX counts devices only once.
+(strong). Each point has processes of its own.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import jax
 import numpy as np
 
-from hackmatrix.bench import compiled
-from hackmatrix.bench.timing import measure
+from hackmatrix.bench import apart, compiled, preflight
+from hackmatrix.bench.timing import Work, in_turns
 from hackmatrix.parallel import mesh as meshes
+from hackmatrix.parallel import slices
+from hackmatrix.train import autoscale
 from hackmatrix.train.config import resolve
 from hackmatrix.train.program import Program, TrainState
 
 Kind = Literal["weak", "strong"]
 KINDS: tuple[Kind, ...] = ("weak", "strong")
-MEASURED, SIMULATED = "measured", "simulated"
-_SIMULATED_DEVICES = "--xla_force_host_platform_device_count"
-T = TypeVar("T")
+MEASURED, SIMULATED, COMPILED = "measured", "simulated", "compiled"
 
 
 @dataclass(frozen=True)
 class Point:
-    """One number of devices. `source` says whether devices were real."""
+    """One number of devices. `source` says whether they were real, or whether its program was only
+    compiled, which leaves the speeds open.
+    """
 
     kind: Kind
     source: str
     devices: int
-    hosts: int
+    hosts: int  # processes, each of which has a host's share of the devices
     envs_a_device: int
     batch: int  # over all devices
-    steps_per_second: float
-    steps_per_second_a_device: float
-    efficiency: float  # of the speed that the first number of devices promises
-    step_p50: float  # seconds of an update
-    step_p95: float
-    compile_seconds: float
-    repeats: int
+    compile_seconds: float | None  # None where it does not fit
+    repeats: int = 0
+    steps_per_second: float | None = None
+    steps_per_second_a_device: float | None = None
+    efficiency: float | None = None  # of the speed that the first number of devices promises
+    step_p50: float | None = None  # seconds of an update
+    step_p95: float | None = None
 
 
-def powers_of_two(most: int) -> list[int]:
+@dataclass(frozen=True)
+class Machine:
+    """What there is to measure on; a TPU slice may have other hosts, which all measure."""
+
+    platform: str
+    devices: int
+    hosts: int
+    is_first: bool
+
+
+def machine() -> Machine:
+    return apart.together(1, 1, _machine)
+
+
+def sizes(found: Machine) -> list[int]:
+    """The numbers of devices to measure: powers of two; all that there are where several hosts can
+    only work together. A CPU has as many as it has cores.
+    """
+    if found.hosts > 1:
+        return [found.devices]
+    most = found.devices if found.platform != "cpu" else os.cpu_count() or 1
     return [1 << power for power in range(most.bit_length())]
 
 
-def curve(
-    raw: Mapping[str, Any], kind: Kind, numbers: list[int], envs: int, seconds: float
-) -> Iterator[Point]:
-    """A point for each number of devices, as it comes. `envs` are those of a device for the weak
-    curve, of all for the strong one.
+def settings(raw: Mapping[str, Any], kind: Kind, devices: int, envs: int) -> dict[str, Any]:
+    """`envs` are those of a device for the weak curve, of all for the strong one. All points do the
+    same work a sample: epochs and minibatches do not follow from the size of the batch.
     """
+    fixed = {
+        "num_minibatches": raw["num_minibatches"] or autoscale.REFERENCE_MINIBATCHES,
+        "update_epochs": raw["update_epochs"] or autoscale.REFERENCE_EPOCHS,
+        "num_envs": envs * devices if kind == "weak" else envs,
+        "auto_tune": False,
+    }
+    return {**raw, **fixed}
+
+
+def check(raw: Mapping[str, Any], platform: str, numbers: list[int], envs: int) -> None:
+    """ConfigError where a point could not be measured."""
+    for kind in KINDS:
+        for devices in numbers:
+            resolve(settings(raw, kind, devices, envs), platform, devices)
+
+
+def curve(
+    raw: Mapping[str, Any],
+    kind: Kind,
+    numbers: list[int],
+    envs: int,
+    seconds: float,
+    in_processes: bool = False,
+) -> Iterator[Point]:
+    """A point for each number of devices, as it comes; with a process for each device if wanted."""
     first = None
     for devices in numbers:
-        num_envs = envs * devices if kind == "weak" else envs
-        settings = {**raw, "num_envs": num_envs, "auto_tune": False}
-        found = _in_a_process(devices, point, settings, kind, devices, seconds)
+        processes, devices_each = (devices, 1) if in_processes else (1, devices)
+        wanted = settings(raw, kind, devices, envs)
+        found = apart.together(processes, devices_each, point, wanted, kind, devices, seconds)
         first = first or found
         yield _compared(found, first)
 
 
-def devices_here() -> int:
-    """Of the accelerator, or the cores of a machine that has none."""
-    platform, devices = _in_a_process(1, _platform_and_devices)
-    return devices if platform != "cpu" else os.cpu_count() or 1
+def compiled_point(raw: Mapping[str, Any], target: slices.Slice, envs: int) -> Point:
+    """Of the weak curve, for a slice that need not be there."""
+    wanted = settings(raw, "weak", target.chips, envs)
+    found = apart.on_cpu(preflight.examine, wanted, target.name)
+    return Point(
+        kind="weak",
+        source=COMPILED,
+        devices=found.devices,
+        hosts=found.hosts,
+        envs_a_device=envs,
+        batch=found.num_envs * found.num_steps,
+        compile_seconds=found.compile_seconds,
+    )
 
 
 def point(raw: Mapping[str, Any], kind: Kind, devices: int, seconds: float) -> Point:
-    """Measured in this process, which has to have so many devices."""
+    """Measured in this process, which has to have so many devices, together with others if any."""
     platform = jax.default_backend()
     config = resolve(raw, platform, devices)
     program = Program(config, meshes.over(jax.devices()[:devices]))
@@ -85,7 +137,8 @@ def point(raw: Mapping[str, Any], kind: Kind, devices: int, seconds: float) -> P
     def one_update(state: TrainState) -> TrainState:
         return program.run(state, 1)[0]
 
-    _, rate = measure(one_update, program.first_state(), config.batch_size, seconds)
+    work = Work(one_update, program.first_state(), config.batch_size)
+    (rate,) = in_turns(work, seconds=seconds)
     times = config.batch_size / np.asarray(rate.samples)
     return Point(
         kind=kind,
@@ -94,35 +147,25 @@ def point(raw: Mapping[str, Any], kind: Kind, devices: int, seconds: float) -> P
         hosts=jax.process_count(),
         envs_a_device=config.num_envs // devices,
         batch=config.batch_size,
-        steps_per_second=rate.median,
-        steps_per_second_a_device=rate.median / devices,
-        efficiency=1.0,
-        step_p50=float(np.percentile(times, 50)),
-        step_p95=float(np.percentile(times, 95)),
         compile_seconds=compile_seconds,
         repeats=len(rate.samples),
+        steps_per_second=rate.median,
+        steps_per_second_a_device=rate.median / devices,
+        step_p50=float(np.percentile(times, 50)),
+        step_p95=float(np.percentile(times, 95)),
     )
 
 
 def _compared(found: Point, first: Point) -> Point:
-    promised = first.steps_per_second_a_device * found.devices
-    return replace(found, efficiency=found.steps_per_second / promised)
+    assert found.steps_per_second_a_device and first.steps_per_second_a_device
+    efficiency = found.steps_per_second_a_device / first.steps_per_second_a_device
+    return replace(found, efficiency=efficiency)
 
 
-def _platform_and_devices() -> tuple[str, int]:
-    return jax.default_backend(), jax.device_count()
-
-
-def _in_a_process(devices: int, work: Callable[..., T], *arguments: Any) -> T:
-    """A CPU pretends to have so many devices there; other platforms do not look at the flag."""
-    before = os.environ.get("XLA_FLAGS")
-    kept = [each for each in (before or "").split() if not each.startswith(_SIMULATED_DEVICES)]
-    os.environ["XLA_FLAGS"] = " ".join([*kept, f"{_SIMULATED_DEVICES}={devices}"])
-    try:
-        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-            return pool.submit(work, *arguments).result()
-    finally:
-        if before is None:
-            del os.environ["XLA_FLAGS"]
-        else:
-            os.environ["XLA_FLAGS"] = before
+def _machine() -> Machine:
+    return Machine(
+        platform=jax.default_backend(),
+        devices=jax.device_count(),
+        hosts=jax.process_count(),
+        is_first=jax.process_index() == 0,
+    )

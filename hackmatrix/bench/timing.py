@@ -6,9 +6,11 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import jax
+
+from hackmatrix.parallel.agreement import anyone
 
 REPEATS = 3
 Value = TypeVar("Value")
@@ -36,23 +38,37 @@ class Rate:
     def nanoseconds(self) -> float:
         return 1e9 / self.median
 
-    def __add__(self, other: Rate) -> Rate:
-        return Rate(self.samples + other.samples)
+    def over(self, other: Rate) -> float:
+        """How many times as fast as another that was measured in turns with it."""
+        pairs = zip(self.samples, other.samples, strict=True)
+        return statistics.median(mine / its for mine, its in pairs)
 
 
-def measure(
-    run: Callable[[Value], Value], value: Value, steps: int, seconds: float
-) -> tuple[Value, Rate]:
-    """How fast `run` is, which takes so many steps a call and works on its own last result.
+@dataclass
+class Work(Generic[Value]):
+    """`run` takes so many steps a call, and works on its own last result."""
+
+    run: Callable[[Value], Value]
+    value: Value
+    steps: int
+
+    def sample(self) -> float:
+        start = time.perf_counter()
+        self.value = jax.block_until_ready(self.run(self.value))
+        return self.steps / (time.perf_counter() - start)
+
+
+def in_turns(*works: Work, seconds: float) -> list[Rate]:
+    """How fast each is: a call of one, a call of the next, and so on, over and over, so that a
+    machine that is slow for a while is slow for all of them.
 
     The first call compiles and warms up, and is not counted. Then come at least REPEATS calls, and
-    more until the seconds are over.
+    more until each has had so many seconds. Several processes that work together stop together.
     """
-    value = jax.block_until_ready(run(value))
+    for work in works:
+        work.sample()
+    rounds: list[list[float]] = []
     begun = time.perf_counter()
-    samples: list[float] = []
-    while len(samples) < REPEATS or time.perf_counter() - begun < seconds:
-        start = time.perf_counter()
-        value = jax.block_until_ready(run(value))
-        samples.append(steps / (time.perf_counter() - start))
-    return value, Rate(tuple(samples))
+    while len(rounds) < REPEATS or anyone(time.perf_counter() - begun < seconds * len(works)):
+        rounds.append([work.sample() for work in works])
+    return [Rate(samples) for samples in zip(*rounds, strict=True)]

@@ -14,7 +14,8 @@ from typing import Any
 import jax
 from flax import struct
 
-from hackmatrix.bench.timing import REPEATS, Rate, measure
+from hackmatrix.bench import network
+from hackmatrix.bench.timing import REPEATS, Rate, Work, in_turns
 from hackmatrix.parallel.mesh import ENVS, SAME, SPLIT
 from hackmatrix.ppo import rollout, tally
 from hackmatrix.ppo.network import outputs
@@ -33,6 +34,7 @@ class Training:
 
     compile_seconds: float
     training: Rate
+    network: Rate  # alone
     rollouts: Rate
     updates: Rate
     chunk_overhead: float  # of single updates with a look at each, over one call for all of them
@@ -52,15 +54,18 @@ def measure_training(program: Program, steps: int, seconds: float) -> Training:
     def one_update(state: TrainState) -> TrainState:
         return program.run(state, 1)[0]
 
-    state = jax.block_until_ready(one_update(state))
+    training, alone = Work(one_update, state, steps), network.work()
+    training.sample()
+    alone.sample()
     with _counted_compilations() as compilations:
-        state, training = measure(one_update, state, steps, seconds)
-        state, overhead = _chunk_overhead(program, state)
+        rates = in_turns(training, alone, seconds=seconds)
+        state, overhead = _chunk_overhead(program, training.value)
     rollouts, updates = _apart(program, state, steps, seconds)
     memory = program.memory()
     return Training(
         compile_seconds=compile_seconds,
-        training=training,
+        training=rates[0],
+        network=rates[1],
         rollouts=rollouts,
         updates=updates,
         chunk_overhead=overhead,
@@ -99,12 +104,12 @@ class _Half(struct.PyTreeNode):
 
 def _apart(program: Program, state: TrainState, steps: int, seconds: float) -> tuple[Rate, Rate]:
     """The rates of rollouts alone and of updates alone, from the same parts as the whole."""
-    env, network, settings = program.env, program.network, program.settings
+    env, net, settings = program.env, program.network, program.settings
 
     def roll(half: _Half) -> _Half:
         counted = tally.empty(rollout.kind_of_step(env, half.players))
         players, batch, _, _ = rollout.collect(
-            env, functools.partial(outputs, network, half.learner.params), half.players,
+            env, functools.partial(outputs, net, half.learner.params), half.players,
             half.learner.key, half.learner.update, settings.num_steps, settings.gamma,
             counted,
         )  # fmt: skip
@@ -113,7 +118,7 @@ def _apart(program: Program, state: TrainState, steps: int, seconds: float) -> t
     def descend(half: _Half) -> _Half:
         batch: Batch = half.batch
         learner, _ = learn(
-            env, network, settings, ENVS, half.learner, half.players.number, batch, batch.reward,
+            env, net, settings, ENVS, half.learner, half.players.number, batch, batch.reward,
             batch.value,
         )  # fmt: skip
         return half.replace(learner=learner)
@@ -126,9 +131,13 @@ def _apart(program: Program, state: TrainState, steps: int, seconds: float) -> t
         mapped = jax.shard_map(function, mesh=program.mesh, in_specs=(given,), out_specs=after)
         return jax.jit(mapped)
 
-    first = compiled(roll, before)(_Half(state.learner, state.players, None))
-    full, rollouts = measure(compiled(roll, after), first, steps, seconds)
-    return rollouts, measure(compiled(descend, after), full, steps, seconds)[1]
+    full = compiled(roll, before)(_Half(state.learner, state.players, None))
+    rollouts, updates = in_turns(
+        Work(compiled(roll, after), full, steps),
+        Work(compiled(descend, after), full, steps),
+        seconds=seconds,
+    )
+    return rollouts, updates
 
 
 @contextmanager

@@ -83,7 +83,8 @@ def test_no_game_ends_by_an_invalid_action(played: list[environment.Play]) -> No
 
 
 def test_boards_are_played_at_some_rate() -> None:
-    rate = environment.steps_per_second(BOARDS, environment.at_observation, seconds=0, steps=1)
+    work = environment.work(BOARDS, environment.at_observation, steps=1)
+    (rate,) = timing.in_turns(work, seconds=0)
     assert len(rate.samples) == timing.REPEATS
     assert 0 < rate.low <= rate.median <= rate.high
 
@@ -121,19 +122,23 @@ def test_each_valid_action_is_chosen_as_often_and_no_other() -> None:
     assert (abs(counts / counts.sum() - 1 / 4) < 0.02).all()
 
 
-def test_a_rate_is_the_median_of_calls_after_the_first() -> None:
-    calls: list[int] = []
+def test_rates_are_measured_in_turns_after_a_first_call_of_each() -> None:
+    calls: list[str] = []
 
-    def run(value: int) -> int:
+    def run(value: str) -> str:
         calls.append(value)
-        return value + 1
+        return value + "+"
 
-    value, rate = timing.measure(run, 0, steps=10, seconds=0)
-    assert calls == list(range(1 + timing.REPEATS))
-    assert value == 1 + timing.REPEATS
-    assert len(rate.samples) == timing.REPEATS
-    both = timing.Rate((1.0, 4.0)) + timing.Rate((2e9,))
-    assert (both.low, both.median, both.high, both.nanoseconds) == (1, 4, 2e9, 2.5e8)
+    works = timing.Work(run, "a", steps=10), timing.Work(run, "b", steps=1)
+    rates = timing.in_turns(*works, seconds=0)
+    assert calls == ["a", "b"] + [f"{name}{'+' * turn}" for turn in (1, 2, 3) for name in "ab"]
+    assert [len(rate.samples) for rate in rates] == [timing.REPEATS] * 2
+
+
+def test_a_rate_is_the_median_of_its_samples_and_is_compared_turn_by_turn() -> None:
+    rate, other = timing.Rate((1.0, 2e9, 4.0)), timing.Rate((1.0, 1e9, 1.0))
+    assert (rate.low, rate.median, rate.high, rate.nanoseconds) == (1, 4, 2e9, 2.5e8)
+    assert rate.over(other) == 2
 
 
 def test_the_network_learns_from_every_step() -> None:
@@ -179,7 +184,7 @@ def test_facts_of_a_program_name_its_loops_and_collectives() -> None:
 def test_a_row_is_printed_as_a_line_of_the_table_or_of_json(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    fast, slow = timing.Rate((1e6, 2e6, 3e6)), timing.Rate((1e4,))
+    fast, slow = timing.Rate((1e6, 2e6, 3e6)), timing.Rate((1e4, 1e4, 1e4))
     row = Row(256, 1.5, fast, fast, fast, network=slow, bytes_per_board=1223)
     Report(as_json=False).row(row)
     Report(as_json=True).row(row)
