@@ -3,6 +3,7 @@
     STEP/                 one that was finished; a step is one of the environment
         state/            the arrays, as orbax writes them
         record/metadata   shapes, types and digests of the arrays, and what the run adds
+        inventory.json    what files it has, to notice any change to them
     STEP.aside-N          one that was damaged, or that the run has gone back behind
 
 All processes of a run call everything here together, in the same order.
@@ -15,6 +16,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -23,6 +25,7 @@ import jax
 import orbax.checkpoint as ocp
 
 from hackmatrix.parallel.agreement import Parted, everyone, first
+from hackmatrix.train import inventory
 from hackmatrix.train.digest import digest
 from hackmatrix.train.leaves import described, mismatches, named
 from hackmatrix.train.record import Record, seal, unseal
@@ -106,6 +109,9 @@ class Checkpoints:
             self._say(f"{self._place(saving.step)} is not saved: {min(failures)[1]}")
             self._saved = None
             self._delete_unfinished()
+        elif jax.process_index() == 0:
+            with suppress(OSError):  # it is a good checkpoint without
+                inventory.take(self._place(saving.step))
 
     def close(self) -> None:
         self.wait()
@@ -136,10 +142,13 @@ class Checkpoints:
         steps = first(self.steps())
         for step in reversed(steps):
             try:
-                return self._restore(step, like, accept)
+                restored = self._restore(step, like, accept)
             except _Damaged as damage:
                 self._damaged.add(step)
                 self._say(f"{self._place(step)} is damaged, an older one is tried: {damage}")
+            else:
+                self._say_what_has_changed(step)
+                return restored
         if steps:
             raise CheckpointError(
                 f"all checkpoints in {self._directory} are damaged: bring one back from elsewhere, "
@@ -164,6 +173,13 @@ class Checkpoints:
             self._saved = step
         leaves = [arrays[name] for name in wanted]
         return Restored(step, jax.tree.unflatten(jax.tree.structure(like), leaves), record.metadata)
+
+    def _say_what_has_changed(self, step: int) -> None:
+        if jax.process_index() == 0 and (names := inventory.changed(self._place(step))):
+            self._say(
+                f"{self._place(step)} is used, as its arrays are whole, but {' and '.join(names)} "
+                "changed since it was saved: the disk may be failing"
+            )
 
     def _read(self, step: int) -> Record:
         directory = self._place(step)
