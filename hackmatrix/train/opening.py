@@ -10,7 +10,7 @@ import jax
 
 from hackmatrix.envs import NoSuchEnvironment, make
 from hackmatrix.parallel.agreement import first, together
-from hackmatrix.train import configuring, run, sameness
+from hackmatrix.train import configuring, run, sameness, weights_and_biases
 from hackmatrix.train.config import Config, ConfigError, resolve
 from hackmatrix.train.run import Run, RunError
 
@@ -28,7 +28,10 @@ def opened(raw: Mapping[str, Any], overrides: Mapping[str, Any], workdir: Path) 
         lambda: resolve(given, jax.default_backend(), jax.device_count()), ConfigError
     )
     sameness.compare_settings(config)
-    together(lambda: make(config.env), NoSuchEnvironment)  # before a directory is made for it
+    # What may be missing is asked for before a directory is made.
+    together(lambda: make(config.env), NoSuchEnvironment)
+    if config.wandb:
+        together(lambda: weights_and_biases.check() if _is_first() else None, ConfigError)
     return (_resumed(found, config), True) if found else (_begun(workdir, config), False)
 
 

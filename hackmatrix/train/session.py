@@ -25,8 +25,9 @@ from hackmatrix.train.opening import opened
 from hackmatrix.train.program import Program, TrainState
 from hackmatrix.train.progress import Broken
 from hackmatrix.train.run import Run
-from hackmatrix.train.sinks import JsonLines, Sinks, TensorBoard
+from hackmatrix.train.sinks import JsonLines, Sink, Sinks, TensorBoard
 from hackmatrix.train.watchdog import Watchdog
+from hackmatrix.train.weights_and_biases import WeightsAndBiases
 
 EVALUATION_SEED = 1_000_003
 
@@ -57,11 +58,13 @@ def begin(
         program.compile()
     console.say(f"Compiled in {clock.spent()['compile']:.0f} s")
 
-    files = (
-        JsonLines(current.metrics, rewind_to=step if config.rewind else None),
+    rewind_to = step if config.rewind else None
+    files: list[Sink] = [
+        JsonLines(current.metrics, rewind_to),
         TensorBoard(current.tensorboard, purge_step=None if step is None else step + 1),
-    )
-    sinks = Sinks(console, *(files if is_first else ()), say=console.warn)
+        *([WeightsAndBiases(current, rewind_to)] if config.wandb else []),
+    ]
+    sinks = Sinks(console, *(files if is_first else []), say=console.warn)
     watchdog = Watchdog(60 * config.watchdog_minutes)
     health = Health(config.env)
 

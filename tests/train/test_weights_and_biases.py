@@ -1,0 +1,247 @@
+"""Weights & Biases offline, by the real package: what it would send is read from its files."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hackmatrix.train import run, weights_and_biases
+from hackmatrix.train.config import Config, ConfigError
+from hackmatrix.train.run import Run
+from hackmatrix.train.sinks import JsonLines, Sinks
+from hackmatrix.train.weights_and_biases import WeightsAndBiases
+from tests.train import wandb_files
+
+wandb = pytest.importorskip("wandb", reason="the extra wandb is not installed")
+
+ROOT = Path(__file__).parents[2]
+METRICS = {"train/entropy": 2.5, "perf/steps_per_second": 12_000.0}
+NOBODY = "http://127.0.0.1:9"  # no server listens there
+
+
+@pytest.fixture(autouse=True)
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """wandb offline, and at home in a directory of the test."""
+    for name in [each for each in os.environ if each.startswith("WANDB_")]:
+        monkeypatch.delenv(name)
+    for name in ("DATA", "CACHE", "CONFIG"):
+        monkeypatch.setenv(f"WANDB_{name}_DIR", str(tmp_path / "home"))
+    monkeypatch.setenv("NETRC", str(tmp_path / "home/netrc"))
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    yield monkeypatch
+    with suppress(ConnectionError):  # where a test has killed its other half
+        wandb.teardown()
+
+
+@pytest.fixture
+def begun(tmp_path: Path, config: Config) -> Run:
+    return run.begin(tmp_path, dataclasses.replace(config, wandb=True, project="games"))
+
+
+def sessions(of: Run) -> list[list[Any]]:
+    """The records of each session, the first one first."""
+    wandb.teardown()  # its own process may still be writing
+    places = sorted(of.directory.glob("wandb/offline-run-*"), key=lambda each: each.stat().st_ctime)
+    return [wandb_files.records(place) for place in places]
+
+
+def only(found: list[Any], kind: str) -> Any:
+    (record,) = (each for each in found if each.WhichOneof("record_type") == kind)
+    return getattr(record, kind)
+
+
+def told(found: list[Any]) -> list[tuple[int, dict[str, float]]]:
+    return [
+        (line["_step"], {name: line[name] for name in line if not name.startswith("_")})
+        for line in wandb_files.history(found)
+    ]
+
+
+def settings(found: list[Any]) -> dict[str, Any]:
+    return {each.key: json.loads(each.value_json) for each in only(found, "run").config.update}
+
+
+def save(of: Run, step: int) -> None:
+    """Leaves what a checkpoint of that step would."""
+    (of.checkpoints / f"{step}/state").mkdir(parents=True)
+    (of.checkpoints / f"{step}/state/array").write_text(f"saved at {step}")
+
+
+def test_a_run_has_a_page_with_its_name_its_settings_and_its_metrics(begun: Run) -> None:
+    with Sinks(WeightsAndBiases(begun)) as sinks:
+        sinks.write(4096, METRICS | {"train/mean_episode_return": math.nan})
+        sinks.write(8192, {"train/entropy": 2.25})
+    (found,) = sessions(begun)
+    page = only(found, "run")
+    assert (page.display_name, page.project) == (begun.name, "games")
+    assert told(found) == [(4096, METRICS), (8192, {"train/entropy": 2.25})]
+    shown = settings(found)
+    assert {name: shown[name] for name in dataclasses.asdict(begun.config)} == dataclasses.asdict(
+        begun.config
+    )
+    assert shown["provenance"]["devices"]["platform"] == "cpu"
+
+
+def test_a_resumed_run_goes_on_with_the_same_page(begun: Run) -> None:
+    for step in (1, 2):
+        with Sinks(WeightsAndBiases(begun)) as sinks:
+            sinks.write(step, METRICS)
+    first, second = sessions(begun)
+    assert only(first, "run").run_id == only(second, "run").run_id
+    assert only(second, "run").resume
+    assert told(second) == [(2, METRICS)]
+
+
+def test_runs_of_one_name_have_pages_of_their_own(tmp_path: Path, config: Config) -> None:
+    pages = []
+    for machine in ("one", "other"):
+        begun = run.begin(tmp_path / machine, dataclasses.replace(config, run_name="mine"))
+        with Sinks(WeightsAndBiases(begun)) as sinks:
+            sinks.write(1, METRICS)
+        pages.append(only(sessions(begun)[0], "run").run_id)
+    assert pages[0] != pages[1]
+
+
+def test_rewinding_a_run_rewinds_its_page(begun: Run) -> None:
+    for rewind_to, step in ((None, 1), (None, 2), (1, 2)):
+        with Sinks(WeightsAndBiases(begun, rewind_to)) as sinks:
+            sinks.write(step, METRICS)
+    first, _, last = sessions(begun)
+    page = only(last, "run")
+    assert page.run_id == page.branch_point.run == only(first, "run").run_id
+    assert (page.branch_point.metric, page.branch_point.value) == ("_step", 1)
+
+
+def test_a_run_that_had_no_page_gets_one_when_it_is_rewound(begun: Run) -> None:
+    with Sinks(WeightsAndBiases(begun, rewind_to=1)) as sinks:
+        sinks.write(2, METRICS)
+    (found,) = sessions(begun)
+    assert told(found) == [(2, METRICS)]
+    assert not only(found, "run").HasField("branch_point")
+
+
+def test_each_checkpoint_that_is_there_at_a_chunk_or_the_end_is_uploaded_once(begun: Run) -> None:
+    with Sinks(WeightsAndBiases(begun)) as sinks:
+        sinks.write(1, METRICS)
+        save(begun, 1)
+        (begun.checkpoints / "9.orbax-checkpoint-tmp").mkdir()
+        sinks.write(2, METRICS)
+        sinks.write(10, METRICS)
+        save(begun, 10)
+    (found,) = sessions(begun)
+    uploaded = [each.artifact for each in found if each.WhichOneof("record_type") == "artifact"]
+    for artifact, step in zip(uploaded, (1, 10), strict=True):
+        assert set(artifact.aliases) == {"latest", f"step-{step}"}
+        (content,) = artifact.manifest.contents
+        assert content.path == "state/array"
+        assert Path(content.local_path).read_text() == f"saved at {step}"
+        assert (artifact.type, artifact.name) == ("checkpoint", f"{begun.name}-checkpoint")
+
+
+def test_checkpoints_stay_here_if_asked_to(begun: Run) -> None:
+    kept = dataclasses.replace(begun, config=dataclasses.replace(begun.config, no_artifact=True))
+    save(kept, 1)
+    with Sinks(WeightsAndBiases(kept)) as sinks:
+        sinks.write(1, METRICS)
+    (found,) = sessions(kept)
+    assert "artifact" not in {each.WhichOneof("record_type") for each in found}
+
+
+def test_nothing_is_printed(begun: Run, capfd: pytest.CaptureFixture[str]) -> None:
+    save(begun, 1)
+    with Sinks(WeightsAndBiases(begun)) as sinks:
+        sinks.write(1, METRICS)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_run_goes_on_without_a_page_when_nobody_answers(
+    begun: Run, environment: pytest.MonkeyPatch
+) -> None:
+    environment.setattr(weights_and_biases, "_WELCOME_SECONDS", 1)
+    environment.setenv("WANDB_MODE", "online")
+    environment.setenv("WANDB_BASE_URL", NOBODY)
+    environment.setenv("WANDB_API_KEY", "0" * 40)
+    weights_and_biases.check()
+    said: list[str] = []
+    with Sinks(WeightsAndBiases(begun), JsonLines(begun.metrics), say=said.append) as sinks:
+        sinks.write(1, METRICS)
+        sinks.write(2, METRICS)
+    (line,) = said
+    assert line.startswith("WeightsAndBiases is given up, the run goes on without it: ")
+    assert len(line.splitlines()) == 1
+    assert len(begun.metrics.read_text().splitlines()) == 2
+
+
+def test_a_run_goes_on_when_wandb_itself_dies(begun: Run) -> None:
+    said: list[str] = []
+    with Sinks(WeightsAndBiases(begun), JsonLines(begun.metrics), say=said.append) as sinks:
+        sinks.write(1, METRICS)
+        for process in children():
+            os.kill(process, 9)
+        for step in range(2, 50):
+            sinks.write(step, METRICS)
+    assert len(said) == 1
+    assert len(begun.metrics.read_text().splitlines()) == 49
+
+
+def children() -> list[int]:
+    """The processes that this one has started and that still run."""
+    return [
+        int(number)
+        for thread in Path("/proc/self/task").iterdir()
+        for number in (thread / "children").read_text().split()
+    ]
+
+
+def test_that_wandb_is_missing_is_said_before_anything_is_begun(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def missing(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", missing)
+    with pytest.raises(ConfigError, match=r"pip install 'hackmatrix\[wandb\]'") as raised:
+        weights_and_biases.check()
+    assert len(raised.value.errors) == 1
+
+
+def test_that_nobody_is_logged_in_is_said_before_anything_is_begun(
+    environment: pytest.MonkeyPatch,
+) -> None:
+    environment.setenv("WANDB_MODE", "online")
+    with pytest.raises(ConfigError, match=r"wandb login.*WANDB_API_KEY.*WANDB_MODE") as raised:
+        weights_and_biases.check()
+    assert len(raised.value.errors) == 1
+
+
+def test_a_program_with_the_setting_has_a_page_and_its_checkpoint(tmp_path: Path) -> None:
+    """Of CartPole, which compiles in seconds."""
+    done = subprocess.run(
+        [sys.executable, "-m", "launch.train", f"--workdir={tmp_path}", "--config.wandb",
+         "--config.env=gymnax:CartPole-v1", "--config.num_envs=8", "--config.num_steps=16",
+         "--config.hidden_dim=16", "--config.lr=1e-3", "--config.total_timesteps=2560",
+         "--config.eval_episodes=0", "--config.run_name=mine"],
+        cwd=ROOT, text=True, timeout=120, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    assert "wandb: " not in done.stdout
+    mine = run.find(tmp_path, "mine")
+    assert mine
+    (found,) = sessions(mine)
+    assert [step for step, _ in told(found)] == [1280, 2560]
+    lines = [json.loads(line) for line in mine.metrics.read_text().splitlines()]
+    for (_, metrics), line in zip(told(found), lines, strict=True):
+        assert metrics == {name: line[name] for name in line if name not in ("step", "time")}
+    assert set(only(found, "artifact").aliases) == {"latest", "step-2560"}

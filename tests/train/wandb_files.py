@@ -1,0 +1,47 @@
+"""What wandb keeps on the disk, read as it reads it: a log of records in blocks, as LevelDB's."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+_BLOCK, _FILE_HEADER, _HEADER = 32768, 7, 7
+_FULL, _FIRST, _MIDDLE, _LAST = range(1, 5)
+
+
+def records(directory: Path) -> list[Any]:
+    """Of the one session that a run directory has below this one."""
+    protocol: Any = importlib.import_module("wandb.proto.wandb_internal_pb2")
+    (file,) = directory.glob("run-*.wandb")
+    return [protocol.Record.FromString(data) for data in _texts(file.read_bytes())]
+
+
+def _texts(data: bytes) -> Iterator[bytes]:
+    assert data.startswith(b":W&B")
+    place, text = _FILE_HEADER, b""
+    while place < len(data):
+        if _BLOCK - place % _BLOCK < _HEADER:  # what is left of a block has no room for a header
+            place += _BLOCK - place % _BLOCK
+            continue
+        _, size, kind = struct.unpack_from("<IHB", data, place)
+        place += _HEADER
+        assert kind in (_FULL, _FIRST, _MIDDLE, _LAST)
+        text = b"" if kind in (_FULL, _FIRST) else text
+        text += data[place : place + size]
+        place += size
+        if kind in (_FULL, _LAST):
+            yield text
+
+
+def history(found: list[Any]) -> list[dict[str, Any]]:
+    """The metrics of each step."""
+    return [
+        {item.key or ".".join(item.nested_key): json.loads(item.value_json)
+         for item in record.history.item}
+        for record in found
+        if record.WhichOneof("record_type") == "history"
+    ]  # fmt: skip
