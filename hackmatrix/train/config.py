@@ -23,9 +23,19 @@ class ConfigError(Exception):
         self.errors = errors
 
 
+# Settings that older runs were saved without, with values that go on with what such a run did.
+_ADDED: Mapping[str, Any] = {
+    "watchdog_minutes": 20.0,
+    "replica_check_interval": 1000,
+    "eval_episodes": 256,
+}
+
+
 @dataclass(frozen=True)
 class Config:
-    """Every setting of a run. configs/default.py says what each means."""
+    """Every setting of a run. configs/default.py says what each means; one that is new goes into
+    _ADDED as well, so that older runs can still be resumed and looked at.
+    """
 
     env: str
     seed: int
@@ -159,8 +169,8 @@ def to_json(config: Config) -> str:
 
 
 def from_json(text: str) -> Config:
-    """A resolved configuration, as `to_json` wrote it."""
-    values = json.loads(text)
+    """A resolved configuration, as `to_json` wrote it, perhaps before some settings were there."""
+    values = {**_ADDED, **dict(json.loads(text))}
     if faults := validation.faults_of_values(values):
         raise ConfigError(list(faults.values()))
     return Config(**{field.name: values[field.name] for field in fields(Config)})
