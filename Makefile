@@ -22,10 +22,6 @@ ACCELERATOR := $(shell \
 	elif ls /dev/vfio/[0-9]* >/dev/null 2>&1 && grep -qs 0x1ae0 /sys/bus/pci/devices/*/vendor; then echo tpu; \
 	else echo cpu; fi)
 
-# The libtpu that `make test` installs complains at length on a machine without a TPU, unless JAX is
-# told not to look for one.
-LAUNCH := $(if $(filter cpu,$(ACCELERATOR)),JAX_PLATFORMS=$${JAX_PLATFORMS:-cpu}) $(BIN)/python -m
-
 .PHONY: help
 help: ## list the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 20
@@ -33,11 +29,11 @@ help: ## list the targets
 # On a bare CPU a few minutes' worth; TRAIN_ARGS may name another --config.
 .PHONY: train
 train: .venv/.with-$(ACCELERATOR) ## train on the accelerator found here; TRAIN_ARGS="--config.lr=1e-4 ..."
-	@$(LAUNCH) launch.train $(if $(filter cpu,$(ACCELERATOR)),--config=configs/cpu.py) $(TRAIN_ARGS)
+	@$(BIN)/python -m launch.train $(if $(filter cpu,$(ACCELERATOR)),--config=configs/cpu.py) $(TRAIN_ARGS)
 
 .PHONY: bench
-bench: .venv/.with-$(ACCELERATOR) ## measure speed; BENCH_ARGS="env", "train" or "scaling"
-	@$(LAUNCH) launch.bench $(BENCH_ARGS)
+bench: .venv/.with-$(ACCELERATOR) ## measure speed; BENCH_ARGS="env", "train", "scaling" ...
+	@$(BIN)/python -m launch.bench $(BENCH_ARGS)
 
 .PHONY: test
 test: lint ## lint, then run the tests; PYTEST_ARGS="-k name ..."

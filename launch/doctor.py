@@ -11,7 +11,7 @@ from pathlib import Path
 
 from absl import app, flags, logging
 
-from launch.starting import keep_compiled_programs
+from launch import starting
 
 PROGRAM = "launch.doctor"
 _CONSTRAINTS = Path(__file__).parents[1] / "constraints.txt"
@@ -27,10 +27,12 @@ def main(arguments: list[str]) -> None:
     if arguments[1:]:
         sys.exit(f"{PROGRAM}: {arguments[1]!r} is no flag")
     logging.set_verbosity(logging.WARNING)
-    keep_compiled_programs()
+    starting.keep_compiled_programs()
+    starting.leave_missing_tpu()
     # Only now: it imports JAX, which reads where to keep compiled programs.
-    from hackmatrix.parallel import startup
-    from hackmatrix.train import doctor
+    with starting.waiting(f"{PROGRAM}: loading JAX"):
+        from hackmatrix.parallel import startup
+        from hackmatrix.train import doctor
 
     try:
         place = startup.place(_COORDINATOR.value, _NUM_PROCESSES.value, _PROCESS_ID.value)

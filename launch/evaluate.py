@@ -23,6 +23,7 @@ _JSON = flags.DEFINE_bool("json", False, "Print JSON.")
 def main(_: list[str]) -> None:
     logging.set_verbosity(logging.WARNING)
     starting.keep_compiled_programs()
+    starting.leave_missing_tpu()
     policy = policy_flags.load(PROGRAM)
     from hackmatrix.parallel import mesh
     from hackmatrix.train import evaluate, results

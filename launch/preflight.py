@@ -26,7 +26,8 @@ def main(arguments: list[str]) -> None:
     logging.set_verbosity(logging.WARNING)
     starting.stay_off_accelerators()
     # Only now: it imports JAX, which reads at once which devices it is to use.
-    from hackmatrix.bench.preflight import CannotCompile, examine, lines, to_json
+    with starting.waiting(f"{PROGRAM}: loading JAX"):
+        from hackmatrix.bench.preflight import CannotCompile, examine, lines, to_json
 
     try:
         with starting.waiting(f"{PROGRAM}: compiling for {_SLICE.value}"):

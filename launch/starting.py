@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import glob
+import importlib.util
 import os
 import sys
 import threading
@@ -11,6 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _SECONDS_BETWEEN_SIGNS = 5
+# What there is where JAX might find more than a CPU: TPUs, and GPUs of several makers.
+_ACCELERATORS = (
+    "/dev/accel*", "/dev/vfio/*", "/dev/nvidia*", "/proc/driver/nvidia", "/dev/kfd", "/dev/dxg",
+)  # fmt: skip
 
 
 @contextlib.contextmanager
@@ -51,3 +57,11 @@ def stay_off_accelerators() -> None:
     A single board gains nothing from an accelerator, and would keep it from others.
     """
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+
+def leave_missing_tpu() -> None:
+    """Keeps an installed libtpu from complaining at length that there is no TPU, where JAX would
+    come back to the CPU in the end; to be called before JAX's import.
+    """
+    if importlib.util.find_spec("libtpu") and not any(map(glob.glob, _ACCELERATORS)):
+        os.environ.setdefault("JAX_PLATFORMS", "cpu")

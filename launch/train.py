@@ -12,7 +12,7 @@ from configs import default
 from hackmatrix.train.command_line import define_config, parser
 from hackmatrix.train.config import ConfigError
 from hackmatrix.train.run import RunError
-from launch.starting import keep_compiled_programs
+from launch.starting import keep_compiled_programs, leave_missing_tpu
 
 PROGRAM = "launch.train"
 
@@ -37,6 +37,7 @@ def main(arguments: list[str]) -> None:
         sys.exit(f"{PROGRAM}: {arguments[1]!r} is no flag; settings are --config.NAME=VALUE")
     logging.set_verbosity(logging.WARNING)
     keep_compiled_programs()
+    leave_missing_tpu()
     # Only now: it imports JAX, which reads where to keep compiled programs, and takes a while.
     print("Starting JAX ...", flush=True)
     from jax.errors import JaxRuntimeError

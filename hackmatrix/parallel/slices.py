@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import numpy as np
-from jax.experimental import topologies
-from jax.sharding import Mesh
+if TYPE_CHECKING:
+    from jax.sharding import Mesh
 
 CHIPS_A_HOST = (2, 2, 1)
 HBM_A_CHIP = 32 * 2**30  # bytes
@@ -44,6 +44,11 @@ SLICES = {
 
 def mesh(of: Slice, axis: str) -> Mesh:
     """All devices of a slice in a row. Programs compile for them; none can run."""
+    # Only now: programs ask for the names of slices before they load JAX.
+    import numpy as np
+    from jax.experimental import topologies
+    from jax.sharding import Mesh
+
     _keep_libtpu_quiet(of)
     topology = topologies.get_topology_desc(
         f"v4:{'x'.join(map(str, of.shape))}",
