@@ -12,6 +12,7 @@ from launch import starting
 
 if TYPE_CHECKING:
     from hackmatrix.train.policies import Policy
+    from hackmatrix.train.run import Run
 
 _RUN = flags.DEFINE_string("run", None, "The run: its name, its directory, or auto for the newest.")
 _POLICY = flags.DEFINE_string("policy", None, "Or a file that launch.export wrote.")
@@ -48,6 +49,22 @@ def load(program: str) -> Policy:
             return policies.load(_WORKDIR.value, _RUN.value, _POLICY.value, _say)
         except policies.PolicyError as error:
             sys.exit(f"{program}: {error}")
+
+
+def run(program: str) -> Run:
+    """The run, for programs that need all of it; ends the program with one line as above."""
+    if not _RUN.value:
+        sys.exit(f"{program}: say --run=RUN")
+    with starting.waiting(f"{program}: looking for the run"):
+        from hackmatrix.train import run
+
+        try:
+            found = run.find(_WORKDIR.value, _RUN.value)
+        except run.RunError as error:
+            sys.exit(f"{program}: {error}")
+    if found is None:
+        sys.exit(f"{program}: there is no run in {_WORKDIR.value}")
+    return found
 
 
 def again() -> str:

@@ -1,4 +1,5 @@
-"""Shows a game of a policy: `python -m launch.watch --run=RUN [--episode=N] [--html=FILE]`.
+"""Shows a game of a policy: `python -m launch.watch --run=RUN [--episode=N] [--html=FILE]
+[--gif=FILE]`.
 
 Game N of a seed is the one that `python -m launch.evaluate` plays.
 """
@@ -7,10 +8,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from absl import app, flags, logging
 
 from launch import policy_flags, starting
+
+if TYPE_CHECKING:
+    from hackmatrix.replay.record import Episode
 
 PROGRAM = "launch.watch"
 
@@ -18,6 +23,7 @@ _EPISODE = flags.DEFINE_integer("episode", 0, "The number of the game.", lower_b
 _SEED = flags.DEFINE_integer("seed", 0, "Of the games' luck.", lower_bound=0)
 _GREEDY = flags.DEFINE_bool("greedy", False, "Take the likeliest action instead of drawing one.")
 _HTML = flags.DEFINE_string("html", None, "Write a page to this file instead.")
+_GIF = flags.DEFINE_string("gif", None, "Write an animation to this file instead, or too.")
 
 
 def main(_: list[str]) -> None:
@@ -25,23 +31,37 @@ def main(_: list[str]) -> None:
     starting.stay_off_accelerators()
     starting.keep_compiled_programs()
     policy = policy_flags.load(PROGRAM)
-    from hackmatrix.replay import html, terminal
-    from hackmatrix.replay.record import Thought, record
-    from hackmatrix.train.thinking import Thinking
+    from hackmatrix.report import games
 
     if policy.env.name != "hackmatrix":
         sys.exit(f"{PROGRAM}: only hackmatrix can be shown, not {policy.env.name}")
-    mind = Thinking(policy, _SEED.value, _EPISODE.value, _GREEDY.value)
-    title = f"{policy.source} at step {policy.step:,}, game {_EPISODE.value} of seed {_SEED.value}"
     with starting.waiting(f"{PROGRAM}: compiling the game and playing it"):
-        episode = record(title, lambda *seen: Thought(*mind.think(*seen)), mind.luck)
+        episode = games.play(policy, _SEED.value, _EPISODE.value, _GREEDY.value)
     if _HTML.value:
-        try:
-            Path(_HTML.value).write_text(html.page(episode), encoding="utf-8")
-        except OSError as error:
-            sys.exit(f"{PROGRAM}: {_HTML.value}: {error.strerror}; say another --html")
-        print(f"{_HTML.value}: {len(episode.frames) - 1} turns, return {episode.total:.2f}")
-    elif sys.stdin.isatty() and sys.stdout.isatty():
+        from hackmatrix.replay import html
+
+        _write(_HTML, html.page(episode).encode(), episode)
+    if _GIF.value:
+        from hackmatrix.replay import animation
+
+        _write(_GIF, animation.gif(episode), episode)
+    if not _HTML.value and not _GIF.value:
+        _show(episode)
+
+
+def _write(flag: flags.FlagHolder[str | None], content: bytes, episode: Episode) -> None:
+    file = Path(str(flag.value))
+    try:
+        file.write_bytes(content)
+    except OSError as error:
+        sys.exit(f"{PROGRAM}: {file}: {error.strerror}; say another --{flag.name}")
+    print(f"{file}: {len(episode.frames) - 1} turns, return {episode.total:.2f}")
+
+
+def _show(episode: Episode) -> None:
+    from hackmatrix.replay import terminal
+
+    if sys.stdin.isatty() and sys.stdout.isatty():
         terminal.show(episode)
     else:
         terminal.print_all(episode, sys.stdout)

@@ -47,3 +47,10 @@ def fetched(tree: Any) -> Any:
     if jax.process_count() == 1:
         return jax.device_get(tree)
     return multihost_utils.process_allgather(tree, tiled=True)
+
+
+def copied(tree: Any, device: jax.Device) -> Any:
+    """A tree of arrays that are the same on all devices, once more on a device of this process;
+    the other processes have no part in it.
+    """
+    return jax.tree.map(lambda leaf: jax.device_put(np.array(leaf), device), tree)

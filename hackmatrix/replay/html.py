@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 import json
+import re
 from importlib import resources
 
 from hackmatrix.envs import drawing
 from hackmatrix.replay.record import Episode
 
-_TEMPLATE = "page.html"
+_HERE = "hackmatrix.replay"
 
 
 def page(episode: Episode) -> str:
+    return filled(_HERE, "page.html", EPISODE=inside_script(episode.as_json()))
+
+
+def filled(package: str, template: str, **parts: str) -> str:
+    """A template that lies in a package, with its parts, and with the look that pages share."""
+    parts |= {"LOOK": _read(_HERE, "look.css"), "COLOURS": inside_script(_colours())}
+    return re.sub("__([A-Z]+)__", lambda name: parts[name[1]], _read(package, template))
+
+
+def inside_script(data: object) -> str:
+    """JSON that cannot end the element it stands in."""
+    return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _colours() -> dict[str, str]:
+    """As CSS knows them."""
     colours = {
         **drawing.COLOURS,
         "ink": drawing.INK,
         "floor": drawing.FLOOR,
         "lines": drawing.LINES,
     }
-    as_css = {name: "#{:02x}{:02x}{:02x}".format(*colour) for name, colour in colours.items()}
-    template = resources.files(__package__).joinpath(_TEMPLATE).read_text("utf-8")
-    with_colours = template.replace("__COLOURS__", _inside_script(as_css))
-    return with_colours.replace("__EPISODE__", _inside_script(episode.as_json()))
+    return {name: "#{:02x}{:02x}{:02x}".format(*colour) for name, colour in colours.items()}
 
 
-def _inside_script(data: object) -> str:
-    """JSON that cannot end the element it stands in."""
-    return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+def _read(package: str, name: str) -> str:
+    return resources.files(package).joinpath(name).read_text("utf-8")

@@ -21,6 +21,7 @@ from hackmatrix.ppo.rollout import Players
 from hackmatrix.ppo.tally import LENGTH, RETURN
 
 Array = jax.Array
+EVALUATION_SEED = 1_000_003  # of the games that a run plays at its end
 MOST_STEPS = 2000  # of a game: a policy may walk to and fro for ever
 
 

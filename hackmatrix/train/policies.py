@@ -74,9 +74,15 @@ def of_run(found: Run, say: Callable[[str], None] = print) -> Policy:
     restored = checkpoints.restore_newest(wanted)
     if restored is None:
         raise PolicyError(f"{found.directory} has no checkpoint yet")
-    learner = restored.state.learner
+    return of_learner(env, network, restored.state.learner, found.name, restored.step)
+
+
+def of_learner(
+    env: Environment, network: ActorCritic, learner: Learner, source: str, step: int
+) -> Policy:
+    """What it has learned; its other parts are not needed."""
     params = _valued(learner.params, learner.return_scale.unit)
-    return Policy(env, network, params, found.name, restored.step)
+    return Policy(env, network, params, source, step)
 
 
 def of_file(file: Path) -> Policy:

@@ -42,6 +42,7 @@ class Estimate:
 
 
 Summary = dict[str, Estimate]
+Rows = list[tuple[str, list[str]]]  # a title, and a cell for each player
 
 
 def action_names(number: int) -> list[str]:
@@ -66,13 +67,30 @@ def summary(games: Mapping[str, np.ndarray]) -> Summary:
 def table(results: Mapping[str, Summary]) -> list[str]:
     """The players side by side: lines of what they reached and did, with 95% intervals."""
     lines = ["".ljust(_TITLE) + "".join(player.rjust(_COLUMN) for player in results)]
-    used = [
-        (tag, f"  {tag.removeprefix(f'{_ACTIONS}/')} (%)", 100)
+    for heading, rows in (("", reached(results)), ("of all actions", used(results))):
+        indent = "  " if heading else ""
+        lines += [heading] if heading else []
+        lines += [
+            f"{indent}{title}".ljust(_TITLE) + "".join(cell.rjust(_COLUMN) for cell in cells)
+            for title, cells in rows
+        ]
+    return lines
+
+
+def reached(results: Mapping[str, Summary]) -> Rows:
+    """Of what there is; another environment has none of the game's statistics."""
+    there = next(iter(results.values()))
+    return _rows(results, [row for row in _ROWS if row[0] in there])
+
+
+def used(results: Mapping[str, Summary]) -> Rows:
+    """The actions that any player took."""
+    actions = [
+        (tag, f"{tag.removeprefix(f'{_ACTIONS}/')} (%)", 100)
         for tag in next(iter(results.values()))
         if tag.startswith(f"{_ACTIONS}/") and any(each[tag].mean for each in results.values())
     ]
-    lines += _lines(results, _ROWS)
-    return [*lines, "of all actions", *_lines(results, used)]
+    return _rows(results, actions)
 
 
 def best_game(games: Mapping[str, np.ndarray]) -> int:
@@ -87,14 +105,19 @@ def as_json(results: Mapping[str, Summary]) -> dict[str, Any]:
     }
 
 
-def _lines(results: Mapping[str, Summary], rows: Sequence[tuple[str, str, int]]) -> list[str]:
-    """Of what there is; another environment has none of the game's statistics."""
-    there = next(iter(results.values()))
+def from_json(told: Mapping[str, Any]) -> dict[str, Summary]:
+    """The players that `as_json` told of; what else stands beside them is left out."""
+    return {
+        player: {tag: Estimate(**_with_nan(each)) for tag, each in values.items()}
+        for player, values in told.items()
+        if isinstance(values, dict)
+    }
+
+
+def _rows(results: Mapping[str, Summary], rows: Sequence[tuple[str, str, int]]) -> Rows:
     return [
-        title.ljust(_TITLE)
-        + "".join(_cell(each[tag], factor).rjust(_COLUMN) for each in results.values())
+        (title, [_cell(each[tag], factor) for each in results.values()])
         for tag, title, factor in rows
-        if tag in there
     ]
 
 
@@ -136,3 +159,7 @@ def _around(mean: float, error: float) -> Estimate:
 def _without_nan(values: Mapping[str, float]) -> dict[str, float | None]:
     """JSON knows no NaN, which the interval of a single game is."""
     return {name: None if math.isnan(value) else value for name, value in values.items()}
+
+
+def _with_nan(values: Mapping[str, float | None]) -> dict[str, float]:
+    return {name: math.nan if value is None else value for name, value in values.items()}

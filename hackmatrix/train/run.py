@@ -5,6 +5,8 @@ provenance.json    versions, revision, devices and command line of each start
 metrics.jsonl      metrics, one chunk a line
 tensorboard/       the same for TensorBoard
 checkpoints/       the train state
+replays/           games of the agent, as pages
+evaluation.json    what the agent reached
 """
 
 from __future__ import annotations
@@ -48,6 +50,18 @@ class Run:
     @property
     def tensorboard(self) -> Path:
         return self.directory / "tensorboard"
+
+    @property
+    def replays(self) -> Path:
+        return self.directory / "replays"
+
+    @property
+    def evaluation(self) -> Path:
+        return self.directory / "evaluation.json"
+
+    @property
+    def provenance(self) -> Path:
+        return self.directory / _PROVENANCE
 
     @property
     def checkpoints(self) -> Path:
@@ -140,7 +154,7 @@ def _make_next(root: Path, suffix: str | None) -> Path:
 
 def _record(run: Run) -> None:
     """Writes down with what the run runs from here on."""
-    path = run.directory / _PROVENANCE
+    path = run.provenance
     starts = json.loads(path.read_text()) if path.exists() else []
     _replace(path, json.dumps([*starts, provenance()], indent=2) + "\n")
     _replace(run.directory / _CONFIG, configuration.to_json(run.config))

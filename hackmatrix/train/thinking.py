@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +11,7 @@ import numpy as np
 
 from hackmatrix.ppo import policy as policies
 from hackmatrix.ppo.draws import Purpose, key_for, key_of_each, seed_key
-from hackmatrix.ppo.network import outputs
+from hackmatrix.ppo.network import ActorCritic, outputs
 from hackmatrix.train.policies import Policy
 
 Array = jax.Array
@@ -21,7 +22,7 @@ class Thinking:
 
     def __init__(self, policy: Policy, seed: int, number: int, greedy: bool) -> None:
         self._key, self._number, self._greedy = seed_key(seed), number, greedy
-        self._look = jax.jit(_looks(policy))
+        self._network, self._params = policy.network, jax.device_put(policy.params)
 
     def think(
         self, observation: np.ndarray, mask: np.ndarray, step: int
@@ -29,7 +30,7 @@ class Thinking:
         """The action, the probability of each, and the value."""
         act = key_for(self._key, Purpose.ACT, 0, step)
         numbers = np.array([self._number], np.uint32)
-        said = self._look(observation[None], mask[None], act, numbers)
+        said = _look(self._network, self._params, observation[None], mask[None], act, numbers)
         likeliest, drawn, probabilities, value = (np.asarray(each)[0] for each in said)
         action = int(likeliest if self._greedy else drawn)
         return action, [round(float(each), 4) for each in probabilities], round(float(value), 4)
@@ -43,11 +44,11 @@ class Thinking:
         return np.asarray(jax.random.key_data(key)), self._number
 
 
-def _looks(policy: Policy) -> Callable[[Array, Array, Array, Array], tuple[Array, ...]]:
-    def look(observation: Array, mask: Array, key: Array, numbers: Array) -> tuple[Array, ...]:
-        logits, value = outputs(policy.network, policy.params, observation)
-        choice = policies.masked(logits, mask)
-        drawn = policies.sample(choice, key_of_each(key, numbers))
-        return jnp.argmax(choice.logits, -1), drawn, choice.probs, value
-
-    return look
+@functools.partial(jax.jit, static_argnums=0)
+def _look(
+    network: ActorCritic, params: Any, observation: Array, mask: Array, key: Array, numbers: Array
+) -> tuple[Array, ...]:
+    logits, value = outputs(network, params, observation)
+    choice = policies.masked(logits, mask)
+    drawn = policies.sample(choice, key_of_each(key, numbers))
+    return jnp.argmax(choice.logits, -1), drawn, choice.probs, value

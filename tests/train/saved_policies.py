@@ -27,7 +27,7 @@ def saved_run(workdir: Path, env: str = "hackmatrix", name: str = "saved") -> Ru
     given = {"env": env, "hidden_dim": 16, "run_name": name, "num_envs": 64, "num_steps": 64}
     config = resolve({**default.get_config(), **given}, "cpu", 1)
     program = Program(config, meshes.over(jax.devices()[:1]))
-    learner = _learner(program)
+    learner = learned(program)
     found = run.begin(workdir, config)
     checkpoints = Checkpoints(found.checkpoints, keep=3)
     players: Any = {"boards": jnp.arange(7)}
@@ -36,7 +36,7 @@ def saved_run(workdir: Path, env: str = "hackmatrix", name: str = "saved") -> Ru
     return found
 
 
-def _learner(program: Program) -> Any:
+def learned(program: Program) -> Any:
     key = jax.random.key(3)
     params = program.network.init(key, jnp.zeros((1, program.env.observation_size)))
     layers = params["params"]

@@ -1,0 +1,45 @@
+"""An episode as an animated GIF."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+from PIL import Image
+
+from hackmatrix.envs import drawing
+from hackmatrix.envs.pictures import picture
+from hackmatrix.replay.record import Episode
+
+_MS_A_TURN = 350
+_MS_AT_THE_END = 2500
+# The few colours that pictures are painted with, so that none is lost.
+_PALETTE = np.unique(
+    np.array(
+        [drawing.INK, drawing.FAINT, drawing.FLOOR, drawing.LINES, *drawing.COLOURS.values()],
+        np.uint8,
+    ),
+    axis=0,
+)
+
+
+def gif(episode: Episode) -> bytes:
+    """It goes on for ever, and stays at the end of the game for a while."""
+    first, *rest = (_image(picture(frame.seen)) for frame in episode.frames)
+    lengths = [*[_MS_A_TURN] * len(rest), _MS_AT_THE_END]
+    out = io.BytesIO()
+    first.save(out, "GIF", save_all=True, append_images=rest, duration=lengths, loop=0)
+    return out.getvalue()
+
+
+def _image(pixels: np.ndarray) -> Image.Image:
+    """Of u8[H, W, 3] in the colours of the palette."""
+    numbers = np.searchsorted(_as_numbers(_PALETTE), _as_numbers(pixels))
+    image = Image.frombytes("P", pixels.shape[1::-1], numbers.astype(np.uint8).tobytes())
+    image.putpalette(_PALETTE.tobytes())
+    return image
+
+
+def _as_numbers(colours: np.ndarray) -> np.ndarray:
+    """One number a colour, in the order in which np.unique sorts them."""
+    return colours.astype(np.int32) @ np.array([1 << 16, 1 << 8, 1], np.int32)

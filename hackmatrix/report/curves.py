@@ -1,0 +1,84 @@
+"""The curves of a run, from the lines of its metrics, also while they are being written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_STEP, _TIME = "step", "time"
+_MOST_POINTS = 1000  # of a curve: a page is some hundred pixels wide
+
+
+class NoCurves(Exception):
+    """There is nothing to draw; one line says why."""
+
+
+@dataclass(frozen=True)
+class Curves:
+    """By tag a value for each of the steps, or None where the run had none."""
+
+    steps: list[int]
+    times: list[float]  # seconds since 1970
+    values: dict[str, list[float | None]]
+
+    def last(self, tag: str) -> float | None:
+        """The newest value there is."""
+        values = self.values.get(tag, [])
+        return next((value for value in reversed(values) if value is not None), None)
+
+
+def read(file: Path) -> Curves:
+    """Lines that are cut off are left out. A run that went on from a checkpoint tells of the steps
+    after it once more: the later lines hold.
+    """
+    lines: list[dict[str, Any]] = []
+    try:
+        for line in _sound_lines(file):
+            while lines and lines[-1][_STEP] >= line[_STEP]:
+                lines.pop()
+            lines.append(line)
+    except OSError as error:
+        raise NoCurves(f"{file}: {error.strerror}; the run has told of nothing yet") from None
+    if not lines:
+        raise NoCurves(f"{file} has no metrics yet; a run tells of itself every few updates")
+    tags = sorted({tag for line in lines for tag in line} - {_STEP, _TIME})
+    return _thinned(
+        Curves(
+            steps=[line[_STEP] for line in lines],
+            times=[line[_TIME] for line in lines],
+            values={tag: [line.get(tag) for line in lines] for tag in tags},
+        )
+    )
+
+
+def _sound_lines(file: Path) -> Iterator[dict[str, Any]]:
+    with file.open("rb") as lines:
+        for text in lines:
+            try:
+                line = json.loads(text)
+            except ValueError:
+                continue
+            if isinstance(line, dict) and {_STEP, _TIME} <= line.keys():
+                yield line
+
+
+def _thinned(curves: Curves) -> Curves:
+    """The mean of every few points, where there are more than a page can show."""
+    few = -(-len(curves.steps) // _MOST_POINTS)
+    starts = range(0, len(curves.steps), few)
+    return Curves(
+        steps=[curves.steps[start : start + few][-1] for start in starts],
+        times=[curves.times[start : start + few][-1] for start in starts],
+        values={
+            tag: [_mean(values[start : start + few]) for start in starts]
+            for tag, values in curves.values.items()
+        },
+    )
+
+
+def _mean(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None

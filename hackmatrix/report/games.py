@@ -1,0 +1,46 @@
+"""Games of a policy, to look at."""
+
+from __future__ import annotations
+
+import jax
+
+from hackmatrix.replay import html
+from hackmatrix.replay.record import MOST_STEPS, Episode, Thought, record
+from hackmatrix.train.policies import Policy
+from hackmatrix.train.run import Run
+from hackmatrix.train.thinking import Thinking
+
+
+def play(
+    policy: Policy, seed: int, number: int, greedy: bool = False, most_steps: int = MOST_STEPS
+) -> Episode:
+    """Game `number` of a seed. The network computes where its parameters are, the game on a CPU if
+    there is one: a single board gains nothing from an accelerator.
+    """
+    title = f"{policy.source} at step {policy.step:,}, game {number} of seed {seed}"
+    with jax.default_device(_cpu()):
+        mind = Thinking(policy, seed, number, greedy)
+        return record(title, lambda *seen: Thought(*mind.think(*seen)), mind.luck, most_steps)
+
+
+def as_page(
+    policy: Policy, seed: int, number: int, most_steps: int = MOST_STEPS
+) -> tuple[str, float]:
+    """A game as a page, and its return."""
+    episode = play(policy, seed, number, most_steps=most_steps)
+    return html.page(episode), episode.total
+
+
+def newest(run: Run) -> str | None:
+    """The newest of the pages that the run has left behind."""
+    pages = [each for each in run.replays.glob("*.html") if each.stem.isdecimal()]
+    if not pages:
+        return None
+    return max(pages, key=lambda each: int(each.stem)).read_text(encoding="utf-8")
+
+
+def _cpu() -> jax.Device | None:
+    try:
+        return jax.local_devices(backend="cpu")[0]
+    except RuntimeError:  # JAX_PLATFORMS names others alone
+        return None

@@ -1,0 +1,183 @@
+"""A run as one page that needs nothing else: no network, no other file."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from hackmatrix.replay.html import filled, inside_script
+from hackmatrix.report import charts
+from hackmatrix.report.curves import Curves
+from hackmatrix.train import results
+from hackmatrix.train.config import Config, resolve
+from hackmatrix.train.run import Run
+
+_FIGURES = (  # of the last chunk
+    ("train/mean_episode_return", "return", "{:+.2f}"),
+    ("stats/completed_stage_1", "complete stage 1", "{:.0%}"),
+    ("stats/mean_stage", "mean stage", "{:.2f}"),
+    ("train/mean_episode_length", "actions an episode", "{:.1f}"),
+    ("perf/steps_per_second", "steps a second", "{:,.0f}"),
+)
+
+
+def page(
+    run: Run, curves: Curves, default: Mapping[str, Any], replay: str | None, why_none: str
+) -> str:
+    """`default` are the settings with nothing given; `replay` is the page of a game, and where
+    there is none a line says why.
+    """
+    evaluation, starts = _told(run.evaluation), _told(run.provenance) or []
+    return filled(
+        __package__,
+        "report.html",
+        TITLE=escape(run.name),
+        STATE=escape(_state(run.config, curves)),
+        FIGURES=_figures(curves),
+        REACHED=_reached(evaluation) if evaluation else _not_evaluated(run),
+        REPLAY=_framed(replay) if replay else f"<p>{escape(why_none)}</p>",
+        SETTINGS=_settings(run.config, _resolved(default, starts)),
+        PROVENANCE=_provenance(starts),
+        METRICS=inside_script(_metrics(curves, evaluation)),
+    )
+
+
+def _told(file: Path) -> Any:
+    """What a file of the run says; None if there is none, as of a run that is under way."""
+    try:
+        return json.loads(file.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _state(config: Config, curves: Curves) -> str:
+    heard_of = datetime.fromtimestamp(curves.times[-1], UTC)
+    steps = config.num_updates * config.batch_size
+    return (
+        f"{config.env} · step {curves.steps[-1]:,} of {steps:,} · "
+        f"last heard of on {heard_of:%Y-%m-%d at %H:%M} UTC"
+    )
+
+
+def _figures(curves: Curves) -> str:
+    last = [(words, form, curves.last(tag)) for tag, words, form in _FIGURES]
+    return '<span class="faint">the last chunk</span>' + "".join(
+        f'<div><b>{form.format(value)}</b><span class="faint">{words}</span></div>'
+        for words, form, value in last
+        if value is not None
+    )
+
+
+def _reached(evaluation: Mapping[str, Any]) -> str:
+    players = results.from_json(evaluation)
+    tables = [
+        _table(rows, [heading, *players])
+        for heading, rows in (
+            ("", results.reached(players)),
+            ("of all actions", results.used(players)),
+        )
+    ]
+    at = f" at step {evaluation['step']:,}" if "step" in evaluation else ""
+    games = f"{evaluation['episodes']:,} games of seed {evaluation['seed']}{at}, 95% intervals"
+    return f'<p class="faint">{games}</p><div class="side">{"".join(tables)}</div>'
+
+
+def _not_evaluated(run: Run) -> str:
+    how = f"python -m launch.evaluate --run={run.name}"
+    return (
+        "<p>It plays games to see what it reached at its end. Those of its newest checkpoint: "
+        f"<code>{escape(how)}</code></p>"
+    )
+
+
+def _framed(replay: str) -> str:
+    content = f'<script id="replay" type="application/json">{inside_script(replay)}</script>'
+    return f'<iframe title="a game"></iframe>{content}'
+
+
+def _resolved(default: Mapping[str, Any], starts: list[Mapping[str, Any]]) -> Config:
+    """For the devices that the run was begun on, which its sizes were chosen for."""
+    devices: Any = starts[0]["devices"] if starts else {"platform": "cpu", "count": 1}
+    return resolve(default, devices["platform"], devices["count"])
+
+
+def _settings(config: Config, default: Config) -> str:
+    """Those that differ from their default stand first, with it, and are marked."""
+    usual, own = asdict(default), asdict(config)
+    changed = [
+        (name, [_word(own[name]), _word(usual[name])]) for name in own if own[name] != usual[name]
+    ]
+    rest = [(name, [_word(own[name])]) for name in own if own[name] == usual[name]]
+    ours = _table(changed, ["changed", "", "default here"], "changed") if changed else ""
+    return f'<div class="side">{ours}{_table(rest, ["as by default", ""])}</div>'
+
+
+def _provenance(starts: list[Mapping[str, Any]]) -> str:
+    """Of each start, the newest first; the older ones are folded away."""
+    tables = [_table(_start(each), []) for each in reversed(starts)]
+    older = "".join(tables[1:])
+    folded = f"<details><summary>earlier starts</summary>{older}</details>" if older else ""
+    return "".join(tables[:1]) + folded
+
+
+def _start(told: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
+    git = told["git"]
+    revision = git and git["revision"] + (", with changes" if git["dirty"] else "")
+    rest = {name: value for name, value in told.items() if name != "git"}
+    rows = {**rest, "command": shlex.join(told["command"]), "revision": revision or "unknown"}
+    return [(name, [_word(value)]) for name, value in rows.items()]
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {each}" for name, each in value.items())
+    if value is None:
+        return "none"
+    return f"{value:,}" if type(value) is int else str(value)
+
+
+def _table(rows: Iterable[tuple[str, list[str]]], head: list[str], kind: str = "") -> str:
+    titles = "".join(f"<th>{escape(title)}</th>" for title in head)
+    body = "".join(
+        f'<tr class="{kind}"><th>{escape(title)}</th>'
+        + "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+        + "</tr>"
+        for title, cells in rows
+    )
+    return f"<div><table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table></div>"
+
+
+def _metrics(curves: Curves, evaluation: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What the script of the page draws."""
+    sections = [
+        {
+            "title": title,
+            "charts": [
+                {
+                    "title": chart.title,
+                    "curves": [{"tag": tag, "name": name} for tag, name in chart.curves.items()],
+                    "factor": chart.factor,
+                }
+                for chart in some
+            ],
+        }
+        for title, some in charts.sections(curves.values).items()
+    ]
+    random = (evaluation or {}).get("random", {})
+    return {
+        "steps": curves.steps,
+        "values": {tag: list(map(_short, values)) for tag, values in curves.values.items()},
+        "sections": sections,
+        "random": {tag: each["mean"] for tag, each in random.items()},
+    }
+
+
+def _short(value: float | None) -> float | None:
+    """As many digits as a curve can show."""
+    return value if value is None else float(f"{value:.5g}")

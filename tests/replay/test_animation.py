@@ -1,0 +1,28 @@
+"""An episode as an animated GIF, read by another program's eyes."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+from PIL import Image
+
+from hackmatrix.envs.pictures import picture
+from hackmatrix.replay import animation
+from tests.replay.short_game import short_game
+
+
+def test_every_turn_is_a_picture_in_its_own_colours_and_the_last_one_stays() -> None:
+    episode = short_game()
+    content = animation.gif(episode)
+    lengths = []
+    with Image.open(io.BytesIO(content)) as image:
+        assert (image.format, image.n_frames) == ("GIF", len(episode.frames))  # type: ignore[attr-defined]
+        assert image.info["loop"] == 0
+        for number, frame in enumerate(episode.frames):
+            image.seek(number)
+            np.testing.assert_array_equal(np.asarray(image.convert("RGB")), picture(frame.seen))
+            lengths.append(image.info["duration"])
+    assert set(lengths[:-1]) == {350}
+    assert lengths[-1] > 2000
+    assert len(content) < 10_000 * len(episode.frames)

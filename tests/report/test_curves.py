@@ -1,0 +1,70 @@
+"""Metrics as they lie there, also of runs that are under way or were broken off."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hackmatrix.report import charts, curves
+from hackmatrix.report.curves import NoCurves
+
+
+def written(file: Path, lines: list[dict[str, float]], rest: str = "") -> Path:
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines) + rest)
+    return file
+
+
+def line(step: int, **values: float) -> dict[str, float]:
+    return {"step": step, "time": 100.0 + step, **values}
+
+
+def test_a_line_that_is_still_being_written_is_left_out(tmp_path: Path) -> None:
+    file = written(tmp_path / "metrics", [line(1, a=2), line(2, a=3)], '{"step": 3, "time": 1')
+    told = curves.read(file)
+    assert (told.steps, told.times, told.values) == ([1, 2], [101, 102], {"a": [2, 3]})
+
+
+def test_what_was_not_told_everywhere_has_gaps(tmp_path: Path) -> None:
+    told = curves.read(written(tmp_path / "metrics", [line(1, a=2), line(2, b=3), line(3, a=4)]))
+    assert told.values == {"a": [2, None, 4], "b": [None, 3, None]}
+    assert (told.last("a"), told.last("b"), told.last("c")) == (4, 3, None)
+
+
+def test_what_a_resumed_run_tells_again_holds(tmp_path: Path) -> None:
+    lines = [line(1, a=1), line(2, a=2), line(3, a=3), line(2, a=20), line(4, a=4)]
+    told = curves.read(written(tmp_path / "metrics", lines))
+    assert (told.steps, told.values["a"]) == ([1, 2, 4], [1, 20, 4])
+
+
+def test_a_long_run_is_drawn_with_means_of_a_few_points(tmp_path: Path) -> None:
+    told = curves.read(written(tmp_path / "metrics", [line(each, a=each) for each in range(2500)]))
+    assert told.steps[:2] == [2, 5]
+    assert told.steps[-1] == 2499
+    assert told.values["a"][:2] == [1, 4]
+    assert len(told.steps) <= 1000
+
+
+@pytest.mark.parametrize("text", [None, "", "nonsense\n", "[1]\n"])
+def test_a_run_that_has_told_nothing_is_told_in_one_line(tmp_path: Path, text: str | None) -> None:
+    file = tmp_path / "metrics"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(NoCurves, match="metrics") as refused:
+        curves.read(file)
+    assert len(str(refused.value).splitlines()) == 1
+
+
+def test_every_curve_is_in_one_chart_also_one_that_nobody_knows() -> None:
+    tags = ["train/entropy", "stats/completed_stage_2", "reward/kills", "perf/seconds_run", "new"]
+    sections = charts.sections(tags)
+    drawn = [tag for some in sections.values() for chart in some for tag in chart.curves]
+    assert sorted(drawn) == sorted(tags)
+    assert [chart.title for chart in sections["More"]] == ["new"]
+
+
+def test_an_environment_without_stages_has_no_empty_charts() -> None:
+    sections = charts.sections(["train/mean_episode_return", "train/entropy"])
+    assert list(sections) == ["How it plays", "How it learns"]
+    assert all(len(some) == 1 for some in sections.values())

@@ -1,0 +1,174 @@
+"""The page of a run, made by the real program and looked at in a real browser."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from configs import default
+from hackmatrix.ppo.tally import LENGTH, RETURN
+from hackmatrix.replay import html
+from hackmatrix.train import results, run
+from hackmatrix.train.config import resolve
+from hackmatrix.train.run import Run
+from tests.replay.browser import Browser, chromium
+from tests.replay.short_game import TURNS, short_game
+
+ROOT = Path(__file__).parents[2]
+STEP = 4096
+CHUNKS = 40
+RANDOM_RETURN = -3.0
+FRAME = "document.querySelector('iframe').contentDocument"
+RETURNS = "document.querySelector('figure')"
+
+
+def a_run(workdir: Path, env: str = "hackmatrix") -> Run:
+    """Its files as a run under way has them, but for a checkpoint."""
+    given = {"env": env, "lr": 3e-4, "ent_coef": 0.02, "run_name": "a-run"}
+    return run.begin(workdir, resolve({**default.get_config(), **given}, "cpu", 1))
+
+
+def tell(found: Run, *tags: str) -> None:
+    """Metrics of some chunks, and half a line of the next."""
+    with found.metrics.open("w") as file:
+        for chunk in range(1, CHUNKS + 1):
+            values = {tag: chunk + place for place, tag in enumerate(tags)}
+            file.write(json.dumps({"step": chunk * STEP, "time": 1e9 + chunk, **values}) + "\n")
+        file.write('{"step": 99')
+
+
+def evaluate(found: Run) -> None:
+    games: Any = {RETURN: np.full(9, RANDOM_RETURN), LENGTH: np.arange(9.0), "ended": np.ones(9),
+                  "actions": np.eye(9, 28, dtype=int)}  # fmt: skip
+    summaries = {"agent": results.summary(games), "random": results.summary(games)}
+    told = {"step": STEP, "episodes": 9, "seed": 3, **results.as_json(summaries)}
+    found.evaluation.write_text(json.dumps(told))
+
+
+def report(workdir: Path, *arguments: str) -> tuple[subprocess.CompletedProcess[str], float]:
+    """What it says, and after how many seconds it says something."""
+    program = subprocess.Popen(
+        [sys.executable, "-m", "launch.report", f"--workdir={workdir}", *arguments],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    begun = time.monotonic()
+    assert program.stderr is not None
+    first = program.stderr.readline()
+    waited = time.monotonic() - begun
+    out, err = program.communicate(timeout=200)
+    done = subprocess.CompletedProcess(program.args, program.returncode, out, first + err)
+    return done, waited
+
+
+@pytest.fixture(scope="module")
+def reported(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    found = a_run(tmp_path_factory.mktemp("runs"))
+    tell(found, RETURN, "train/entropy", "train/approx_kl", "stats/mean_stage", "reward/kills",
+         "reward/step_penalty", "train/pg_loss", "perf/steps_per_second")  # fmt: skip
+    evaluate(found)
+    found.replays.mkdir()
+    (found.replays / f"{STEP}.html").write_text(html.page(short_game()))
+    (found.replays / f"{STEP // 2}.html").write_text("an older one")
+    done, waited = report(found.directory.parent, f"--run={found.name}")
+    assert done.returncode == 0, done.stderr
+    assert waited < 3
+    assert str(found.directory / "report.html") in done.stdout
+    return found
+
+
+@pytest.fixture(scope="module")
+def page(reported: Run) -> Iterator[Browser]:
+    program = chromium()
+    if program is None:
+        pytest.skip("there is no Chromium here")
+    with Browser(program) as browser:
+        browser.open((reported.directory / "report.html").as_uri())
+        yield browser
+
+
+def test_every_metric_is_a_curve(page: Browser) -> None:
+    drawn = page.evaluate(
+        "[...document.querySelectorAll('path[data-curve]')].map(path => path.getTotalLength())"
+    )
+    assert len(drawn) == 8
+    assert all(length > 50 for length in drawn)
+    titles = page.evaluate("[...document.querySelectorAll('h3')].map(title => title.textContent)")
+    assert {"return of an episode", "entropy, nats", "kills", "step penalty"} <= {*titles}
+    labels = page.evaluate(f"[...{RETURNS}.querySelectorAll('text')].map(each => each.textContent)")
+    assert {"environment steps", "random player", "0", "20", "40", "100k"} <= {*labels}
+
+
+def test_a_pointer_reads_the_value_and_the_step_off_a_curve(page: Browser) -> None:
+    legend = f"{RETURNS}.querySelector('.legend').textContent"
+    assert page.evaluate(legend).strip() == str(CHUNKS)
+    box = page.evaluate(f"{RETURNS}.querySelector('svg').getBoundingClientRect().toJSON()")
+    middle = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
+    page.ask("Input.dispatchMouseEvent", type="mouseMoved", **middle)
+    chunk = int(page.evaluate(legend))
+    assert abs(chunk - CHUNKS / 2) < 4
+    assert f"at step {chunk * STEP:,}" in page.evaluate(f"{RETURNS}.textContent")
+    page.ask("Input.dispatchMouseEvent", type="mouseMoved", x=1, y=1)
+    assert page.evaluate(legend).strip() == str(CHUNKS)
+
+
+def test_the_newest_replay_can_be_stepped_through(page: Browser) -> None:
+    turn, board = f"{FRAME}.getElementById('turn').textContent", f"{FRAME}.body.innerText"
+    assert page.evaluate(turn) == f"0 / {TURNS}"
+    before = page.evaluate(f"{FRAME}.getElementById('board').innerHTML")
+    page.evaluate(f"{FRAME}.getElementById('next').click()")
+    assert page.evaluate(turn) == f"1 / {TURNS}"
+    assert page.evaluate(f"{FRAME}.getElementById('board').innerHTML") != before
+    assert "WHAT THE POLICY THINKS" in page.evaluate(board)
+    heights = page.evaluate(
+        f"[document.querySelector('iframe').clientHeight, {FRAME}.body.scrollHeight]"
+    )
+    assert heights[0] >= heights[1]
+
+
+def test_it_says_what_was_reached_with_which_settings_and_where_it_comes_from(
+    page: Browser, reported: Run
+) -> None:
+    text = page.evaluate("document.body.innerText")
+    assert "9 games of seed 3 at step 4,096" in text
+    assert f"{RANDOM_RETURN:.2f}" in text
+    changed = page.evaluate(
+        "[...document.querySelectorAll('tr.changed')].map(row => row.innerText.split('\\t'))"
+    )
+    assert ["ent_coef", "0.02", "0.15"] in changed
+    assert [row[0] for row in changed] == ["lr", "ent_coef", "run_name"]
+    assert "gamma" in text
+    assert "revision" in text
+    assert "jax 0." in text
+
+
+def test_the_page_asks_nobody_and_its_console_is_silent(page: Browser) -> None:
+    assert page.errors == []
+    assert [each for each in page.requested if not each.startswith(("file:", "data:"))] == []
+
+
+def test_of_another_environment_and_without_an_evaluation_there_is_a_page_too(
+    tmp_path: Path,
+) -> None:
+    found = a_run(tmp_path, "gymnax:CartPole-v1")
+    tell(found, RETURN)
+    done, _ = report(tmp_path, f"--run={found.name}", f"--out={tmp_path / 'page.html'}")
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "page.html").read_text()
+    assert "Only games of hackmatrix can be shown, not of gymnax:CartPole-v1." in text
+    assert "launch.evaluate --run=a-run" in text
+
+
+def test_a_run_that_has_told_nothing_yet_is_a_line(tmp_path: Path) -> None:
+    found = a_run(tmp_path)
+    done, _ = report(tmp_path, f"--run={found.name}")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith(f"launch.report: {found.metrics}")
+    assert "Traceback" not in done.stderr
