@@ -73,7 +73,8 @@ def get_config() -> config_dict.ConfigDict:
     # The run's name; generated names are hackmatrix-jax-YYMMDD-N, then the suffix if there is one.
     config.run_name = config_dict.placeholder(str)
     config.run_suffix = config_dict.placeholder(str)
-    # Continue a run: its name, its directory, or "auto" for the one saved last.
+    # Continue a run: its name, its directory, or "auto" for the one of that run_name or, without
+    # one, the one that was begun or saved last.
     config.resume = config_dict.placeholder(str)
     config.rewind = False  # forget metrics that were logged after the checkpoint
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -29,7 +30,16 @@ _HEARTBEAT = flags.DEFINE_integer(
 _JOIN = flags.DEFINE_integer(
     "join_seconds", 300, "How long processes wait for each other at the start.", lower_bound=1
 )
+_PROFILE = flags.DEFINE_string(
+    "profile", None, "START:COUNT: trace so many updates for TensorBoard, from that one on."
+)
 _RESUME = flags.DEFINE_string("resume", None, "The run to go on with: its name, or auto.")
+
+flags.register_validator(
+    _PROFILE,
+    lambda text: text is None or bool(re.fullmatch(r"[1-9]\d*:[1-9]\d*", text)),
+    "must be START:COUNT, such as 10:3 for updates 10, 11 and 12",
+)
 
 
 def main(arguments: list[str]) -> None:
@@ -45,6 +55,7 @@ def main(arguments: list[str]) -> None:
     from hackmatrix.envs import NoSuchEnvironment
     from hackmatrix.parallel import startup
     from hackmatrix.parallel.agreement import Elsewhere
+    from hackmatrix.report import games
     from hackmatrix.train import session
     from hackmatrix.train.checkpoints import CheckpointError
     from hackmatrix.train.progress import Broken
@@ -58,7 +69,10 @@ def main(arguments: list[str]) -> None:
     try:
         place = startup.place(_COORDINATOR.value, _NUM_PROCESSES.value, _PROCESS_ID.value)
         startup.join(place, heartbeat_seconds=_HEARTBEAT.value, join_seconds=_JOIN.value)
-        code = session.begin(raw, overrides, dict(default.get_config()), Path(_WORKDIR.value))
+        code = session.begin(
+            raw, overrides, dict(default.get_config()), Path(_WORKDIR.value), games.as_page,
+            _PROFILE.value,
+        )  # fmt: skip
     except (
         startup.StartError, NoSuchEnvironment, ConfigError, RunError, CheckpointError, Broken,
         Different, Diverged, Elsewhere,

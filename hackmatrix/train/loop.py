@@ -12,7 +12,9 @@ from hackmatrix.train.config import Config
 from hackmatrix.train.guard import Guard
 from hackmatrix.train.program import Program, TrainState
 from hackmatrix.train.progress import Progress
+from hackmatrix.train.replays import Replays
 from hackmatrix.train.schedule import Schedule
+from hackmatrix.train.tracing import Tracer
 
 
 def train(
@@ -23,12 +25,14 @@ def train(
     guard: Guard,
     clock: Clock,
     tell: Callable[[int, Mapping[str, float]], None],
+    tracer: Tracer,
+    replays: Replays,
 ) -> TrainState:
     """Trains until all updates are done, the time is over or the guard is asked to stop; the state
     is saved then, and from time to time before. All processes stop and save at the same update.
     """
     update = int(state.learner.update)
-    schedule = Schedule(config, clock, update)
+    schedule = Schedule(config, clock, update, tracer.ends)
     progress = Progress(config, program.mesh.size, clock, tell)
 
     def save() -> None:
@@ -38,6 +42,7 @@ def train(
         schedule.saved(update)
 
     while updates := schedule.next_chunk(update):
+        tracer.reached(update, state)
         state, report = program.run(state, updates)
         update += updates
         progress.add(update, updates, report)
@@ -47,6 +52,8 @@ def train(
             replicas.check(state.learner.params, program.mesh)
         if anyone(schedule.is_saving_due(update)):
             save()
+            replays.begin(update * config.batch_size, state.learner)
+    tracer.finish(state)
     if schedule.is_unsaved(update):
         save()
     progress.flush()

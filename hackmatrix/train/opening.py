@@ -10,17 +10,20 @@ import jax
 
 from hackmatrix.envs import NoSuchEnvironment, make
 from hackmatrix.parallel.agreement import first, together
-from hackmatrix.train import configuring, run, sameness, weights_and_biases
+from hackmatrix.train import configuring, run, sameness, tracing, weights_and_biases
 from hackmatrix.train.config import Config, ConfigError, resolve
 from hackmatrix.train.run import Run, RunError
+from hackmatrix.train.tracing import Span
 
 
-def opened(raw: Mapping[str, Any], overrides: Mapping[str, Any], workdir: Path) -> tuple[Run, bool]:
+def opened(
+    raw: Mapping[str, Any], overrides: Mapping[str, Any], workdir: Path, traced: Span | None
+) -> tuple[Run, bool]:
     """The run, whose directory is there, and whether it goes on. The first process decides which
     run it is, also where a supervisor has told only some of them to resume.
     """
     which = first(raw["resume"])
-    found = _found(workdir, which) if which else None
+    found = _found(workdir, which, raw["run_name"]) if which else None
     given = {**raw, "resume": which}
     if found:
         given = configuring.resumed(found.config, {**overrides, "resume": which})
@@ -28,6 +31,7 @@ def opened(raw: Mapping[str, Any], overrides: Mapping[str, Any], workdir: Path) 
         lambda: resolve(given, jax.default_backend(), jax.device_count()), ConfigError
     )
     sameness.compare_settings(config)
+    tracing.check(traced, config.num_updates)
     # What may be missing is asked for before a directory is made.
     together(lambda: make(config.env), NoSuchEnvironment)
     if config.wandb:
@@ -35,9 +39,9 @@ def opened(raw: Mapping[str, Any], overrides: Mapping[str, Any], workdir: Path) 
     return (_resumed(found, config), True) if found else (_begun(workdir, config), False)
 
 
-def _found(workdir: Path, which: str) -> Run | None:
+def _found(workdir: Path, which: str, name: str | None) -> Run | None:
     """The first process looks for it; the others open what it has found."""
-    found = together(lambda: run.find(workdir, which) if _is_first() else None, RunError)
+    found = together(lambda: run.find(workdir, which, name) if _is_first() else None, RunError)
     directory = first(str(found.directory) if found else None)
     if directory is None:
         return None

@@ -103,15 +103,17 @@ def resume(run: Run, config: Config, *, writes: bool = True) -> Run:
     return continued
 
 
-def find(workdir: str | Path, which: str) -> Run | None:
-    """The run of that name or directory; for "auto" the one saved last, or None if there is none.
+def find(workdir: str | Path, which: str, name: str | None = None) -> Run | None:
+    """The run of that name or directory; for "auto" the one that was begun or saved last, and only
+    the one of the name if one is given; None if there is none.
 
-    RunError if a run that is named does not exist.
+    RunError if a run that is asked for by its name does not exist.
     """
     root = _local(workdir)
     if which == AUTO:
-        saved = {each: when for each in _runs(root) if (when := _saved(each)) is not None}
-        return _open(max(saved, key=lambda each: saved[each])) if saved else None
+        candidates = [each for each in _runs(root) if name in (None, each.name)]
+        used = {each: when for each in candidates if (when := _used(each)) is not None}
+        return _open(max(used, key=lambda each: used[each])) if used else None
     for directory in (root / which, Path(which)):
         if _is_run(directory):
             return _open(directory)
@@ -183,14 +185,16 @@ def _is_run(directory: Path) -> bool:
     return (directory / _CONFIG).is_file()
 
 
-def _saved(directory: Path) -> float | None:
-    """When the newest checkpoint was written; the directory of a step is named by its number."""
+def _used(directory: Path) -> float | None:
+    """When the run was begun, or its newest checkpoint written; the directory of a step is named by
+    its number.
+    """
     try:
         name = json.loads((directory / _CONFIG).read_text())["checkpoint_dir"]
     except (OSError, ValueError, KeyError):
         return None
     steps = [each for each in (directory / name).glob("*") if each.name.isdecimal()]
-    return max((each.stat().st_mtime for each in steps), default=None)
+    return max(each.stat().st_mtime for each in (directory / _CONFIG, *steps))
 
 
 def _why(error: OSError) -> str:

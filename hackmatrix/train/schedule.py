@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from hackmatrix.train.clock import Clock
 from hackmatrix.train.config import Config
 
 
 class Schedule:
-    """Counts updates, and minutes since training began, which is when this is made."""
+    """Counts updates, and minutes since training began, which is when this is made. At the updates
+    in `ends` a chunk has to end.
+    """
 
-    def __init__(self, config: Config, clock: Clock, update: int) -> None:
-        self._config, self._clock = config, clock
+    def __init__(
+        self, config: Config, clock: Clock, update: int, ends: Collection[int] = ()
+    ) -> None:
+        self._config, self._clock, self._ends = config, clock, ends
         self._begun = self._saved_at = clock.seconds()
         self._saved_update = update
 
@@ -19,6 +25,7 @@ class Schedule:
         due at a number of updates.
         """
         ends = [update + self._config.log_interval, self._config.num_updates]
+        ends += [end for end in self._ends if end > update]
         if interval := self._config.save_interval:
             ends.append((update // interval + 1) * interval)
         return max(min(ends) - update, 0)

@@ -11,34 +11,44 @@ from typing import Any, TextIO
 import jax
 
 from hackmatrix.parallel import mesh as meshes
-from hackmatrix.parallel.agreement import anyone
+from hackmatrix.parallel.agreement import anyone, first
+from hackmatrix.ppo.tally import RETURN
 from hackmatrix.train import evaluate, results, sameness
 from hackmatrix.train.checkpoints import Checkpoints
 from hackmatrix.train.clock import Clock
 from hackmatrix.train.config import Config, differences, resolve, summary
 from hackmatrix.train.console import Console
-from hackmatrix.train.evaluate import Evaluation
+from hackmatrix.train.evaluate import EVALUATION_SEED, Evaluation
 from hackmatrix.train.guard import DONE, RETRY, Guard
 from hackmatrix.train.health import Health
 from hackmatrix.train.loop import train
 from hackmatrix.train.opening import opened
 from hackmatrix.train.program import Program, TrainState
 from hackmatrix.train.progress import Broken
+from hackmatrix.train.replays import Play, Replays
 from hackmatrix.train.run import Run
 from hackmatrix.train.sinks import JsonLines, Sink, Sinks, TensorBoard
+from hackmatrix.train.tracing import Tracer, span
 from hackmatrix.train.watchdog import Watchdog
 from hackmatrix.train.weights_and_biases import WeightsAndBiases
 
-EVALUATION_SEED = 1_000_003
-
 
 def begin(
-    raw: Mapping[str, Any], overrides: Mapping[str, Any], default: Mapping[str, Any], workdir: Path
+    raw: Mapping[str, Any],
+    overrides: Mapping[str, Any],
+    default: Mapping[str, Any],
+    workdir: Path,
+    play: Play,
+    profile: str | None,
 ) -> int:
-    """Trains as configured, in a new run or in the one to resume; gives the exit code."""
+    """Trains as configured, in a new run or in the one to resume; gives the exit code. Of the
+    updates that `profile` names, START:COUNT, a trace is made; `play` makes pages of games.
+    """
     clock = Clock()
     platform, devices = jax.default_backend(), jax.device_count()
-    current, goes_on = opened(raw, overrides, workdir)
+    # The first process decides: chunks end where the trace does, and have to be the same for all.
+    traced = span(profile) if (profile := first(profile)) else None
+    current, goes_on = opened(raw, overrides, workdir, traced)
     config, is_first = current.config, jax.process_index() == 0
     program = Program(config, meshes.over())
 
@@ -53,6 +63,9 @@ def begin(
     sameness.compare_programs(program)
     checkpoints = Checkpoints(current.checkpoints, keep=config.keep_checkpoints, say=console.say)
     state, step = _state(program, checkpoints, console.say)
+    if goes_on and step is None:
+        step = 0
+        console.say("Nothing of it has been saved yet: it begins anew")
     console.say("Compiling the training program (up to a minute, kept for the next time) ...")
     with clock.phase("compile"):
         program.compile()
@@ -67,6 +80,8 @@ def begin(
     sinks = Sinks(console, *(files if is_first else []), say=console.warn)
     watchdog = Watchdog(60 * config.watchdog_minutes)
     health = Health(config.env)
+    tracer = Tracer(traced, current.tensorboard, console.say)
+    replays = Replays(current, program, play, console.warn)
 
     def tell(step: int, metrics: Mapping[str, float]) -> None:
         watchdog.progress()
@@ -77,7 +92,9 @@ def begin(
     with sinks, Guard(console.say) as guard:
         with watchdog:
             try:
-                state = train(config, program, state, checkpoints, guard, clock, tell)
+                state = train(
+                    config, program, state, checkpoints, guard, clock, tell, tracer, replays
+                )
             except Broken as broken:
                 raise Broken(f"{broken}; {_kept(checkpoints)}") from None
             finally:
@@ -85,7 +102,7 @@ def begin(
         if anyone(guard.asked_to_stop):
             console.end(f"Stopped; --resume={current.name} goes on", current.directory)
             return RETRY
-        _evaluate(config, program, state, current, console.say)
+        _evaluate(config, program, state, current, replays, console.say)
         console.end("Done", current.directory)
     return DONE
 
@@ -122,20 +139,32 @@ def _state(
 
 
 def _evaluate(
-    config: Config, program: Program, state: TrainState, current: Run, say: Callable[[str], None]
+    config: Config,
+    program: Program,
+    state: TrainState,
+    current: Run,
+    replays: Replays,
+    say: Callable[[str], None],
 ) -> None:
     """Plays games with the agent and with a player that takes any valid action."""
-    if not config.eval_episodes:
+    games = config.eval_episodes
+    if not games:
         return
-    say(f"Playing {config.eval_episodes} games to see what it reached ...")
+    say(f"Playing {games} games to see what it reached ...")
+    learner = state.learner
+    step = int(learner.update) * config.batch_size
+    replays.prepare(step, learner)
     evaluation = Evaluation(program.env, program.network, program.mesh)
-    params = state.learner.params
-    games = evaluate.beside_random(evaluation, params, EVALUATION_SEED, config.eval_episodes)
-    summaries = {name: results.summary(played) for name, played in games.items()}
+    played = evaluate.beside_random(evaluation, learner.params, EVALUATION_SEED, games)
+    summaries = {name: results.summary(columns) for name, columns in played.items()}
     for line in results.table(summaries):
         say(line)
     if jax.process_index() != 0:
         return
-    told = {"episodes": config.eval_episodes, "seed": EVALUATION_SEED, **results.as_json(summaries)}
-    text = json.dumps(told, indent=2)
-    (current.directory / "evaluation.json").write_text(text + "\n")
+    best = results.best_game(played["agent"])
+    told = {"step": step, "episodes": games, "seed": EVALUATION_SEED, "best_game": best}
+    text = json.dumps({**told, **results.as_json(summaries)}, indent=2)
+    current.evaluation.write_text(text + "\n")
+    again = replays.best(step, learner, best, float(played["agent"][RETURN][best]))
+    if again:
+        say(again)

@@ -132,17 +132,35 @@ def test_a_run_is_found_by_name_and_by_path(tmp_path: Path, config: Config) -> N
     assert find("elsewhere", str(run.directory)) == run
 
 
-def test_auto_finds_the_run_that_was_saved_last(tmp_path: Path, config: Config) -> None:
+def begun(run: Run, when: float) -> None:
+    os.utime(run.directory / "config.json", (when, when))
+
+
+def test_auto_finds_the_run_that_was_begun_or_saved_last(tmp_path: Path, config: Config) -> None:
     assert find(tmp_path, "auto") is None
     assert find(tmp_path / "nowhere", "auto") is None
     runs = [begin(tmp_path, suffixed(config, each)) for each in ("a", "b", "c", "d")]
-    assert find(tmp_path, "auto") is None
+    for number, run in enumerate(runs):
+        begun(run, when=100 * number)
+    assert find(tmp_path, "auto") == runs[3]
     save(runs[0], "4096", when=1000)
     save(runs[1], "4096", when=3000)
     save(runs[1], "8192", when=2000)
     save(runs[2], "4096.orbax-checkpoint-tmp", when=9000)
     (tmp_path / "no-run").mkdir()
     assert find(tmp_path, "auto") == runs[1]
+    begun(runs[0], when=4000)
+    assert find(tmp_path, "auto") == runs[0]
+
+
+def test_auto_finds_no_other_run_than_that_of_the_name_if_there_is_one(
+    tmp_path: Path, config: Config
+) -> None:
+    mine = begin(tmp_path, dataclasses.replace(config, run_name="mine"))
+    begun(mine, when=100)
+    begin(tmp_path, config)
+    assert find(tmp_path, "auto", "mine") == mine
+    assert find(tmp_path, "auto", "yours") is None
 
 
 def test_a_run_that_does_not_exist_is_refused_beside_those_that_do(
@@ -162,7 +180,6 @@ def test_a_run_that_cannot_be_read_is_said_in_one_line(tmp_path: Path, config: C
         with pytest.raises(RunError) as raised:
             find(tmp_path, run.name)
         assert len(str(raised.value).splitlines()) == 1
-        assert find(tmp_path, "auto") is None
 
 
 def test_a_run_that_is_continued_keeps_its_name_and_both_starts(

@@ -3,17 +3,16 @@
 import json
 import math
 import resource
-import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from tensorboardX.crc32c import crc32c
-from tensorboardX.proto.event_pb2 import Event, SessionLog
+from tensorboardX.proto.event_pb2 import SessionLog
 
 from hackmatrix.train.sinks import JsonLines, Metrics, Sink, Sinks, TensorBoard
+from tests.train.event_files import events
 
 METRICS = {"train/entropy": 2.5, "perf/steps_per_second": 12_000.0, "reward/kills": -0.125}
 UNKNOWN = {"train/mean_episode_return": math.nan, "train/total_loss": math.inf}
@@ -59,26 +58,6 @@ def lines(path: Path) -> list[dict[str, Any]]:
     text = path.read_text()
     assert text.endswith("\n")
     return [json.loads(line, parse_constant=refuse) for line in text.splitlines()]
-
-
-def masked_crc(data: bytes) -> int:
-    crc = crc32c(data)
-    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
-
-
-def events(directory: Path) -> list[Event]:
-    """The events in a directory, file by file in the order in which TensorBoard reads them."""
-    found = []
-    for path in sorted(directory.glob("*tfevents*")):
-        data = path.read_bytes()
-        while data:
-            (size, crc) = struct.unpack("<QI", data[:12])
-            assert crc == masked_crc(data[:8])
-            record, (crc,) = data[12 : 12 + size], struct.unpack("<I", data[12 + size : 16 + size])
-            assert crc == masked_crc(record)
-            found.append(Event.FromString(record))
-            data = data[16 + size :]
-    return found
 
 
 def scalars(directory: Path) -> list[Scalar]:
