@@ -73,13 +73,22 @@ def main(arguments: list[str]) -> None:
     if len(arguments) != 2 or arguments[1] not in MODES:
         sys.exit(f"{PROGRAM}: say what to measure, one of: {', '.join(MODES)}")
     logging.set_verbosity(logging.WARNING)
-    if arguments[1] == "scaling":
+    try:
+        run(arguments[1], Report(_JSON.value))
+    except (ConfigError, CannotCompile) as error:
+        sys.exit("\n".join(f"{PROGRAM}: {line}" for line in str(error).splitlines()))
+
+
+def run(mode: str, report: Report) -> None:
+    if mode == "scaling":
         measure_scaling(_CONFIG.value, _ENVS.value, _SECONDS.value)
-        return
-    report = Report(_JSON.value)
-    if arguments[1] == "train":
-        measure_training(_SECONDS.value, report)
-        return
+    elif mode == "train":
+        measure_training(_CONFIG.value, _SECONDS.value, report)
+    else:
+        measure_environment(report)
+
+
+def measure_environment(report: Report) -> None:
     if _SLICE.value:
         compile_for(slices.SLICES[_SLICE.value], _BOARDS_A_DEVICE.value, report)
     else:
@@ -109,10 +118,10 @@ def measure(numbers: list[int], seconds: float, report: Report) -> None:
         )
 
 
-def measure_training(seconds: float, report: Report) -> None:
+def measure_training(raw: Mapping[str, Any], seconds: float, report: Report) -> None:
     """At the reference setting, if not told another, on all devices, beside the network alone."""
-    raw = {**_CONFIG.value, "auto_tune": False}
-    resolved = config.resolve(raw, jax.default_backend(), jax.device_count())
+    given = {**raw, "auto_tune": False}
+    resolved = config.resolve(given, jax.default_backend(), jax.device_count())
     result = training.measure_training(Program(resolved, mesh.over()), resolved.batch_size, seconds)
     setting = (
         f"{resolved.num_envs} x {resolved.num_steps}, {resolved.num_minibatches} minibatches, "
@@ -125,12 +134,9 @@ def measure_scaling(raw: Mapping[str, Any], envs: int, seconds: float) -> None:
     """This process leaves the devices to those that measure."""
     found = scaling.machine()
     numbers = [int(number) for number in _PROCESSES.value] or scaling.sizes(found)
-    try:
-        scaling.check(raw, found.platform, numbers, envs)
-        made = scaling_report.made_with()
-        points = scaling_report.show(points_of(raw, numbers, envs, seconds), made, _JSON.value)
-    except (ConfigError, CannotCompile) as error:
-        sys.exit("\n".join(f"{PROGRAM}: {line}" for line in str(error).splitlines()))
+    scaling.check(raw, found.platform, numbers, _SLICES.value, envs)
+    made = scaling_report.made_with()
+    points = scaling_report.show(points_of(raw, numbers, envs, seconds), made, _JSON.value)
     if found.is_first:
         written = scaling_report.write(points, made, Path(_OUT.value))
         print("\n".join(written), file=sys.stderr)
@@ -139,10 +145,9 @@ def measure_scaling(raw: Mapping[str, Any], envs: int, seconds: float) -> None:
 def points_of(
     raw: Mapping[str, Any], numbers: list[int], envs: int, seconds: float
 ) -> Iterator[scaling.Point]:
-    for kind in scaling.KINDS:
-        yield from scaling.curve(raw, kind, numbers, envs, seconds, bool(_PROCESSES.value))
+    yield from scaling.curves(raw, numbers, envs, seconds, in_processes=bool(_PROCESSES.value))
     for name in _SLICES.value:
-        yield scaling.compiled_point(raw, slices.SLICES[name], envs)
+        yield scaling.compiled_point(raw, name, envs)
 
 
 def compile_for(target: slices.Slice, boards: int, report: Report) -> None:

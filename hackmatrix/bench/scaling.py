@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 from collections.abc import Iterator, Mapping
@@ -71,48 +72,54 @@ def sizes(found: Machine) -> list[int]:
     return [1 << power for power in range(most.bit_length())]
 
 
-def settings(raw: Mapping[str, Any], kind: Kind, devices: int, envs: int) -> dict[str, Any]:
-    """`envs` are those of a device for the weak curve, of all for the strong one. All points do the
-    same work a sample: epochs and minibatches do not follow from the size of the batch.
-    """
-    fixed = {
+def settings(raw: Mapping[str, Any], num_envs: int) -> dict[str, Any]:
+    """All points do the same work a sample: epochs and minibatches do not follow from the batch."""
+    return {
+        **raw,
+        "num_envs": num_envs,
         "num_minibatches": raw["num_minibatches"] or autoscale.REFERENCE_MINIBATCHES,
         "update_epochs": raw["update_epochs"] or autoscale.REFERENCE_EPOCHS,
-        "num_envs": envs * devices if kind == "weak" else envs,
         "auto_tune": False,
     }
-    return {**raw, **fixed}
 
 
-def check(raw: Mapping[str, Any], platform: str, numbers: list[int], envs: int) -> None:
-    """ConfigError where a point could not be measured."""
-    for kind in KINDS:
-        for devices in numbers:
-            resolve(settings(raw, kind, devices, envs), platform, devices)
-
-
-def curve(
-    raw: Mapping[str, Any],
-    kind: Kind,
-    numbers: list[int],
-    envs: int,
-    seconds: float,
-    in_processes: bool = False,
-) -> Iterator[Point]:
-    """A point for each number of devices, as it comes; with a process for each device if wanted."""
-    first = None
+def check(
+    raw: Mapping[str, Any], platform: str, numbers: list[int], slice_names: list[str], envs: int
+) -> None:
+    """ConfigError where a point could not be had."""
     for devices in numbers:
-        processes, devices_each = (devices, 1) if in_processes else (1, devices)
-        wanted = settings(raw, kind, devices, envs)
-        found = apart.together(processes, devices_each, point, wanted, kind, devices, seconds)
-        first = first or found
-        yield _compared(found, first)
+        for kind in KINDS:
+            resolve(settings(raw, _num_envs(kind, devices, envs)), platform, devices)
+    for name in slice_names:
+        devices = slices.SLICES[name].chips
+        resolve(settings(raw, _num_envs("weak", devices, envs)), "tpu", devices)
 
 
-def compiled_point(raw: Mapping[str, Any], target: slices.Slice, envs: int) -> Point:
+def curves(
+    raw: Mapping[str, Any], numbers: list[int], envs: int, seconds: float, in_processes: bool
+) -> Iterator[Point]:
+    """Both, a point for each number of devices as it comes; with a process for each device if
+    wanted. `envs` are those of a device for the weak curve, of all for the strong one.
+    """
+
+    @functools.cache  # the curves may meet
+    def measured(devices: int, num_envs: int) -> Point:
+        processes, each = (devices, 1) if in_processes else (1, devices)
+        wanted = settings(raw, num_envs)
+        return apart.together(processes, each, point, wanted, devices, seconds)
+
+    for kind in KINDS:
+        first = None
+        for devices in numbers:
+            found = measured(devices, _num_envs(kind, devices, envs))
+            first = first or found
+            yield replace(found, kind=kind, efficiency=_efficiency(found, first))
+
+
+def compiled_point(raw: Mapping[str, Any], slice_name: str, envs: int) -> Point:
     """Of the weak curve, for a slice that need not be there."""
-    wanted = settings(raw, "weak", target.chips, envs)
-    found = apart.on_cpu(preflight.examine, wanted, target.name)
+    wanted = settings(raw, _num_envs("weak", slices.SLICES[slice_name].chips, envs))
+    found = apart.on_cpu(preflight.examine, wanted, slice_name)
     return Point(
         kind="weak",
         source=COMPILED,
@@ -124,8 +131,10 @@ def compiled_point(raw: Mapping[str, Any], target: slices.Slice, envs: int) -> P
     )
 
 
-def point(raw: Mapping[str, Any], kind: Kind, devices: int, seconds: float) -> Point:
-    """Measured in this process, which has to have so many devices, together with others if any."""
+def point(raw: Mapping[str, Any], devices: int, seconds: float) -> Point:
+    """Measured in this process, which has to have so many devices, with the others if there are
+    any. It belongs to both curves.
+    """
     platform = jax.default_backend()
     config = resolve(raw, platform, devices)
     program = Program(config, meshes.over(jax.devices()[:devices]))
@@ -141,7 +150,7 @@ def point(raw: Mapping[str, Any], kind: Kind, devices: int, seconds: float) -> P
     (rate,) = in_turns(work, seconds=seconds)
     times = config.batch_size / np.asarray(rate.samples)
     return Point(
-        kind=kind,
+        kind="weak",
         source=SIMULATED if platform == "cpu" and devices > 1 else MEASURED,
         devices=devices,
         hosts=jax.process_count(),
@@ -156,10 +165,14 @@ def point(raw: Mapping[str, Any], kind: Kind, devices: int, seconds: float) -> P
     )
 
 
-def _compared(found: Point, first: Point) -> Point:
-    assert found.steps_per_second_a_device and first.steps_per_second_a_device
-    efficiency = found.steps_per_second_a_device / first.steps_per_second_a_device
-    return replace(found, efficiency=efficiency)
+def _num_envs(kind: Kind, devices: int, envs: int) -> int:
+    return envs * devices if kind == "weak" else envs
+
+
+def _efficiency(found: Point, first: Point) -> float:
+    assert found.steps_per_second_a_device is not None
+    assert first.steps_per_second_a_device is not None
+    return found.steps_per_second_a_device / first.steps_per_second_a_device
 
 
 def _machine() -> Machine:

@@ -7,108 +7,146 @@ import importlib.util
 import json
 import os
 import sys
-from collections.abc import Iterable
+import textwrap
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
 
 import jax
 
-from hackmatrix.bench.scaling import SIMULATED, Point
+from hackmatrix.bench.scaling import COMPILED, MEASURED, Point
 from hackmatrix.train.provenance import git
-from hackmatrix.train.sinks import TensorBoard
 
 _ROOT = Path(__file__).parents[2]
-_WIDTHS = (6, 7, 5, 8, 9, 10, 10, 10, 8, 8, 9, 10)
+_WIDTHS = (6, 7, 5, 8, 10, 10, 10, 10, 8, 8, 9, 7, 9)
 _COLUMNS = (
     "kind", "devices", "hosts", "envs/dev", "batch", "steps/s", "a device", "efficiency",
-    "p50 ms", "p95 ms", "compile s", "source",
+    "p50 ms", "p95 ms", "compile s", "repeats", "source",
+)  # fmt: skip
+_SPEEDS = (
+    "steps_per_second", "steps_per_second_a_device", "efficiency", "step_p50", "step_p95",
+    "compile_seconds",
 )  # fmt: skip
 
 
-def show(points: Iterable[Point], as_json: bool) -> list[Point]:
-    """Prints each point as it comes, and gives them all."""
-    if not as_json:
-        print(_row(_COLUMNS), flush=True)
-    shown = []
-    for point in points:
-        text = json.dumps({"what": "scaling", **asdict(point)}) if as_json else _row(_cells(point))
-        print(text, flush=True)
-        shown.append(point)
-    return shown
-
-
-def write(points: list[Point], directory: Path) -> list[str]:
-    """Also says what was written, a line each."""
-    directory.mkdir(parents=True, exist_ok=True)
-    _write_table(points, directory / "scaling.csv")
-    _write_events(points, directory)
-    written = [f"table: {directory / 'scaling.csv'}", f"tensorboard --logdir {directory}"]
-    if not importlib.util.find_spec("matplotlib"):
-        return [*written, "no plot: install matplotlib, or the extra hackmatrix[bench]"]
-    _write_plot(points, directory / "scaling.png")
-    return [*written, f"plot: {directory / 'scaling.png'}"]
-
-
-def _write_table(points: list[Point], path: Path) -> None:
-    """Every row says what it was made with, so that rows of several files can be put together."""
+def made_with() -> dict[str, str]:
+    """What the numbers depend on, beside the machine."""
     found = git(_ROOT) or {"revision": "unknown", "dirty": False}
-    made_with = {
+    return {
         "revision": found["revision"] + ("-dirty" if found["dirty"] else ""),
         "jax": jax.__version__,
         "command": " ".join(sys.argv[1:]),
         "xla_flags": os.environ.get("XLA_FLAGS", ""),
         "libtpu_init_args": os.environ.get("LIBTPU_INIT_ARGS", ""),
     }
+
+
+def show(points: Iterable[Point], made: Mapping[str, str], as_json: bool) -> list[Point]:
+    """Prints each point as it comes, and gives them all."""
+    if not as_json:
+        print(_in_a_line(made))
+        print(_row(_COLUMNS), flush=True)
+    shown = []
+    for point in points:
+        values = {"what": "scaling", **asdict(point), **made}
+        print(json.dumps(values) if as_json else _row(_cells(point)), flush=True)
+        shown.append(point)
+    return shown
+
+
+def write(points: list[Point], made: Mapping[str, str], directory: Path) -> list[str]:
+    """Also says what was written, a line each."""
+    directory.mkdir(parents=True, exist_ok=True)
+    _write_table(points, made, directory / "scaling.csv")
+    # A benchmark has its own curves there, beside those of others.
+    events = directory / "tensorboard" / f"{datetime.now():%y%m%d-%H%M%S}"
+    _write_events(points, made, events)
+    written = [f"table: {directory / 'scaling.csv'}", f"tensorboard --logdir {events}"]
+    if not importlib.util.find_spec("matplotlib"):
+        return [*written, "no plot: install matplotlib, or the extra hackmatrix[bench]"]
+    _write_plot(points, made, directory / "scaling.png")
+    return [*written, f"plot: {directory / 'scaling.png'}"]
+
+
+def _write_table(points: list[Point], made: Mapping[str, str], path: Path) -> None:
+    """Every row says what it was made with, so that rows of several files can be put together."""
     with path.open("w", newline="") as file:
-        rows = [{**asdict(point), **made_with} for point in points]
+        rows = [{**asdict(point), **made} for point in points]
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
 
 
-def _write_events(points: list[Point], directory: Path) -> None:
+def _write_events(points: list[Point], made: Mapping[str, str], directory: Path) -> None:
     """The step of TensorBoard is the number of devices."""
-    for kind in dict.fromkeys(point.kind for point in points):
-        board = TensorBoard(directory / "tensorboard" / kind)
-        for point in points:
-            if point.kind == kind:
-                values = {
-                    name: value for name, value in asdict(point).items() if type(value) is float
-                }
-                board.write(
-                    point.devices, {f"scaling/{name}": value for name, value in values.items()}
-                )
-        board.close()
+    from tensorboardX import SummaryWriter
+
+    text = "\n".join(f"    {name}: {value}" for name, value in made.items())
+    for name, own in _series(points).items():
+        with SummaryWriter(str(directory / name)) as writer:
+            writer.add_text("made_with", text)
+            for point in own:
+                values = asdict(point)
+                for speed in _SPEEDS:
+                    if values[speed] is not None:
+                        writer.add_scalar(f"scaling/{speed}", values[speed], point.devices)
 
 
-def _write_plot(points: list[Point], path: Path) -> None:
+def _write_plot(points: list[Point], made: Mapping[str, str], path: Path) -> None:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    speed, efficiency = figure.subplots(1, 2)
-    for kind in dict.fromkeys(point.kind for point in points):
-        own = [point for point in points if point.kind == kind]
-        devices = [point.devices for point in own]
-        speed.plot(devices, [point.steps_per_second for point in own], "o-", label=kind)
-        efficiency.plot(devices, [point.efficiency for point in own], "o-", label=kind)
-    is_simulated = any(point.source == SIMULATED for point in points)
-    for axes, title in ((speed, "steps/s"), (efficiency, "efficiency")):
-        axes.set(xlabel="simulated devices" if is_simulated else "devices", title=title)
+    figure = Figure(figsize=(12, 4.5), layout="constrained")
+    panels = zip(
+        figure.subplots(1, 3),
+        ("steps_per_second", "efficiency", "compile_seconds"),
+        ("steps/s", "efficiency", "seconds to compile"),
+        strict=True,
+    )
+    for axes, attribute, title in panels:
+        for name, own in _series(points).items():
+            drawn = [point for point in own if getattr(point, attribute) is not None]
+            heights = [getattr(point, attribute) for point in drawn]
+            if drawn:
+                axes.plot([point.devices for point in drawn], heights, "o-", label=name)
+        axes.set(xlabel=_devices(points), title=title, ylim=(0, None))
         axes.set_xscale("log", base=2)
-        axes.set_ylim(bottom=0)
         axes.grid(alpha=0.3)
         axes.legend()
+    figure.supxlabel(textwrap.fill(_in_a_line(made), 180), fontsize=7)
     figure.savefig(path, dpi=120)
+
+
+def _series(points: list[Point]) -> dict[str, list[Point]]:
+    """Each kind of curve that was measured, and what was only compiled."""
+    series: dict[str, list[Point]] = {}
+    for point in points:
+        name = COMPILED if point.source == COMPILED else point.kind
+        series.setdefault(name, []).append(point)
+    return series
+
+
+def _devices(points: list[Point]) -> str:
+    others = dict.fromkeys(point.source for point in points if point.source != MEASURED)
+    return f"devices ({', '.join(others)})" if others else "devices"
+
+
+def _in_a_line(made: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in made.items() if value)
 
 
 def _cells(point: Point) -> tuple[str, ...]:
     return (
         point.kind, f"{point.devices}", f"{point.hosts}", f"{point.envs_a_device}",
-        f"{point.batch:,}", f"{point.steps_per_second:,.0f}",
-        f"{point.steps_per_second_a_device:,.0f}", f"{point.efficiency:.2f}",
-        f"{1e3 * point.step_p50:.0f}", f"{1e3 * point.step_p95:.0f}",
-        f"{point.compile_seconds:.1f}", point.source,
+        f"{point.batch:,}", _number(point.steps_per_second, ",.0f"),
+        _number(point.steps_per_second_a_device, ",.0f"), _number(point.efficiency, ".2f"),
+        _number(point.step_p50, ".1f", 1e3), _number(point.step_p95, ".1f", 1e3),
+        _number(point.compile_seconds, ".1f"), f"{point.repeats}", point.source,
     )  # fmt: skip
+
+
+def _number(value: float | None, form: str, scale: float = 1) -> str:
+    return "" if value is None else format(scale * value, form)
 
 
 def _row(cells: tuple[str, ...]) -> str:

@@ -1,59 +1,133 @@
 """The scaling benchmark, on a small environment: that it says what it measured, and of what."""
 
 import csv
+import subprocess
+import sys
 from pathlib import Path
 
+import jax
 import pytest
 
-from configs import default
-from hackmatrix.bench import scaling, scaling_report
+from hackmatrix.bench import apart
 from hackmatrix.bench.timing import REPEATS
+from tests.train.event_files import events
 
 pytest.importorskip("matplotlib", reason="matplotlib, which draws the plot, is not installed")
+pytest.importorskip("libtpu", reason="libtpu, which compiles for TPUs, is not installed")
 
-pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[2]
+ENVS, STEPS = 4, 8
+SMALL = (
+    "--config.env=gymnax:CartPole-v1", f"--config.num_steps={STEPS}", "--config.hidden_dim=8",
+    "--config.num_layers=1", f"--envs={ENVS}", "--seconds=0",
+)  # fmt: skip
+Row = dict[str, str]
 
 
 @pytest.fixture(scope="module")
-def points() -> list[scaling.Point]:
-    raw = {**default.get_config(), "env": "gymnax:CartPole-v1", "num_steps": 8, "lr": 1e-3}
-    weak = scaling.curve(raw, "weak", [1, 2], envs=4, seconds=0)
-    return [*weak, *scaling.curve(raw, "strong", [2], envs=4, seconds=0)]
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("scaling")
 
 
-def test_a_curve_has_more_environments_or_as_many(points: list[scaling.Point]) -> None:
-    facts = [(each.kind, each.devices, each.envs_a_device, each.batch) for each in points]
-    assert facts == [("weak", 1, 4, 32), ("weak", 2, 4, 64), ("strong", 2, 2, 32)]
-    for each in points:
-        assert each.repeats >= REPEATS
-        assert 0 < each.step_p50 <= each.step_p95
-        assert each.steps_per_second == pytest.approx(each.batch / each.step_p50)
+@pytest.fixture(scope="module")
+def printed(directory: Path) -> list[str]:
+    """By the command, of one and of two processes, and of a slice that is not there."""
+    given = f"--out={directory}", "--processes=1,2", "--slices=v4-8"
+    done = subprocess.run(
+        [sys.executable, "-m", "launch.bench", "scaling", *SMALL, *given],
+        cwd=ROOT, capture_output=True, text=True, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert str(directory / "scaling.png") in done.stderr
+    return done.stdout.splitlines()
 
 
-def test_devices_of_a_cpu_are_called_simulated(points: list[scaling.Point]) -> None:
-    assert [each.source for each in points] == ["measured", "simulated", "simulated"]
+@pytest.fixture(scope="module")
+def rows(printed: list[str], directory: Path) -> list[Row]:
+    with (directory / "scaling.csv").open() as file:
+        return list(csv.DictReader(file))
 
 
-def test_efficiency_compares_with_the_first_point(points: list[scaling.Point]) -> None:
-    one, two, _ = points
-    assert one.efficiency == 1
-    assert two.efficiency == pytest.approx(two.steps_per_second / one.steps_per_second / 2)
+def test_a_curve_has_more_environments_or_as_many(rows: list[Row]) -> None:
+    names = ("kind", "devices", "hosts", "envs_a_device", "batch", "source")
+    assert [tuple(row[name] for name in names) for row in rows] == [
+        ("weak", "1", "1", "4", "32", "measured"),
+        ("weak", "2", "2", "4", "64", "simulated"),
+        ("strong", "1", "1", "4", "32", "measured"),
+        ("strong", "2", "2", "2", "32", "simulated"),
+        ("weak", "4", "1", "4", "128", "compiled"),
+    ]
 
 
-def test_table_plot_and_events_are_written(points: list[scaling.Point], tmp_path: Path) -> None:
-    scaling_report.write(points, tmp_path)
-    with (tmp_path / "scaling.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert [row["source"] for row in rows] == ["measured", "simulated", "simulated"]
-    assert all(row["revision"] for row in rows)
-    assert (tmp_path / "scaling.png").read_bytes().startswith(b"\x89PNG")
-    assert {path.name for path in (tmp_path / "tensorboard").iterdir()} == {"weak", "strong"}
+def test_speeds_are_of_several_repeats_and_compared_with_the_first_point(rows: list[Row]) -> None:
+    for first, row in ((rows[0], rows[1]), (rows[2], rows[3]), (rows[0], rows[0])):
+        speed, a_device = float(row["steps_per_second"]), float(row["steps_per_second_a_device"])
+        assert int(row["repeats"]) >= REPEATS
+        assert 0 < float(row["step_p50"]) <= float(row["step_p95"])
+        assert speed == pytest.approx(float(row["batch"]) / float(row["step_p50"]))
+        assert a_device == pytest.approx(speed / int(row["devices"]))
+        promised = float(first["steps_per_second_a_device"])
+        assert float(row["efficiency"]) == pytest.approx(a_device / promised)
 
 
-def test_the_table_has_a_line_a_point(
-    points: list[scaling.Point], capsys: pytest.CaptureFixture[str]
+def test_what_is_only_compiled_has_no_speed(rows: list[Row]) -> None:
+    compiled = rows[-1]
+    assert float(compiled["compile_seconds"]) > 0
+    for name in ("steps_per_second", "steps_per_second_a_device", "efficiency", "step_p50"):
+        assert compiled[name] == ""
+
+
+def test_the_table_has_a_line_a_row_and_says_what_made_it(
+    printed: list[str], rows: list[Row]
 ) -> None:
-    assert scaling_report.show(points, as_json=False) == points
-    heading, *rows = capsys.readouterr().out.splitlines()
-    assert len(heading.split("  ")) >= 12
-    assert [row.split()[-1] for row in rows] == [each.source for each in points]
+    made, heading, *lines = printed
+    assert rows[0]["revision"] in made
+    assert "--processes=1,2" in made
+    assert len(heading.split("  ")) >= 13
+    assert [line.split()[-1] for line in lines] == [row["source"] for row in rows]
+    assert all(row["revision"] and "--processes=1,2" in row["command"] for row in rows)
+
+
+def test_the_plot_and_the_events_hold_the_same(rows: list[Row], directory: Path) -> None:
+    assert (directory / "scaling.png").read_bytes().startswith(b"\x89PNG")
+    (curves,) = (directory / "tensorboard").iterdir()
+    found = {each.name: scalars(each) for each in curves.iterdir()}
+    assert found.keys() == {"weak", "strong", "compiled"}
+    for name, own in (("weak", rows[:2]), ("strong", rows[2:4]), ("compiled", rows[4:])):
+        for speed in ("steps_per_second", "compile_seconds"):
+            expected = {int(row["devices"]): float(row[speed]) for row in own if row[speed]}
+            assert found[name].get(f"scaling/{speed}", {}) == pytest.approx(expected)
+        assert "made_with/text_summary" in found[name]
+
+
+def scalars(directory: Path) -> dict[str, dict[int, float]]:
+    """By tag and step."""
+    found: dict[str, dict[int, float]] = {}
+    for event in events(directory):
+        for value in event.summary.value:
+            found.setdefault(value.tag, {})[event.step] = value.simple_value
+    return found
+
+
+def test_a_process_has_so_many_simulated_devices() -> None:
+    assert apart.together(1, 3, jax.device_count) == 3
+
+
+@pytest.mark.parametrize(
+    ("argument", "reason"),
+    [
+        ("--processes=0", "must be numbers like 1,2,4"),
+        ("--slices=v4-9", "must be some of v4-8"),
+        ("--processes=3", "num_envs=4 forms 4 groups, which 3 devices cannot share equally"),
+        ("--config.lr=-1", "lr=-1"),
+    ],
+)
+def test_what_cannot_be_measured_is_said_in_one_line(argument: str, reason: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "launch.bench", "scaling", *SMALL, argument],
+        cwd=ROOT, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert reason in line

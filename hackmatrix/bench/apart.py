@@ -1,0 +1,87 @@
+"""Work in processes of its own: JAX counts devices once, and holds on to them until it ends."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
+from typing import Any, TypeVar
+
+import jax
+
+from hackmatrix.parallel import startup
+from hackmatrix.parallel.startup import Place
+
+T = TypeVar("T")
+_SIMULATED_DEVICES = "--xla_force_host_platform_device_count"
+_JOIN_SECONDS = 120  # they all start at once, on a machine that may be busy
+
+
+def together(processes: int, devices_each: int, work: Callable[..., T], *arguments: Any) -> T:
+    """What the first of so many processes gives, which do the same work on all of their devices. A
+    single one meets the other hosts where this machine is one of several in a TPU slice.
+
+    A CPU pretends to have `devices_each`. Of GPUs, each of several processes takes one.
+    """
+    coordinator = f"127.0.0.1:{_free_port()}"
+    places = [Place(coordinator, processes, each) for each in range(processes)]
+    with _environment(XLA_FLAGS=_with_devices(devices_each)), _processes(processes) as pool:
+        submitted = [
+            pool.submit(_joined, place if processes > 1 else None, work, *arguments)
+            for place in places
+        ]
+        results = [each.result() for each in submitted]
+    return results[0]
+
+
+def on_cpu(work: Callable[..., T], *arguments: Any) -> T:
+    """What a process gives that leaves accelerators alone."""
+    with _environment(JAX_PLATFORMS="cpu"), _processes(1) as pool:
+        return pool.submit(work, *arguments).result()
+
+
+def _processes(number: int) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(number, mp_context=get_context("spawn"))
+
+
+def _joined(place: Place | None, work: Callable[..., T], *arguments: Any) -> T:
+    if place:
+        os.environ["JAX_LOCAL_DEVICE_IDS"] = str(place.process)
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # Gloo tells there whom it has met
+    startup.join(place, heartbeat_seconds=30, join_seconds=_JOIN_SECONDS)
+    result = work(*arguments)
+    if jax.distributed.is_initialized():
+        jax.distributed.shutdown()
+    return result
+
+
+def _with_devices(number: int) -> str:
+    given = os.environ.get("XLA_FLAGS", "").split()
+    kept = [flag for flag in given if not flag.startswith(_SIMULATED_DEVICES)]
+    return " ".join([*kept, f"{_SIMULATED_DEVICES}={number}"])
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def _environment(**changes: str) -> Iterator[None]:
+    """For the processes that are started inside."""
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
