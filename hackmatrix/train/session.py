@@ -75,7 +75,7 @@ def begin(
     files: list[Sink] = [
         JsonLines(current.metrics, rewind_to),
         TensorBoard(current.tensorboard, purge_step=None if step is None else step + 1),
-        *([WeightsAndBiases(current, rewind_to)] if config.wandb else []),
+        *([WeightsAndBiases(current, rewind_to, say=console.say)] if config.wandb else []),
     ]
     sinks = Sinks(console, *(files if is_first else []), say=console.warn)
     watchdog = Watchdog(60 * config.watchdog_minutes)

@@ -7,7 +7,7 @@ everything stays in the run directory until `wandb sync` sends it.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from importlib import metadata
@@ -51,8 +51,10 @@ class WeightsAndBiases:
     `rewind_to` they forget what came after that step.
     """
 
-    def __init__(self, run: Run, rewind_to: int | None = None) -> None:
-        self._run, self._rewind_to = run, rewind_to
+    def __init__(
+        self, run: Run, rewind_to: int | None = None, *, say: Callable[[str], None] = print
+    ) -> None:
+        self._run, self._rewind_to, self._say = run, rewind_to, say
         self._page: Any = None
         self._uploaded: Path | None = None
 
@@ -90,6 +92,8 @@ class WeightsAndBiases:
             config={**asdict(config), "provenance": provenance()},
         )
         place.write_text(f"{page.id}\n")
+        where = page.url or f"offline, `wandb sync {page.settings.sync_dir}` sends it"
+        self._say(f"Weights & Biases: {where}")
         return page
 
     def _upload(self, page: Any) -> None:

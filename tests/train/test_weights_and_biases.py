@@ -158,10 +158,16 @@ def test_checkpoints_stay_here_if_asked_to(begun: Run) -> None:
     assert "artifact" not in {each.WhichOneof("record_type") for each in found}
 
 
-def test_nothing_is_printed(begun: Run, capfd: pytest.CaptureFixture[str]) -> None:
+def test_where_the_page_is_is_said_and_nothing_else(
+    begun: Run, capfd: pytest.CaptureFixture[str]
+) -> None:
+    said: list[str] = []
     save(begun, 1)
-    with Sinks(WeightsAndBiases(begun)) as sinks:
+    with Sinks(WeightsAndBiases(begun, say=said.append)) as sinks:
         sinks.write(1, METRICS)
+        sinks.write(2, METRICS)
+    (place,) = begun.directory.glob("wandb/offline-run-*")
+    assert said == [f"Weights & Biases: offline, `wandb sync {place}` sends it"]
     assert capfd.readouterr() == ("", "")
 
 
