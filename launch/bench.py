@@ -1,35 +1,31 @@
-"""Measures how fast things are: `python -m launch.bench env`, `train` or `scaling`."""
+"""Measures how fast things are: `python -m launch.bench MODE`.
+
+env        the game alone, or what the TPU compiler makes of it
+train      training, its parts, and the network alone
+scaling    training over more and more devices
+sinks      what it costs to write metrics down
+gymnasium  many games stepped by one call beside a single one
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import sys
-from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-import jax
 from absl import app, flags, logging
 
-from hackmatrix.bench import (
-    compiled,
-    environment,
-    network,
-    scaling,
-    scaling_report,
-    timing,
-    training,
-)
-from hackmatrix.bench.preflight import CannotCompile
-from hackmatrix.bench.report import Report, Row
-from hackmatrix.game.slots import CAPACITY
-from hackmatrix.parallel import mesh, slices
-from hackmatrix.train import config
+from hackmatrix.parallel import slices
 from hackmatrix.train.command_line import define_config, parser
 from hackmatrix.train.config import ConfigError
-from hackmatrix.train.program import Program
+from launch import starting
+
+if TYPE_CHECKING:
+    from hackmatrix.bench.report import Report
 
 PROGRAM = "launch.bench"
-MODES = ("env", "train", "scaling")
+MODES = ("env", "train", "scaling", "sinks", "gymnasium")
 
 _CONFIG = define_config(PROGRAM)
 _BOARDS = flags.DEFINE_list("boards", ["256", "1024", "4096", "16384"], "Numbers of boards.")
@@ -72,88 +68,44 @@ flags.register_validator(
 def main(arguments: list[str]) -> None:
     if len(arguments) != 2 or arguments[1] not in MODES:
         sys.exit(f"{PROGRAM}: say what to measure, one of: {', '.join(MODES)}")
+    mode = arguments[1]
+    if mode == "gymnasium" and not importlib.util.find_spec("gymnasium"):
+        sys.exit(f"{PROGRAM}: gymnasium is missing: pip install 'hackmatrix[gymnasium]'")
     logging.set_verbosity(logging.WARNING)
+    starting.leave_missing_tpu()
+    with starting.waiting(f"{PROGRAM}: loading JAX"):
+        from hackmatrix.bench import measuring
+        from hackmatrix.bench.preflight import CannotCompile
+        from hackmatrix.bench.report import Report
+    config, seconds, as_json = _CONFIG.value, _SECONDS.value, _JSON.value
     try:
-        run(arguments[1], Report(_JSON.value))
+        if mode == "env":
+            _measure_environment(Report(as_json))
+        elif mode == "train":
+            measuring.measure_training(config, seconds, Report(as_json))
+        elif mode == "scaling":
+            measuring.measure_scaling(
+                config, [int(number) for number in _PROCESSES.value], _SLICES.value, _ENVS.value,
+                seconds, Path(_OUT.value), as_json,
+            )  # fmt: skip
+        elif mode == "sinks":
+            measuring.measure_sinks(config, seconds, as_json)
+        else:
+            measuring.measure_gymnasium(seconds, as_json)
     except (ConfigError, CannotCompile) as error:
         sys.exit("\n".join(f"{PROGRAM}: {line}" for line in str(error).splitlines()))
 
 
-def run(mode: str, report: Report) -> None:
-    if mode == "scaling":
-        measure_scaling(_CONFIG.value, _ENVS.value, _SECONDS.value)
-    elif mode == "train":
-        measure_training(_CONFIG.value, _SECONDS.value, report)
-    else:
-        measure_environment(report)
+def _measure_environment(report: Report) -> None:
+    from hackmatrix.bench import measuring
 
-
-def measure_environment(report: Report) -> None:
     if _SLICE.value:
-        compile_for(slices.SLICES[_SLICE.value], _BOARDS_A_DEVICE.value, report)
+        measuring.compile_environment(_SLICE.value, _BOARDS_A_DEVICE.value, report)
     else:
-        measure([int(boards) for boards in _BOARDS.value], _SECONDS.value, report)
+        numbers = [int(boards) for boards in _BOARDS.value]
+        measuring.measure_environment(numbers, _SECONDS.value, report)
     if _OVERFLOW_STEPS.value:
-        report.crowd(environment.crowd(_OVERFLOW_STEPS.value, boards=4096), CAPACITY)
-
-
-def measure(numbers: list[int], seconds: float, report: Report) -> None:
-    report.machine()
-    for boards in numbers:
-        _, compile_seconds = compiled.compile_afresh(environment.lower_step(boards))
-        looks = environment.at_observation, environment.at_words, environment.at_nothing
-        observed, words, unobserved, alone = timing.in_turns(
-            *(environment.work(boards, look) for look in looks), network.work(), seconds=seconds
-        )
-        report.row(
-            Row(
-                boards=boards,
-                compile_seconds=compile_seconds,
-                observed=observed,
-                words=words,
-                unobserved=unobserved,
-                network=alone,
-                bytes_per_board=environment.bytes_per_board(),
-            )
-        )
-
-
-def measure_training(raw: Mapping[str, Any], seconds: float, report: Report) -> None:
-    """At the reference setting, if not told another, on all devices, beside the network alone."""
-    given = {**raw, "auto_tune": False}
-    resolved = config.resolve(given, jax.default_backend(), jax.device_count())
-    result = training.measure_training(Program(resolved, mesh.over()), resolved.batch_size, seconds)
-    setting = (
-        f"{resolved.num_envs} x {resolved.num_steps}, {resolved.num_minibatches} minibatches, "
-        f"{resolved.update_epochs} epochs, {resolved.compute_dtype}"
-    )
-    report.training(setting, result)
-
-
-def measure_scaling(raw: Mapping[str, Any], envs: int, seconds: float) -> None:
-    """This process leaves the devices to those that measure."""
-    found = scaling.machine()
-    numbers = [int(number) for number in _PROCESSES.value] or scaling.sizes(found)
-    scaling.check(raw, found.platform, numbers, _SLICES.value, envs)
-    made = scaling_report.made_with()
-    points = scaling_report.show(points_of(raw, numbers, envs, seconds), made, _JSON.value)
-    if found.is_first:
-        written = scaling_report.write(points, made, Path(_OUT.value))
-        print("\n".join(written), file=sys.stderr)
-
-
-def points_of(
-    raw: Mapping[str, Any], numbers: list[int], envs: int, seconds: float
-) -> Iterator[scaling.Point]:
-    yield from scaling.curves(raw, numbers, envs, seconds, in_processes=bool(_PROCESSES.value))
-    for name in _SLICES.value:
-        yield scaling.compiled_point(raw, name, envs)
-
-
-def compile_for(target: slices.Slice, boards: int, report: Report) -> None:
-    mesh = slices.mesh(target, environment.BOARDS)
-    program, seconds = compiled.compile_afresh(environment.lower_step(boards, mesh))
-    report.compiled(target, boards, compiled.facts(program), seconds)
+        measuring.measure_crowd(_OVERFLOW_STEPS.value, report)
 
 
 if __name__ == "__main__":

@@ -129,5 +129,6 @@ def test_what_cannot_be_measured_is_said_in_one_line(argument: str, reason: str)
     )  # fmt: skip
     assert done.returncode == 1
     assert done.stdout == ""
-    (line,) = done.stderr.splitlines()
+    *before, line = done.stderr.splitlines()
     assert reason in line
+    assert all("loading JAX" in each for each in before)

@@ -1,0 +1,108 @@
+"""The Gymnasium environments: many games stepped by one call, beside one game a call.
+
+A step is one valid action at random, or the beginning of the next game where one has ended.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from hackmatrix.bench.timing import Rate, Work, in_turns
+
+ENVIRONMENT = "HackMatrix-v0"  # importing the package has registered it
+NUMBERS = (1, 16, 256)
+_CALLS = 100  # of the environment, a sample
+_WIDTHS = (8, 5, 10, 21, 14)
+
+
+@dataclass(frozen=True)
+class Speed:
+    """`games` is None for the single environment."""
+
+    games: int | None
+    rate: Rate
+    times_single: float
+
+    @property
+    def name(self) -> str:
+        return "make" if self.games is None else "make_vec"
+
+
+def measure(seconds: float) -> list[Speed]:
+    """In turns, the single environment first."""
+    single, *vectorised = in_turns(_single(), *map(_vectorised, NUMBERS), seconds=seconds)
+    return [
+        Speed(None, single, 1.0),
+        *(
+            Speed(games, rate, rate.over(single))
+            for games, rate in zip(NUMBERS, vectorised, strict=True)
+        ),
+    ]
+
+
+def lines(speeds: list[Speed]) -> Iterator[str]:
+    """A table for people."""
+    yield _row("", "games", "steps/s", "(min - max)", "of the single")
+    for each in speeds:
+        low, high = f"{each.rate.low:,.0f}", f"{each.rate.high:,.0f}"
+        yield _row(
+            each.name, f"{each.games or 1}", f"{each.rate.median:,.0f}", f"({low} - {high})",
+            f"{each.times_single:.2f}",
+        )  # fmt: skip
+
+
+def to_json(speed: Speed) -> str:
+    rate = speed.rate
+    values = {
+        "made_by": speed.name,
+        "games": speed.games or 1,
+        "steps_per_second": {"median": rate.median, "min": rate.low, "max": rate.high},
+        "times_single": speed.times_single,
+    }
+    return json.dumps({"what": "gymnasium", **values})
+
+
+def _single() -> Work[bool]:
+    env, rng = gymnasium.make(ENVIRONMENT), np.random.default_rng(0)
+    env.reset(seed=0)
+    games: Any = env.unwrapped
+
+    def play(done: bool) -> bool:
+        for _ in range(_CALLS):
+            if done:
+                env.reset()
+                done = False
+            else:
+                _, _, done, _, _ = env.step(int(_any(games.action_masks(), rng)))
+        return done
+
+    return Work(play, False, _CALLS)
+
+
+def _vectorised(games: int) -> Work[np.ndarray]:
+    """Works on the masks, bool[E, 28]."""
+    envs, rng = gymnasium.make_vec(ENVIRONMENT, num_envs=games), np.random.default_rng(0)
+    _, told = envs.reset(seed=0)
+
+    def play(masks: np.ndarray) -> np.ndarray:
+        for _ in range(_CALLS):
+            *_, told = envs.step(_any(masks, rng))
+            masks = told["action_mask"]
+        return masks
+
+    return Work(play, told["action_mask"], _CALLS * games)
+
+
+def _any(masks: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Of each mask, bool[..., 28], one of the valid actions."""
+    return np.argmax(rng.random(masks.shape) * masks, axis=-1)
+
+
+def _row(*cells: str) -> str:
+    return "  ".join(cell.rjust(width) for cell, width in zip(cells, _WIDTHS, strict=True))

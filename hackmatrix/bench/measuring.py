@@ -1,0 +1,114 @@
+"""What `python -m launch.bench` measures: each function one thing, told as it comes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from hackmatrix.bench import (
+    compiled,
+    environment,
+    network,
+    scaling,
+    scaling_report,
+    sinks,
+    timing,
+    training,
+)
+from hackmatrix.bench.report import Report, Row
+from hackmatrix.game.slots import CAPACITY
+from hackmatrix.parallel import mesh, slices
+from hackmatrix.train.config import Config, resolve
+from hackmatrix.train.program import Program
+
+
+def measure_environment(numbers: list[int], seconds: float, report: Report) -> None:
+    """Boards at random, so many at once, beside the network alone."""
+    report.machine()
+    for boards in numbers:
+        _, compile_seconds = compiled.compile_afresh(environment.lower_step(boards))
+        looks = environment.at_observation, environment.at_words, environment.at_nothing
+        observed, words, unobserved, alone = timing.in_turns(
+            *(environment.work(boards, look) for look in looks), network.work(), seconds=seconds
+        )
+        report.row(
+            Row(
+                boards=boards,
+                compile_seconds=compile_seconds,
+                observed=observed,
+                words=words,
+                unobserved=unobserved,
+                network=alone,
+                bytes_per_board=environment.bytes_per_board(),
+            )
+        )
+
+
+def compile_environment(slice_name: str, boards: int, report: Report) -> None:
+    """For a slice that is not here, so many boards a device."""
+    target = slices.SLICES[slice_name]
+    lowered = environment.lower_step(boards, slices.mesh(target, environment.BOARDS))
+    program, seconds = compiled.compile_afresh(lowered)
+    report.compiled(target, boards, compiled.facts(program), seconds)
+
+
+def measure_crowd(steps: int, report: Report) -> None:
+    report.crowd(environment.crowd(steps, boards=4096), CAPACITY)
+
+
+def measure_training(raw: Mapping[str, Any], seconds: float, report: Report) -> None:
+    """At the reference setting, if not told another, on all devices, beside the network alone."""
+    config = _resolved({**raw, "auto_tune": False})
+    result = training.measure_training(Program(config, mesh.over()), config.batch_size, seconds)
+    setting = (
+        f"{config.num_envs} x {config.num_steps}, {config.num_minibatches} minibatches, "
+        f"{config.update_epochs} epochs, {config.compute_dtype}"
+    )
+    report.training(setting, result)
+
+
+def measure_scaling(
+    raw: Mapping[str, Any],
+    processes: list[int],
+    slice_names: list[str],
+    envs: int,
+    seconds: float,
+    directory: Path,
+    as_json: bool,
+) -> None:
+    """Over processes here, or over the devices; this process leaves them to those that measure."""
+    found = scaling.machine()
+    numbers = processes or scaling.sizes(found)
+    scaling.check(raw, found.platform, numbers, slice_names, envs)
+
+    def points() -> Iterator[scaling.Point]:
+        yield from scaling.curves(raw, numbers, envs, seconds, in_processes=bool(processes))
+        for name in slice_names:
+            yield scaling.compiled_point(raw, name, envs)
+
+    made = scaling_report.made_with()
+    shown = scaling_report.show(points(), made, as_json)
+    if found.is_first:
+        written = scaling_report.write(shown, made, directory)
+        print("\n".join(written), file=sys.stderr)
+
+
+def measure_sinks(raw: Mapping[str, Any], seconds: float, as_json: bool) -> None:
+    found = sinks.measure(_resolved(raw), seconds)
+    print(sinks.to_json(found) if as_json else "\n".join(sinks.lines(found)))
+
+
+def measure_gymnasium(seconds: float, as_json: bool) -> None:
+    from hackmatrix.bench import gymnasium_envs  # an extra
+
+    speeds = gymnasium_envs.measure(seconds)
+    lines = map(gymnasium_envs.to_json, speeds) if as_json else gymnasium_envs.lines(speeds)
+    print("\n".join(lines))
+
+
+def _resolved(raw: Mapping[str, Any]) -> Config:
+    return resolve(raw, jax.default_backend(), jax.device_count())

@@ -1,0 +1,147 @@
+"""What it costs to tell of a run: the time in which a sink writes a chunk's metrics, beside the
+chunk's own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+
+from hackmatrix.bench.timing import Work, in_turns
+from hackmatrix.parallel import mesh
+from hackmatrix.train.clock import Clock
+from hackmatrix.train.config import Config
+from hackmatrix.train.console import Console
+from hackmatrix.train.program import Program, TrainState
+from hackmatrix.train.progress import Progress
+from hackmatrix.train.run import Run
+from hackmatrix.train.sinks import JsonLines, Sink, TensorBoard
+from hackmatrix.train.weights_and_biases import WeightsAndBiases
+
+WRITES = 100
+MOST = 0.01  # of the time of training
+_WIDTHS = (17, 12, 11, 12)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds that training waits for a sink."""
+
+    sink: str
+    once: float  # the first chunk, which opens files, and the end
+    a_chunk: float  # mean of all others
+    of_training: float
+
+
+@dataclass(frozen=True)
+class Found:
+    setting: str
+    chunk_seconds: float
+    costs: tuple[Cost, ...]
+
+    @property
+    def of_training(self) -> float:
+        """What all of them cost together, chunk by chunk."""
+        return sum(cost.of_training for cost in self.costs)
+
+
+def measure(config: Config, seconds: float) -> Found:
+    """Writes to files that are deleted then; Weights & Biases offline, if it is installed."""
+    chunk_seconds, metrics = _chunk(config, seconds)
+    setting = (
+        f"{config.num_envs} x {config.num_steps}, {config.log_interval} updates a chunk, "
+        f"{len(metrics)} metrics"
+    )
+    with tempfile.TemporaryDirectory() as directory, _offline():
+        costs = [_cost(sink, metrics, chunk_seconds) for sink in _sinks(config, Path(directory))]
+    return Found(setting, chunk_seconds, tuple(costs))
+
+
+def lines(found: Found) -> Iterator[str]:
+    """A table for people."""
+    yield f"A chunk takes {found.chunk_seconds:.2f} s: {found.setting}"
+    yield _row("sink", "once s", "a chunk ms", "of training")
+    for cost in found.costs:
+        yield _row(
+            cost.sink, f"{cost.once:.3f}", f"{1e3 * cost.a_chunk:.3f}", f"{cost.of_training:.4%}"
+        )
+    verdict = "under" if found.of_training < MOST else "NOT under"
+    yield f"all together {found.of_training:.4%} of training, {verdict} {MOST:.0%}"
+
+
+def to_json(found: Found) -> str:
+    return json.dumps({"what": "sinks", **asdict(found), "of_training": found.of_training})
+
+
+def _chunk(config: Config, seconds: float) -> tuple[float, Mapping[str, float]]:
+    """The seconds of a chunk, and what there is to tell of it."""
+    program = Program(config, mesh.over())
+    told: dict[str, float] = {}
+    progress = Progress(
+        config, program.mesh.size, Clock(), lambda step, metrics: told.update(metrics)
+    )
+
+    def run(state: TrainState) -> TrainState:
+        state, report = program.run(state, config.log_interval)
+        progress.add(config.log_interval, config.log_interval, report)
+        progress.flush()
+        return state
+
+    (rate,) = in_turns(Work(run, program.first_state(), 1), seconds=seconds)
+    return 1 / rate.median, told
+
+
+def _sinks(config: Config, directory: Path) -> Iterator[Sink]:
+    run = Run(directory, config)
+    with open(os.devnull, "w", encoding="utf-8") as nobody:
+        yield Console(config, nobody)
+        yield JsonLines(run.metrics)
+        yield TensorBoard(run.tensorboard)
+        if _has_wandb():
+            yield WeightsAndBiases(run, say=lambda line: None)
+
+
+def _cost(sink: Sink, metrics: Mapping[str, float], chunk_seconds: float) -> Cost:
+    begun = time.perf_counter()
+    sink.write(0, metrics)
+    opened = time.perf_counter()
+    for step in range(1, WRITES + 1):
+        sink.write(step, metrics)
+    written = time.perf_counter()
+    sink.close()
+    once = opened - begun + time.perf_counter() - written
+    a_chunk = (written - opened) / WRITES
+    return Cost(type(sink).__name__, once, a_chunk, a_chunk / chunk_seconds)
+
+
+@contextmanager
+def _offline() -> Iterator[None]:
+    """wandb reads it once, when it is first asked for."""
+    before = os.environ.get("WANDB_MODE")
+    os.environ["WANDB_MODE"] = "offline"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["WANDB_MODE"]
+        else:
+            os.environ["WANDB_MODE"] = before
+
+
+def _has_wandb() -> bool:
+    try:
+        metadata.version("wandb")
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def _row(*cells: str) -> str:
+    return "  ".join(cell.rjust(width) for cell, width in zip(cells, _WIDTHS, strict=True))

@@ -1,0 +1,105 @@
+"""The speed of the Gymnasium environments, with small ones in place of the game's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from hackmatrix.bench import gymnasium_envs
+from hackmatrix.bench.timing import REPEATS
+
+LENGTH = 3  # of a game
+CALLS = 12
+
+
+class Small(gymnasium.Env[int, int]):
+    """Ends after a few steps, and takes no action that the mask forbids."""
+
+    observation_space: gymnasium.Space[Any] = gymnasium.spaces.Discrete(2)
+    action_space: gymnasium.Space[Any] = gymnasium.spaces.Discrete(4)
+    begun = steps = 0
+
+    def action_masks(self) -> np.ndarray:
+        return np.arange(4) == self.steps % 4
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> tuple[int, dict[str, Any]]:
+        self.steps = 0
+        type(self).begun += 1
+        return 0, {}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        assert self.action_masks()[action]
+        self.steps += 1
+        assert self.steps <= LENGTH
+        return 0, 0.0, self.steps == LENGTH, False, {}
+
+
+class SmallVector(gymnasium.vector.VectorEnv[Any, Any, Any]):
+    """As many, each of which takes only the action of the last mask."""
+
+    metadata = {"autoreset_mode": gymnasium.vector.AutoresetMode.NEXT_STEP}  # noqa: RUF012
+    single_observation_space = observation_space = gymnasium.spaces.Discrete(2)
+    single_action_space = action_space = gymnasium.spaces.Discrete(4)
+
+    def __init__(self, num_envs: int) -> None:
+        self.num_envs, self.steps = num_envs, 0
+
+    def reset(self, **_: Any) -> tuple[int, dict[str, Any]]:
+        return 0, {"action_mask": self.masks()}
+
+    def masks(self) -> np.ndarray:
+        return np.tile(np.arange(4) == self.steps % 4, (self.num_envs, 1))
+
+    def step(self, actions: np.ndarray) -> tuple[Any, ...]:
+        assert actions.shape == (self.num_envs,)
+        assert (actions == self.steps % 4).all()
+        self.steps += 1
+        nothing = np.zeros(self.num_envs)
+        return 0, nothing, nothing > 0, nothing > 0, {"action_mask": self.masks()}
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    gymnasium.register(
+        "Small-v0",
+        entry_point=lambda **_: Small(),
+        vector_entry_point=lambda **given: SmallVector(**given),
+    )
+    monkeypatch.setattr(gymnasium_envs, "ENVIRONMENT", "Small-v0")
+    monkeypatch.setattr(gymnasium_envs, "NUMBERS", (1, 8))
+    monkeypatch.setattr(gymnasium_envs, "_CALLS", CALLS)
+    yield gymnasium_envs
+    del gymnasium.registry["Small-v0"]
+
+
+def test_many_games_are_compared_with_a_single_one(bench: Any) -> None:
+    before = Small.begun
+    speeds = bench.measure(seconds=0)
+    assert [(each.name, each.games) for each in speeds] == [
+        ("make", None), ("make_vec", 1), ("make_vec", 8)
+    ]  # fmt: skip
+    for each in speeds:
+        assert len(each.rate.samples) == REPEATS
+        assert each.times_single == pytest.approx(each.rate.over(speeds[0].rate))
+    # The first, then one whenever a game has ended: that call counts as a step, as many games'.
+    calls = (1 + REPEATS) * CALLS
+    assert Small.begun - before == 1 + calls // (LENGTH + 1)
+
+
+def test_every_speed_is_a_line(bench: Any) -> None:
+    speeds = bench.measure(seconds=0)
+    heading, *rows = bench.lines(speeds)
+    assert heading.endswith("of the single")
+    assert [row.split()[:2] for row in rows] == [
+        ["make", "1"],
+        ["make_vec", "1"],
+        ["make_vec", "8"],
+    ]
+    told = [json.loads(bench.to_json(each)) for each in speeds]
+    assert [each["games"] for each in told] == [1, 1, 8]
+    assert all(each["steps_per_second"]["median"] > 0 for each in told)

@@ -1,0 +1,44 @@
+"""The cost of the sinks, measured on a small environment, and what is said of it."""
+
+from __future__ import annotations
+
+import json
+from importlib import util
+from typing import Any
+
+import pytest
+
+from configs import default
+from hackmatrix.bench import sinks
+from hackmatrix.bench.sinks import Cost, Found
+from hackmatrix.train.config import resolve
+
+SMALL = {"env": "gymnax:CartPole-v1", "num_envs": 8, "num_steps": 16, "hidden_dim": 16}
+
+
+@pytest.fixture(scope="module")
+def found() -> Found:
+    given: dict[str, Any] = {**default.get_config(), **SMALL, "lr": 1e-3, "log_interval": 2}
+    return sinks.measure(resolve(given, "cpu", 8), seconds=0)
+
+
+def test_every_sink_is_measured_against_the_chunk(found: Found) -> None:
+    names = ["Console", "JsonLines", "TensorBoard"]
+    assert [cost.sink for cost in found.costs] == [
+        *names, *(["WeightsAndBiases"] if util.find_spec("wandb") else [])
+    ]  # fmt: skip
+    assert found.chunk_seconds > 0
+    for cost in found.costs:
+        assert cost.once > 0
+        assert cost.of_training == pytest.approx(cost.a_chunk / found.chunk_seconds)
+    assert "8 x 16, 2 updates a chunk" in found.setting
+    assert json.loads(sinks.to_json(found))["of_training"] == found.of_training
+
+
+@pytest.mark.parametrize(("a_chunk", "verdict"), [(0.004, ", under 1%"), (0.006, ", NOT under 1%")])
+def test_what_all_cost_together_is_held_against_the_limit(a_chunk: float, verdict: str) -> None:
+    costs = tuple(Cost(name, 0.5, a_chunk, a_chunk) for name in ("One", "Other"))
+    *_, heading, first, _, last = sinks.lines(Found("a setting", 1.0, costs))
+    assert heading.endswith("of training")
+    assert first.split() == ["One", "0.500", f"{1e3 * a_chunk:.3f}", f"{a_chunk:.4%}"]
+    assert last == f"all together {2 * a_chunk:.4%} of training{verdict}"

@@ -1,0 +1,59 @@
+"""Programs speak before they load JAX, which takes seconds: a person should not wait in silence."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROGRAMS = sorted(
+    path.stem for path in (ROOT / "launch").glob("*.py") if "__main__" in path.read_text()
+)
+# What is said otherwise on the command line for a program to begin its work.
+ARGUMENTS = {
+    "bench": ["env"],
+    "doctor": [],
+    "drive": ["--policy=nowhere.npz"],
+    "play": [],
+    "preflight": ["--slice=v4-8"],
+    "serve": ["--headless-cli"],
+    "train": [],
+}
+OF_A_POLICY = ["--run=nobody"]
+WITHOUT_JAX = ("drive", "report")  # the one plays with NumPy alone, the other finds no run to show
+LOADED = "here JAX is loaded"
+INSTEAD_OF_JAX = f"""
+import os
+os.write(1, b"{LOADED}\\n")
+os._exit(0)
+"""
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What each program says, errors and all, up to the moment when it loads JAX."""
+    place = tmp_path_factory.mktemp("stub")
+    (place / "jax").mkdir()
+    (place / "jax/__init__.py").write_text(INSTEAD_OF_JAX)
+    environment = {**os.environ, "PYTHONPATH": str(place)}
+    started = {
+        name: subprocess.Popen(
+            [sys.executable, "-m", f"launch.{name}", *ARGUMENTS.get(name, OF_A_POLICY)],
+            cwd=ROOT, env=environment, text=True, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )
+        for name in PROGRAMS
+    }  # fmt: skip
+    return {name: process.communicate(timeout=100)[0] for name, process in started.items()}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_says_something_before_it_loads_jax(said: dict[str, str], name: str) -> None:
+    words, loaded, _ = said[name].partition(LOADED)
+    assert words.strip(), said[name]
+    assert "Traceback" not in words
+    assert bool(loaded) == (name not in WITHOUT_JAX)
