@@ -238,7 +238,7 @@ def test_a_program_with_the_setting_has_a_page_and_its_checkpoint(tmp_path: Path
          "--config.env=gymnax:CartPole-v1", "--config.num_envs=8", "--config.num_steps=16",
          "--config.hidden_dim=16", "--config.lr=1e-3", "--config.total_timesteps=2560",
          "--config.eval_episodes=0", "--config.run_name=mine"],
-        cwd=ROOT, text=True, timeout=120, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        cwd=ROOT, text=True, timeout=300, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
