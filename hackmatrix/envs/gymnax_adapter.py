@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from hackmatrix.envs.protocol import Environment, NoSuchEnvironment, Step
+from hackmatrix.envs.protocol import Environment, NoSuchEnvironment, Parts, Step
 
 Array = jax.Array
 
@@ -52,9 +52,9 @@ class FromGymnax(Environment):
     def encode(self, states: Boards) -> Seen:
         return states.seen
 
-    def decode(self, seen: Seen) -> tuple[Array, Array]:
+    def decode(self, seen: Seen) -> tuple[Parts, Array]:
         every = (*seen.observation.shape[:-1], self.num_actions)
-        return seen.observation, jnp.ones(every, bool) if seen.mask is None else seen.mask
+        return (seen.observation,), jnp.ones(every, bool) if seen.mask is None else seen.mask
 
     def _reset(self, key: Array) -> Boards:
         observation, inner = self._env.reset_env(key, self._params)

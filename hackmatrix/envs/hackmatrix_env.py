@@ -8,7 +8,7 @@ import numpy as np
 from flax import struct
 
 from hackmatrix import game
-from hackmatrix.envs.protocol import Environment, Step
+from hackmatrix.envs.protocol import Environment, Parts, Step
 from hackmatrix.game import observation
 from hackmatrix.game.state import FIRST_PROGRAM, SIPHON, STAGES
 from hackmatrix.game.valid import valid_word
@@ -50,8 +50,8 @@ class HackMatrix(Environment):
     def encode(self, states: game.State) -> Seen:
         return Seen(observation.encode(states), valid_word(states))
 
-    def decode(self, seen: Seen) -> tuple[Array, Array]:
-        return observation.decode(seen.words), seen.valid[..., None] >> _ACTIONS & 1 != 0
+    def decode(self, seen: Seen) -> tuple[Parts, Array]:
+        return observation.decode_parts(seen.words), seen.valid[..., None] >> _ACTIONS & 1 != 0
 
 
 def _reward_parts(outcome: game.Outcome) -> dict[str, Array]:

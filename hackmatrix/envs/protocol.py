@@ -6,9 +6,13 @@ import abc
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from flax import struct
 
 Array = jax.Array
+# An observation, one part of its numbers beside the other: a network's first layer can take them as
+# they are, and so they need not be copied into one array.
+Parts = tuple[Array, ...]
 
 
 class NoSuchEnvironment(ValueError):
@@ -61,12 +65,14 @@ class Environment(abc.ABC):
         """What is seen of the boards, in its compact form (leaves [E, ...])."""
 
     @abc.abstractmethod
-    def decode(self, seen: Any) -> tuple[Array, Array]:
-        """The observation f32[E, N] and the mask of valid actions bool[E, A] of what was seen."""
+    def decode(self, seen: Any) -> tuple[Parts, Array]:
+        """The observation (f32[E, N] in parts) and the mask of valid actions bool[E, A] of what was
+        seen.
+        """
 
     def observe(self, states: Any) -> Array:
         """f32[E, N]: the observation."""
-        return self.decode(self.encode(states))[0]
+        return jnp.concatenate(self.decode(self.encode(states))[0], axis=-1)
 
     def mask(self, states: Any) -> Array:
         """bool[E, A]: which actions are valid."""

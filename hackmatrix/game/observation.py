@@ -73,10 +73,17 @@ def encode(state: State) -> Array:
 @outlined
 def decode(words: Array) -> Array:
     """f32[1545] from u32[47]."""
+    return jnp.concatenate(decode_parts(words), axis=-1)
+
+
+def decode_parts(words: Array) -> tuple[Array, Array]:
+    """f32[33] and f32[1512] from u32[47]: player and programs, and the cells. Putting them side by
+    side costs as much as all the rest, so who can take them apart should.
+    """
     player = words[..., CELLS:-1].astype(jnp.int32).astype(jnp.float32) / _PLAYER_SCALE
     owned = (words[..., -1:] >> np.arange(len(PROGRAMS), dtype=np.uint32) & 1).astype(jnp.float32)
     grid = _spread(words[..., :CELLS]).reshape(*words.shape[:-1], CELLS * CELL_FEATURES)
-    return jnp.concatenate([player, owned, grid], axis=-1)
+    return jnp.concatenate([player, owned], axis=-1), grid
 
 
 @outlined

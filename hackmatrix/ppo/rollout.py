@@ -10,14 +10,14 @@ import jax.numpy as jnp
 from flax import struct
 
 from hackmatrix.envs import Environment
-from hackmatrix.envs.protocol import Step
+from hackmatrix.envs.protocol import Parts, Step
 from hackmatrix.ppo import policy, tally
 from hackmatrix.ppo.draws import Purpose, key_for, key_of_each
 from hackmatrix.ppo.tally import Tally
 
 Array = jax.Array
 # Logits and values (in units of reward) of observations.
-Apply = Callable[[Array], tuple[Array, Array]]
+Apply = Callable[[Parts], tuple[Array, Array]]
 
 
 class Players(struct.PyTreeNode):

@@ -10,6 +10,7 @@ import optax
 from flax import struct
 
 from hackmatrix.envs import Environment
+from hackmatrix.envs.protocol import Parts
 from hackmatrix.ppo import advantages, minibatches, returns, rollout
 from hackmatrix.ppo.loss import Samples, clipped_loss
 from hackmatrix.ppo.network import ActorCritic, Params, outputs
@@ -56,7 +57,7 @@ def update(
     """Also gives this update's metrics over all devices, and the tally with what was played."""
     unit = learner.return_scale.unit
 
-    def apply(observation: Array) -> tuple[Array, Array]:
+    def apply(observation: Parts) -> tuple[Array, Array]:
         logits, value = outputs(network, learner.params, observation)
         return logits, value * unit
 

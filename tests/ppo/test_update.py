@@ -41,6 +41,15 @@ def test_the_stored_observation_is_the_one_that_the_action_was_chosen_from(playe
     assert np.abs(later - played.batch.log_prob[:-1]).max() > 1  # one step off would be seen
 
 
+def test_an_observation_in_parts_is_that_of_the_parts_side_by_side(played: Played) -> None:
+    parts, _ = played.env.decode(played.batch.seen)
+    assert len(parts) > 1
+    network, params = played.network, played.before.params
+    whole = outputs(network, params, jnp.concatenate(parts, axis=-1))
+    for one, other in zip(outputs(network, params, parts), whole, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+
+
 def test_rewards_are_those_of_the_actions_taken(played: Played) -> None:
     batch = played.batch
     np.testing.assert_array_equal(batch.reward, batch.action == batch.seen.wanted)
@@ -69,7 +78,8 @@ def test_a_whole_update_equals_the_one_in_float64(played: Played) -> None:
     used, batch = played.settings, played.batch
     params = as_float64(played.before.params["params"])
     adam = reference.Adam(params)
-    observation, mask = (np.asarray(each) for each in played.env.decode(batch.seen))
+    parts, mask = jax.tree.map(np.asarray, played.env.decode(batch.seen))
+    observation = np.concatenate(parts, axis=-1)
     advantage = as_float64(played.advantage)
     target = advantage + as_float64(batch.value)
     flat = {

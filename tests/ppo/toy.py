@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from hackmatrix.envs.protocol import Environment, Step
+from hackmatrix.envs.protocol import Environment, Parts, Step
 
 Array = jax.Array
 ACTIONS = 6
@@ -54,9 +54,8 @@ class Toy(Environment):
     def encode(self, states: Boards) -> Boards:
         return states
 
-    def decode(self, seen: Boards) -> tuple[Array, Array]:
-        wanted = jax.nn.one_hot(seen.wanted, ACTIONS)
-        return jnp.concatenate([seen.mask.astype(jnp.float32), wanted], -1), seen.mask
+    def decode(self, seen: Boards) -> tuple[Parts, Array]:
+        return (seen.mask.astype(jnp.float32), jax.nn.one_hot(seen.wanted, ACTIONS)), seen.mask
 
     def _boards(self, keys: Array, time: Array) -> Boards:
         def one(key: Array) -> tuple[Array, Array]:
