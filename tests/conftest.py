@@ -1,7 +1,9 @@
-"""Settings that JAX reads once, when it is first imported."""
+"""Settings that JAX reads once, when it is first imported; which tests share a process."""
 
 import os
 from pathlib import Path
+
+import pytest
 
 SIMULATED_DEVICES = "--xla_force_host_platform_device_count"
 
@@ -12,3 +14,18 @@ if SIMULATED_DEVICES not in os.environ.get("XLA_FLAGS", ""):
 
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".cache/jax"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3")
+
+TESTS = Path(__file__).parent
+SHARING = "game", "envs", "replay", "ppo"  # folders whose files look at the same compiled programs
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """More would compile the same programs, all at once."""
+    return min(2, os.cpu_count() or 1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        folder, *file = item.path.relative_to(TESTS).parts
+        group = folder if folder in SHARING else "/".join((folder, *file))
+        item.add_marker(pytest.mark.xdist_group(group))
