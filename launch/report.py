@@ -66,4 +66,4 @@ def _say(line: str) -> None:
 
 
 if __name__ == "__main__":
-    app.run(main, flags_parser=policy_flags.parser(PROGRAM))
+    app.run(main, flags_parser=policy_flags.parser(PROGRAM, needed=False))
