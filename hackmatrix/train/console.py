@@ -51,6 +51,7 @@ class Console:
         self._clock, self._start = clock, clock()
         self._columns: tuple[Column, ...] = ()
         self._lines = 0
+        self._share = 0.0
         self._last: tuple[int, Metrics] = (0, {})
 
     def head(self, title: str, lines: Iterable[str]) -> None:
@@ -102,9 +103,11 @@ class Console:
         """Nothing is held back."""
 
     def _progress(self, step: int, left: float) -> str:
-        """By steps or by the time limit, whichever is further."""
+        """By steps or by the time limit, whichever is further. What is left is an estimate, which
+        may grow; the bar does not go back.
+        """
         of_time = 1 - left / self._limit if self._limit else 0.0
-        share = min(max(step / self._steps, of_time), 1.0)
+        share = self._share = min(max(step / self._steps, of_time, self._share), 1.0)
         full = round(_BAR * share)
         done, rest = self._bar[0] * full, self._bar[1] * (_BAR - full)
         return f"{self._in(_GREEN, done)}{self._in(_DIM, rest)} {100 * share:3.0f}%"

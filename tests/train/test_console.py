@@ -132,6 +132,16 @@ def test_progress_is_of_steps_or_of_the_time_limit_whichever_is_further(
     assert shares == ["0%", "25%", "75%", "100%"]
 
 
+def test_progress_does_not_go_back_when_the_run_slows_down(
+    out: io.StringIO, config: Config
+) -> None:
+    console = Console(dataclasses.replace(config, time_limit_minutes=60.0), out)
+    for hours_left in (0.5, 0.6, 0.4):
+        console.write(0, METRICS | {"perf/hours_left": hours_left})
+    lines = out.getvalue().splitlines()[1:]
+    assert [line.split()[1] for line in lines] == ["50%", "50%", "60%"]
+
+
 def test_the_head_is_the_summary_under_a_title(out: io.StringIO, config: Config) -> None:
     lines = summary(config, "cpu", 1, 473_373)
     Console(config, out).head("a-run", lines)
