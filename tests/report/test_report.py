@@ -154,15 +154,22 @@ def test_the_page_asks_nobody_and_its_console_is_silent(page: Browser) -> None:
     assert [each for each in page.requested if not each.startswith(("file:", "data:"))] == []
 
 
-def test_of_another_environment_and_without_an_evaluation_there_is_a_page_too(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("env", "why"),
+    [
+        ("gymnax:CartPole-v1", "Only games of hackmatrix can be shown, not of gymnax:CartPole-v1."),
+        ("hackmatrix", "a-run has no checkpoint yet."),
+    ],
+)
+def test_where_there_is_no_game_to_show_the_page_says_why(
+    tmp_path: Path, env: str, why: str
 ) -> None:
-    found = a_run(tmp_path, "gymnax:CartPole-v1")
+    found = a_run(tmp_path, env)
     tell(found, RETURN)
     done, _ = report(tmp_path, f"--run={found.name}", f"--out={tmp_path / 'page.html'}")
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "page.html").read_text()
-    assert "Only games of hackmatrix can be shown, not of gymnax:CartPole-v1." in text
+    assert why in text
     assert "launch.evaluate --run=a-run" in text
 
 
