@@ -24,6 +24,7 @@ def pytest_xdist_auto_num_workers() -> int:
     return min(2, os.cpu_count() or 1)
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the marks in its own
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         folder, *file = item.path.relative_to(TESTS).parts
