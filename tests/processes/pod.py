@@ -9,13 +9,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 240  # for anything; the machine may be busy
+COMPILE_SOON = "--xla_backend_optimization_level=0"
 UPDATES, BATCH = 60, 16 * 8
 LAST_STEP = UPDATES * BATCH
 # CartPole stands in for the game, because it compiles in seconds.
@@ -26,6 +27,7 @@ SMALL = (
     "--config.log_interval=1", "--config.save_interval=10", "--config.keep_checkpoints=9",
     "--config.eval_episodes=8", "--config.replica_check_interval=20", "--config.run_name=run",
 )  # fmt: skip
+NO_GAMES = "--config.eval_episodes=0"
 
 
 def free_port() -> int:
@@ -46,7 +48,7 @@ class Pod:
         processes: int,
         *arguments: str,
         devices: int = 8,
-        only: dict[int, Sequence[str]] | None = None,
+        only: Mapping[int, Sequence[str]] | None = None,
         program: Sequence[str] = (sys.executable, "-m", "launch.train"),
     ) -> None:
         self.workdir, self.run = workdir, workdir / "run"
@@ -60,8 +62,9 @@ class Pod:
             ]
             for each in range(processes)
         ]  # fmt: skip
-        flags = f"--xla_force_host_platform_device_count={devices // processes}"
+        flags = f"--xla_force_host_platform_device_count={devices // processes} {COMPILE_SOON}"
         self._environment = {**os.environ, "XLA_FLAGS": flags, "PYTHON": sys.executable}
+        self._environment |= {"PYTHONPATH": str(ROOT / "tests/stand_ins")}
         self._environment |= {"SUPERVISE_PAUSE": "0", "PYTHONUNBUFFERED": "1"}
         self.processes: list[subprocess.Popen[str]] = []
 
@@ -94,14 +97,22 @@ class Pod:
         return [self.wait(number) for number in range(len(self.processes))]
 
     def said(self, number: int) -> str:
-        """What that process has printed, but for Gloo, which tells whom it has met."""
+        """What that process has printed, but for Gloo, which tells whom it has met, at times on the
+        same line twice and then on none.
+        """
         lines = self._log(number).read_text().splitlines()
-        return "\n".join(line for line in lines if not line.startswith("[Gloo]"))
+        return "\n".join(line for line in lines if line and not line.startswith("[Gloo]"))
 
     def trains(self) -> None:
         """Returns when some chunks are done."""
         metrics = self.run / "metrics.jsonl"
-        until(lambda: metrics.exists() and len(metrics.read_text().splitlines()) > 2)
+
+        def some_are_done() -> bool:
+            for number, process in enumerate(self.processes):
+                assert process.poll() is None, f"process {number} has ended: {self.said(number)}"
+            return metrics.exists() and len(metrics.read_text().splitlines()) > 2
+
+        until(some_are_done)
 
     def steps(self) -> list[int]:
         """Of the checkpoints there are."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes.pod import ROOT, Pod, children
+from tests.processes.pod import LAST_STEP, NO_GAMES, ROOT, Pod, children
 
 SUPERVISE = ("bash", str(ROOT / "scripts/supervise.sh"))
 HEARTBEAT = 5
@@ -27,24 +27,47 @@ def test_a_process_whose_coordinator_is_killed_ends_to_be_started_again(tmp_path
     assert "a process or the coordinator is lost" in pod.said(1)
 
 
-@pytest.mark.slow
-def test_supervisors_bring_a_run_to_its_end_of_which_a_process_was_killed(tmp_path: Path) -> None:
-    with Pod(tmp_path / "whole", 2, devices=2) as whole:
-        assert whole.codes() == [0, 0], whole.said(0)
-    with Pod(tmp_path / "killed", 2, devices=2, program=SUPERVISE) as pod:
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Pod:
+    """A run of two processes that nobody disturbed."""
+    with Pod(tmp_path_factory.mktemp("whole"), 2, NO_GAMES, devices=2) as pod:
+        assert pod.codes() == [0, 0], pod.said(0)
+    return pod
+
+
+def test_sigterm_to_one_stops_all_and_the_resumed_run_is_the_undisturbed_one(
+    whole: Pod, tmp_path: Path
+) -> None:
+    with Pod(tmp_path, 2, NO_GAMES, devices=2) as stopped:
+        stopped.trains()
+        stopped.processes[1].send_signal(signal.SIGTERM)
+        assert stopped.codes() == [42, 42], stopped.said(0)
+    saved = stopped.steps()[-1]
+    assert saved < LAST_STEP
+    assert f"Stopped at step {saved:,}" in stopped.said(0).replace("; --resume=run goes on", "")
+    # Only one is told to resume, and that is enough.
+    with Pod(tmp_path, 2, NO_GAMES, devices=2, only={0: ["--resume=auto"]}) as resumed:
+        assert resumed.codes() == [0, 0], resumed.said(0)
+    assert f"Going on from the checkpoint at step {saved:,}" in resumed.said(0)
+    assert resumed.digests() == whole.digests()
+
+
+def test_supervisors_bring_a_run_to_its_end_of_which_a_process_was_killed(
+    whole: Pod, tmp_path: Path
+) -> None:
+    with Pod(tmp_path, 2, NO_GAMES, devices=2, program=SUPERVISE) as pod:
         pod.trains()
         (trainer,) = children(pod.processes[1].pid)
         os.kill(trainer, signal.SIGKILL)
         assert pod.codes() == [0, 0], pod.said(0)
     assert "a process or the coordinator is lost" in pod.said(0)
-    assert "the trainer exited 42: restart 1" in pod.said(0)
-    assert "the trainer was killed by SIGKILL: restart 1" in pod.said(1)
+    assert "the trainer exited 42: restart" in pod.said(0)
+    assert "the trainer was killed by SIGKILL: restart" in pod.said(1)
     assert pod.digests() == whole.digests()
 
 
-@pytest.mark.slow
 def test_where_one_process_is_frozen_the_watchdog_ends_the_other(tmp_path: Path) -> None:
-    seconds = 20
+    seconds = 12
     patient = [f"--config.watchdog_minutes={seconds / 60}", "--heartbeat_seconds=100"]
     with Pod(tmp_path, 2, *patient, devices=2) as pod:
         pod.trains()
@@ -58,7 +81,7 @@ def test_where_one_process_is_frozen_the_watchdog_ends_the_other(tmp_path: Path)
     assert "hackmatrix/train/loop.py" in pod.said(0)
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # and much like one that is killed
 def test_a_process_that_is_frozen_counts_as_lost_after_the_heartbeat(tmp_path: Path) -> None:
     with Pod(tmp_path, 2, devices=2) as pod:
         pod.trains()

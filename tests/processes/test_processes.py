@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
-import signal
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 import pytest
+from jax.profiler import ProfileData
 
 from hackmatrix.parallel import mesh
 from hackmatrix.train.checkpoints import Checkpoints
 from hackmatrix.train.config import from_json
 from hackmatrix.train.program import Program, TrainState
-from tests.processes.pod import BATCH, LAST_STEP, UPDATES, Pod
+from tests.processes.pod import BATCH, NO_GAMES, Pod
+
+UPDATES = 20
+HALFWAY, LAST_STEP = UPDATES // 2 * BATCH, UPDATES * BATCH
+SHORT = f"--config.total_timesteps={LAST_STEP}"
+TRACED = "15:2"
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +30,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Pod]:
     """A run that nobody disturbed, on eight devices of 1, 2 and 4 processes."""
     pods = {}
     for processes in (1, 2, 4):
-        with Pod(tmp_path_factory.mktemp(f"of-{processes}"), processes) as pod:
+        # One asks for a trace, and for all that may be another moment to end a chunk.
+        only = {0: [f"--profile={TRACED}"]} if processes == 2 else {}
+        games = [NO_GAMES] if processes == 4 else []
+        directory = tmp_path_factory.mktemp(f"of-{processes}")
+        with Pod(directory, processes, SHORT, *games, only=only) as pod:
             assert pod.codes() == [0] * processes, pod.said(0)
         pods[processes] = pod
     return pods
@@ -56,43 +66,42 @@ def test_processes_give_the_run_of_one(whole: dict[int, Pod], processes: int) ->
 
 
 @pytest.mark.parametrize("processes", [2, 4])
-def test_the_first_process_speaks_writes_and_plays_for_all(
-    whole: dict[int, Pod], processes: int
-) -> None:
+def test_the_first_process_speaks_and_writes_for_all(whole: dict[int, Pod], processes: int) -> None:
     pod = whole[processes]
     assert "Done at step" in pod.said(0)
     assert [pod.said(each) for each in range(1, processes)] == ["Starting JAX ..."] * (
         processes - 1
     )
     assert len((pod.run / "metrics.jsonl").read_text().splitlines()) == UPDATES
-    assert len(list((pod.run / "tensorboard").iterdir())) == 1
+    assert len(list((pod.run / "tensorboard").glob("events*"))) == 1
+
+
+def test_processes_play_the_games_that_one_plays(whole: dict[int, Pod]) -> None:
     alone, together = (
-        json.loads((each.run / "evaluation.json").read_text()) for each in (whole[1], pod)
+        json.loads((whole[processes].run / "evaluation.json").read_text()) for processes in (1, 2)
     )
     assert together["random"] == alone["random"]
 
 
-@pytest.mark.slow
-def test_sigterm_to_one_stops_all_and_the_resumed_run_is_the_undisturbed_one(
+def test_what_two_processes_have_saved_goes_on_in_one(
     whole: dict[int, Pod], tmp_path: Path
 ) -> None:
-    with Pod(tmp_path / "stopped", 2) as stopped:
-        stopped.trains()
-        stopped.processes[1].send_signal(signal.SIGTERM)
-        assert stopped.codes() == [42, 42], stopped.said(0)
-    saved = stopped.steps()[-1]
-    assert saved < LAST_STEP
-    assert f"Stopped at step {saved:,}" in stopped.said(0).replace("; --resume=run goes on", "")
-
-    shutil.copytree(stopped.run, tmp_path / "alone/run")
-    # Only one is told to resume, and that is enough.
-    with Pod(tmp_path / "stopped", 2, only={0: ["--resume=auto"]}) as resumed:
-        assert resumed.codes() == [0, 0], resumed.said(0)
-    assert f"Going on from the checkpoint at step {saved:,}" in resumed.said(0)
-    assert resumed.digests() == whole[2].digests()
-
-    with Pod(tmp_path / "alone", 1, "--resume=run") as alone:
+    shutil.copytree(whole[2].run, tmp_path / "run")
+    for step in whole[2].steps():
+        if step > HALFWAY:
+            shutil.rmtree(tmp_path / f"run/checkpoints/{step}")
+    with Pod(tmp_path, 1, SHORT, NO_GAMES, "--resume=run") as alone:
         assert alone.codes() == [0], alone.said(0)
-    assert f"Going on from the checkpoint at step {saved:,}" in alone.said(0)
+    assert f"Going on from the checkpoint at step {HALFWAY:,}" in alone.said(0)
     assert_same_run(end(alone), end(whole[1]))
-    assert saved % BATCH == 0
+
+
+def test_the_first_process_traces_the_updates_that_it_was_told_to(whole: dict[int, Pod]) -> None:
+    traces = whole[2].run / "tensorboard/plugins/profile"
+    (trace,) = traces.glob("*/*.xplane.pb")
+    planes = ProfileData.from_file(str(trace)).planes
+    names = [event.name for plane in planes for line in plane.lines for event in line.events]
+    assert len([name for name in names if re.match(r"\$program\.py:\d+ run$", name)]) == 2
+    assert any(name.startswith("all-reduce") for name in names)
+    assert f"A trace is in {traces}" in whole[2].said(0)
+    assert not (whole[1].run / "tensorboard/plugins").exists()
