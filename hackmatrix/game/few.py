@@ -84,7 +84,7 @@ def _first(needed: Array, rank: Array) -> Array:
         1, dtype=jnp.uint32
     )
     ends = jnp.cumsum(slots.count(words))
-    which = jnp.searchsorted(ends, rank, side="right", method="scan_unrolled")
+    which = jnp.searchsorted(ends, rank, side="right", method="compare_all")
     word = words.at[which].get(mode="clip")
     before = ends.at[which].get(mode="clip") - slots.count(word)
     index = 32 * which + slots.nth(word, rank - before).astype(jnp.int32)
