@@ -1,15 +1,15 @@
 """The training program compiles for every slice of a TPU pod, and fits."""
 
+import json
 import subprocess
 import sys
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from configs import default
-from hackmatrix.bench import preflight
+from hackmatrix.bench import compiled, preflight
 from hackmatrix.bench.compiled import Collective, collectives
 from hackmatrix.bench.preflight import Preflight, examine
 from hackmatrix.parallel import slices
@@ -37,6 +37,10 @@ ENTRY %main (x: f32[8]) -> f32[8] {
 """
 PARAMETERS = 1545 * 256 + 256 + 256 * 256 + 256 + 256 * 28 + 28 + 256 + 1
 GIB = 2**30
+CARTPOLE = (
+    "--config.env=gymnax:CartPole-v1", "--config.num_steps=8", "--config.num_layers=1",
+    "--config.hidden_dim=8",
+)  # fmt: skip
 
 
 def examined(name: str) -> Preflight:
@@ -46,11 +50,10 @@ def examined(name: str) -> Preflight:
 @pytest.fixture(scope="module")
 def all_slices() -> list[Preflight]:
     """Two at a time: the compiler uses one core, and there are rarely more than two."""
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+    with compiled.without_persistent_cache(), ThreadPoolExecutor(2) as pool:
         return list(pool.map(examined, slices.SLICES))
 
 
-@pytest.mark.slow
 def test_training_fits_every_slice(all_slices: list[Preflight]) -> None:
     for found in all_slices:
         assert found.fits
@@ -60,7 +63,6 @@ def test_training_fits_every_slice(all_slices: list[Preflight]) -> None:
     assert [(each.devices, each.hosts) for each in all_slices] == [(4, 1), (8, 2), (16, 4), (32, 8)]
 
 
-@pytest.mark.slow
 def test_a_minibatch_needs_one_reduction_of_its_gradient(all_slices: list[Preflight]) -> None:
     for found in all_slices:
         assert found.collectives == [Collective("all-reduce", 4 * PARAMETERS)]
@@ -84,6 +86,47 @@ def test_collectives_belong_to_the_innermost_loop_that_runs_them() -> None:
     assert preflight.of_a_minibatch(HLO) == [Collective("all-reduce", 4 * 8)]
 
 
+def launched(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "launch.preflight", *arguments],
+        cwd=ROOT, capture_output=True, text=True,
+    )  # fmt: skip
+
+
+def test_what_was_found_is_printed_as_json() -> None:
+    done = launched("--slice=v4-16", "--json", "--config.num_envs=1024", *CARTPOLE)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    expected = {"slice": "v4-16", "devices": 8, "hosts": 2, "num_envs": 1024, "fits": True}
+    assert expected.items() <= found.items()
+    parameters = 4 * 8 + 8 + 8 * 2 + 2 + 8 + 1
+    assert found["collectives"] == [{"kind": "all-reduce", "size": 4 * parameters}]
+    assert 0 < found["memory"] < found["hbm"] == 32 * GIB
+    assert found["estimated_largest_num_envs"] > 1024
+
+
+def test_a_network_that_is_too_large_does_not_fit() -> None:
+    done = launched(
+        "--slice=v4-8", *CARTPOLE, "--config.num_layers=2", "--config.hidden_dim=100000"
+    )
+    assert done.returncode == 1
+    said = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+    assert said["slice"] == "v4-8: 4 devices on 1 host"
+    assert said["verdict"].startswith("does not fit")
+    assert "no environments" in done.stdout
+    assert "collectives" not in said
+
+
+def test_lines_say_what_a_person_asks(all_slices: list[Preflight]) -> None:
+    said = "\n".join(preflight.lines(all_slices[-1]))
+    for words in (
+        "v4-64: 32 devices on 8 hosts", "16,384, 512 a device", "16,384 x 128 = 2,097,152 samples",
+        "of the 32 GiB of a chip", f"all-reduce of {4 * PARAMETERS:,} bytes a minibatch",
+        "compiled in", "fits",
+    ):  # fmt: skip
+        assert words in said
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
@@ -96,10 +139,7 @@ def test_collectives_belong_to_the_innermost_loop_that_runs_them() -> None:
 def test_what_cannot_be_compiled_is_said_in_the_last_line(
     arguments: list[str], reason: str
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "launch.preflight", *arguments],
-        cwd=ROOT, capture_output=True, text=True,
-    )  # fmt: skip
+    done = launched(*arguments)
     assert done.returncode == 1
     assert done.stdout == ""
     assert reason in done.stderr.splitlines()[-1]
