@@ -33,7 +33,8 @@ def command(workdir: Path, *arguments: str) -> list[str]:
 
 def environment(devices: int = 1) -> dict[str, str]:
     flags = f"--xla_force_host_platform_device_count={devices}"
-    return {**os.environ, "XLA_FLAGS": flags, "COLUMNS": "100"}
+    quick = {"PYTHONPATH": str(ROOT / "tests/stand_ins")}
+    return {**os.environ, **quick, "XLA_FLAGS": flags, "COLUMNS": "100"}
 
 
 def launch(workdir: Path, *arguments: str, devices: int = 1) -> subprocess.CompletedProcess[str]:
@@ -197,6 +198,8 @@ def test_a_broken_run_stops_and_says_where_its_last_good_checkpoint_is(tmp_path:
         (["--config.lr=-1", "--config.gamma=2"], ["lr=-1", "gamma=2"]),
         (["--config.env=gymnax:Nothing-v0"], ["Nothing-v0"]),
         (["--resume=nobody"], ["nobody"]),
+        (["--profile=0:3"], ["must be START:COUNT, such as 10:3"]),
+        ([*SMALL, "--profile=600:2"], ["updates 600 to 601, but the run has 600"]),
         (["nonsense"], ["nonsense"]),
     ],
 )
