@@ -28,10 +28,13 @@ class Range:
 
 # Runs that learn well were seen between 0.005 and 0.012, and the entropy of the whole game between
 # 0.85 at the start, where some 2.5 actions are valid and all alike, and 0.35.
+OF_A_STEADY_RATE = Range(
+    "train/approx_kl", low=0.002,
+    if_below="the policy hardly changes; a higher --config.lr may learn faster",
+)  # fmt: skip
 OF_PPO = (
     Range(
-        "train/approx_kl", 0.002, 0.08,
-        if_below="the policy hardly changes; a higher --config.lr may learn faster",
+        "train/approx_kl", high=0.08,
         if_above="the policy changes too fast; lower --config.lr",
     ),
     Range(
@@ -55,10 +58,12 @@ OF_HACKMATRIX = (
 class Health:
     """Watches the metrics of one run, and warns once an excursion. NaN is no news."""
 
-    def __init__(self, env: str) -> None:
+    def __init__(self, env: str, anneals: bool = False) -> None:
         is_game = env == "hackmatrix"
         self._ranges = [*OF_PPO, *(OF_HACKMATRIX if is_game else ())]
-        self._outside = dict.fromkeys((each.tag for each in self._ranges), 0)
+        if not anneals:
+            self._ranges.append(OF_A_STEADY_RATE)
+        self._outside = dict.fromkeys(self._ranges, 0)
         self._wandering = _Wandering() if is_game else None
 
     def observe(self, step: int, metrics: Metrics) -> list[str]:
@@ -73,10 +78,10 @@ class Health:
             return None
         below = value < healthy.low
         if not below and value <= healthy.high:
-            self._outside[healthy.tag] = 0
+            self._outside[healthy] = 0
             return None
-        self._outside[healthy.tag] += 1
-        if self._outside[healthy.tag] != PATIENCE:
+        self._outside[healthy] += 1
+        if self._outside[healthy] != PATIENCE:
             return None
         limit, meaning = (
             (f"below {healthy.low:g}", healthy.if_below)

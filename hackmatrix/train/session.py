@@ -79,7 +79,7 @@ def begin(
     ]
     sinks = Sinks(console, *(files if is_first else []), say=console.warn)
     watchdog = Watchdog(60 * config.watchdog_minutes)
-    health = Health(config.env)
+    health = Health(config.env, config.anneal_lr)
     tracer = Tracer(traced, current.tensorboard, console.say)
     replays = Replays(current, program, play, console.warn)
 

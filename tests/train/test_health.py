@@ -46,6 +46,11 @@ def test_a_metric_outside_for_long_is_warned_about_once_an_excursion(
         assert warnings(health, 1) == []
 
 
+def test_a_learning_rate_that_goes_to_nothing_changes_nothing_in_the_end() -> None:
+    assert warnings(Health("hackmatrix", anneals=True), 10, approx_kl=0.0001) == []
+    assert len(warnings(Health("hackmatrix", anneals=True), 10, approx_kl=0.2)) == 1
+
+
 def test_a_short_excursion_is_not_warned_about() -> None:
     health = Health("hackmatrix")
     for _ in range(10):
