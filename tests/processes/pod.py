@@ -24,7 +24,7 @@ SMALL = (
     "--config.env=gymnax:CartPole-v1", "--config.num_envs=16", "--config.num_steps=8",
     "--config.num_minibatches=2", "--config.update_epochs=2", "--config.lr=1e-3",
     "--config.hidden_dim=16", "--config.num_layers=1", f"--config.total_timesteps={LAST_STEP}",
-    "--config.log_interval=1", "--config.save_interval=10", "--config.keep_checkpoints=9",
+    "--config.log_interval=1", "--config.save_interval=30", "--config.keep_checkpoints=9",
     "--config.eval_episodes=8", "--config.replica_check_interval=20", "--config.run_name=run",
 )  # fmt: skip
 NO_GAMES = "--config.eval_episodes=0"

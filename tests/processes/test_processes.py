@@ -21,7 +21,7 @@ from tests.processes.pod import BATCH, NO_GAMES, Pod
 
 UPDATES = 20
 HALFWAY, LAST_STEP = UPDATES // 2 * BATCH, UPDATES * BATCH
-SHORT = f"--config.total_timesteps={LAST_STEP}"
+SHORT = f"--config.total_timesteps={LAST_STEP}", f"--config.save_interval={UPDATES // 2}"
 TRACED = "15:2"
 
 
@@ -34,7 +34,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Pod]:
         only = {0: [f"--profile={TRACED}"]} if processes == 2 else {}
         games = [NO_GAMES] if processes == 4 else []
         directory = tmp_path_factory.mktemp(f"of-{processes}")
-        with Pod(directory, processes, SHORT, *games, only=only) as pod:
+        with Pod(directory, processes, *SHORT, *games, only=only) as pod:
             assert pod.codes() == [0] * processes, pod.said(0)
         pods[processes] = pod
     return pods
@@ -90,7 +90,7 @@ def test_what_two_processes_have_saved_goes_on_in_one(
     for step in whole[2].steps():
         if step > HALFWAY:
             shutil.rmtree(tmp_path / f"run/checkpoints/{step}")
-    with Pod(tmp_path, 1, SHORT, NO_GAMES, "--resume=run") as alone:
+    with Pod(tmp_path, 1, *SHORT, NO_GAMES, "--resume=run") as alone:
         assert alone.codes() == [0], alone.said(0)
     assert f"Going on from the checkpoint at step {HALFWAY:,}" in alone.said(0)
     assert_same_run(end(alone), end(whole[1]))
