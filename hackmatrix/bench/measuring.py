@@ -63,10 +63,12 @@ def measure_crowd(steps: int, report: Report) -> None:
 def measure_training(raw: Mapping[str, Any], seconds: float, report: Report) -> None:
     """At the reference setting, if not told another, on all devices, beside the network alone."""
     config = _resolved({**raw, "auto_tune": False})
-    result = training.measure_training(Program(config, mesh.over()), config.batch_size, seconds)
+    program = Program(config, mesh.over())
+    result = training.measure_training(program, config.batch_size, config.log_interval, seconds)
     setting = (
         f"{config.num_envs} x {config.num_steps}, {config.num_minibatches} minibatches, "
-        f"{config.update_epochs} epochs, {config.compute_dtype}"
+        f"{config.update_epochs} epochs, {config.compute_dtype}, in chunks of "
+        f"{config.log_interval} updates"
     )
     report.training(setting, result)
 

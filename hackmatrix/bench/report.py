@@ -81,8 +81,8 @@ class Report:
             lines.append(f"  {name:<16}{middle:>10} steps/s {limits}")
         lines += [
             f"  of network      {of_network:>10.3f}",
-            f"  chunks          {100 * result.chunk_overhead:>+10.2f} % time for one update a call "
-            "with a look at each, against 4 in one call",
+            f"  chunks          {100 * result.chunk_overhead:>+10.2f} % time for calls and looks, "
+            "against one call for a whole run",
             f"  compilations    {result.compilations:>10} after the first chunk, which took "
             f"{result.compile_seconds:.1f} s to compile",
             f"  memory          {result.peak_bytes / 2**20:>10.0f} MiB at most; state "

@@ -15,7 +15,7 @@ import jax
 from flax import struct
 
 from hackmatrix.bench import network
-from hackmatrix.bench.timing import REPEATS, Rate, Work, in_turns
+from hackmatrix.bench.timing import Rate, Work, in_turns
 from hackmatrix.parallel.mesh import ENVS, SAME, SPLIT
 from hackmatrix.ppo import rollout, tally
 from hackmatrix.ppo.network import outputs
@@ -24,7 +24,7 @@ from hackmatrix.ppo.update import Learner, learn
 from hackmatrix.train.program import Program, TrainState
 
 Array = jax.Array
-_CHUNK = 4  # updates
+_PAIRS = 9
 _COMPILATIONS = "/jax/core/compile/backend_compile_duration"
 
 
@@ -37,15 +37,15 @@ class Training:
     network: Rate  # alone
     rollouts: Rate
     updates: Rate
-    chunk_overhead: float  # of single updates with a look at each, over one call for all of them
+    chunk_overhead: float  # of a call and a look at it, as a share of the time of its chunk
     compilations: int  # after the first chunk
     state_bytes: int
     temporary_bytes: int
     peak_bytes: int  # of the process
 
 
-def measure_training(program: Program, steps: int, seconds: float) -> Training:
-    """`steps` are those of an update."""
+def measure_training(program: Program, steps: int, chunk: int, seconds: float) -> Training:
+    """`steps` are those of an update, `chunk` the updates between two looks at a run."""
     begun = time.perf_counter()
     program.compile()
     compile_seconds = time.perf_counter() - begun
@@ -59,7 +59,7 @@ def measure_training(program: Program, steps: int, seconds: float) -> Training:
     alone.sample()
     with _counted_compilations() as compilations:
         rates = in_turns(training, alone, seconds=seconds)
-        state, overhead = _chunk_overhead(program, training.value)
+        state, overhead = _chunk_overhead(program, training.value, chunk)
     rollouts, updates = _apart(program, state, steps, seconds)
     memory = program.memory()
     return Training(
@@ -76,22 +76,23 @@ def measure_training(program: Program, steps: int, seconds: float) -> Training:
     )
 
 
-def _chunk_overhead(program: Program, state: TrainState) -> tuple[TrainState, float]:
-    """In pairs, so that a machine that grows slower meanwhile slows both."""
-    ratios = []
-    for _ in range(REPEATS):
+def _chunk_overhead(program: Program, state: TrainState, chunk: int) -> tuple[TrainState, float]:
+    """What a call costs besides its updates: two calls of one update, with a look at each as the
+    loop takes it, against one call of both.
+    """
+    extra, alone = [], []
+    for _ in range(_PAIRS):
         start = time.perf_counter()
-        state, report = program.run(state, _CHUNK)
-        jax.device_get(report)
-        middle = time.perf_counter()
-        late = None
-        for _ in range(_CHUNK):
+        for _ in range(2):
             state, report = program.run(state, 1)
-            late, reports = report, late
-            jax.device_get(reports)
-        jax.device_get(late)
-        ratios.append((time.perf_counter() - middle) / (middle - start))
-    return state, statistics.median(ratios) - 1
+            jax.device_get(report)
+        middle = time.perf_counter()
+        state, report = program.run(state, 2)
+        jax.device_get(report)
+        both = time.perf_counter() - middle
+        extra.append(middle - start - both)
+        alone.append(both / 2)
+    return state, statistics.median(extra) / (chunk * statistics.median(alone))
 
 
 class _Half(struct.PyTreeNode):
