@@ -11,11 +11,11 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from importlib import metadata
 from pathlib import Path
 
 from hackmatrix.bench.timing import Work, in_turns
 from hackmatrix.parallel import mesh
+from hackmatrix.train import weights_and_biases
 from hackmatrix.train.clock import Clock
 from hackmatrix.train.config import Config
 from hackmatrix.train.console import Console
@@ -104,7 +104,7 @@ def _sinks(config: Config, directory: Path) -> Iterator[Sink]:
         yield Console(config, nobody)
         yield JsonLines(run.metrics)
         yield TensorBoard(run.tensorboard)
-        if _has_wandb():
+        if weights_and_biases.is_installed():
             yield WeightsAndBiases(run, say=lambda line: None)
 
 
@@ -133,14 +133,6 @@ def _offline() -> Iterator[None]:
             del os.environ["WANDB_MODE"]
         else:
             os.environ["WANDB_MODE"] = before
-
-
-def _has_wandb() -> bool:
-    try:
-        metadata.version("wandb")
-    except metadata.PackageNotFoundError:
-        return False
-    return True
 
 
 def _row(*cells: str) -> str:

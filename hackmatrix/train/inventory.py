@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from pathlib import Path
 
+from hackmatrix.train import whole_files
+
 NAME = "inventory.json"
-_OWN = {NAME, f"{NAME}.new"}
+_OWN = {NAME, whole_files.unfinished(Path(NAME)).name}
 
 
 def take(directory: Path) -> None:
     """Writes down the files of the directory, in one of its own."""
-    fresh = directory / f"{NAME}.new"
-    fresh.write_text(_text(_hashes(directory)))
-    os.replace(fresh, directory / NAME)
+    whole_files.write(directory / NAME, _text(_hashes(directory)))
 
 
 def changed(directory: Path) -> list[str]:

@@ -7,7 +7,6 @@ Only the first process plays. What goes wrong is said in one line, and the run g
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +15,7 @@ import jax
 
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.ppo.update import Learner
-from hackmatrix.train import policies
+from hackmatrix.train import policies, whole_files
 from hackmatrix.train.evaluate import EVALUATION_SEED, MOST_STEPS
 from hackmatrix.train.policies import Policy
 from hackmatrix.train.program import Program
@@ -87,9 +86,7 @@ class Replays:
         try:
             page, total = self._play(policy, EVALUATION_SEED, number, most_steps)
             file.parent.mkdir(exist_ok=True)
-            fresh = file.with_suffix(".new")
-            fresh.write_text(page, encoding="utf-8")
-            os.replace(fresh, file)  # who looks meanwhile finds whole pages
+            whole_files.write(file, page)
         except Exception as error:
             self._say(f"{file} is not written, the run goes on without it: {one_line(error)}")
             return None

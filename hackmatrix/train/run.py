@@ -12,13 +12,13 @@ evaluation.json    what the agent reached
 from __future__ import annotations
 
 import json
-import os
 import re
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from hackmatrix.train import config as configuration
+from hackmatrix.train import whole_files
 from hackmatrix.train.config import Config, ConfigError
 from hackmatrix.train.provenance import provenance
 from hackmatrix.train.validation import AUTO
@@ -158,15 +158,8 @@ def _record(run: Run) -> None:
     """Writes down with what the run runs from here on."""
     path = run.provenance
     starts = json.loads(path.read_text()) if path.exists() else []
-    _replace(path, json.dumps([*starts, provenance()], indent=2) + "\n")
-    _replace(run.directory / _CONFIG, configuration.to_json(run.config))
-
-
-def _replace(path: Path, text: str) -> None:
-    """Whoever reads meanwhile finds the old file or the new one, never half of it."""
-    fresh = path.with_suffix(".new")
-    fresh.write_text(text)
-    os.replace(fresh, path)
+    whole_files.write(path, json.dumps([*starts, provenance()], indent=2) + "\n")
+    whole_files.write(run.directory / _CONFIG, configuration.to_json(run.config))
 
 
 def _open(directory: Path) -> Run:

@@ -13,7 +13,7 @@ import jax
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.parallel.agreement import anyone, first
 from hackmatrix.ppo.tally import RETURN
-from hackmatrix.train import evaluate, results, sameness
+from hackmatrix.train import evaluate, results, sameness, whole_files
 from hackmatrix.train.checkpoints import Checkpoints
 from hackmatrix.train.clock import Clock
 from hackmatrix.train.config import Config, differences, resolve, summary
@@ -164,7 +164,7 @@ def _evaluate(
     best = results.best_game(played["agent"])
     told = {"step": step, "episodes": games, "seed": EVALUATION_SEED, "best_game": best}
     text = json.dumps({**told, **results.as_json(summaries)}, indent=2)
-    current.evaluation.write_text(text + "\n")
+    whole_files.write(current.evaluation, text + "\n")
     again = replays.best(step, learner, best, float(played["agent"][RETURN][best]))
     if again:
         say(again)

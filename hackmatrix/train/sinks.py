@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -15,6 +14,8 @@ from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self, TextIO
+
+from hackmatrix.train import whole_files
 
 Metrics = Mapping[str, float]
 
@@ -143,16 +144,11 @@ def known(metrics: Metrics) -> dict[str, float]:
 
 
 def _keep_sound_lines(path: Path, last_step: int | None) -> None:
-    """Drops lines after a step, and a line that a crash or a full disk cut off.
-
-    Whoever reads meanwhile finds the old file or the new one.
-    """
+    """Drops lines after a step, and a line that a crash or a full disk cut off."""
     lines = path.read_text().splitlines(keepends=True) if path.exists() else []
     kept = [line for line in lines if _is_sound(line, last_step)]
     if kept != lines:
-        fresh = path.with_suffix(".new")
-        fresh.write_text("".join(kept))
-        os.replace(fresh, path)
+        whole_files.write(path, "".join(kept))
 
 
 def _is_sound(line: str, last_step: int | None) -> bool:

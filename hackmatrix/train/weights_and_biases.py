@@ -29,14 +29,18 @@ class Unreachable(OSError):
     """Something is wrong over there, or on the way; one line says what."""
 
 
-def check() -> None:
-    """ConfigError, before anything was begun, where nobody could log."""
+def is_installed() -> bool:
     try:
         metadata.version("wandb")  # a folder of that name can be imported, too
     except metadata.PackageNotFoundError:
-        raise ConfigError(
-            ["wandb=True needs the package wandb: pip install 'hackmatrix[wandb]'"]
-        ) from None
+        return False
+    return True
+
+
+def check() -> None:
+    """ConfigError, before anything was begun, where nobody could log."""
+    if not is_installed():
+        raise ConfigError(["wandb=True needs the package wandb: pip install 'hackmatrix[wandb]'"])
     wandb = _quiet_wandb()
     mode = wandb.setup().settings.mode
     if mode not in _OFFLINE and not wandb.login(prompt=False, verify=False):
