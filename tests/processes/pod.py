@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -27,6 +28,10 @@ SMALL = (
     "--config.log_interval=1", "--config.save_interval=30", "--config.keep_checkpoints=9",
     "--config.eval_episodes=8", "--config.replica_check_interval=20", "--config.run_name=run",
 )  # fmt: skip
+# Gloo tells whom it has met, in several threads at once, whose words then mingle.
+GLOO = re.compile(
+    r"\[Gloo\] Rank | is connected to | peer ranks\. |Expected number of connected peer ranks is : "
+)
 NO_GAMES = "--config.eval_episodes=0"
 
 
@@ -97,11 +102,9 @@ class Pod:
         return [self.wait(number) for number in range(len(self.processes))]
 
     def said(self, number: int) -> str:
-        """What that process has printed, but for Gloo, which tells whom it has met, at times on the
-        same line twice and then on none.
-        """
-        lines = self._log(number).read_text().splitlines()
-        return "\n".join(line for line in lines if line and not line.startswith("[Gloo]"))
+        """What that process has printed, but for what Gloo has."""
+        lines = GLOO.sub("", self._log(number).read_text()).splitlines()
+        return "\n".join(line for line in lines if line and not line.isdecimal())
 
     def trains(self) -> None:
         """Returns when some chunks are done."""
