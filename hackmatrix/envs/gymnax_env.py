@@ -12,7 +12,7 @@ from gymnax.environments import environment, spaces
 
 from hackmatrix import game
 from hackmatrix.envs import bounds
-from hackmatrix.game import few, play
+from hackmatrix.game import few, play, turn
 from hackmatrix.game.randomness import as_key
 
 Array = jax.Array
@@ -105,11 +105,13 @@ def _step_or_restart(
     A game is not cut off at the very step that completes a stage: its next board is yet to come.
     """
     step_key, reset_key = as_key(step_keys), as_key(reset_keys)
-    after, outcome = play.take_action(boards, step_key, actions)
+    after, outcome, in_turn = play.take_action(boards, step_key, actions)
+    nowhere = jnp.zeros_like(in_turn)
+    after = turn.end_turn(after, step_key, in_turn, nowhere)
     truncated = is_late & ~outcome.done & ~outcome.stage_completed
     ended = outcome.done | truncated
     key = jax.tree.map(partial(few.select, ended), reset_key, step_key)
-    going_on = play.begin_stages(after, key, outcome.stage_completed | ended, ended)
+    going_on = play.go_on(after, key, nowhere, outcome.stage_completed | ended, ended)
     return going_on, after, outcome, truncated
 
 

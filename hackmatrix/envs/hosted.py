@@ -98,9 +98,10 @@ def _turn(
     keys: Array, turns: Array, states: game.State, actions: Array, begins: Array
 ) -> tuple[game.State, Turn]:
     key = as_key(jax.vmap(jax.random.fold_in)(keys, turns))
-    after, outcome = play.take_action(states, key, jnp.where(begins, play.NO_ACTION, actions))
+    actions = jnp.where(begins, play.NO_ACTION, actions)
+    after, outcome, in_turn = play.take_action(states, key, actions)
     next_stage = outcome.stage_completed & ~outcome.won
-    states = play.begin_stages(after, key, next_stage | begins, begins)
+    states = play.go_on(after, key, in_turn, next_stage | begins, begins)
     outcome = jax.tree.map(lambda leaf: jnp.where(begins, jnp.zeros_like(leaf), leaf), outcome)
     return states, Turn(
         observation=game.observe(states),

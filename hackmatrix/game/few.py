@@ -41,7 +41,7 @@ def apply(
         if needed.shape[0] <= width:
             return _merge(needed, rule(boards), boards)
         chosen = _first(needed, jnp.arange(width))
-        gathered = jax.tree.map(lambda leaf: leaf.at[chosen].get(mode="clip"), boards)
+        gathered = jax.tree.map(lambda leaf: _take(leaf, chosen), boards)
         return jax.tree.map(
             # What the rule left alone need not be put back.
             lambda old, before, after: old if after is before else _put(old, chosen, after),
@@ -64,11 +64,11 @@ def repeat(
     is_needed: Callable[[Tree], Array], rule: Callable[[Tree], Tree], boards: Tree, width: int
 ) -> Tree:
     """Applies the rule over and over to `width` boards, until none of these needs it, then to the
-    next.
+    next. The rule changes nothing on boards that do not need it.
     """
 
     def to_the_end(boards: Tree) -> Tree:
-        return apply(is_needed, rule, boards, is_needed(boards).shape[0])
+        return jax.lax.while_loop(lambda boards: is_needed(boards).any(), rule, boards)
 
     if is_needed(boards).shape[0] <= width:
         return to_the_end(boards)
@@ -85,14 +85,21 @@ def _first(needed: Array, rank: Array) -> Array:
     )
     ends = jnp.cumsum(slots.count(words))
     which = jnp.searchsorted(ends, rank, side="right", method="compare_all")
-    word = words.at[which].get(mode="clip")
-    before = ends.at[which].get(mode="clip") - slots.count(word)
+    word = _take(words, which)
+    before = _take(ends, which) - slots.count(word)
     index = 32 * which + slots.nth(word, rank - before).astype(jnp.int32)
     return jnp.where(rank < ends[-1], index, boards + rank)
 
 
+def _take(leaf: Array, chosen: Array) -> Array:
+    return leaf.at[chosen].get(mode="clip", indices_are_sorted=True, wrap_negative_indices=False)
+
+
 def _put(leaf: Array, chosen: Array, values: Array) -> Array:
-    return leaf.at[chosen].set(values, mode="drop", unique_indices=True, indices_are_sorted=True)
+    return leaf.at[chosen].set(
+        values, mode="drop", unique_indices=True, indices_are_sorted=True,
+        wrap_negative_indices=False,
+    )  # fmt: skip
 
 
 def _merge(mask: Array, chosen: Tree, other: Tree) -> Tree:

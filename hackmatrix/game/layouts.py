@@ -71,12 +71,12 @@ def _draw_some(search: Search) -> Search:
     wide = jax.tree.map(lambda leaf: leaf[..., None], search)
     index = wide.draws + attempt
     layouts = _random_cells(wide.key, index, wide.room, wide.number)
-    accepted = is_accepted(to_cells(layouts), wide.exit) & (index < DRAWS)
+    accepted = is_accepted(to_cells(layouts), wide.exit) & (index < DRAWS) & ~wide.found
     layouts = jnp.where(accepted, layouts, 0)
     chosen = jnp.argmax(accepted, axis=-1)
     return search.replace(
-        layout=jnp.take_along_axis(layouts, chosen[..., None], axis=-1)[..., 0],
-        found=jnp.any(accepted, axis=-1),
+        layout=search.layout | jnp.take_along_axis(layouts, chosen[..., None], axis=-1)[..., 0],
+        found=search.found | jnp.any(accepted, axis=-1),
         draws=search.draws + _AT_ONCE,
     )
 

@@ -28,7 +28,7 @@ from hackmatrix.game.state import (
     Outcome,
     State,
 )  # fmt: skip
-from hackmatrix.game.turn import enemy_turn
+from hackmatrix.game.turn import end_turn, enemy_turn
 from hackmatrix.game.valid import valid_word
 
 Array = jax.Array
@@ -64,9 +64,9 @@ def reset(key: Array, history_depth: int = HISTORY_DEPTH) -> State:
 def reset_batch(keys: Array, history_depth: int = HISTORY_DEPTH) -> State:
     """New games [E], one a key."""
     each = as_key(keys)
-    state = stages.new_game(each, history.empty(history_depth, each.low.shape))
-    everywhere = jnp.ones_like(state.show)
-    return stages.generate(state, each, everywhere, everywhere.shape[0])
+    return stages.generate(
+        stages.new_game(each, history.empty(history_depth, each.low.shape)), each
+    )
 
 
 def step(key: Array, state: State, action: Array) -> tuple[State, Outcome]:
@@ -77,24 +77,23 @@ def step(key: Array, state: State, action: Array) -> tuple[State, Outcome]:
 def step_batch(keys: Array, states: State, actions: Array) -> tuple[State, Outcome]:
     """Takes an action on each of [E] boards."""
     key = as_key(keys)
-    state, outcome = take_action(states, key, actions)
+    state, outcome, in_turn = take_action(states, key, actions)
     beginning = outcome.stage_completed & ~outcome.won
-    return begin_stages(state, key, beginning, jnp.zeros_like(beginning)), outcome
+    return go_on(state, key, in_turn, beginning, jnp.zeros_like(beginning)), outcome
 
 
 def step_batch_and_restart(keys: Array, states: State, actions: Array) -> tuple[State, Outcome]:
     """As `step_batch`, and a new game begins on each board whose game ended."""
     key = as_key(keys)
-    state, outcome = take_action(states, key, actions)
+    state, outcome, in_turn = take_action(states, key, actions)
     beginning = outcome.stage_completed | outcome.done
-    return begin_stages(state, key, beginning, outcome.done), outcome
+    return go_on(state, key, in_turn, beginning, outcome.done), outcome
 
 
-def begin_stages(state: State, key: Key, beginning: Array, new_game: Array) -> State:
-    """Generates the next boards of those that begin a stage, for some the first stage of a new
-    game.
+def go_on(state: State, key: Key, in_turn: Array, beginning: Array, new_game: Array) -> State:
+    """Ends the enemy turn where it is under way, but where a stage begins, for some the first one
+    of a new game, generates its board.
     """
-
     # A new game forgets the snapshots by their number; the words themselves may stay.
     forgotten = state.history.replace(
         head=jnp.zeros_like(state.history.head), depth=jnp.zeros_like(state.history.depth)
@@ -104,11 +103,14 @@ def begin_stages(state: State, key: Key, beginning: Array, new_game: Array) -> S
     state = jax.tree.map(
         lambda new, old: old if new is old else few.select(new_game, new, old), fresh, state
     )
-    return stages.generate(state, key, beginning, max(32, beginning.shape[0] // 32))
+    state = stages.begin(state, key, beginning, max(32, beginning.shape[0] // 32))
+    return end_turn(state, key, in_turn & ~beginning, beginning)
 
 
-def take_action(before: State, key: Key, actions: Array) -> tuple[State, Outcome]:
-    """All that an action does but the board of a next stage."""
+def take_action(before: State, key: Key, actions: Array) -> tuple[State, Outcome, Array]:
+    """What an action does up to its outcome; also returns on which boards the enemy turn is yet to
+    end.
+    """
     action = jnp.asarray(actions).astype(jnp.int32)
     in_range = (action >= 0) & (action < ACTIONS)
     bit = jnp.where(in_range, action, 0).astype(jnp.uint32)
@@ -119,7 +121,7 @@ def take_action(before: State, key: Key, actions: Array) -> tuple[State, Outcome
     completed = is_completed(before, state, action)
     state = stages.complete_stage(state, completed)
     takes_turn = (action >= 0) & ((action < FIRST_PROGRAM) | (action == WAIT)) & ~completed
-    state = enemy_turn(state, key, takes_turn, _lost_some(before, state))
+    state, in_turn = enemy_turn(state, key, takes_turn)
     died = takes_turn & (state.player.hp == 0)
     won = completed & (before.stage == STAGES)
 
@@ -128,10 +130,11 @@ def take_action(before: State, key: Key, actions: Array) -> tuple[State, Outcome
         effects=effects, closer=_closer(before, state, completed),
     )  # fmt: skip
     total, parts = reward.as_reward(units)
-    return state, Outcome(
+    outcome = Outcome(
         reward=total, parts=parts, done=won | died | ~valid, invalid=~valid,
         stage_completed=completed, won=won, died=died,
     )  # fmt: skip
+    return state, outcome, in_turn
 
 
 def act(state: State, key: Key, action: Array) -> tuple[State, Effects]:
@@ -165,15 +168,6 @@ def is_completed(before: State, after: State, action: Array) -> Array:
     walked = (action >= 0) & (action < SIPHON) & (before.player.cell != after.player.cell)
     on_exit = walked & after.board.exit.has(after.player.cell)
     return on_exit | ((action == WARP) & (after.player.cell == after.exit_cell))
-
-
-def _lost_some(before: State, after: State) -> Array:
-    """Whether entries of the lists were destroyed. (UNDO, which changes lists too, leaves no holes;
-    closing ranks does not change such lists.)
-    """
-    return (before.enemies.present != after.enemies.present) | (
-        before.transmissions.present != after.transmissions.present
-    )
 
 
 def _closer(before: State, after: State, completed: Array) -> Array:

@@ -15,6 +15,8 @@ from hackmatrix.game.state import State, Transmissions
 
 Array = jax.Array
 
+NOWHERE = -1
+
 # The chance that one of 100 uniform draws among the 36 cells hits one of n cells, in 2^-32.
 _HIT_CHANCE = np.array(
     [min(2**32 - 1, round((1 - (1 - n / CELLS) ** 100) * 2**32)) for n in range(CELLS + 1)],
@@ -38,7 +40,7 @@ def line_of_fire(player: CellSet, screens: CellSet) -> CellSet:
 def append(transmissions: Transmissions, cell: Array, kind: Array, purpose: Array) -> Transmissions:
     """Adds a transmission with 1 turn at the end of the list; a full list drops it."""
     number = slots.count(transmissions.present)
-    fits = (cell >= 0) & (number < slots.CAPACITY)
+    fits = (cell != NOWHERE) & (number < slots.CAPACITY)
     new = jnp.where(fits, slots.ONE << (number & 31).astype(jnp.uint32), 0)
     return Transmissions(
         present=transmissions.present | new,
@@ -88,7 +90,7 @@ def spawn_one(work: Spawning) -> Spawning:
         purpose, number = jnp.where(left > 0, each, purpose), jnp.where(left > 0, left, number)
     luck, kind = words(work.key, purpose, 2 * number)
     where_to, second_luck = words(work.key, purpose, 2 * number + 1)
-    cell = choose_cell(work, luck, second_luck, where_to)
+    cell = jnp.where(number > 0, choose_cell(work, luck, second_luck, where_to), NOWHERE)
     return work.replace(
         transmissions=append(work.transmissions, cell, uniform_below(kind, 4), purpose),
         left={each: left - (purpose == each) for each, left in work.left.items()},
@@ -97,7 +99,7 @@ def spawn_one(work: Spawning) -> Spawning:
 
 @outlined
 def choose_cell(work: Spawning, luck: Array, second_luck: Array, where_to: Array) -> Array:
-    """Where a transmission appears; -1 for nowhere."""
+    """Where a transmission appears, or NOWHERE."""
     player, screens = cells.at(work.player), slots.cells_of(work.enemies) | work.blocks
     candidates = EVERY - player - screens - slots.cells_of(work.transmissions)
     preferred = candidates - line_of_fire(player, screens)
@@ -105,4 +107,4 @@ def choose_cell(work: Spawning, luck: Array, second_luck: Array, where_to: Array
     is_preferred = luck < chance[preferred.count()]
     is_anywhere = second_luck < chance[candidates.count()]
     cell = pick_cell(where_to, cells.where(is_preferred, preferred, candidates))
-    return jnp.where(is_preferred | is_anywhere, cell, -1)
+    return jnp.where(is_preferred | is_anywhere, cell, NOWHERE)

@@ -42,12 +42,19 @@ def complete_stage(state: State, completed: Array) -> State:
     )
 
 
-def generate(state: State, key: Key, beginning: Array, width: int) -> State:
+def generate(state: State, key: Key) -> State:
+    """New boards with transmissions for the stages that the states are in."""
+    everywhere = jnp.ones_like(state.show)
+    state = begin(state, key, everywhere, everywhere.shape[0])
+    return spawning.spawn(state, key, {Purpose.STAGE_SPAWN: state.stage})
+
+
+def begin(state: State, key: Key, beginning: Array, width: int) -> State:
     """New boards for the stages the states are in, where these begin, `width` boards at a time.
-    Enemies and transmissions stay.
+    Enemies and transmissions stay; those of the stage are yet to appear.
     """
     state, _ = few.apply_once(beginning, _draw_board, (state, key), width)
-    state = state.replace(
+    return state.replace(
         turn=jnp.where(beginning, 0, state.turn),
         next_task=jnp.where(beginning, state.interval, state.next_task),
         show=state.show & ~beginning,
@@ -55,7 +62,6 @@ def generate(state: State, key: Key, beginning: Array, width: int) -> State:
         step=state.step & ~beginning,
         atk_uses=jnp.where(beginning, 0, state.atk_uses),
     )
-    return spawning.spawn(state, key, {Purpose.STAGE_SPAWN: jnp.where(beginning, state.stage, 0)})
 
 
 def _draw_board(boards: tuple[State, Key]) -> tuple[State, Key]:

@@ -5,53 +5,49 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from hackmatrix.game import combat, few, history, slots, spawning
+from hackmatrix.game import combat, history, slots, spawning
 from hackmatrix.game.enemies import enemy_steps
 from hackmatrix.game.outline import outlined
 from hackmatrix.game.randomness import Key, Purpose
 from hackmatrix.game.state import Enemies, State, Transmissions
 
 Array = jax.Array
-Lists = tuple[Array, Enemies, Transmissions]
 
 
-def enemy_turn(state: State, key: Key, active: Array, lost: Array) -> State:
-    """The enemy turn of the active boards; with the step flag on, only the flag is cleared.
+def enemy_turn(state: State, key: Key, active: Array) -> tuple[State, Array]:
+    """The enemy turn of the active boards as far as it is decided by then who died; with the step
+    flag on, only the flag is cleared. Also returns whose turn is yet to end.
 
-    Also closes the ranks of the lists, on the boards where the action lost some of their entries.
+    Also closes the ranks of the lists where the action destroyed some of their entries, active or
+    not.
     """
     stepping = active & state.step
     active = active & ~state.step
     state = state.replace(step=state.step & ~stepping)
 
     state = state.replace(turn=state.turn + active)
-    state = transmissions_arrive(state, active, lost)
-    state = enemy_steps(state, key, active)
-    state = transmissions_appear(state, key, active)
+    enemies, transmissions = transmissions_arrive(active, state.enemies, state.transmissions)
+    state = state.replace(enemies=enemies, transmissions=transmissions)
+    return enemy_steps(state, key, active), active
+
+
+def end_turn(state: State, key: Key, active: Array, beginning: Array) -> State:
+    """The rest of the enemy turn of the active boards. On boards that begin a stage, which are none
+    of these, the transmissions of that stage appear in the same pass.
+    """
+    state = transmissions_appear(state, key, active, jnp.where(beginning, state.stage, 0))
     state = enemies_recover(state, active)
     return history.push(state, active)
 
 
-def transmissions_arrive(state: State, active: Array, lost: Array) -> State:
-    """Those with at most 1 turn become enemies at the end of the list; the others count down.
-
-    The slots of the lost are cleared and the holes filled on the way, active or not.
-    """
-
-    def arrive(lists: Lists) -> Lists:
-        active, enemies, transmissions = lists
-        return active, *_arrive(active, enemies, transmissions)
-
-    moving = lost | (active & (state.transmissions.present != 0))
-    lists = (active, state.enemies, state.transmissions)
-    _, enemies, transmissions = few.apply_once(moving, arrive, lists, max(64, active.shape[0] // 8))
-    return state.replace(enemies=enemies, transmissions=transmissions)
-
-
 @outlined
-def _arrive(
+def transmissions_arrive(
     active: Array, enemies: Enemies, waiting: Transmissions
 ) -> tuple[Enemies, Transmissions]:
+    """Those with at most 1 turn become enemies at the end of the list; the others count down.
+
+    Holes in the lists are filled on the way, active or not.
+    """
     more_than_one = jnp.zeros_like(waiting.present)
     for digit in waiting.turns[1:]:
         more_than_one = more_than_one | digit
@@ -81,15 +77,18 @@ def _count_down(turns: slots.Digits, where: Array) -> slots.Digits:
     return tuple(result)
 
 
-def transmissions_appear(state: State, key: Key, active: Array) -> State:
-    """The scheduled one, when it is time, and those that siphoning brought about."""
+def transmissions_appear(state: State, key: Key, active: Array, of_stage: Array) -> State:
+    """The scheduled one, when it is time, those that siphoning brought about, and so many of a new
+    stage.
+    """
     due = active & ~state.calm & (state.turn >= state.next_task)
     pending = jnp.where(active, state.pending, 0)
-    state = spawning.spawn(
-        state,
-        key,
-        {Purpose.SCHEDULED_SPAWN: due.astype(jnp.int32), Purpose.SIPHON_SPAWN: pending},
-    )
+    numbers = {
+        Purpose.SCHEDULED_SPAWN: due.astype(jnp.int32),
+        Purpose.SIPHON_SPAWN: pending,
+        Purpose.STAGE_SPAWN: of_stage,
+    }
+    state = spawning.spawn(state, key, numbers)
     return state.replace(
         next_task=jnp.where(due, state.turn + state.interval, state.next_task),
         pending=state.pending - pending,

@@ -57,7 +57,7 @@ def put_into_stage(keys: jax.Array, states: Tree, stage: jax.Array) -> Tree:
     """New games whose first stage is this one."""
     none = jax.tree.map(jnp.zeros_like, states.transmissions)
     states = states.replace(transmissions=none, stage=jnp.full_like(states.stage, stage))
-    return game.stages.generate(states, as_key(keys), jnp.ones(BATCH, bool), BATCH)
+    return game.stages.generate(states, as_key(keys))
 
 
 @pytest.fixture(scope="module")
