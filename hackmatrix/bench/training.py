@@ -24,7 +24,7 @@ from hackmatrix.ppo.update import Learner, learn
 from hackmatrix.train.program import Program, TrainState
 
 Array = jax.Array
-_PAIRS = 9
+_ROUNDS = 9
 _COMPILATIONS = "/jax/core/compile/backend_compile_duration"
 
 
@@ -78,20 +78,25 @@ def measure_training(program: Program, steps: int, chunk: int, seconds: float) -
 
 def _chunk_overhead(program: Program, state: TrainState, chunk: int) -> tuple[TrainState, float]:
     """What a call costs besides its updates: two calls of one update, with a look at each as the
-    loop takes it, against one call of both.
+    loop takes it, against one call of both, in an order that favours neither where the machine's
+    speed drifts.
     """
-    extra, alone = [], []
-    for _ in range(_PAIRS):
+
+    def seconds(*calls: int) -> float:
+        nonlocal state
         start = time.perf_counter()
-        for _ in range(2):
-            state, report = program.run(state, 1)
+        for updates in calls:
+            state, report = program.run(state, updates)
             jax.device_get(report)
-        middle = time.perf_counter()
-        state, report = program.run(state, 2)
-        jax.device_get(report)
-        both = time.perf_counter() - middle
-        extra.append(middle - start - both)
-        alone.append(both / 2)
+        return time.perf_counter() - start
+
+    extra, alone = [], []
+    for _ in range(_ROUNDS):
+        apart, together = seconds(1, 1), seconds(2)
+        together += seconds(2)
+        apart += seconds(1, 1)
+        extra.append((apart - together) / 2)
+        alone.append(together / 4)
     return state, statistics.median(extra) / (chunk * statistics.median(alone))
 
 

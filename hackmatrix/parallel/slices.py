@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 CHIPS_A_HOST = (2, 2, 1)
 HBM_A_CHIP = 32 * 2**30  # bytes
 HBM_A_PROGRAM = HBM_A_CHIP - 5 * 2**28  # the compiler keeps the rest for the system
+
+_LOADING = threading.Lock()  # the first call loads libtpu, which must not happen twice
 
 
 @dataclass(frozen=True)
@@ -50,12 +53,13 @@ def mesh(of: Slice, axis: str) -> Mesh:
     from jax.sharding import Mesh
 
     _keep_libtpu_quiet(of)
-    topology = topologies.get_topology_desc(
-        f"v4:{'x'.join(map(str, of.shape))}",
-        platform="tpu",
-        chip_config_name="megacore",
-        chips_per_host_bounds=CHIPS_A_HOST,
-    )
+    with _LOADING:
+        topology = topologies.get_topology_desc(
+            f"v4:{'x'.join(map(str, of.shape))}",
+            platform="tpu",
+            chip_config_name="megacore",
+            chips_per_host_bounds=CHIPS_A_HOST,
+        )
     return Mesh(np.array(topology.devices), (axis,))
 
 

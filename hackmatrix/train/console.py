@@ -47,7 +47,7 @@ class Console:
         self._has_colours = self._out.isatty() and "NO_COLOR" not in os.environ
         self._bar = "━─" if _can_show(self._out, "━─") else "#."
         self._steps = config.num_updates * config.batch_size
-        self._limit = 60 * (config.time_limit_minutes or 0)
+        self._has_limit = config.time_limit_minutes is not None
         self._clock, self._start = clock, clock()
         self._columns: tuple[Column, ...] = ()
         self._lines = 0
@@ -103,10 +103,11 @@ class Console:
         """Nothing is held back."""
 
     def _progress(self, step: int, left: float) -> str:
-        """By steps or by the time limit, whichever is further. What is left is an estimate, which
-        may grow; the bar does not go back.
+        """By steps or, with a time limit, by time, whichever is further. What is left is an
+        estimate, which may grow; the bar does not go back.
         """
-        of_time = 1 - left / self._limit if self._limit else 0.0
+        spent = self._clock() - self._start
+        of_time = spent / (spent + left) if self._has_limit and spent else 0.0
         share = self._share = min(max(step / self._steps, of_time, self._share), 1.0)
         full = round(_BAR * share)
         done, rest = self._bar[0] * full, self._bar[1] * (_BAR - full)

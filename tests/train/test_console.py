@@ -1,6 +1,7 @@
 """The console: what it says is there to be read, also where little can be shown."""
 
 import dataclasses
+import functools
 import io
 import math
 import os
@@ -124,7 +125,10 @@ def test_large_numbers_are_rounded_to_three_digits(
 def test_progress_is_of_steps_or_of_the_time_limit_whichever_is_further(
     out: io.StringIO, config: Config
 ) -> None:
-    console = Console(dataclasses.replace(config, time_limit_minutes=1.0), out)
+    clock = iter((0.0, 0.0, 6.0, 45.0, 60.0))
+    console = Console(
+        dataclasses.replace(config, time_limit_minutes=1.0), out, functools.partial(next, clock)
+    )
     total = config.num_updates * config.batch_size
     for step, left in ((0, 60), (total // 4, 54), (total // 4, 15), (total // 2, 0)):
         console.write(step, {**METRICS, "perf/hours_left": left / 3600})
@@ -135,11 +139,14 @@ def test_progress_is_of_steps_or_of_the_time_limit_whichever_is_further(
 def test_progress_does_not_go_back_when_the_run_slows_down(
     out: io.StringIO, config: Config
 ) -> None:
-    console = Console(dataclasses.replace(config, time_limit_minutes=60.0), out)
+    clock = iter((0.0, 1800.0, 1800.0, 3000.0))
+    console = Console(
+        dataclasses.replace(config, time_limit_minutes=60.0), out, functools.partial(next, clock)
+    )
     for hours_left in (0.5, 0.6, 0.4):
         console.write(0, METRICS | {"perf/hours_left": hours_left})
     lines = out.getvalue().splitlines()[1:]
-    assert [line.split()[1] for line in lines] == ["50%", "50%", "60%"]
+    assert [line.split()[1] for line in lines] == ["50%", "50%", "68%"]
 
 
 def test_the_head_is_the_summary_under_a_title(out: io.StringIO, config: Config) -> None:
