@@ -1,4 +1,4 @@
-"""Small configurations, resolved as a command line would be."""
+"""Configurations resolved as a command line would resolve them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,16 @@ from hackmatrix.train.config import Config, resolve
 
 
 def config(**given: Any) -> Config:
+    """A small one."""
     small = {
         "num_envs": 16, "num_steps": 16, "num_minibatches": 2, "update_epochs": 2,
         "hidden_dim": 32, "lr": 1e-3, "total_timesteps": 100_000,
     }  # fmt: skip
     return resolve({**default.get_config(), **small, **given}, "cpu", 8)
+
+
+def resolved(platform: str = "cpu", devices: int = 1, **given: Any) -> Config:
+    """The default but for what is given."""
+    raw = default.get_config()
+    raw.update(given)
+    return resolve(raw, platform, devices)

@@ -2,8 +2,6 @@
 
 import dataclasses
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +19,7 @@ from hackmatrix.train.config import (
     to_json,
 )
 from hackmatrix.train.validation import RULES
-
-ROOT = Path(__file__).parents[2]
+from tests.train.settings import resolved
 
 # Those who trained before know these names and values.
 REFERENCE = {
@@ -47,44 +44,6 @@ FIRST_SETTINGS = {
     "save_interval", "keep_checkpoints", "checkpoint_dir", "run_name", "run_suffix", "resume",
     "rewind", "wandb", "project", "entity", "no_artifact",
 }  # fmt: skip
-
-# A little program as the launch programs are, but without what they launch.
-PROGRAM = """
-import sys
-from absl import app
-from hackmatrix.train import command_line
-from hackmatrix.train.config import ConfigError, resolve, to_json
-
-CONFIG = command_line.define_config("launch.little")
-
-def main(arguments):
-    try:
-        print(to_json(resolve(CONFIG.value, "cpu", 1)))
-    except ConfigError as error:
-        sys.exit(str(error))
-    assert "jax" not in sys.modules
-
-app.run(main, flags_parser=command_line.parser("launch.little"))
-"""
-
-
-def resolved(platform: str = "cpu", devices: int = 1, **given: Any) -> Config:
-    raw = default.get_config()
-    raw.update(given)
-    return resolve(raw, platform, devices)
-
-
-def errors(platform: str = "cpu", devices: int = 1, **given: Any) -> list[str]:
-    raw = {**default.get_config(), **given}
-    with pytest.raises(ConfigError) as raised:
-        resolve(raw, platform, devices)
-    assert str(raised.value).splitlines() == raised.value.errors
-    return raised.value.errors
-
-
-def launch(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", PROGRAM, *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
 
 def test_the_default_has_every_setting_and_a_rule_for_it() -> None:
@@ -196,114 +155,6 @@ def test_a_configuration_file_has_the_sizes_that_are_chosen_on_its_devices(
     assert all(any(name in each for name in others) for each in changes), changes
 
 
-def test_five_mistakes_are_five_lines() -> None:
-    lines = errors(lr=-1.0, gamma=1.5, compute_dtype="float16", num_minibatches=3, run_suffix="a/b")
-    assert len(lines) == 5
-    for line, wrong in zip(
-        sorted(lines),
-        ["compute_dtype='float16'", "gamma=1.5", "lr=-1.0", "num_minibatches=3", "run_suffix="],
-        strict=True,
-    ):
-        assert line.startswith(wrong)
-
-
-NAN = float("nan")
-
-
-@pytest.mark.parametrize(
-    ("name", "values"),
-    {
-        "env": ["", "hackmatrix2", "gymnax:", 3],
-        "seed": [-1, 2**32, 0.5],
-        "auto_tune": [1, None],
-        "num_envs": [0, -4, 2.0, "256", True],
-        "num_steps": [0],
-        "total_timesteps": [0, None, 1e6],
-        "time_limit_minutes": [0, -1.0, NAN],
-        "num_minibatches": [0],
-        "update_epochs": [0],
-        "lr": [0.0, NAN, float("inf"), "1e-4"],
-        "gamma": [-0.1, 1.1, NAN],
-        "gae_lambda": [-0.1, 1.1],
-        "clip_eps": [0, 1, NAN],
-        "vf_coef": [-1],
-        "ent_coef": [-1, None],
-        "max_grad_norm": [0],
-        "hidden_dim": [0],
-        "num_layers": [0],
-        "compute_dtype": ["fp32", None],
-        "log_interval": [0],
-        "save_interval_minutes": [0, None],
-        "save_interval": [0],
-        "keep_checkpoints": [0],
-        "checkpoint_dir": ["", "/tmp", "a/b", "..", None],
-        "run_name": ["auto", "", "a b", "-x", "é"],
-        "run_suffix": [""],
-        "resume": [""],
-        "project": ["", None],
-        "entity": [" "],
-    }.items(),
-)
-def test_a_wrong_value_is_one_line_with_its_name_and_itself(name: str, values: list[Any]) -> None:
-    for value in values:
-        (line,) = errors(**{name: value})
-        assert line.startswith(f"{name}={value!r} must be ")
-
-
-def test_settings_that_are_unknown_or_missing_are_named() -> None:
-    raw = {**default.get_config(), "num_env": 3}
-    del raw["gamma"]
-    with pytest.raises(ConfigError) as raised:
-        resolve(raw, "cpu", 1)
-    unknown, missing = raised.value.errors
-    assert unknown == "num_env is no setting: did you mean num_envs?"
-    assert missing.startswith("gamma is missing")
-
-
-@pytest.mark.parametrize(("num_envs", "devices"), [(100, 8), (1536, 3), (7, 2), (64, 5), (1, 4)])
-def test_environments_that_devices_cannot_share_are_refused_with_the_nearest_that_work(
-    num_envs: int, devices: int
-) -> None:
-    (line,) = errors(devices=devices, num_envs=num_envs)
-    assert line.startswith(f"num_envs={num_envs} ")
-    assert f"{devices} devices" in line
-    nearest = [int(word) for word in line.rpartition(";")[2].split() if word.isdecimal()]
-    assert nearest
-    assert min(nearest) < num_envs < max(nearest) or num_envs < devices
-    for each in nearest:
-        assert resolved(devices=devices, num_envs=each).groups % devices == 0
-
-
-def test_minibatches_that_cannot_share_a_group_are_refused_with_the_nearest_that_work() -> None:
-    (line,) = errors(num_envs=100, num_steps=30, num_minibatches=7)  # 50 groups of 60 samples
-    assert line.startswith("num_minibatches=7 ")
-    assert line.endswith("6 and 10 work")
-    (line,) = errors(num_envs=1, num_steps=2, num_minibatches=9)
-    assert line.endswith("2 works")
-
-
-def test_a_save_interval_between_chunks_is_refused_with_the_nearest_that_work() -> None:
-    (line,) = errors(save_interval=25)
-    assert line.startswith("save_interval=25 ")
-    assert line.endswith("20 and 30 work")
-    assert resolved(save_interval=25, log_interval=5).save_interval == 25
-
-
-def test_more_devices_than_there_can_be_groups_are_refused() -> None:
-    (line,) = errors("tpu", 128)
-    assert "at most 64 devices" in line
-
-
-def test_an_update_too_large_for_32_bits_is_refused() -> None:
-    (line,) = errors(num_envs=2**24, num_steps=128)
-    assert "too large" in line
-
-
-def test_a_whole_number_will_do_where_a_number_is_wanted() -> None:
-    config = resolve({**default.get_config(), "gamma": 1, "time_limit_minutes": 2}, "cpu", 1)
-    assert (type(config.gamma), type(config.time_limit_minutes)) == (float, float)
-
-
 def test_a_configuration_is_the_same_after_it_was_written_and_read() -> None:
     config = resolved("tpu", 4, run_suffix="test", time_limit_minutes=1.5)
     assert from_json(to_json(config)) == config
@@ -349,39 +200,3 @@ def test_the_summary_says_what_will_run() -> None:
     ):  # fmt: skip
         assert words in text
     assert max(map(len, lines)) <= 98
-
-
-def test_flags_override_a_configuration_file_before_jax_is_loaded() -> None:
-    done = launch("--config=configs/cpu.py", "--config.num_envs=1_024", "--config.lr=1e-3")
-    assert done.returncode == 0, done.stderr
-    config = from_json(done.stdout)
-    assert (config.num_envs, config.lr, config.time_limit_minutes) == (1024, 1e-3, 3.0)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--config.num_env=3"], "num_env is no setting: did you mean num_envs?"),
-        (["--config=configs/cpu.py", "--config.ent_coeff=3"], "did you mean ent_coef?"),
-        (["--config.xyzzy=3"], "xyzzy is no setting: configs/default.py has them all"),
-        (["--config.num_envs=1e6"], "give a whole number, like 1_000_000"),
-        (["--config=nowhere.py"], "--config cannot be read: No such file or directory"),
-        (["--config=nowhere.py", "--config.lr=1"], "cannot be read: No such file or directory"),
-        (["--config=configs/cpu.py:large"], "get_config() takes 0 positional arguments"),
-        (["--confg=configs/cpu.py"], "Unknown command line flag 'confg'"),
-    ],
-    ids=lambda each: " ".join(each) if isinstance(each, list) else "",
-)
-def test_a_mistake_on_the_command_line_is_one_line(arguments: list[str], words: str) -> None:
-    done = launch(*arguments)
-    assert done.returncode == 1
-    assert done.stdout == ""
-    assert done.stderr.startswith("launch.little: ")
-    assert words in done.stderr
-    assert len(done.stderr.splitlines()) == 1, done.stderr
-
-
-def test_wrong_values_on_the_command_line_are_all_listed() -> None:
-    done = launch("--config.lr=-1", "--config.gamma=nan", "--config.save_interval=7")
-    assert done.returncode == 1
-    assert len(done.stderr.splitlines()) == 3, done.stderr

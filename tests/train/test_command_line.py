@@ -1,0 +1,71 @@
+"""The command line: flags override a file before JAX is loaded, and mistakes are one line."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hackmatrix.train.config import from_json
+
+ROOT = Path(__file__).parents[2]
+
+# A little program as the launch programs are, but without what they launch.
+PROGRAM = """
+import sys
+from absl import app
+from hackmatrix.train import command_line
+from hackmatrix.train.config import ConfigError, resolve, to_json
+
+CONFIG = command_line.define_config("launch.little")
+
+def main(arguments):
+    try:
+        print(to_json(resolve(CONFIG.value, "cpu", 1)))
+    except ConfigError as error:
+        sys.exit(str(error))
+    assert "jax" not in sys.modules
+
+app.run(main, flags_parser=command_line.parser("launch.little"))
+"""
+
+
+def launch(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", PROGRAM, *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+
+
+def test_flags_override_a_configuration_file_before_jax_is_loaded() -> None:
+    done = launch("--config=configs/cpu.py", "--config.num_envs=1_024", "--config.lr=1e-3")
+    assert done.returncode == 0, done.stderr
+    config = from_json(done.stdout)
+    assert (config.num_envs, config.lr, config.time_limit_minutes) == (1024, 1e-3, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--config.num_env=3"], "num_env is no setting: did you mean num_envs?"),
+        (["--config=configs/cpu.py", "--config.ent_coeff=3"], "did you mean ent_coef?"),
+        (["--config.xyzzy=3"], "xyzzy is no setting: configs/default.py has them all"),
+        (["--config.num_envs=1e6"], "give a whole number, like 1_000_000"),
+        (["--config=nowhere.py"], "--config cannot be read: No such file or directory"),
+        (["--config=nowhere.py", "--config.lr=1"], "cannot be read: No such file or directory"),
+        (["--config=configs/cpu.py:large"], "get_config() takes 0 positional arguments"),
+        (["--confg=configs/cpu.py"], "Unknown command line flag 'confg'"),
+    ],
+    ids=lambda each: " ".join(each) if isinstance(each, list) else "",
+)
+def test_a_mistake_on_the_command_line_is_one_line(arguments: list[str], words: str) -> None:
+    done = launch(*arguments)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith("launch.little: ")
+    assert words in done.stderr
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+
+
+def test_wrong_values_on_the_command_line_are_all_listed() -> None:
+    done = launch("--config.lr=-1", "--config.gamma=nan", "--config.save_interval=7")
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 3, done.stderr

@@ -1,0 +1,163 @@
+"""A damaged checkpoint is noticed, said and put aside, and the one before it is used."""
+
+import json
+import random
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hackmatrix.train.checkpoints import CheckpointError, Checkpoints
+from tests.train.small_state import bits, like, on, state
+
+FLIPS = 50
+
+
+def files(directory: Path) -> list[Path]:
+    return sorted(path for path in directory.rglob("*") if path.is_file())
+
+
+def arrays_of(step: Path) -> Path:
+    """The largest of the files that hold what the arrays hold."""
+    return max(step.glob("state/ocdbt.process_0/d/*"), key=lambda path: path.stat().st_size)
+
+
+def flip(path: Path, position: int, mask: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[position] ^= mask
+    path.write_bytes(content)
+
+
+def truncate(step: Path) -> None:
+    path = arrays_of(step)
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def empty_the_record(step: Path) -> None:
+    (step / "record/metadata").write_text("")
+
+
+def change_a_digest(step: Path) -> None:
+    path = step / "record/metadata"
+    record = json.loads(path.read_text())
+    record["digests"]["learner/update"] += 1
+    path.write_text(json.dumps(record))
+
+
+def remove_the_commit_marker(step: Path) -> None:
+    (step / "commit_success.txt").unlink()
+
+
+def remove_an_array_file(step: Path) -> None:
+    arrays_of(step).unlink()
+
+
+def remove_everything(step: Path) -> None:
+    shutil.rmtree(step)
+    step.mkdir()
+
+
+def put_the_arrays_of_another_there(step: Path) -> None:
+    shutil.rmtree(step / "state")
+    shutil.copytree(step.parent / "1/state", step / "state")
+
+
+DAMAGES = (
+    truncate,
+    empty_the_record,
+    change_a_digest,
+    remove_the_commit_marker,
+    remove_an_array_file,
+    remove_everything,
+    put_the_arrays_of_another_there,
+)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_where_the_newest_is_damaged_the_one_before_is_used(
+    two: Path, said: list[str], damage: Callable[[Path], None]
+) -> None:
+    damage(two / "2")
+    before = {path: path.read_bytes() for path in files(two)}
+    restored = Checkpoints(two, keep=3, say=said.append).restore_newest(like(on(2)))
+    assert restored is not None
+    assert (restored.step, restored.metadata) == (1, {"update": 1})
+    assert bits(restored.state) == bits(state(on(2), seed=1))
+    assert len(said) == 1
+    assert f"{two / '2'} is damaged" in said[0]
+    assert "\n" not in said[0]
+    assert {path: path.read_bytes() for path in files(two)} == before
+
+
+def test_where_all_are_damaged_the_run_does_not_begin_anew(two: Path, said: list[str]) -> None:
+    for step in ("1", "2"):
+        truncate(two / step)
+    checkpoints = Checkpoints(two, keep=3, say=said.append)
+    with pytest.raises(CheckpointError, match=r"all checkpoints in .* are damaged") as error:
+        checkpoints.restore_newest(like(on(1)))
+    assert "\n" not in str(error.value)
+    assert len(said) == 2
+    assert checkpoints.steps() == [1, 2]
+
+
+def test_a_flipped_byte_is_always_noticed(two: Path, said: list[str]) -> None:
+    """Fifty bytes, one at a time: one of each file, the others of the files that hold the arrays.
+
+    Nobody reads when a checkpoint was saved, how it was spread over devices, or the last part of
+    the arrays' file: where a flip is there, it is said, and what comes back is what was saved.
+    """
+    shutil.rmtree(two / "1")
+    step, saved, draw = two / "2", bits(state(on(1), seed=2)), random.Random(0)
+    paths = files(step)
+    paths += [arrays_of(step)] * (FLIPS - len(paths))
+    checkpoints = Checkpoints(two, keep=3, say=said.append)
+    refused, harmless = Counter[str](), Counter[str]()
+    for path in paths:
+        name = str(path.relative_to(step))
+        position, mask = draw.randrange(path.stat().st_size), draw.randrange(1, 256)
+        flip(path, position, mask)
+        said.clear()
+        try:
+            restored = checkpoints.restore_newest(like(on(1)))
+        except CheckpointError:
+            refused[name] += 1
+            assert "is damaged" in said[0]
+        else:
+            harmless[name] += 1
+            assert f"is used, as its arrays are whole, but {name} changed" in said[0]
+            assert restored is not None
+            assert bits(restored.state) == saved, f"byte {position} of {path}, mask {mask}"
+            assert restored.metadata == {"update": 2}
+        assert len(said) == 1
+        flip(path, position, mask)
+    print(f"refused: {refused}, harmless: {harmless}")
+    assert refused.total() + harmless.total() == FLIPS
+    assert refused[str(arrays_of(step).relative_to(step))]
+    said.clear()
+    assert checkpoints.restore_newest(like(on(1))) is not None  # as nothing is flipped any more
+    assert said == []
+
+
+def test_a_damaged_checkpoint_is_put_aside_when_its_step_is_saved_again(
+    two: Path, said: list[str]
+) -> None:
+    truncate(two / "2")
+    checkpoints = Checkpoints(two, keep=1, say=said.append)
+    assert checkpoints.restore_newest(like(on(2))) is not None
+    checkpoints.save(2, state(on(2), seed=22), {"update": 22})
+    checkpoints.save(3, state(on(2), seed=3), {"update": 3})
+    checkpoints.close()
+    assert sorted(each.name for each in two.iterdir()) == ["2.aside-1", "3"]
+    assert said[1:] == [f"{two / '2'} is kept as 2.aside-1"]
+
+
+def test_damaged_checkpoints_are_not_kept_in_place_of_good_ones(two: Path) -> None:
+    truncate(two / "2")
+    checkpoints = Checkpoints(two, keep=2)
+    assert checkpoints.restore_newest(like(on(2))) is not None
+    checkpoints.save(4, state(on(2), seed=4), {})
+    checkpoints.close()
+    assert checkpoints.steps() == [1, 4]
+    assert (two / "2.aside-1").is_dir()

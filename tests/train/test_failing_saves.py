@@ -1,0 +1,109 @@
+"""A run goes on where saving fails; what was half saved is not used."""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from hackmatrix.train.checkpoints import Checkpoints
+from tests.train.small_state import like, on, state
+
+
+@contextmanager
+def no_file_larger_than(size: int) -> Iterator[None]:
+    """The disk is full for this process: a real write fails."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_the_run_goes_on_when_the_disk_is_full_and_saves_again_when_it_is_not(
+    checkpoints: Checkpoints, said: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    leaf = jax.random.bits(jax.random.key(0), (1 << 18,), jnp.uint32)
+    checkpoints.save(1, {"leaf": leaf}, {})
+    checkpoints.wait()
+    with no_file_larger_than(1 << 16):
+        checkpoints.save(2, {"leaf": leaf, "other": leaf + 1}, {})
+        checkpoints.wait()
+    assert said == [f"{tmp_path / 'run' / '2'} is not saved: File too large"]
+    assert [each.name for each in (tmp_path / "run").iterdir()] == ["1"]
+    checkpoints.save(2, {"leaf": leaf}, {})
+    checkpoints.close()
+    assert checkpoints.steps() == [1, 2]
+    assert "Traceback" not in "".join(capfd.readouterr())
+
+
+def test_a_save_that_failed_in_the_background_is_told_at_the_next_one(
+    checkpoints: Checkpoints, said: list[str]
+) -> None:
+    leaf = jax.random.bits(jax.random.key(0), (1 << 18,), jnp.uint32)
+    with no_file_larger_than(1 << 16):
+        checkpoints.save(1, {"leaf": leaf}, {})
+        checkpoints.save(2, {"leaf": jnp.uint32(2)}, {})
+        assert len(said) == 1
+        assert "1 is not saved" in said[0]
+        checkpoints.close()
+    assert checkpoints.steps() == [2]
+
+
+def test_the_run_goes_on_where_no_directory_can_be_made(
+    checkpoints: Checkpoints, said: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "run").write_text("a file where the directory should be")
+    checkpoints.save(1, state(on(1)), {})
+    assert said == [f"{tmp_path / 'run' / '1'} is not saved: File exists"]
+    (tmp_path / "run").unlink()
+    checkpoints.save(2, state(on(1)), {})
+    checkpoints.close()
+    assert checkpoints.steps() == [2]
+
+
+KILLED_WHILE_SAVING = """
+import os, signal, sys
+from pathlib import Path
+import jax, jax.numpy as jnp
+from hackmatrix.train.checkpoints import Checkpoints
+
+checkpoints = Checkpoints(Path(sys.argv[1]), keep=3)
+checkpoints.save(1, {"leaf": jnp.uint32(1)}, {})
+large = jax.random.bits(jax.random.key(0), (1 << 24,), jnp.uint32)
+checkpoints.save(2, {"leaf": large}, {})
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_was_being_saved_when_the_process_was_killed_is_not_used(
+    checkpoints: Checkpoints, said: list[str], tmp_path: Path
+) -> None:
+    child = subprocess.run(
+        [sys.executable, "-c", KILLED_WHILE_SAVING, str(tmp_path / "run")],
+        env=os.environ | {"XLA_FLAGS": ""},
+        timeout=60,
+    )
+    assert child.returncode == -signal.SIGKILL
+    left = [each.name for each in (tmp_path / "run").iterdir()]
+    assert len(left) == 2, "it had been saved before the process was killed"
+    place = like(on(1)).learner.update.sharding
+    restored = checkpoints.restore_newest(
+        {"leaf": jax.ShapeDtypeStruct((), jnp.uint32, sharding=place)}
+    )
+    assert restored is not None
+    assert restored.step == 1
+    assert [line.split(",")[0] for line in said] == [
+        f"{tmp_path / 'run' / '2.orbax-checkpoint-tmp'} was never finished"
+    ]
+    checkpoints.save(3, restored.state, {})
+    checkpoints.close()
+    assert sorted(each.name for each in (tmp_path / "run").iterdir()) == ["1", "3"]
