@@ -16,6 +16,7 @@ from hackmatrix.game.state import State, Transmissions
 Array = jax.Array
 
 NOWHERE = -1
+FIRST_TURNS = 1
 
 # The chance that one of 100 uniform draws among the 36 cells hits one of n cells, in 2^-32.
 _HIT_CHANCE = np.array(
@@ -38,7 +39,7 @@ def line_of_fire(player: CellSet, screens: CellSet) -> CellSet:
 
 
 def append(transmissions: Transmissions, cell: Array, kind: Array, purpose: Array) -> Transmissions:
-    """Adds a transmission with 1 turn at the end of the list; a full list drops it."""
+    """Adds a transmission at the end of the list, but for its turns; a full list drops it."""
     number = slots.count(transmissions.present)
     fits = (cell != NOWHERE) & (number < slots.CAPACITY)
     new = jnp.where(fits, slots.ONE << (number & 31).astype(jnp.uint32), 0)
@@ -47,7 +48,7 @@ def append(transmissions: Transmissions, cell: Array, kind: Array, purpose: Arra
         row=slots.write(transmissions.row, new, cell // cells.SIZE),
         column=slots.write(transmissions.column, new, cell % cells.SIZE),
         kind=slots.write(transmissions.kind, new, kind),
-        turns=slots.write(transmissions.turns, new, 1),
+        turns=transmissions.turns,
         from_siphon=transmissions.from_siphon | jnp.where(purpose == Purpose.SIPHON_SPAWN, new, 0),
         from_schedule=transmissions.from_schedule
         | jnp.where(purpose == Purpose.SCHEDULED_SPAWN, new, 0),
@@ -66,18 +67,22 @@ class Spawning(struct.PyTreeNode):
 
 
 def spawn(state: State, key: Key, numbers: dict[Purpose, Array]) -> State:
-    """Spawns so many transmissions on each board, for one purpose after the other."""
-    enemies = state.enemies
+    """Spawns so many transmissions on each board, for one purpose after the other, all with as many
+    turns.
+    """
+    enemies, before = state.enemies, state.transmissions
     work = Spawning(
         key=key,
         player=state.player.cell,
         enemies=slots.Places(enemies.present, enemies.row, enemies.column),
         blocks=state.board.blocks,
-        transmissions=state.transmissions,
+        transmissions=before.replace(turns=()),
         left=numbers,
     )
     work = few.repeat(_is_spawning, spawn_one, work, max(128, key.low.shape[0] // 32))
-    return state.replace(transmissions=work.transmissions)
+    after = work.transmissions
+    turns = slots.write(before.turns, after.present & ~before.present, FIRST_TURNS)
+    return state.replace(transmissions=after.replace(turns=turns))
 
 
 def _is_spawning(work: Spawning) -> Array:

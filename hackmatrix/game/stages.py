@@ -54,7 +54,11 @@ def begin(state: State, key: Key, beginning: Array, width: int) -> State:
     Enemies and transmissions stay; those of the stage are yet to appear.
     """
     state, _ = few.apply_once(beginning, _draw_board, (state, key), width)
+    board = state.board
     return state.replace(
+        board=board.replace(
+            siphoned=board.siphoned.only_if(~beginning), centre=board.centre.only_if(~beginning)
+        ),
         turn=jnp.where(beginning, 0, state.turn),
         next_task=jnp.where(beginning, state.interval, state.next_task),
         show=state.show & ~beginning,
@@ -75,8 +79,9 @@ def _draw_board(boards: tuple[State, Key]) -> tuple[State, Key]:
     lit = EVERY - contents.blocks - exit_
     credits, energy = _resources(key, lit)
     board = contents.replace(
-        exit=exit_, data_siphon=corners - exit_, credits=credits, energy=energy
-    )
+        exit=exit_, data_siphon=corners - exit_, credits=credits, energy=energy,
+        siphoned=state.board.siphoned, centre=state.board.centre,
+    )  # fmt: skip
     return state.replace(board=board, exit_cell=exit_cell), key
 
 
