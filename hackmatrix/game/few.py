@@ -64,7 +64,7 @@ def repeat(
     is_needed: Callable[[Tree], Array], rule: Callable[[Tree], Tree], boards: Tree, width: int
 ) -> Tree:
     """Applies the rule over and over to `width` boards, until none of these needs it, then to the
-    next. The rule changes nothing on boards that do not need it.
+    next. The rule does no harm to boards that do not need it.
     """
 
     def to_the_end(boards: Tree) -> Tree:
