@@ -15,8 +15,8 @@ Array = jax.Array
 
 
 def enemy_turn(state: State, key: Key, active: Array) -> tuple[State, Array]:
-    """The enemy turn of the active boards as far as it is decided by then who died; with the step
-    flag on, only the flag is cleared. Also returns whose turn is yet to end.
+    """The enemy turn of the active boards up to the enemies' steps, which decide who dies; with the
+    step flag on, only the flag is cleared. Also returns whose turn is yet to end.
 
     Also closes the ranks of the lists where the action destroyed some of their entries, active or
     not.

@@ -1,6 +1,7 @@
 """The game under test, once for all tests: compiling a step of it takes longer than they do."""
 
 import pytest
+from steps import Programs, compiled_programs
 from subject import JaxGame
 
 from hackmatrix import game
@@ -10,3 +11,8 @@ from hackmatrix.game.state import HISTORY_DEPTH
 @pytest.fixture(scope="session")
 def subject() -> JaxGame:
     return JaxGame(game, HISTORY_DEPTH)
+
+
+@pytest.fixture(scope="session")
+def programs() -> Programs:
+    return compiled_programs()

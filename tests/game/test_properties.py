@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from functools import partial
 from random import Random
 from typing import Any, NamedTuple
@@ -17,19 +16,15 @@ from agreement import never_done
 from boards import State, batches, plain
 from golden import ENDINGS, REWARD_PARTS
 from hypothesis import HealthCheck, Phase, given, settings
-from jax.sharding import Mesh, PartitionSpec
+from soundness import faults
+from steps import ALONE, BATCH, Programs, keys, load
 from subject import rows
 
 from hackmatrix import game
-from hackmatrix.game.cells import CellSet
 
 Tree = Any
-Step = Callable[[jax.Array, Tree, np.ndarray], tuple[Tree, Tree]]
 
-BATCH = 512
-ALONE = 16  # boards that are stepped each on its own
 BOARDS = 16  # as many as take all actions in one batch
-DEVICES = 8
 STEPS = 200
 LOOKS = 4  # at boards of random play by the second implementation
 MIGHTY = {"credits": 99, "energy": 99, "data_siphons": 9}
@@ -47,42 +42,6 @@ few_examples = settings(
 new_games = jax.jit(game.reset_batch)
 observe = jax.jit(jax.vmap(game.observe))
 valid_actions = jax.jit(jax.vmap(game.valid_actions))
-
-
-def keys(seed: int, number: int = BATCH) -> jax.Array:
-    return jax.random.split(jax.random.key(seed), number)
-
-
-class Programs(NamedTuple):
-    """The compiled steps. Each returns arrays of the host."""
-
-    step: Step  # a batch of boards on one device
-    step_alone: Step  # one board after the other
-    step_and_restart: Step  # a batch of boards spread over all devices
-
-
-@pytest.fixture(scope="module")
-def programs() -> Programs:
-    """Compiling one takes most of a minute of one core, so they are compiled side by side."""
-    mesh = Mesh(np.array(jax.devices()[:DEVICES]), ("boards",))
-    split = PartitionSpec("boards")
-    spread = jax.shard_map(
-        game.step_batch_and_restart, mesh=mesh, in_specs=split, out_specs=split, check_vma=False
-    )
-
-    def alone(*boards: Any) -> Any:
-        return jax.lax.map(lambda board: game.step(*board), boards)
-
-    sizes: dict[Any, int] = {game.step_batch: BATCH, alone: ALONE, spread: BATCH}
-
-    def compiled(step: Any, number: int) -> Step:
-        states = jax.eval_shape(game.reset_batch, keys(0, number))
-        actions = np.zeros(number, np.int32)
-        run = jax.jit(step).lower(keys(0, number), states, actions).compile()
-        return lambda *given: jax.tree.map(np.asarray, run(*given))
-
-    with ThreadPoolExecutor() as pool:
-        return Programs(*pool.map(compiled, sizes.keys(), sizes.values()))
 
 
 class Played(NamedTuple):
@@ -126,80 +85,11 @@ def played(programs: Programs) -> list[Played]:
     return trace
 
 
-def load(states: list[State]) -> Tree:
-    """The states, repeated to fill a batch."""
-    boards = [jax.tree.map(np.asarray, game.scenario.load(state)) for state in states]
-    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *boards)
-    return rows(stacked, np.resize(np.arange(len(states)), BATCH))
-
-
 def all_actions(boards: Tree) -> tuple[Tree, np.ndarray]:
     """Each of the first boards once with each action, in a batch."""
     pair = np.resize(np.arange(BOARDS * game.ACTIONS), BATCH)
     board, action = np.divmod(pair, game.ACTIONS)
     return rows(boards, board), action.astype(np.int32)
-
-
-def faults(states: Tree) -> Iterator[str]:
-    """What is wrong with states of any batch shape, after an action of a live game."""
-    player, board, history = states.player, states.board, states.history
-    ranges = {
-        "cell": (player.cell, 0, 35), "hp": (player.hp, 0, 3), "credits": (player.credits, 0, 999),
-        "energy": (player.energy, 0, 999), "data siphons": (player.data_siphons, 0, 99),
-        "attack": (player.attack, 1, 99), "score": (player.score, 0, 9999),
-        "stage": (states.stage, 1, 9), "turn": (states.turn, 0, 9999),
-        "exit": (states.exit_cell, 0, 35), "owned": (states.owned, 0, (1 << 23) - 1),
-        "ATK+ uses": (states.atk_uses, 0, 9), "pending": (states.pending, 0, 99),
-        "interval": (states.interval, 4, 12), "next task": (states.next_task, 0, 9999),
-        "depth": (history.depth, 0, 4), "head": (history.head, 0, 3),
-    }  # fmt: skip
-    for name, (values, low, high) in ranges.items():
-        if (values < low).any() or (values > high).any():
-            yield name
-    for name, entries in (("enemies", states.enemies), ("transmissions", states.transmissions)):
-        present = entries.present
-        if (present & (present + np.uint32(1))).any():
-            yield f"holes in the {name}"
-        if any((word & ~present).any() for word in jax.tree.leaves(entries)):
-            yield f"something in empty slots of the {name}"
-        for digits in (entries.row, entries.column):
-            if (digits[1] & digits[2]).any():
-                yield f"{name} off the board"
-    low, high = states.enemies.hp
-    kind = states.enemies.kind
-    if (states.enemies.present & ~(low | high)).any():
-        yield "dead enemies"
-    if (low & high & ~(kind[0] & ~kind[1])).any():
-        yield "enemies with more hp than their type has"
-    if any((word >> 18).any() for word in jax.tree.leaves(board)):
-        yield "cells off the board"
-    contents = [board.data, board.program, board.data_siphon, board.exit]
-    if overlap(contents):
-        yield "two contents in a cell"
-    blocks = board.data | board.program
-    if outside(board.question, blocks) or any(
-        outside(digit, blocks) for digit in (*board.label, *board.spawn)
-    ):
-        yield "blocks' contents without a block"
-    if overlap([either(board.credits), either(board.energy)]):
-        yield "both credits and energy in a cell"
-
-
-def overlap(sets: list[CellSet]) -> bool:
-    seen, *others = sets
-    for each in others:
-        if np.any((seen & each).low) or np.any((seen & each).high):
-            return True
-        seen = seen | each
-    return False
-
-
-def outside(inner: CellSet, outer: CellSet) -> bool:
-    return bool(np.any(inner.low & ~outer.low) or np.any(inner.high & ~outer.high))
-
-
-def either(digits: tuple[CellSet, ...]) -> CellSet:
-    return digits[0] | digits[1]
 
 
 def expect_parts_to_add_up(outcome: Tree) -> None:
@@ -384,48 +274,3 @@ def rare_ones(each: Played) -> np.ndarray:
     """All boards, those first that completed a stage, then those that died."""
     outcome = each.outcome
     return np.argsort(-2 * outcome.stage_completed - outcome.died.astype(int), kind="stable")
-
-
-# Overflow
-
-
-def crowded(**lists: Any) -> State:
-    return {**plain(), "owned": [WAIT], "enemies": [], "transmissions": [], **lists}
-
-
-def far_cells(number: int) -> list[list[int]]:
-    """So many cells, the farthest from the first cell before the others."""
-    return [list(divmod(35 - index, 6)) for index in range(number)]
-
-
-def wait(programs: Programs, state: State) -> State:
-    boards = load([state])
-    after, outcome = programs.step(keys(6), boards, np.full(BATCH, 5 + WAIT, np.int32))
-    assert not outcome.invalid.any()
-    assert not list(faults(after))
-    return after
-
-
-def test_transmissions_that_find_the_enemy_list_full_are_dropped(programs: Programs) -> None:
-    enemies = [[1, *cell, 3, 1, 0, 0, 0] for cell in far_cells(31)]
-    arriving = [[0, 1, 1, 0, 1, 0], [0, 2, 1, 2, 0, 1], [0, 3, 9, 3, 0, 0]]
-    for number in (30, 31, 32):
-        full = [*enemies, [1, 1, 1, 3, 1, 0, 0, 0]][:number]
-        after = wait(programs, crowded(enemies=full, transmissions=arriving))
-        new = [[0, 0, 1, 2, 0, 0, 1, 0], [2, 0, 2, 2, 0, 0, 0, 1]][: 32 - number]
-        state = game.scenario.dump(rows(after, 0))
-        expected = [[*entry[:4], 0, *entry[5:]] for entry in full] + new
-        assert state["enemies"] == expected
-        assert state["transmissions"] == [[0, 3, 8, 3, 0, 0]]
-
-
-def test_transmissions_that_find_their_list_full_are_dropped(programs: Programs) -> None:
-    waiting = [[*cell, 9, number % 4, 0, 0] for number, cell in enumerate(far_cells(31))]
-    for number in (30, 31, 32):
-        full = [*waiting, [1, 1, 9, 3, 1, 1]][:number]
-        after = wait(programs, crowded(transmissions=full, pending=5, turn=8, next_task=9))
-        for state in (game.scenario.dump(rows(after, index)) for index in range(8)):
-            assert state["transmissions"][:number] == [[*e[:2], 8, *e[3:]] for e in full]
-            flags = [entry[4:] for entry in state["transmissions"][number:]]
-            assert flags == [[0, 1], [1, 0]][: 32 - number]
-            assert (state["pending"], state["enemies"]) == (0, [])

@@ -1,0 +1,58 @@
+"""Lists that are full drop the newcomer and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from boards import State, plain
+from soundness import faults
+from steps import BATCH, Programs, keys, load
+from subject import rows
+
+from hackmatrix import game
+
+Tree = Any
+WAIT = 5
+
+
+def crowded(**lists: Any) -> State:
+    return {**plain(), "owned": [WAIT], "enemies": [], "transmissions": [], **lists}
+
+
+def far_cells(number: int) -> list[list[int]]:
+    """So many cells, the farthest from the first cell before the others."""
+    return [list(divmod(35 - index, 6)) for index in range(number)]
+
+
+def wait(programs: Programs, state: State) -> State:
+    boards = load([state])
+    after, outcome = programs.step(keys(6), boards, np.full(BATCH, 5 + WAIT, np.int32))
+    assert not outcome.invalid.any()
+    assert not list(faults(after))
+    return after
+
+
+def test_transmissions_that_find_the_enemy_list_full_are_dropped(programs: Programs) -> None:
+    enemies = [[1, *cell, 3, 1, 0, 0, 0] for cell in far_cells(31)]
+    arriving = [[0, 1, 1, 0, 1, 0], [0, 2, 1, 2, 0, 1], [0, 3, 9, 3, 0, 0]]
+    for number in (30, 31, 32):
+        full = [*enemies, [1, 1, 1, 3, 1, 0, 0, 0]][:number]
+        after = wait(programs, crowded(enemies=full, transmissions=arriving))
+        new = [[0, 0, 1, 2, 0, 0, 1, 0], [2, 0, 2, 2, 0, 0, 0, 1]][: 32 - number]
+        state = game.scenario.dump(rows(after, 0))
+        expected = [[*entry[:4], 0, *entry[5:]] for entry in full] + new
+        assert state["enemies"] == expected
+        assert state["transmissions"] == [[0, 3, 8, 3, 0, 0]]
+
+
+def test_transmissions_that_find_their_list_full_are_dropped(programs: Programs) -> None:
+    waiting = [[*cell, 9, number % 4, 0, 0] for number, cell in enumerate(far_cells(31))]
+    for number in (30, 31, 32):
+        full = [*waiting, [1, 1, 9, 3, 1, 1]][:number]
+        after = wait(programs, crowded(transmissions=full, pending=5, turn=8, next_task=9))
+        for state in (game.scenario.dump(rows(after, index)) for index in range(8)):
+            assert state["transmissions"][:number] == [[*e[:2], 8, *e[3:]] for e in full]
+            flags = [entry[4:] for entry in state["transmissions"][number:]]
+            assert flags == [[0, 1], [1, 0]][: 32 - number]
+            assert (state["pending"], state["enemies"]) == (0, [])
