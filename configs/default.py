@@ -14,8 +14,11 @@ from ml_collections import config_dict
 def get_config() -> config_dict.ConfigDict:
     config = config_dict.ConfigDict()
 
-    # What is played: "hackmatrix", or "gymnax:NAME" such as "gymnax:CartPole-v1".
+    # What is played: "hackmatrix", "gymnax:NAME" such as "gymnax:CartPole-v1", or an environment of
+    # your own: "MODULE:NAME", on Python's path.
     config.env = "hackmatrix"
+    # How it is learned: "ppo", or an algorithm of your own as "MODULE:NAME".
+    config.algorithm = "ppo"
     # The same seed gives the same run, on any number of devices.
     config.seed = 0
 
@@ -48,10 +51,14 @@ def get_config() -> config_dict.ConfigDict:
     # Rewards range from -10 to over 500: divide them by the running deviation of the returns.
     config.scale_returns = True
 
-    # The network: an MLP with a head for the policy and one for the value.
-    config.hidden_dim = 256
-    config.num_layers = 2
-    config.compute_dtype = "float32"  # or "bfloat16", for its matrix products only
+    # The network, below a head for the policy and one for the value: "mlp", "conv" (3x3 over the
+    # cells of the board), "cells" (attention among the cells), or "MODULE:NAME" of your own.
+    config.network = "mlp"
+    config.hidden_dim = 256  # features: the width of an MLP, and of what reads the board otherwise
+    config.num_layers = 2  # of the MLP, convolutions, or blocks of attention
+    config.channels = 32  # numbers of each cell, in networks over cells
+    config.separate_critic = False  # a torso of its own for the value
+    config.compute_dtype = "float32"  # or "bfloat16", for the torso's matrix products
 
     # Updates between two looks at the run: metrics, checkpoints and signals wait for their end.
     config.log_interval = 10

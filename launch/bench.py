@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 from absl import app, flags, logging
 
 from hackmatrix.parallel import slices
-from hackmatrix.train.command_line import define_config, parser
-from hackmatrix.train.config import ConfigError
+from hackmatrix.train.config.command_line import define_config, parser
 from launch import starting
 
 if TYPE_CHECKING:
@@ -75,10 +74,9 @@ def main(arguments: list[str]) -> None:
     starting.leave_missing_tpu()
     with starting.waiting(f"{PROGRAM}: loading JAX"):
         from hackmatrix.bench import measuring
-        from hackmatrix.bench.preflight import CannotCompile
         from hackmatrix.bench.report import Report
     config, seconds, as_json = _CONFIG.value, _SECONDS.value, _JSON.value
-    try:
+    with starting.one_line_errors(PROGRAM):
         if mode == "env":
             _measure_environment(Report(as_json))
         elif mode == "train":
@@ -92,8 +90,6 @@ def main(arguments: list[str]) -> None:
             measuring.measure_sinks(config, seconds, as_json)
         else:
             measuring.measure_gymnasium(seconds, as_json)
-    except (ConfigError, CannotCompile) as error:
-        sys.exit("\n".join(f"{PROGRAM}: {line}" for line in str(error).splitlines()))
 
 
 def _measure_environment(report: Report) -> None:

@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> None:
     # Only now: it imports JAX, which reads where to keep compiled programs.
     with starting.waiting(f"{PROGRAM}: loading JAX"):
         from hackmatrix.parallel import startup
-        from hackmatrix.train import doctor
+        from hackmatrix.train.guards import doctor
 
     try:
         place = startup.place(_COORDINATOR.value, _NUM_PROCESSES.value, _PROCESS_ID.value)

@@ -26,13 +26,14 @@ def main(_: list[str]) -> None:
     starting.leave_missing_tpu()
     policy = policy_flags.load(PROGRAM)
     from hackmatrix.parallel import mesh
-    from hackmatrix.train import evaluate, results
+    from hackmatrix.rl.evaluation import Evaluation
+    from hackmatrix.train.reporting import results
 
     episodes, seed, greedy = _EPISODES.value, _SEED.value, _GREEDY.value
     with starting.waiting(f"{PROGRAM}: compiling and playing 2 x {episodes:,} games"):
-        evaluation = evaluate.Evaluation(policy.env, policy.network, mesh.over())
-        games = evaluate.beside_random(evaluation, policy.params, seed, episodes, greedy)
-    summaries = {name: results.summary(played) for name, played in games.items()}
+        evaluation = Evaluation(policy.env, policy.network, mesh.over())
+        games = evaluation.beside_random(policy.params, seed, episodes, greedy=greedy)
+    summaries = {name: results.summary(played, policy.env) for name, played in games.items()}
     best = results.best_game(games["agent"])
     if _JSON.value:
         about = {"policy": policy.source, "step": policy.step, "episodes": episodes, "seed": seed,
@@ -42,7 +43,7 @@ def main(_: list[str]) -> None:
     print(
         f"{policy.source} at step {policy.step:,}: {episodes:,} games of seed {seed}, 95% intervals"
     )
-    print("\n".join(results.table(summaries)))
+    print("\n".join(results.table(summaries, policy.env)))
     again = f"{policy_flags.again()} --seed={seed}{' --greedy' if greedy else ''}"
     print(f"the best game: python -m launch.watch {again} --episode={best}")
 

@@ -1,7 +1,7 @@
 """Writes a policy for other programs: `python -m launch.export --run=RUN [--out=DIR]`.
 
-policy.npz    plain arrays, described in hackmatrix/train/arrays.py
-policy.jax    an artifact of jax.export, described in hackmatrix/train/artifact.py
+policy.npz    plain arrays, described in hackmatrix/networks/files.py
+policy.jax    an artifact of jax.export, described in hackmatrix/train/policies/artifact.py
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ def main(_: list[str]) -> None:
     logging.set_verbosity(logging.WARNING)
     starting.stay_off_accelerators()
     policy = policy_flags.load(PROGRAM)
-    from hackmatrix.train import arrays, policies
-    from hackmatrix.train.artifact import artifact
+    from hackmatrix.networks import files
+    from hackmatrix.train.policies.artifact import artifact
+    from hackmatrix.train.policies.policy import about
 
     directory = Path(_OUT.value)
     plain, compiled = directory / "policy.npz", directory / "policy.jax"
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        arrays.write(plain, policy.params, policies.about(policy))
+        files.write(plain, policy.params, about(policy))
         compiled.write_bytes(artifact(policy))
     except OSError as error:
         sys.exit(f"{PROGRAM}: {error.filename}: {error.strerror}; say where with --out")

@@ -22,21 +22,21 @@ def main(_: list[str]) -> None:
     logging.set_verbosity(logging.WARNING)
     starting.stay_off_accelerators()
     starting.keep_compiled_programs()
-    think = None
+    decide = None
     if policy_flags.is_given():
         policy = policy_flags.load(PROGRAM)
-        from hackmatrix.replay.record import Thought
-        from hackmatrix.train.thinking import Thinking
+        from hackmatrix.replay.record import Decision
+        from hackmatrix.train.policies.player import Player
 
         if policy.env.name != "hackmatrix":
             sys.exit(f"{PROGRAM}: a policy for {policy.env.name} has no advice for hackmatrix")
-        mind = Thinking(policy, seed=0, number=0, greedy=True)
-        think = lambda *seen: Thought(*mind.think(*seen))  # noqa: E731
+        player = Player(policy, seed=0, number=0, greedy=True)
+        decide = lambda *seen: Decision(*player.choose(*seen))  # noqa: E731
 
     with starting.waiting(f"{PROGRAM}: compiling the game, or fetching it compiled"):
         from hackmatrix.replay.playing import HELP, Playing
 
-        playing = Playing(_SEED.value, _say, think, colour=sys.stdout.isatty())
+        playing = Playing(_SEED.value, _say, decide, colour=sys.stdout.isatty())
     _say(HELP)
     with contextlib.suppress(KeyboardInterrupt, BrokenPipeError):
         playing.converse(_lines())

@@ -11,8 +11,8 @@ from absl import flags
 from launch import starting
 
 if TYPE_CHECKING:
-    from hackmatrix.train.policies import Policy
-    from hackmatrix.train.run import Run
+    from hackmatrix.train.policies.policy import Policy
+    from hackmatrix.train.runs.directory import Run
 
 _RUN = flags.DEFINE_string("run", None, "The run: its name, its directory, or auto for the newest.")
 _POLICY = flags.DEFINE_string("policy", None, "Or a file that launch.export wrote.")
@@ -43,12 +43,10 @@ def is_given() -> bool:
 def load(program: str) -> Policy:
     """The policy; ends the program with one line where there is none."""
     with starting.waiting(f"{program}: loading JAX and the policy"):
-        from hackmatrix.train import policies
+        from hackmatrix.train.policies import policy
 
-        try:
-            return policies.load(_WORKDIR.value, _RUN.value, _POLICY.value, _say)
-        except policies.PolicyError as error:
-            sys.exit(f"{program}: {error}")
+        with starting.one_line_errors(program):
+            return policy.load(_WORKDIR.value, _RUN.value, _POLICY.value, _say)
 
 
 def run(program: str) -> Run:
@@ -56,12 +54,10 @@ def run(program: str) -> Run:
     if not _RUN.value:
         sys.exit(f"{program}: say --run=RUN")
     with starting.waiting(f"{program}: looking for the run"):
-        from hackmatrix.train import run
+        from hackmatrix.train.runs import directory
 
-        try:
-            found = run.find(_WORKDIR.value, _RUN.value)
-        except run.RunError as error:
-            sys.exit(f"{program}: {error}")
+        with starting.one_line_errors(program):
+            found = directory.find(_WORKDIR.value, _RUN.value)
     if found is None:
         sys.exit(f"{program}: there is no run in {_WORKDIR.value}")
     return found

@@ -9,8 +9,7 @@ import sys
 
 from absl import app, flags, logging
 
-from hackmatrix.train.command_line import define_config, parser
-from hackmatrix.train.config import ConfigError
+from hackmatrix.train.config.command_line import define_config, parser
 from launch import starting
 
 PROGRAM = "launch.preflight"
@@ -27,13 +26,13 @@ def main(arguments: list[str]) -> None:
     starting.stay_off_accelerators()
     # Only now: it imports JAX, which reads at once which devices it is to use.
     with starting.waiting(f"{PROGRAM}: loading JAX"):
-        from hackmatrix.bench.preflight import CannotCompile, examine, lines, to_json
+        from hackmatrix.bench.preflight import examine, lines, to_json
 
-    try:
-        with starting.waiting(f"{PROGRAM}: compiling for {_SLICE.value}"):
-            found = examine(_CONFIG.value, _SLICE.value)
-    except (ConfigError, CannotCompile) as error:
-        sys.exit("\n".join(f"{PROGRAM}: {line}" for line in str(error).splitlines()))
+    with (
+        starting.one_line_errors(PROGRAM),
+        starting.waiting(f"{PROGRAM}: compiling for {_SLICE.value}"),
+    ):
+        found = examine(_CONFIG.value, _SLICE.value)
     print(to_json(found) if _JSON.value else "\n".join(lines(found)))
     sys.exit(0 if found.fits else 1)
 

@@ -16,7 +16,7 @@ from configs import default
 from launch import policy_flags, starting
 
 if TYPE_CHECKING:
-    from hackmatrix.train.run import Run
+    from hackmatrix.train.runs.directory import Run
 
 PROGRAM = "launch.report"
 
@@ -46,18 +46,19 @@ def main(_: list[str]) -> None:
 
 def _replay(run: Run) -> tuple[str | None, str]:
     """The page of a game, and if there is none the reason."""
+    from hackmatrix.envs import make
     from hackmatrix.report import games
-    from hackmatrix.train import policies
+    from hackmatrix.train.policies import policy
 
     if page := games.newest(run):
         return page, ""
-    if run.config.env != "hackmatrix":
-        return None, f"Only games of hackmatrix can be shown, not of {run.config.env}."
+    if not make(run.config.env).is_drawable:
+        return None, f"Games of {run.config.env} cannot be drawn."
     with starting.waiting(f"{PROGRAM}: no replay lies there; compiling the game and playing one"):
         try:
-            policy = policies.load(run.directory.parent, run.name, None, _say)
-            return games.as_page(policy, seed=0, number=0)[0], ""
-        except policies.PolicyError as error:
+            found = policy.load(run.directory.parent, run.name, None, _say)
+            return games.as_page(found, seed=0, number=0)[0], ""
+        except policy.PolicyError as error:
             return None, f"{error}."
 
 

@@ -12,6 +12,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from hackmatrix.errors import UserError
+
 _SECONDS_BETWEEN_SIGNS = 5
 # What there is where JAX might find more than a CPU: TPUs, and GPUs of several makers.
 _ACCELERATORS = (
@@ -38,6 +40,17 @@ def waiting(what: str) -> Iterator[None]:
         done.set()
         signs.join()
     _say(f"{what}: done in {time.monotonic() - began:.1f} s")
+
+
+@contextlib.contextmanager
+def one_line_errors(program: str) -> Iterator[None]:
+    """Ends the program with exit code 1 where a user's mistake ends the work inside, and says what
+    is wrong, without a traceback.
+    """
+    try:
+        yield
+    except UserError as error:
+        sys.exit("\n".join(f"{program}: {line}" for line in str(error).splitlines()))
 
 
 def _say(line: str) -> None:

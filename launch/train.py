@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from absl import app, flags, logging
 from ml_collections import config_flags
 
 from configs import default
-from hackmatrix.train.command_line import define_config, parser
-from hackmatrix.train.config import ConfigError
-from hackmatrix.train.run import RunError
+from hackmatrix.errors import UserError
+from hackmatrix.train.config.command_line import define_config, parser
 from launch.starting import keep_compiled_programs, leave_missing_tpu
+
+if TYPE_CHECKING:
+    from hackmatrix.train.plan import Request
 
 PROGRAM = "launch.train"
 
@@ -52,31 +55,15 @@ def main(arguments: list[str]) -> None:
     print("Starting JAX ...", flush=True)
     from jax.errors import JaxRuntimeError
 
-    from hackmatrix.envs import NoSuchEnvironment
     from hackmatrix.parallel import startup
-    from hackmatrix.parallel.agreement import Elsewhere
     from hackmatrix.report import games
     from hackmatrix.train import session
-    from hackmatrix.train.checkpoints import CheckpointError
-    from hackmatrix.train.progress import Broken
-    from hackmatrix.train.replicas import Diverged
-    from hackmatrix.train.sameness import Different
 
-    raw = dict(_CONFIG.value)
-    overrides = dict(config_flags.get_override_values(flags.FLAGS["config"]))
-    if _RESUME.value:
-        raw["resume"] = overrides["resume"] = _RESUME.value
     try:
         place = startup.place(_COORDINATOR.value, _NUM_PROCESSES.value, _PROCESS_ID.value)
         startup.join(place, heartbeat_seconds=_HEARTBEAT.value, join_seconds=_JOIN.value)
-        code = session.begin(
-            raw, overrides, dict(default.get_config()), Path(_WORKDIR.value), games.as_page,
-            _PROFILE.value,
-        )  # fmt: skip
-    except (
-        startup.StartError, NoSuchEnvironment, ConfigError, RunError, CheckpointError, Broken,
-        Different, Diverged, Elsewhere,
-    ) as error:  # fmt: skip
+        code = session.run_session(_request(), dict(default.get_config()), games.as_page)
+    except UserError as error:
         for line in str(error).splitlines():
             print(f"{PROGRAM}: {line}", file=sys.stderr)
         code = 1
@@ -84,6 +71,18 @@ def main(arguments: list[str]) -> None:
         startup.wait_for_loss(_HEARTBEAT.value)
         raise
     startup.leave(code)
+
+
+def _request() -> Request:
+    from hackmatrix.train.plan import Request
+    from hackmatrix.train.reporting.tracing import parse_span
+
+    settings = dict(_CONFIG.value)
+    given = dict(config_flags.get_override_values(flags.FLAGS["config"]))
+    if _RESUME.value:
+        settings["resume"] = _RESUME.value
+    trace = parse_span(_PROFILE.value) if _PROFILE.value else None
+    return Request(settings, given, Path(_WORKDIR.value), trace)
 
 
 if __name__ == "__main__":

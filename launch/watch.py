@@ -33,8 +33,8 @@ def main(_: list[str]) -> None:
     policy = policy_flags.load(PROGRAM)
     from hackmatrix.report import games
 
-    if policy.env.name != "hackmatrix":
-        sys.exit(f"{PROGRAM}: only hackmatrix can be shown, not {policy.env.name}")
+    if not policy.env.is_drawable:
+        sys.exit(f"{PROGRAM}: games of {policy.env.name} cannot be drawn")
     with starting.waiting(f"{PROGRAM}: compiling the game and playing it"):
         episode = games.play(policy, _SEED.value, _EPISODE.value, _GREEDY.value)
     if _HTML.value:

@@ -18,17 +18,17 @@ import jax
 
 from hackmatrix.bench import compiled
 from hackmatrix.bench.compiled import Collective
+from hackmatrix.errors import UserError
 from hackmatrix.parallel import slices
 from hackmatrix.parallel.mesh import ENVS
-from hackmatrix.train import autoscale
-from hackmatrix.train.config import Config, resolve
+from hackmatrix.train.config import Config, autoscale, resolve
 from hackmatrix.train.program import Program
 
 _REQUIRED = re.compile(r"\(([\d.]+)([KMG])\) exceeds available HBM")
 _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
 
 
-class CannotCompile(Exception):
+class CannotCompile(UserError):
     """What is the matter, in one line."""
 
 

@@ -18,9 +18,9 @@ from hackmatrix.bench import apart, compiled, preflight
 from hackmatrix.bench.timing import Work, in_turns
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.parallel import slices
-from hackmatrix.train import autoscale
-from hackmatrix.train.config import resolve
-from hackmatrix.train.program import Program, TrainState
+from hackmatrix.rl.train_state import TrainState
+from hackmatrix.train.config import autoscale, resolve
+from hackmatrix.train.program import Program
 
 Kind = Literal["weak", "strong"]
 KINDS: tuple[Kind, ...] = ("weak", "strong")

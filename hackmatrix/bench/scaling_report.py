@@ -16,7 +16,7 @@ from pathlib import Path
 import jax
 
 from hackmatrix.bench.scaling import COMPILED, MEASURED, Point
-from hackmatrix.train.provenance import git
+from hackmatrix.train.runs.provenance import git
 
 _ROOT = Path(__file__).parents[2]
 _WIDTHS = (6, 7, 5, 8, 10, 10, 10, 10, 8, 8, 9, 7, 9)

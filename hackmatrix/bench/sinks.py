@@ -15,15 +15,16 @@ from pathlib import Path
 
 from hackmatrix.bench.timing import Work, in_turns
 from hackmatrix.parallel import mesh
-from hackmatrix.train import weights_and_biases
-from hackmatrix.train.clock import Clock
+from hackmatrix.rl.train_state import TrainState
 from hackmatrix.train.config import Config
-from hackmatrix.train.console import Console
-from hackmatrix.train.program import Program, TrainState
-from hackmatrix.train.progress import Progress
-from hackmatrix.train.run import Run
-from hackmatrix.train.sinks import JsonLines, Sink, TensorBoard
-from hackmatrix.train.weights_and_biases import WeightsAndBiases
+from hackmatrix.train.program import Program
+from hackmatrix.train.reporting import declared, weights_and_biases
+from hackmatrix.train.reporting.console import Console
+from hackmatrix.train.reporting.progress import Progress
+from hackmatrix.train.reporting.sinks import JsonLines, Sink, TensorBoard
+from hackmatrix.train.reporting.weights_and_biases import WeightsAndBiases
+from hackmatrix.train.runs.clock import Clock
+from hackmatrix.train.runs.directory import Run
 
 WRITES = 100
 MOST = 0.01  # of the time of training
@@ -54,13 +55,14 @@ class Found:
 
 def measure(config: Config, seconds: float) -> Found:
     """Writes to files that are deleted then; Weights & Biases offline, if it is installed."""
-    chunk_seconds, metrics = _chunk(config, seconds)
+    program = Program(config, mesh.over())
+    chunk_seconds, metrics = _chunk(program, seconds)
     setting = (
         f"{config.num_envs} x {config.num_steps}, {config.log_interval} updates a chunk, "
         f"{len(metrics)} metrics"
     )
     with tempfile.TemporaryDirectory() as directory, _offline():
-        costs = [_cost(sink, metrics, chunk_seconds) for sink in _sinks(config, Path(directory))]
+        costs = [_cost(sink, metrics, chunk_seconds) for sink in _sinks(program, Path(directory))]
     return Found(setting, chunk_seconds, tuple(costs))
 
 
@@ -80,13 +82,11 @@ def to_json(found: Found) -> str:
     return json.dumps({"what": "sinks", **asdict(found), "of_training": found.of_training})
 
 
-def _chunk(config: Config, seconds: float) -> tuple[float, Mapping[str, float]]:
+def _chunk(program: Program, seconds: float) -> tuple[float, Mapping[str, float]]:
     """The seconds of a chunk, and what there is to tell of it."""
-    program = Program(config, mesh.over())
+    config = program.config
     told: dict[str, float] = {}
-    progress = Progress(
-        config, program.mesh.size, Clock(), lambda step, metrics: told.update(metrics)
-    )
+    progress = Progress(program, Clock(), lambda step, metrics: told.update(metrics))
 
     def run(state: TrainState) -> TrainState:
         state, report = program.run(state, config.log_interval)
@@ -98,10 +98,11 @@ def _chunk(config: Config, seconds: float) -> tuple[float, Mapping[str, float]]:
     return 1 / rate.median, told
 
 
-def _sinks(config: Config, directory: Path) -> Iterator[Sink]:
-    run = Run(directory, config)
+def _sinks(program: Program, directory: Path) -> Iterator[Sink]:
+    run = Run(directory, program.config)
+    metrics = declared.metrics(program.env, program.algorithm)
     with open(os.devnull, "w", encoding="utf-8") as nobody:
-        yield Console(config, nobody)
+        yield Console(program.config, metrics, nobody)
         yield JsonLines(run.metrics)
         yield TensorBoard(run.tensorboard)
         if weights_and_biases.is_installed():

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 import jax
 
-from hackmatrix.parallel.agreement import anyone
+from hackmatrix.parallel.agreement import on_any
 
 REPEATS = 3
 Value = TypeVar("Value")
@@ -69,6 +69,6 @@ def in_turns(*works: Work, seconds: float) -> list[Rate]:
         work.sample()
     rounds: list[list[float]] = []
     begun = time.perf_counter()
-    while len(rounds) < REPEATS or anyone(time.perf_counter() - begun < seconds * len(works)):
+    while len(rounds) < REPEATS or on_any(time.perf_counter() - begun < seconds * len(works)):
         rounds.append([work.sample() for work in works])
     return [Rate(samples) for samples in zip(*rounds, strict=True)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import resource
 import statistics
 import time
@@ -16,12 +15,13 @@ from flax import struct
 
 from hackmatrix.bench import network
 from hackmatrix.bench.timing import Rate, Work, in_turns
-from hackmatrix.parallel.mesh import ENVS, SAME, SPLIT
-from hackmatrix.ppo import rollout, tally
-from hackmatrix.ppo.network import outputs
-from hackmatrix.ppo.rollout import Batch, Players
-from hackmatrix.ppo.update import Learner, learn
-from hackmatrix.train.program import Program, TrainState
+from hackmatrix.parallel.mesh import ENVS, REPLICATED, SPLIT
+from hackmatrix.ppo import PPO
+from hackmatrix.ppo.algorithm import Learner
+from hackmatrix.rl import rollout, tally
+from hackmatrix.rl.rollout import Batch, Players
+from hackmatrix.rl.train_state import TrainState
+from hackmatrix.train.program import Program
 
 Array = jax.Array
 _ROUNDS = 9
@@ -110,28 +110,22 @@ class _Half(struct.PyTreeNode):
 
 def _apart(program: Program, state: TrainState, steps: int, seconds: float) -> tuple[Rate, Rate]:
     """The rates of rollouts alone and of updates alone, from the same parts as the whole."""
-    env, net, settings = program.env, program.network, program.settings
+    ppo = program.algorithm
+    assert isinstance(ppo, PPO)
 
     def roll(half: _Half) -> _Half:
-        counted = tally.empty(rollout.kind_of_step(env, half.players))
-        players, batch, _, _ = rollout.collect(
-            env, functools.partial(outputs, net, half.learner.params), half.players,
-            half.learner.key, half.learner.update, settings.num_steps, settings.gamma,
-            counted,
-        )  # fmt: skip
-        return half.replace(players=players, batch=batch)
+        counted = tally.empty(rollout.kind_of_step(program.env, half.players))
+        players, batch, _ = ppo.play(half.learner, half.players, counted)
+        return half.replace(players=players, batch=batch.replace(last_value=None))
 
     def descend(half: _Half) -> _Half:
         batch: Batch = half.batch
-        learner, _ = learn(
-            env, net, settings, ENVS, half.learner, half.players.number, batch, batch.reward,
-            batch.value,
-        )  # fmt: skip
+        learner, _ = ppo.learn(half.learner, half.players.number, batch, batch.reward)
         return half.replace(learner=learner)
 
     # Of a rollout only the time is divided, so that leaves carry it in front: not the boards.
-    before = _Half(SAME, SPLIT, None)  # type: ignore[arg-type]
-    after = _Half(SAME, SPLIT, jax.sharding.PartitionSpec(None, ENVS))  # type: ignore[arg-type]
+    before = _Half(REPLICATED, SPLIT, None)  # type: ignore[arg-type]
+    after = _Half(REPLICATED, SPLIT, jax.sharding.PartitionSpec(None, ENVS))  # type: ignore[arg-type]
 
     def compiled(function: Any, given: _Half) -> Any:
         mapped = jax.shard_map(function, mesh=program.mesh, in_specs=(given,), out_specs=after)

@@ -11,8 +11,9 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
 from hackmatrix import game
-from hackmatrix.envs import bounds, drawing, pictures
-from hackmatrix.envs.headless_view import Json, observation
+from hackmatrix.envs import bounds
+from hackmatrix.envs.drawing import pictures, text
+from hackmatrix.envs.headless.view import Json, observation
 from hackmatrix.envs.hosted import HostedGames, Turn, describe
 
 RENDER_MODES = ["ansi", "rgb_array"]
@@ -91,7 +92,7 @@ class HackMatrixEnv(gymnasium.Env[np.ndarray, np.int64]):
     def render(self) -> Any:
         self._current()
         if self.render_mode == "ansi":
-            return drawing.text(seen_on(self._games, 0))
+            return text.text(seen_on(self._games, 0))
         if self.render_mode == "rgb_array":
             return pictures.picture(seen_on(self._games, 0))
         gymnasium.logger.warn('nothing is rendered: make("HackMatrix-v0", render_mode="ansi")')

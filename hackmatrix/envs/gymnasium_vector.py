@@ -13,7 +13,7 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from hackmatrix.envs import pictures
+from hackmatrix.envs.drawing import pictures
 from hackmatrix.envs.gymnasium_env import (
     RENDER_FPS,
     action_space,

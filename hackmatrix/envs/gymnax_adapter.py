@@ -12,6 +12,7 @@ from flax import struct
 from hackmatrix.envs.protocol import Environment, NoSuchEnvironment, Parts, Step
 
 Array = jax.Array
+OBSERVATION = "observation"  # its only part, flattened
 
 
 class Seen(struct.PyTreeNode):
@@ -40,8 +41,8 @@ class FromGymnax(Environment):
             )
         shape = self._env.observation_space(self._params).shape
         self.name = f"gymnax:{name}"
-        self.num_actions = int(space.n)
-        self.observation_size = math.prod(shape)
+        self.action_names = tuple(f"action {number}" for number in range(int(space.n)))
+        self.observation = {OBSERVATION: (math.prod(shape),)}
 
     def reset(self, keys: Array) -> Boards:
         return jax.vmap(self._reset)(keys)
@@ -54,7 +55,8 @@ class FromGymnax(Environment):
 
     def decode(self, seen: Seen) -> tuple[Parts, Array]:
         every = (*seen.observation.shape[:-1], self.num_actions)
-        return (seen.observation,), jnp.ones(every, bool) if seen.mask is None else seen.mask
+        mask = jnp.ones(every, bool) if seen.mask is None else seen.mask
+        return {OBSERVATION: seen.observation}, mask
 
     def _reset(self, key: Array) -> Boards:
         observation, inner = self._env.reset_env(key, self._params)

@@ -8,13 +8,60 @@ import numpy as np
 from flax import struct
 
 from hackmatrix import game
+from hackmatrix.envs.metrics import PERCENT, Metric, Range, Section, Trend
 from hackmatrix.envs.protocol import Environment, Parts, Step
 from hackmatrix.game import observation
-from hackmatrix.game.state import FIRST_PROGRAM, SIPHON, STAGES
+from hackmatrix.game.state import FIRST_PROGRAM, PROGRAMS, SIPHON, STAGES
 from hackmatrix.game.valid import valid_word
 
 Array = jax.Array
-_ACTIONS = np.arange(game.ACTIONS, dtype=np.uint32)
+ACTION_NAMES = ("up", "down", "left", "right", "siphon", *PROGRAMS)
+_ACTION_BITS = np.arange(game.ACTIONS, dtype=np.uint32)
+_COMPLETED = tuple(f"stats/completed_stage_{stage}" for stage in range(1, STAGES + 1))
+_SHARE = "episodes that complete a stage, %"
+_KIND = "actions, %"
+_STAGE = "stage at the end of an episode"
+
+OUTCOMES = Section(
+    "How it plays",
+    (
+        Metric("stats/mean_stage", "stage reached", chart=_STAGE, column="stages"),
+        Metric("stats/highest_stage", "highest stage", chart=_STAGE, column="best", digits=0,
+               words={STAGES + 1: "won"}),
+        Metric(_COMPLETED[0], "completed stage 1", PERCENT, _SHARE, "stage 1 done", digits=0),
+        *(Metric(tag, f"completed stage {stage}", PERCENT, _SHARE)
+          for stage, tag in enumerate(_COMPLETED[1:], start=2)),
+        Metric("stats/win_rate", "won", PERCENT, _SHARE),
+        Metric("stats/mean_score", "score"),
+        Metric("actions/move_frac", "moves", PERCENT, _KIND),
+        Metric("actions/siphon_frac", "siphons", PERCENT, _KIND),
+        Metric("actions/program_frac", "programs", PERCENT, _KIND),
+    ),
+)  # fmt: skip
+REWARD = Section(
+    "What the reward is made of, a step",
+    tuple(Metric(f"reward/{part}", part.replace("_", " ")) for part in game.PARTS),
+)
+# The entropy of random play is 0.85: some 2.5 actions are valid at a time.
+ENTROPY = Range(
+    "train/entropy",
+    low=0.1,
+    if_below="the policy stops exploring; raise --config.ent_coef",
+)
+STEP_PENALTY = Range(
+    "reward/step_penalty",
+    -0.0105,
+    -0.0095,
+    if_below="it is -0.01 for each valid action; the reward is broken",
+    if_above="it is -0.01 for each valid action; invalid ones are played, the mask is broken",
+)
+WANDERING = Trend(
+    growing="train/mean_episode_length",
+    factor=1.25,
+    flat="train/mean_episode_return",
+    gain=0.1,
+    meaning="the agent may be walking to and fro",
+)
 
 
 class Seen(struct.PyTreeNode):
@@ -28,9 +75,12 @@ class HackMatrix(Environment):
     """Games end by death, victory or an action that is not valid; none is cut off."""
 
     name = "hackmatrix"
-    num_actions = game.ACTIONS
-    observation_size = observation.OBSERVATION_SIZE
+    action_names = ACTION_NAMES
+    observation = observation.PARTS
     truncates = False
+    is_drawable = True
+    sections = (OUTCOMES, REWARD)
+    health = (ENTROPY, STEP_PENALTY, WANDERING)
 
     def reset(self, keys: Array) -> game.State:
         return game.reset_batch(keys)
@@ -51,7 +101,8 @@ class HackMatrix(Environment):
         return Seen(observation.encode(states), valid_word(states))
 
     def decode(self, seen: Seen) -> tuple[Parts, Array]:
-        return observation.decode_parts(seen.words), seen.valid[..., None] >> _ACTIONS & 1 != 0
+        mask = seen.valid[..., None] >> _ACTION_BITS & 1 != 0
+        return observation.decode_parts(seen.words), mask
 
 
 def _reward_parts(outcome: game.Outcome) -> dict[str, Array]:
@@ -70,7 +121,7 @@ def _ends(before: game.State, outcome: game.Outcome) -> dict[str, Array]:
     """How games ended. The board after them is a new one already."""
     stage = _stage_reached(before, outcome)
     score = before.player.score + 2 * outcome.parts["score_gain"]
-    completed = {f"stats/completed_stage_{each}": stage > each for each in range(1, STAGES + 1)}
+    completed = {tag: stage > each for each, tag in enumerate(_COMPLETED, start=1)}
     return {
         "stats/mean_stage": stage,
         "stats/mean_score": score,

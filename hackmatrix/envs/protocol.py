@@ -1,21 +1,25 @@
-"""What the trainer asks of an environment: many boards at once, each with a key of its own."""
+"""What an algorithm asks of an environment: many boards at once, each with a key of its own."""
 
 from __future__ import annotations
 
 import abc
+import math
+from collections.abc import Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax import struct
 
+from hackmatrix.envs.metrics import Metric, Range, Section, Trend
+from hackmatrix.errors import UserError
+
 Array = jax.Array
-# An observation, one part of its numbers beside the other: a network's first layer can take them as
-# they are, and so they need not be copied into one array.
-Parts = tuple[Array, ...]
+# The named parts of observations [E, ...], in the order in which they are declared.
+Parts = dict[str, Array]
 
 
-class NoSuchEnvironment(ValueError):
+class NoSuchEnvironment(UserError, ValueError):
     """A name that stands for no environment that a trainer can use; the message says why."""
 
 
@@ -23,7 +27,7 @@ class Step(struct.PyTreeNode):
     """What a step led to, on each of [E] boards.
 
     `final` is what was seen at the end of each episode, before the next one began; None where no
-    episode is ever truncated. The rest are metrics by name: averaged over all steps, averaged over
+    episode is ever truncated. The rest are metrics by tag: averaged over all steps, averaged over
     the steps that end an episode, and the greatest of those that end an episode.
     """
 
@@ -44,17 +48,21 @@ class Environment(abc.ABC):
     """Boards [E] as one tree of arrays; pure functions of them.
 
     What is seen of a board (observation and mask) has a compact form, which is what a learner keeps
-    until it needs the numbers.
+    until it needs the numbers. `hackmatrix.envs.conformance.check` tells whether an environment
+    keeps to this protocol.
     """
 
     name: str
-    num_actions: int
-    observation_size: int
+    action_names: tuple[str, ...]
+    observation: Mapping[str, tuple[int, ...]]  # the parts of one board's observation: shapes
     truncates: bool  # whether it ever cuts an episode off
+    is_drawable: bool = False  # whether its games can be recorded and drawn (hackmatrix.replay)
+    sections: tuple[Section, ...] = ()  # the metrics of its steps
+    health: tuple[Range | Trend, ...] = ()
 
     @abc.abstractmethod
     def reset(self, keys: Array) -> Any:
-        """New boards [E], one a key."""
+        """New boards [E], one a key (raw: u32[E, 2])."""
 
     @abc.abstractmethod
     def step(self, keys: Array, states: Any, actions: Array) -> tuple[Any, Step]:
@@ -66,14 +74,52 @@ class Environment(abc.ABC):
 
     @abc.abstractmethod
     def decode(self, seen: Any) -> tuple[Parts, Array]:
-        """The observation (f32[E, N] in parts) and the mask of valid actions bool[E, A] of what was
-        seen.
+        """The observation in its named parts (f32[E, ...]) and the mask of valid actions bool[E, A]
+        of what was seen.
         """
 
+    @property
+    def num_actions(self) -> int:
+        return len(self.action_names)
+
+    @property
+    def observation_size(self) -> int:
+        """How many numbers an observation has."""
+        return sum(math.prod(shape) for shape in self.observation.values())
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        return tuple(metric for section in self.sections for metric in section.metrics)
+
     def observe(self, states: Any) -> Array:
-        """f32[E, N]: the observation."""
-        return jnp.concatenate(self.decode(self.encode(states))[0], axis=-1)
+        """f32[E, N]: the observation, its parts side by side."""
+        return flat(self.decode(self.encode(states))[0], self.observation)
 
     def mask(self, states: Any) -> Array:
         """bool[E, A]: which actions are valid."""
         return self.decode(self.encode(states))[1]
+
+
+def flat(parts: Parts, shapes: Mapping[str, tuple[int, ...]]) -> Array:
+    """f32[..., N]: the parts side by side, in the order of the shapes."""
+    return jnp.concatenate(
+        [
+            parts[name].reshape(*_batch(parts[name], shape), math.prod(shape))
+            for name, shape in shapes.items()
+        ],
+        axis=-1,
+    )
+
+
+def in_parts(observation: Array, shapes: Mapping[str, tuple[int, ...]]) -> Parts:
+    """The parts of observations f32[..., N]."""
+    parts, start = {}, 0
+    for name, shape in shapes.items():
+        end = start + math.prod(shape)
+        parts[name] = observation[..., start:end].reshape(*observation.shape[:-1], *shape)
+        start = end
+    return parts
+
+
+def _batch(part: Array, shape: tuple[int, ...]) -> tuple[int, ...]:
+    return part.shape[: part.ndim - len(shape)]

@@ -18,6 +18,8 @@ from hackmatrix.game.state import CRYPTOG, PROGRAMS, State
 
 Array = jax.Array
 CELL_FEATURES = 42
+# The parts of an observation, in their order.
+PARTS = {"player": (10,), "programs": (len(PROGRAMS),), "cells": (SIZE, SIZE, CELL_FEATURES)}
 OBSERVATION_SIZE = 10 + len(PROGRAMS) + CELLS * CELL_FEATURES
 WORDS = CELLS + 11
 _PLAYER_SCALE = np.array([5, 5, 3, 50, 50, 7, 10, 2, 1, 1], np.float32)
@@ -73,17 +75,19 @@ def encode(state: State) -> Array:
 @outlined
 def decode(words: Array) -> Array:
     """f32[1545] from u32[47]."""
-    return jnp.concatenate(decode_parts(words), axis=-1)
+    parts = decode_parts(words)
+    cells = parts["cells"].reshape(*words.shape[:-1], CELLS * CELL_FEATURES)
+    return jnp.concatenate([parts["player"], parts["programs"], cells], axis=-1)
 
 
-def decode_parts(words: Array) -> tuple[Array, Array]:
-    """f32[33] and f32[1512] from u32[47]: player and programs, and the cells. Putting them side by
-    side costs as much as all the rest, so who can take them apart should.
+def decode_parts(words: Array) -> dict[str, Array]:
+    """The parts of the observation from u32[47]. Putting them side by side costs as much as all the
+    rest, so who can take them apart should.
     """
     player = words[..., CELLS:-1].astype(jnp.int32).astype(jnp.float32) / _PLAYER_SCALE
     owned = (words[..., -1:] >> np.arange(len(PROGRAMS), dtype=np.uint32) & 1).astype(jnp.float32)
-    grid = _spread(words[..., :CELLS]).reshape(*words.shape[:-1], CELLS * CELL_FEATURES)
-    return jnp.concatenate([player, owned], axis=-1), grid
+    cells = _spread(words[..., :CELLS]).reshape(*words.shape[:-1], *PARTS["cells"])
+    return {"player": player, "programs": owned, "cells": cells}
 
 
 @outlined

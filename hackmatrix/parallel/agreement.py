@@ -11,7 +11,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import jax
-from jax._src import distributed
+
+from hackmatrix.errors import UserError
+from hackmatrix.parallel.jax_private import coordination_client
 
 T = TypeVar("T")
 
@@ -20,11 +22,20 @@ _turns = itertools.count()
 _FOR_EVER_MS = 7 * 24 * 3600 * 1000
 
 
-def everyone(value: Any) -> list[Any]:
+class FailedElsewhere(UserError):
+    """What has failed on another process."""
+
+
+def is_first() -> bool:
+    """Whether this process is the one that decides and writes."""
+    return jax.process_index() == 0
+
+
+def gather(value: Any) -> list[Any]:
     """The value of each process, in their order; a value is what JSON can say."""
     if jax.process_count() == 1:
         return [value]
-    client = distributed.global_state.client
+    client = coordination_client()
     assert client is not None  # there are several processes
     turn, me = next(_turns), jax.process_index()
     client.key_value_set(_key(turn, me), json.dumps(value))
@@ -37,40 +48,50 @@ def everyone(value: Any) -> list[Any]:
     return values
 
 
-def first(value: Any) -> Any:
+def broadcast(value: Any) -> Any:
     """The value of the first process."""
-    return everyone(value if jax.process_index() == 0 else None)[0]
+    return gather(value if is_first() else None)[0]
 
 
-def anyone(value: bool) -> bool:
+def on_any(value: bool) -> bool:
     """Whether it is so on any process."""
-    return any(everyone(value))
+    return any(gather(value))
 
 
-class Elsewhere(Exception):
-    """What has failed on another process."""
+def on_first(work: Callable[[], T]) -> T:
+    """What the work, which only the first process does, gives: something that JSON can say. If a
+    UserError ends it, it ends this on all.
+    """
+    return cast(T, _gathered(work if is_first() else lambda: None)[0])
 
 
-def together(work: Callable[[], T], *faults: type[Exception]) -> T:
-    """What the work gives here; if one of these faults ends it on any process, it ends on all."""
-    result, fault = None, None
+def on_all(work: Callable[[], T]) -> list[T]:
+    """What the work, which every process does, gives on each: something that JSON can say. If a
+    UserError ends it on any process, it ends this on all.
+    """
+    return _gathered(work)
+
+
+def _gathered(work: Callable[[], Any]) -> list[Any]:
+    result, error = None, None
     try:
         result = work()
-    except faults as error:
-        fault = error
-    texts = everyone(None if fault is None else str(fault))
-    if fault:
-        raise fault
-    if lines := [f"process {each}: {text}" for each, text in enumerate(texts) if text is not None]:
-        raise Elsewhere("\n".join(lines))
-    return cast(T, result)
+    except UserError as failure:
+        error = failure
+    outcomes = gather([result, None if error is None else str(error)])
+    if error:
+        raise error
+    failed = [f"process {process}: {text}" for process, (_, text) in enumerate(outcomes) if text]
+    if failed:
+        raise FailedElsewhere("\n".join(failed))
+    return [result for result, _ in outcomes]
 
 
 def _key(turn: int, process: int) -> str:
-    return f"hackmatrix/everyone/{turn}/{process}"
+    return f"hackmatrix/gather/{turn}/{process}"
 
 
-class Parted(Exception):
+class BrokenBarrier(Exception):
     """Another process waits at another point: it has given up what this one was doing."""
 
 
@@ -90,12 +111,12 @@ class Barrier:
         if jax.process_count() == 1:
             return
         if self._broken:
-            raise Parted("a barrier is broken")
-        client = distributed.global_state.client
+            raise BrokenBarrier("a barrier is broken")
+        client = coordination_client()
         assert client is not None  # there are several processes
         turn = f"{self._prefix}/{next(self._turns)}"
         client.key_value_set(f"{turn}/{jax.process_index()}", key)
         for process in range(jax.process_count()):
             if client.blocking_key_value_get(f"{turn}/{process}", timeout_ms) != key:
                 self._broken = True
-                raise Parted(f"process {process} has given up")
+                raise BrokenBarrier(f"process {process} has given up")

@@ -12,7 +12,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 ENVS = "envs"
 SPLIT = PartitionSpec(ENVS)  # the leading axis of a leaf is that of the environments
-SAME = PartitionSpec()  # the same on all devices
+REPLICATED = PartitionSpec()  # the same on all devices
 
 
 def over(devices: Sequence[jax.Device] | None = None) -> Mesh:
@@ -24,8 +24,8 @@ def split(mesh: Mesh) -> NamedSharding:
     return NamedSharding(mesh, SPLIT)
 
 
-def same(mesh: Mesh) -> NamedSharding:
-    return NamedSharding(mesh, SAME)
+def replicated(mesh: Mesh) -> NamedSharding:
+    return NamedSharding(mesh, REPLICATED)
 
 
 def placed(tree: Any, sharding: NamedSharding) -> Any:

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import jax
-from jax._src import cloud_tpu_init, distributed
+
+from hackmatrix.errors import UserError
+from hackmatrix.parallel.jax_private import coordination_client, is_cloud_tpu_vm
 
 RETRY = 42  # the exit code of a process that is to be started again
 _PATIENCE_SECONDS = 300  # for the others to end their work
@@ -21,7 +23,7 @@ _FAREWELL_SECONDS = 10  # for them to end after a failure, which may be theirs t
 _LOST = "a process or the coordinator is lost (above is what JAX knows): --resume=auto goes on"
 
 
-class StartError(Exception):
+class StartError(UserError):
     """Processes that cannot begin together; one line says why and what to do."""
 
 
@@ -89,7 +91,7 @@ def leave(code: int) -> NoReturn:
     """Ends this process together with the others; if they do not come, without them."""
     sys.stdout.flush()
     sys.stderr.flush()
-    client = distributed.global_state.client
+    client = coordination_client()
     if client is None:
         sys.exit(code)
     with contextlib.suppress(Exception):
@@ -101,7 +103,7 @@ def leave(code: int) -> NoReturn:
 
 def _is_on_tpu() -> bool:
     wanted = os.environ.get("JAX_PLATFORMS") or "tpu"
-    return cloud_tpu_init.running_in_cloud_tpu_vm and "tpu" in wanted.split(",")
+    return is_cloud_tpu_vm() and "tpu" in wanted.split(",")
 
 
 def _refuse_taken(given: Place) -> None:

@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from hackmatrix.ppo import policy
+from hackmatrix.ppo import metrics
 from hackmatrix.ppo.settings import Settings
+from hackmatrix.rl import distributions
 
 Array = jax.Array
 
@@ -31,7 +32,7 @@ def clipped_loss(
 
     Values and targets are both in units of the return scale.
     """
-    choice = policy.masked(logits, mask)
+    choice = distributions.masked(logits, mask)
     log_ratio = choice.log_prob(samples.action) - samples.log_prob
     ratio = jnp.exp(log_ratio)
     clipped = jnp.clip(ratio, 1 - settings.clip_eps, 1 + settings.clip_eps)
@@ -40,10 +41,10 @@ def clipped_loss(
     entropy = choice.entropy().mean()
     total = pg_loss + settings.vf_coef * vf_loss - settings.ent_coef * entropy
     return total, {
-        "train/pg_loss": pg_loss,
-        "train/vf_loss": vf_loss,
-        "train/entropy": entropy,
-        "train/approx_kl": (ratio - 1 - log_ratio).mean(),
-        "train/clip_frac": (jnp.abs(ratio - 1) > settings.clip_eps).mean(),
-        "train/total_loss": total,
+        metrics.PG_LOSS: pg_loss,
+        metrics.VF_LOSS: vf_loss,
+        metrics.ENTROPY: entropy,
+        metrics.APPROX_KL: (ratio - 1 - log_ratio).mean(),
+        metrics.CLIP_FRAC: (jnp.abs(ratio - 1) > settings.clip_eps).mean(),
+        metrics.TOTAL_LOSS: total,
     }

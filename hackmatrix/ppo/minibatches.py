@@ -10,23 +10,25 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from hackmatrix.ppo.draws import Purpose, key_for, key_of_each
+from hackmatrix.ppo.settings import Settings
+from hackmatrix.rl.draws import Purpose, key_for, key_of_each
+from hackmatrix.rl.rollout import Luck
 
 Array = jax.Array
 
 
-def rows(
-    key: Array, update: Array, epoch: Array, numbers: Array, steps: int, group_envs: int, parts: int
-) -> Array:
+def rows(luck: Luck, epoch: Array, numbers: Array, settings: Settings) -> Array:
     """i32[minibatches, samples]: rows of [T * E] samples that lie step after step.
 
     `numbers` [E] are those of this device's boards.
     """
+    group_envs = settings.group_envs
     groups = numbers[::group_envs] // group_envs
-    keys = key_of_each(key_for(key, Purpose.SHUFFLE, update, epoch), groups)
-    samples = steps * group_envs
+    keys = key_of_each(key_for(luck.key, Purpose.SHUFFLE, luck.update, epoch), groups)
+    samples = settings.num_steps * group_envs
     shuffled = jax.vmap(lambda each: jax.random.permutation(each, samples))(keys)
     step, board = jnp.divmod(shuffled, group_envs)
     first = group_envs * jnp.arange(groups.size, dtype=shuffled.dtype)
     row = step * numbers.size + first[:, None] + board
+    parts = settings.num_minibatches
     return row.reshape(groups.size, parts, -1).swapaxes(0, 1).reshape(parts, -1)

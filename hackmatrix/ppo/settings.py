@@ -1,28 +1,42 @@
-"""The numbers that the algorithm is run with."""
+"""The settings of proximal policy optimisation."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Protocol
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Under the names of the configuration, where they are explained.
+class Settings(Protocol):
+    """The part of a run's configuration that PPO reads; configs/default.py explains it.
 
-    The boards come in groups of `group_envs` with consecutive numbers; a group is never split over
-    devices.
+    Environments come in groups of `group_envs` with consecutive numbers; a group is never split
+    over devices. The learning rate falls to 0 over `num_updates` if `anneal_lr`.
     """
 
-    num_steps: int
-    group_envs: int
-    num_minibatches: int
-    update_epochs: int
-    gamma: float
-    gae_lambda: float
-    clip_eps: float
-    vf_coef: float
-    ent_coef: float
-    max_grad_norm: float
-    lr: float
-    decay_updates: int | None  # until the rate has come down to 0; None: it stays
-    scale_returns: bool
+    @property
+    def num_steps(self) -> int: ...
+    @property
+    def group_envs(self) -> int: ...
+    @property
+    def num_minibatches(self) -> int: ...
+    @property
+    def update_epochs(self) -> int: ...
+    @property
+    def num_updates(self) -> int: ...
+    @property
+    def gamma(self) -> float: ...
+    @property
+    def gae_lambda(self) -> float: ...
+    @property
+    def clip_eps(self) -> float: ...
+    @property
+    def vf_coef(self) -> float: ...
+    @property
+    def ent_coef(self) -> float: ...
+    @property
+    def max_grad_norm(self) -> float: ...
+    @property
+    def lr(self) -> float: ...
+    @property
+    def anneal_lr(self) -> bool: ...
+    @property
+    def scale_returns(self) -> bool: ...

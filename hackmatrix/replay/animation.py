@@ -7,8 +7,8 @@ import io
 import numpy as np
 from PIL import Image
 
-from hackmatrix.envs import drawing
-from hackmatrix.envs.pictures import picture
+from hackmatrix.envs.drawing import looks
+from hackmatrix.envs.drawing.pictures import picture
 from hackmatrix.replay.record import Episode
 
 _MS_A_TURN = 350
@@ -16,7 +16,7 @@ _MS_AT_THE_END = 2500
 # The few colours that pictures are painted with, so that none is lost.
 _PALETTE = np.unique(
     np.array(
-        [drawing.INK, drawing.FAINT, drawing.FLOOR, drawing.LINES, *drawing.COLOURS.values()],
+        [looks.INK, looks.FAINT, looks.FLOOR, looks.LINES, *looks.COLOURS.values()],
         np.uint8,
     ),
     axis=0,

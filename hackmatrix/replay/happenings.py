@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from hackmatrix import game
-from hackmatrix.envs.headless_memory import survivors
-from hackmatrix.envs.headless_view import ENEMIES
+from hackmatrix.envs.headless.memory import survivors
+from hackmatrix.envs.headless.view import ENEMIES
 
 Board = Mapping[str, Any]
 _HP, _SCORE = 2, 7  # of a scenario's player

@@ -6,7 +6,7 @@ import json
 import re
 from importlib import resources
 
-from hackmatrix.envs import drawing
+from hackmatrix.envs.drawing import looks
 from hackmatrix.replay.record import Episode
 
 _HERE = "hackmatrix.replay"
@@ -30,10 +30,10 @@ def inside_script(data: object) -> str:
 def _colours() -> dict[str, str]:
     """As CSS knows them."""
     colours = {
-        **drawing.COLOURS,
-        "ink": drawing.INK,
-        "floor": drawing.FLOOR,
-        "lines": drawing.LINES,
+        **looks.COLOURS,
+        "ink": looks.INK,
+        "floor": looks.FLOOR,
+        "lines": looks.LINES,
     }
     return {name: "#{:02x}{:02x}{:02x}".format(*colour) for name, colour in colours.items()}
 

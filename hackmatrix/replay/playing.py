@@ -11,13 +11,13 @@ import jax
 import numpy as np
 
 from hackmatrix import game
-from hackmatrix.envs import drawing
-from hackmatrix.envs.headless_memory import Memory
-from hackmatrix.envs.headless_view import observation
+from hackmatrix.envs.drawing import text as drawing
+from hackmatrix.envs.headless.memory import Memory
+from hackmatrix.envs.headless.view import observation
 from hackmatrix.envs.hosted import HostedGames, Turn, describe
 from hackmatrix.game import scenario
 from hackmatrix.replay import happenings
-from hackmatrix.replay.record import ACTION_NAMES, Think
+from hackmatrix.replay.record import ACTION_NAMES, Decide
 
 HELP = """an action, by its name (or the beginning of it) or its number; or
   save FILE, load FILE    the board as a scenario file
@@ -35,12 +35,12 @@ class Playing:
     _is_over: bool
 
     def __init__(
-        self, seed: int | None, say: Callable[[str], None], think: Think | None = None,
+        self, seed: int | None, say: Callable[[str], None], decide: Decide | None = None,
         colour: bool = True,
     ) -> None:  # fmt: skip
         self._games = HostedGames(1)
         self._games.seed(0, np.random.default_rng(seed))
-        self._say, self._think, self._colour = say, think, colour
+        self._say, self._decide, self._colour = say, decide, colour
         self._begin(self._games.begin())
 
     def converse(self, lines: Iterable[str]) -> None:
@@ -101,11 +101,13 @@ class Playing:
         mask = np.asarray(self._turn.mask[0])
         valid = np.flatnonzero(mask)
         self._say("valid: " + "  ".join(f"{ACTION_NAMES[each]} ({each})" for each in valid))
-        if self._think:
-            thought = self._think(np.asarray(self._turn.observation[0]), mask, self._board["turn"])
-            ranked = sorted(valid, key=lambda action: -thought.probabilities[action])[:_LIKELIEST]
-            shares = [f"{ACTION_NAMES[each]} {thought.probabilities[each]:.0%}" for each in ranked]
-            self._say(f"the policy: {', '.join(shares)}; value {thought.value:.2f}")
+        if self._decide:
+            decision = self._decide(
+                np.asarray(self._turn.observation[0]), mask, self._board["turn"]
+            )
+            ranked = sorted(valid, key=lambda action: -decision.probabilities[action])[:_LIKELIEST]
+            shares = [f"{ACTION_NAMES[each]} {decision.probabilities[each]:.0%}" for each in ranked]
+            self._say(f"the policy: {', '.join(shares)}; value {decision.value:.2f}")
 
     def _begin(self, turn: Turn) -> None:
         self._turn, self._is_over = turn, False

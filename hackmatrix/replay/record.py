@@ -1,4 +1,4 @@
-"""An episode turn by turn: what was seen and allowed, what the policy thought, what came of it."""
+"""An episode turn by turn: what was seen and allowed, what the policy decision, what came of it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import jax
 import numpy as np
 
 from hackmatrix import game
-from hackmatrix.envs.headless_memory import Memory
-from hackmatrix.envs.headless_view import Json, observation
+from hackmatrix.envs.headless.memory import Memory
+from hackmatrix.envs.headless.view import Json, observation
 from hackmatrix.envs.hosted import HostedGames, Turn, describe
 from hackmatrix.game.state import PROGRAMS
 from hackmatrix.replay import happenings
@@ -21,7 +21,7 @@ MOST_STEPS = 2000  # a policy may walk to and fro for ever
 
 
 @dataclass(frozen=True)
-class Thought:
+class Decision:
     """What a policy makes of a board: the action it takes, and how likely it found each [28]."""
 
     action: int
@@ -30,18 +30,18 @@ class Thought:
 
 
 # From the observation f32[1545], the mask bool[28] and the number of the step.
-Think = Callable[[np.ndarray, np.ndarray, int], Thought]
+Decide = Callable[[np.ndarray, np.ndarray, int], Decision]
 # The raw key u32[2] and the number folded into it that a step draws from; step None begins.
 Luck = Callable[[int | None], tuple[np.ndarray, int]]
 
 
 @dataclass(frozen=True)
 class Frame:
-    """A board, and what was done on it. The last board of an episode has no thought."""
+    """A board, and what was done on it. The last board of an episode has no decision."""
 
     seen: Json
     valid: list[int]
-    thought: Thought | None = None
+    decision: Decision | None = None
     reward: float = 0.0
     parts: dict[str, float] = field(default_factory=dict)
     happened: list[str] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Episode:
         return {**asdict(self), "total": self.total, "actions": list(ACTION_NAMES)}
 
 
-def record(title: str, think: Think, luck: Luck, most_steps: int = MOST_STEPS) -> Episode:
+def record(title: str, decide: Decide, luck: Luck, most_steps: int = MOST_STEPS) -> Episode:
     """Plays a game to its end."""
     games = HostedGames(1)
     games.draw_from(0, *luck(None))
@@ -73,22 +73,22 @@ def record(title: str, think: Think, luck: Luck, most_steps: int = MOST_STEPS) -
     frames = []
     for step in range(most_steps):
         valid = np.asarray(turn.mask[0])
-        thought = think(np.asarray(turn.observation[0]), valid, step)
+        decision = decide(np.asarray(turn.observation[0]), valid, step)
         before, seen = board, observation(board, memory.owned, memory.hints())
         games.draw_from(0, *luck(step))
-        turn = games.play(np.array([thought.action]))
+        turn = games.play(np.array([decision.action]))
         board = describe(games.board(0))
         outcome = jax.tree.map(lambda leaf: leaf[0], turn.outcome)
         if not outcome.invalid:
-            memory.follow(thought.action, board)
+            memory.follow(decision.action, board)
         frames.append(
             Frame(
                 seen=seen,
                 valid=np.flatnonzero(valid).tolist(),
-                thought=thought,
+                decision=decision,
                 reward=_short(outcome.reward),
                 parts={name: _short(part) for name, part in outcome.parts.items() if part},
-                happened=happenings.tell(before, thought.action, board, outcome),
+                happened=happenings.tell(before, decision.action, board, outcome),
             )
         )
         if outcome.done:

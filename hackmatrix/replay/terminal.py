@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-from hackmatrix.envs import drawing
+from hackmatrix.envs.drawing import text as drawing
 from hackmatrix.replay.record import ACTION_NAMES, Episode, Frame
 
 KEYS = "space pause   → or n next   ← or b back   home or r rewind   q quit"
@@ -22,7 +22,7 @@ _NAMES = {"\x1b[C": "n", "\x1b[D": "b", "\x1b[H": "r", "\x1b[1~": "r", "\x03": "
 
 
 def text(episode: Episode, turn: int, colour: bool = True) -> str:
-    """A turn of an episode: the board, and what was thought and done."""
+    """A turn of an episode: the board, and what was decided and done."""
     frame = episode.frames[turn]
     head = f"{episode.title}   turn {turn} of {len(episode.frames) - 1}"
     lines = [head, drawing.text(frame.seen, colour).rstrip("\n"), "", *_done(episode, frame)]
@@ -56,15 +56,15 @@ def show(episode: Episode) -> None:
 
 
 def _done(episode: Episode, frame: Frame) -> list[str]:
-    thought = frame.thought
-    if thought is None:
+    decision = frame.decision
+    if decision is None:
         return [f"the end: {episode.end}; return {episode.total:.2f}"]
-    ranked = sorted(frame.valid, key=lambda action: -thought.probabilities[action])
-    shares = [f"{ACTION_NAMES[each]} {thought.probabilities[each]:.0%}" for each in ranked]
+    ranked = sorted(frame.valid, key=lambda action: -decision.probabilities[action])
+    shares = [f"{ACTION_NAMES[each]} {decision.probabilities[each]:.0%}" for each in ranked]
     parts = "  ".join(f"{name} {part:+g}" for name, part in frame.parts.items())
     return [
-        f"takes {ACTION_NAMES[thought.action]}   ({', '.join(shares[:_LIKELIEST])})",
-        f"value {thought.value:.2f}   reward {frame.reward:+.3f}   {parts}",
+        f"takes {ACTION_NAMES[decision.action]}   ({', '.join(shares[:_LIKELIEST])})",
+        f"value {decision.value:.2f}   reward {frame.reward:+.3f}   {parts}",
         *(f"  {line}" for line in frame.happened),
     ]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import jax
 
 from hackmatrix.replay import html
-from hackmatrix.replay.record import MOST_STEPS, Episode, Thought, record
-from hackmatrix.train.policies import Policy
-from hackmatrix.train.run import Run
-from hackmatrix.train.thinking import Thinking
+from hackmatrix.replay.record import MOST_STEPS, Decision, Episode, record
+from hackmatrix.train.policies.player import Player
+from hackmatrix.train.policies.policy import Policy
+from hackmatrix.train.runs.directory import Run
 
 
 def play(
@@ -19,8 +19,8 @@ def play(
     """
     title = f"{policy.source} at step {policy.step:,}, game {number} of seed {seed}"
     with jax.default_device(_cpu()):
-        mind = Thinking(policy, seed, number, greedy)
-        return record(title, lambda *seen: Thought(*mind.think(*seen)), mind.luck, most_steps)
+        player = Player(policy, seed, number, greedy)
+        return record(title, lambda *seen: Decision(*player.choose(*seen)), player.luck, most_steps)
 
 
 def as_page(

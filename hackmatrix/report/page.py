@@ -11,20 +11,15 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from hackmatrix.envs import Environment, make
+from hackmatrix.envs.metrics import Section
 from hackmatrix.replay.html import filled, inside_script
-from hackmatrix.report import charts
+from hackmatrix.report.charts import charts
 from hackmatrix.report.curves import Curves
-from hackmatrix.train import results
+from hackmatrix.train import algorithms
 from hackmatrix.train.config import Config, resolve
-from hackmatrix.train.run import Run
-
-_FIGURES = (  # of the last chunk
-    ("train/mean_episode_return", "return", "{:+.2f}"),
-    ("stats/completed_stage_1", "complete stage 1", "{:.0%}"),
-    ("stats/mean_stage", "mean stage", "{:.2f}"),
-    ("train/mean_episode_length", "actions an episode", "{:.1f}"),
-    ("perf/steps_per_second", "steps a second", "{:,.0f}"),
-)
+from hackmatrix.train.reporting import declared, results
+from hackmatrix.train.runs.directory import Run
 
 
 def page(
@@ -34,17 +29,19 @@ def page(
     there is none a line says why.
     """
     evaluation, starts = _told(run.evaluation), _told(run.provenance) or []
+    env = make(run.config.env)
+    sections = declared.sections(env, algorithms.find(run.config.algorithm))
     return filled(
         __package__,
         "report.html",
         TITLE=escape(run.name),
         STATE=escape(_state(run.config, curves)),
-        FIGURES=_figures(curves),
-        REACHED=_reached(evaluation) if evaluation else _not_evaluated(run),
+        FIGURES=_figures(curves, sections),
+        REACHED=_reached(evaluation, env) if evaluation else _not_evaluated(run),
         REPLAY=_framed(replay) if replay else f"<p>{escape(why_none)}</p>",
         SETTINGS=_settings(run.config, _resolved(default, starts)),
         PROVENANCE=_provenance(starts),
-        METRICS=inside_script(_metrics(curves, evaluation)),
+        METRICS=inside_script(_metrics(curves, sections, evaluation)),
     )
 
 
@@ -65,21 +62,26 @@ def _state(config: Config, curves: Curves) -> str:
     )
 
 
-def _figures(curves: Curves) -> str:
-    last = [(words, form, curves.last(tag)) for tag, words, form in _FIGURES]
+def _figures(curves: Curves, sections: Iterable[Section]) -> str:
+    """The newest values of the metrics that the console shows."""
+    shown = [
+        (metric.title, metric.shown(value))
+        for section in sections
+        for metric in section.metrics
+        if metric.column and (value := curves.last(metric.tag)) is not None
+    ]
     return '<span class="faint">the last chunk</span>' + "".join(
-        f'<div><b>{form.format(value)}</b><span class="faint">{words}</span></div>'
-        for words, form, value in last
-        if value is not None
+        f'<div><b>{escape(value)}</b><span class="faint">{escape(title)}</span></div>'
+        for title, value in shown
     )
 
 
-def _reached(evaluation: Mapping[str, Any]) -> str:
+def _reached(evaluation: Mapping[str, Any], env: Environment) -> str:
     players = results.from_json(evaluation)
     tables = [
         _table(rows, [heading, *players])
         for heading, rows in (
-            ("", results.reached(players)),
+            ("", results.reached(players, env)),
             ("of all actions", results.used(players)),
         )
     ]
@@ -153,9 +155,11 @@ def _table(rows: Iterable[tuple[str, list[str]]], head: list[str], kind: str = "
     return f"<div><table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table></div>"
 
 
-def _metrics(curves: Curves, evaluation: Mapping[str, Any] | None) -> dict[str, Any]:
+def _metrics(
+    curves: Curves, sections: Iterable[Section], evaluation: Mapping[str, Any] | None
+) -> dict[str, Any]:
     """What the script of the page draws."""
-    sections = [
+    drawn = [
         {
             "title": title,
             "charts": [
@@ -167,13 +171,13 @@ def _metrics(curves: Curves, evaluation: Mapping[str, Any] | None) -> dict[str, 
                 for chart in some
             ],
         }
-        for title, some in charts.sections(curves.values).items()
+        for title, some in charts(sections, curves.values).items()
     ]
     random = (evaluation or {}).get("random", {})
     return {
         "steps": curves.steps,
         "values": {tag: list(map(_short, values)) for tag, values in curves.values.items()},
-        "sections": sections,
+        "sections": drawn,
         "random": {tag: each["mean"] for tag, each in random.items()},
     }
 

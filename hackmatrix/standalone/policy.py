@@ -1,38 +1,50 @@
-"""A policy from the plain arrays that `launch.export` writes (hackmatrix/train/arrays.py)."""
+"""A policy from the plain arrays that `launch.export` writes (hackmatrix/networks/files.py)."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
-FORMAT = 1
+from hackmatrix.networks import files, numpy_torso
+from hackmatrix.networks.in_numpy import dense
 
 
 class NumpyPolicy:
     """Computes in float32, whatever the type of the products was in training."""
 
     def __init__(self, file: str | Path) -> None:
-        with np.load(file, allow_pickle=False) as opened:
-            arrays = dict(opened)
-        if "format" not in arrays or int(arrays["format"]) != FORMAT:
-            raise ValueError(f"{file} is no policy of format {FORMAT}")
-        layers = sum(name.startswith("layer") and name.endswith(".bias") for name in arrays)
-        self._hidden = [_part(arrays, f"layer{number}") for number in range(layers)]
-        self._actor, self._critic = _part(arrays, "actor"), _part(arrays, "critic")
+        params, self.about = files.read(file)
+        self._params = params["params"]
+        self._torso = numpy_torso(self.about.spec.network)
 
     def outputs(self, observation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Logits f32[..., A] and value f32[...] of observations f32[..., N]."""
-        hidden = observation.astype(np.float32)
-        for weights, bias in self._hidden:
-            hidden = np.maximum(hidden @ weights + bias, 0)
-        logits, value = (hidden @ weights + bias for weights, bias in (self._actor, self._critic))
-        return logits, value[..., 0]
+        """Logits f32[..., A] and values f32[...] of observations f32[..., N]."""
+        batch = observation.shape[:-1]
+        rows = observation.reshape(-1, observation.shape[-1]).astype(np.float32)
+        parts = _in_parts(rows, self.about.observation)
+        features = self._torso(self._params, parts)
+        valued = features
+        if self.about.spec.separate_critic:
+            valued = self._torso(self._params["critic_torso"], parts)
+        logits, value = (
+            dense(self._params["actor"], features),
+            dense(self._params["critic"], valued),
+        )
+        return logits.reshape(*batch, -1), value.reshape(batch)
 
     def act(self, observation: np.ndarray, mask: np.ndarray) -> int:
         """The likeliest of the actions that the mask bool[A] allows."""
         return int(np.argmax(np.where(mask, self.outputs(observation)[0], -np.inf)))
 
 
-def _part(arrays: dict[str, np.ndarray], name: str) -> tuple[np.ndarray, np.ndarray]:
-    return arrays[f"{name}.weights"], arrays[f"{name}.bias"]
+def _in_parts(rows: np.ndarray, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
+    """The parts f32[B, *shape] of observations f32[B, N]."""
+    sizes = [math.prod(shape) for shape in shapes.values()]
+    columns = np.split(rows, np.cumsum(sizes)[:-1], axis=-1)
+    return {
+        name: column.reshape(-1, *shape)
+        for (name, shape), column in zip(shapes.items(), columns, strict=True)
+    }

@@ -2,60 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
-from hackmatrix.parallel.agreement import anyone
-from hackmatrix.train import replicas
-from hackmatrix.train.checkpoints import Checkpoints
-from hackmatrix.train.clock import Clock
-from hackmatrix.train.config import Config
-from hackmatrix.train.guard import Guard
-from hackmatrix.train.program import Program, TrainState
-from hackmatrix.train.progress import Progress
-from hackmatrix.train.replays import Replays
-from hackmatrix.train.schedule import Schedule
-from hackmatrix.train.tracing import Tracer
+from hackmatrix.rl.train_state import TrainState
+from hackmatrix.train.guards.guard import Guard
+from hackmatrix.train.keeper import Keeper
+from hackmatrix.train.program import Program
+from hackmatrix.train.reporting.reporter import Reporter
 
 
 def train(
-    config: Config,
-    program: Program,
-    state: TrainState,
-    checkpoints: Checkpoints,
-    guard: Guard,
-    clock: Clock,
-    tell: Callable[[int, Mapping[str, float]], None],
-    tracer: Tracer,
-    replays: Replays,
+    state: TrainState, program: Program, guard: Guard, reporter: Reporter, keeper: Keeper
 ) -> TrainState:
-    """Trains until all updates are done, the time is over or the guard is asked to stop; the state
-    is saved then, and from time to time before. All processes stop and save at the same update.
+    """Trains until all updates are done or the guard stops the run; gives the last state, which is
+    saved. All processes stop and save at the same update.
     """
     update = int(state.learner.update)
-    schedule = Schedule(config, clock, update, tracer.ends)
-    progress = Progress(config, program.mesh.size, clock, tell)
-
-    def save() -> None:
-        progress.flush()  # a broken chunk must not be saved
-        with clock.phase("save"):
-            checkpoints.save(update * config.batch_size, state, {"update": update})
-        schedule.saved(update)
-
-    while updates := schedule.next_chunk(update):
-        tracer.reached(update, state)
+    while updates := guard.next_chunk(update):
+        reporter.before_chunk(update, state)
         state, report = program.run(state, updates)
         update += updates
-        progress.add(update, updates, report)
-        if anyone(guard.asked_to_stop or schedule.is_time_up()):
-            break
-        if schedule.is_replica_check_due(update, updates):
-            replicas.check(state.learner.params, program.mesh)
-        if anyone(schedule.is_saving_due(update)):
-            save()
-            replays.begin(update * config.batch_size, state.learner)
-    tracer.finish(state)
-    if schedule.is_unsaved(update):
-        save()
-    progress.flush()
-    checkpoints.wait()
+        reporter.after_chunk(update, updates, report)  # tells of the chunk before, as this one runs
+        guard.compare_replicas(update, updates, state.learner)
+        if keeper.is_due(update):
+            reporter.flush()  # a broken chunk must not be saved
+            keeper.save(update, state)
+            reporter.saved(update, state.learner)
+    reporter.finish(state)
+    if keeper.lacks(update):
+        keeper.save(update, state)
+    keeper.close()
     return state

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hackmatrix.envs import drawing, pictures
-from hackmatrix.envs.headless_state import read_state
-from hackmatrix.envs.headless_view import observation
+from hackmatrix.envs.drawing import pictures
+from hackmatrix.envs.drawing import text as drawing
+from hackmatrix.envs.headless.states import read_state
+from hackmatrix.envs.headless.view import observation
 from hackmatrix.game.state import PROGRAMS
 
 CELL = 25 * pictures.PIXEL  # with the line beside it

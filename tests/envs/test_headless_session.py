@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from hackmatrix import game
 from hackmatrix.envs.headless import LONGEST_LINE, Session, converse
-from hackmatrix.envs.headless_state import read_state
-from hackmatrix.envs.headless_view import internal_state, observation
+from hackmatrix.envs.headless.states import read_state
+from hackmatrix.envs.headless.view import internal_state, observation
 from hackmatrix.envs.hosted import describe
 from hackmatrix.game import scenario
 from hackmatrix.game.state import PROGRAMS, UNDO

@@ -11,10 +11,10 @@ import jax.numpy as jnp
 from jax.sharding import Mesh, PartitionSpec
 
 from hackmatrix.ppo import advantages, draws, returns, rollout, tally
-from hackmatrix.ppo.network import ActorCritic, outputs
+from hackmatrix.networks.actor_critic import ActorCritic, outputs
 from hackmatrix.ppo.settings import Settings
-from hackmatrix.ppo.tally import Tally
-from hackmatrix.ppo.update import Learner, learn, optimiser
+from hackmatrix.rl.tally import Tally
+from hackmatrix.ppo.algorithm import Learner, learn, optimiser
 from tests.ppo.toy import Toy
 
 AXIS = "envs"

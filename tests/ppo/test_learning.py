@@ -7,9 +7,9 @@ from jax.sharding import Mesh, PartitionSpec
 from configs import default
 from hackmatrix.parallel import mesh
 from hackmatrix.ppo import rollout, tally
-from hackmatrix.ppo.network import ActorCritic
-from hackmatrix.ppo.tally import RETURN, Metrics, Tally
-from hackmatrix.ppo.update import Learner, update
+from hackmatrix.networks.actor_critic import ActorCritic
+from hackmatrix.rl.tally import RETURN, Metrics, Tally
+from hackmatrix.ppo.algorithm import Learner, update
 from hackmatrix.train.config import resolve
 from hackmatrix.train.program import Program
 from tests.ppo.played import AXIS, new_learner, settings

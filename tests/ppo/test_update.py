@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from hackmatrix.ppo import minibatches, policy, returns
-from hackmatrix.ppo.network import outputs
-from hackmatrix.ppo.update import learning_rate
+from hackmatrix.networks.actor_critic import outputs
+from hackmatrix.ppo.algorithm import learning_rate
 from tests.ppo import reference
 from tests.ppo.played import Played
 from tests.ppo.toy import LENGTH

@@ -14,7 +14,7 @@ import pytest
 from jax.profiler import ProfileData
 
 from hackmatrix.parallel import mesh
-from hackmatrix.train.checkpoints import Checkpoints
+from hackmatrix.train.checkpoints.checkpoints import Checkpoints
 from hackmatrix.train.config import from_json
 from hackmatrix.train.program import Program, TrainState
 from tests.processes.pod import BATCH, NO_GAMES, Pod

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from hackmatrix.replay.record import Episode, Thought, record
+from hackmatrix.replay.record import Episode, Decision, record
 from hackmatrix.train import policies
-from hackmatrix.train.policies import Policy
-from hackmatrix.train.thinking import Thinking
+from hackmatrix.train.policies.policy import Policy
+from hackmatrix.train.policies.player import Thinking
 from tests.train.saved_policies import saved_run
 
 
@@ -19,4 +19,4 @@ def policy(tmp_path_factory: pytest.TempPathFactory) -> Policy:
 @pytest.fixture(scope="session")
 def episode(policy: Policy) -> Episode:
     mind = Thinking(policy, seed=1, number=5, greedy=False)
-    return record("a <game>", lambda *seen: Thought(*mind.think(*seen)), mind.luck, 60)
+    return record("a <game>", lambda *seen: Decision(*mind.decide(*seen)), mind.luck, 60)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from hackmatrix.envs.headless_state import read_state
-from hackmatrix.envs.headless_view import observation
-from hackmatrix.replay.record import ACTION_NAMES, Episode, Frame, Thought
+from hackmatrix.envs.headless.states import read_state
+from hackmatrix.envs.headless.view import observation
+from hackmatrix.replay.record import ACTION_NAMES, Episode, Frame, Decision
 
 TURNS = 5
 _RIGHT = ACTION_NAMES.index("right")
@@ -17,18 +17,18 @@ def short_game(title: str = "a walk") -> Episode:
     return Episode(title, [*walk, _frame(TURNS, None)], "not yet")
 
 
-def _frame(col: int, thought: Thought | None) -> Frame:
+def _frame(col: int, decision: Decision | None) -> Frame:
     player: dict[str, Any] = {"row": 0, "col": col, "hp": 3, "credits": 4}
     virus = {"type": "virus", "row": 5, "col": 5 - col, "hp": 2}
     board, owned = read_state({"player": player, "enemies": [virus], "turn": col})
-    reward = {"step_penalty": -0.01} if thought else {}
+    reward = {"step_penalty": -0.01} if decision else {}
     return Frame(
-        seen=observation(board, owned, []), valid=[0, _RIGHT], thought=thought,
+        seen=observation(board, owned, []), valid=[0, _RIGHT], decision=decision,
         reward=sum(reward.values()), parts=reward, happened=[],
     )  # fmt: skip
 
 
-def _thought() -> Thought:
+def _thought() -> Decision:
     probabilities = [0.0] * len(ACTION_NAMES)
     probabilities[0], probabilities[_RIGHT] = 0.25, 0.75
-    return Thought(_RIGHT, probabilities, 1.5)
+    return Decision(_RIGHT, probabilities, 1.5)

@@ -7,7 +7,7 @@ import io
 import numpy as np
 from PIL import Image
 
-from hackmatrix.envs.pictures import picture
+from hackmatrix.envs.drawing.pictures import picture
 from hackmatrix.replay import animation
 from tests.replay.short_game import short_game
 

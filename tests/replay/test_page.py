@@ -51,14 +51,14 @@ def test_what_was_thought_and_gained_stands_beside_the_board(
     scrub(page, 0)
     text = page.evaluate("document.body.innerText")
     frame = episode.frames[0]
-    assert frame.thought is not None
-    assert f"value {frame.thought.value:.2f}" in text
+    assert frame.decision is not None
+    assert f"value {frame.decision.value:.2f}" in text
     assert f"{frame.reward:.3f}" in text
     for name in frame.parts:
         assert name.replace("_", " ") in text
     for line in frame.happened:
         assert line in text
-    bars = page.evaluate("document.querySelectorAll('#thought .row').length")
+    bars = page.evaluate("document.querySelectorAll('#decision .row').length")
     assert bars == len(frame.valid)
 
 

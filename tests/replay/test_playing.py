@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hackmatrix.replay.playing import Playing
-from hackmatrix.replay.record import ACTION_NAMES, Thought
+from hackmatrix.replay.record import ACTION_NAMES, Decision
 
 Talk = Callable[..., list[str]]
 
@@ -20,11 +20,11 @@ def talk() -> Talk:
     """Says lines to a game of a seed; gives all that it says."""
 
     def talk(*lines: str, seed: int = 4, advised: bool = False) -> list[str]:
-        def think(observation: np.ndarray, mask: np.ndarray, step: int) -> Thought:
-            return Thought(int(np.argmax(mask)), (mask / mask.sum()).tolist(), 1.5)
+        def decide(observation: np.ndarray, mask: np.ndarray, step: int) -> Decision:
+            return Decision(int(np.argmax(mask)), (mask / mask.sum()).tolist(), 1.5)
 
         said: list[str] = []
-        Playing(seed, said.append, think if advised else None, colour=False).converse(lines)
+        Playing(seed, said.append, decide if advised else None, colour=False).converse(lines)
         return said
 
     return talk

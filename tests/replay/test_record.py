@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from hackmatrix import game
-from hackmatrix.envs.headless_state import read_state
+from hackmatrix.envs.headless.states import read_state
 from hackmatrix.game.state import SIPHON
 from hackmatrix.ppo import rollout
-from hackmatrix.ppo.draws import Purpose, key_for, key_of_each, seed_key
-from hackmatrix.ppo.rollout import Players
+from hackmatrix.rl.draws import Purpose, key_for, key_of_each, seed_key
+from hackmatrix.rl.rollout import Players
 from hackmatrix.replay import happenings
-from hackmatrix.replay.record import Episode, Thought, record
-from hackmatrix.train.policies import Policy
-from hackmatrix.train.thinking import Thinking
+from hackmatrix.replay.record import Episode, Decision, record
+from hackmatrix.train.policies.policy import Policy
+from hackmatrix.train.policies.player import Thinking
 
 BOARD: dict[str, Any] = {
     "player": {"row": 2, "col": 3, "hp": 3, "credits": 4},
@@ -31,13 +31,13 @@ BOARD: dict[str, Any] = {
 
 def test_an_episode_holds_what_was_seen_thought_and_gained(episode: Episode) -> None:
     *turns, last = episode.frames
-    assert last.thought is None
+    assert last.decision is None
     assert len(turns) > 5
     for frame in turns:
-        assert frame.thought is not None
-        assert frame.thought.action in frame.valid
-        assert sum(frame.thought.probabilities) == pytest.approx(1, abs=0.01)
-        assert {np.flatnonzero(frame.thought.probabilities)[0], frame.thought.action} <= {
+        assert frame.decision is not None
+        assert frame.decision.action in frame.valid
+        assert sum(frame.decision.probabilities) == pytest.approx(1, abs=0.01)
+        assert {np.flatnonzero(frame.decision.probabilities)[0], frame.decision.action} <= {
             *frame.valid
         }
         assert sum(frame.parts.values()) == pytest.approx(frame.reward, abs=2e-3)
@@ -51,7 +51,7 @@ def test_the_same_game_is_recorded_again_and_another_is_another(
 ) -> None:
     def frames(number: int) -> Any:
         mind = Thinking(policy, seed=1, number=number, greedy=False)
-        return record("", lambda *seen: Thought(*mind.think(*seen)), mind.luck, 60).frames
+        return record("", lambda *seen: Decision(*mind.decide(*seen)), mind.luck, 60).frames
 
     assert frames(5) == episode.frames
     assert frames(6)[0].seen["cells"] != episode.frames[0].seen["cells"]
@@ -71,11 +71,11 @@ def test_a_game_has_the_luck_of_its_number_in_an_evaluation(policy: Policy) -> N
 
 def test_the_greedy_policy_takes_the_likeliest_action(policy: Policy, episode: Episode) -> None:
     mind = Thinking(policy, seed=1, number=5, greedy=True)
-    played = record("", lambda *seen: Thought(*mind.think(*seen)), mind.luck, 10)
+    played = record("", lambda *seen: Decision(*mind.decide(*seen)), mind.luck, 10)
     assert played.end == "not yet"
     for frame in played.frames[:-1]:
-        assert frame.thought is not None
-        assert frame.thought.action == int(np.argmax(frame.thought.probabilities))
+        assert frame.decision is not None
+        assert frame.decision.action == int(np.argmax(frame.decision.probabilities))
 
 
 def told(action: int, **changes: Any) -> list[str]:

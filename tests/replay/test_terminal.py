@@ -34,9 +34,9 @@ def test_without_a_terminal_all_turns_are_printed(episode: Episode) -> None:
 def test_a_turn_shows_the_board_the_thought_and_the_reward(episode: Episode) -> None:
     text = terminal.text(episode, 0, colour=False)
     frame = episode.frames[0]
-    assert frame.thought is not None
-    assert f"takes {terminal.ACTION_NAMES[frame.thought.action]}" in text
-    assert f"value {frame.thought.value:.2f}   reward {frame.reward:+.3f}" in text
+    assert frame.decision is not None
+    assert f"takes {terminal.ACTION_NAMES[frame.decision.action]}" in text
+    assert f"value {frame.decision.value:.2f}   reward {frame.reward:+.3f}" in text
     assert f"the end: {episode.end}" in terminal.text(episode, -1, colour=False)
 
 

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from configs import default
-from hackmatrix.ppo.tally import LENGTH, RETURN
+from hackmatrix.rl.tally import LENGTH, RETURN
 from hackmatrix.replay import html
 from hackmatrix.train import results, run
 from hackmatrix.train.config import resolve
-from hackmatrix.train.run import Run
+from hackmatrix.train.runs.directory import Run
 from tests.replay.browser import Browser, chromium
 from tests.replay.short_game import TURNS, short_game
 

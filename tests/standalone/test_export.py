@@ -11,15 +11,15 @@ import jax
 import numpy as np
 import pytest
 
-from hackmatrix.envs.headless_view import observation
+from hackmatrix.envs.headless.view import observation
 from hackmatrix.envs.hosted import HostedGames, describe
 from hackmatrix.ppo import policy as masking
-from hackmatrix.ppo.network import outputs
+from hackmatrix.networks.actor_critic import outputs
 from hackmatrix.standalone import seeing
 from hackmatrix.standalone.policy import NumpyPolicy
 from hackmatrix.train import arrays, policies
-from hackmatrix.train.artifact import artifact
-from hackmatrix.train.policies import Policy
+from hackmatrix.train.policies.artifact import artifact
+from hackmatrix.train.policies.policy import Policy
 from tests.train.saved_policies import saved_run
 
 ROOT = Path(__file__).parents[2]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from configs import default
-from hackmatrix.train.checkpoints import Checkpoints
+from hackmatrix.train.checkpoints.checkpoints import Checkpoints
 from hackmatrix.train.config import Config, resolve
 from tests.train.small_state import on, state
 

@@ -10,13 +10,13 @@ import jax.numpy as jnp
 
 from configs import default
 from hackmatrix.parallel import mesh as meshes
-from hackmatrix.ppo.returns import ReturnScale
-from hackmatrix.ppo.update import Learner
+from hackmatrix.rl.return_scale import ReturnScale
+from hackmatrix.ppo.algorithm import Learner
 from hackmatrix.train import run
-from hackmatrix.train.checkpoints import Checkpoints
+from hackmatrix.train.checkpoints.checkpoints import Checkpoints
 from hackmatrix.train.config import resolve
 from hackmatrix.train.program import Program, TrainState
-from hackmatrix.train.run import Run
+from hackmatrix.train.runs.directory import Run
 
 STEP = 4096
 UNIT = 4.0

@@ -18,9 +18,9 @@ import jax  # noqa: E402
 
 jax.distributed.initialize(f"127.0.0.1:{PORT}", 2, PROCESS, cluster_detection_method="deactivate")
 
-from hackmatrix.parallel.agreement import everyone, first  # noqa: E402
+from hackmatrix.parallel.agreement import gather, first  # noqa: E402
 from hackmatrix.train import shared_path  # noqa: E402
-from hackmatrix.train.checkpoints import CheckpointError, Checkpoints  # noqa: E402
+from hackmatrix.train.checkpoints.checkpoints import CheckpointError, Checkpoints  # noqa: E402
 from tests.train.small_state import like, local_bits, on, state  # noqa: E402
 
 SMALL_FILES = 1 << 16

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hackmatrix.train.checkpoints import Checkpoints, Incompatible
+from hackmatrix.train.checkpoints.checkpoints import Checkpoints, Incompatible
 from tests.train.small_state import ENVS, bits, like, on, state
 
 

@@ -18,7 +18,7 @@ from hackmatrix.train.config import (
     summary,
     to_json,
 )
-from hackmatrix.train.validation import RULES
+from hackmatrix.train.config.rules import RULES
 from tests.train.settings import resolved
 
 # Those who trained before know these names and values.

@@ -13,7 +13,7 @@ from typing import TextIO
 import pytest
 
 from hackmatrix.train.config import Config, summary
-from hackmatrix.train.console import LINES_A_PAGE, Console
+from hackmatrix.train.reporting.console import LINES_A_PAGE, Console
 
 METRICS = {
     "train/mean_episode_return": 0.526, "train/mean_episode_length": 31.24, "train/entropy": 1.919,

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hackmatrix.train.digest import digest
+from hackmatrix.train.checkpoints.digest import digest
 from tests.train.small_state import on, state
 
 TYPES = ("float32", "bfloat16", "int32", "uint32", "uint8", "bool")

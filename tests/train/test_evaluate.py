@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from hackmatrix.parallel import mesh
-from hackmatrix.ppo.network import ActorCritic
-from hackmatrix.ppo.tally import LENGTH, RETURN
-from hackmatrix.train.evaluate import Evaluation, beside_random
+from hackmatrix.networks.actor_critic import ActorCritic
+from hackmatrix.rl.tally import LENGTH, RETURN
+from hackmatrix.rl.evaluation import Evaluation, beside_random
 from tests.ppo.toy import ACTIONS, Toy
 from tests.ppo.toy import LENGTH as STEPS
 

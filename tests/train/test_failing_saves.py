@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from hackmatrix.train.checkpoints import Checkpoints
+from hackmatrix.train.checkpoints.checkpoints import Checkpoints
 from tests.train.small_state import like, on, state
 
 
@@ -74,7 +74,7 @@ KILLED_WHILE_SAVING = """
 import os, signal, sys
 from pathlib import Path
 import jax, jax.numpy as jnp
-from hackmatrix.train.checkpoints import Checkpoints
+from hackmatrix.train.checkpoints.checkpoints import Checkpoints
 
 checkpoints = Checkpoints(Path(sys.argv[1]), keep=3)
 checkpoints.save(1, {"leaf": jnp.uint32(1)}, {})

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from hackmatrix.train.health import PATIENCE, TREND, Health
+from hackmatrix.train.reporting.health import PATIENCE, TREND, Health
 
 WELL = {
     "train/approx_kl": 0.03, "train/clip_frac": 0.1, "train/entropy": 0.6,

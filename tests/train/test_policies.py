@@ -8,9 +8,9 @@ import jax
 import numpy as np
 import pytest
 
-from hackmatrix.ppo.network import outputs
+from hackmatrix.networks.actor_critic import outputs
 from hackmatrix.train import arrays, policies, run
-from hackmatrix.train.run import Run
+from hackmatrix.train.runs.directory import Run
 from tests.train.saved_policies import STEP, UNIT, saved_run
 
 

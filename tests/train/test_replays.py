@@ -14,10 +14,10 @@ from configs import default
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.train import replays, run
 from hackmatrix.train.config import resolve
-from hackmatrix.train.evaluate import EVALUATION_SEED
-from hackmatrix.train.policies import Policy
+from hackmatrix.rl.evaluation import EVALUATION_SEED
+from hackmatrix.train.policies.policy import Policy
 from hackmatrix.train.program import Program
-from hackmatrix.train.replays import Play, Replays
+from hackmatrix.train.reporting.replays import Play, Replays
 from tests.train.saved_policies import UNIT, learned
 
 STEP = 8192

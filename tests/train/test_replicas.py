@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hackmatrix.parallel import mesh as meshes
-from hackmatrix.train.replicas import Diverged, check
+from hackmatrix.train.guards.replicas import Diverged, check
 
 MESH = meshes.over()
 

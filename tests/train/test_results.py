@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hackmatrix.ppo.tally import LENGTH, RETURN
+from hackmatrix.rl.tally import LENGTH, RETURN
 from hackmatrix.train import results
 
 

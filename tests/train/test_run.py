@@ -13,8 +13,8 @@ import jax
 import pytest
 
 from hackmatrix.train.config import Config, to_json
-from hackmatrix.train.provenance import git
-from hackmatrix.train.run import Run, RunError, begin, find, resume
+from hackmatrix.train.runs.provenance import git
+from hackmatrix.train.runs.directory import Run, RunError, begin, find, resume
 
 ROOT = Path(__file__).parents[2]
 RUNS_A_PROCESS = 100

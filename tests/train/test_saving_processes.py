@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hackmatrix.train.checkpoints import Checkpoints
+from hackmatrix.train.checkpoints.checkpoints import Checkpoints
 from tests.train.small_state import bits, like, on, state
 
 PROGRAM = Path(__file__).with_name("saving_process.py")

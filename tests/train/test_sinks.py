@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 from tensorboardX.proto.event_pb2 import SessionLog
 
-from hackmatrix.train.sinks import JsonLines, Metrics, Sink, Sinks, TensorBoard
+from hackmatrix.train.reporting.sinks import JsonLines, Metrics, Sink, Sinks, TensorBoard
 from tests.train.event_files import events
 
 METRICS = {"train/entropy": 2.5, "perf/steps_per_second": 12_000.0, "reward/kills": -0.125}

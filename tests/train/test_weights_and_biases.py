@@ -18,9 +18,9 @@ import pytest
 
 from hackmatrix.train import run, weights_and_biases
 from hackmatrix.train.config import Config, ConfigError
-from hackmatrix.train.run import Run
-from hackmatrix.train.sinks import JsonLines, Sinks
-from hackmatrix.train.weights_and_biases import WeightsAndBiases
+from hackmatrix.train.runs.directory import Run
+from hackmatrix.train.reporting.sinks import JsonLines, Sinks
+from hackmatrix.train.reporting.weights_and_biases import WeightsAndBiases
 from tests.train import wandb_files
 
 wandb = pytest.importorskip("wandb", reason="the extra wandb is not installed")

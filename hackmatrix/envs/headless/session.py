@@ -1,0 +1,204 @@
+"""The headless protocol: a JSON object a line in, a JSON object a line out.
+
+Programs that drive the canonical game over pipes can drive this one instead. No line ends a
+session: what makes no sense is answered with an error, and changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import jax
+import numpy as np
+
+from hackmatrix import game
+from hackmatrix.envs.headless.memory import Memory, Snapshots
+from hackmatrix.envs.headless.states import read_state
+from hackmatrix.envs.headless.view import Json, internal_state, observation
+from hackmatrix.envs.hosted import HostedGames, Turn, describe
+from hackmatrix.game import scenario
+from hackmatrix.game.cells import SIZE
+from hackmatrix.game.reward import UNITS
+
+_LOG = logging.getLogger(__name__)
+LONGEST_LINE = 1 << 20
+_LONGEST_ERROR = 300
+_SPACE = {"gridSize": SIZE, "playerFeatures": 9, "cellFeatures": 20}
+_PARTS = {
+    "stage": "stage_completion",
+    "score": "score_gain",
+    "kills": "kills",
+    "dataSiphon": "data_siphon",
+    "distance": "distance_shaping",
+    "victory": "victory",
+    "death": "death_penalty",
+    "resourceGain": "resource_gain",
+    "resourceHolding": "resource_holding",
+    "damagePenalty": "damage_penalty",
+    "hpRecovery": "hp_recovery",
+    "siphonQuality": "siphon_quality",
+    "programWaste": "program_waste",
+    "siphonDeathPenalty": "siphon_death_penalty",
+}
+
+
+def converse(session: Session, lines: BinaryIO, answers: BinaryIO) -> None:
+    """Answers line by line, until there are no more."""
+    _LOG.info("a client may speak")
+    for line in _whole_lines(lines):
+        answer = session.answer(line)
+        answers.write(answer + b"\n")
+        answers.flush()
+        _LOG.debug("%r -> %r", line, answer)
+    _LOG.info("the client has nothing more to say")
+
+
+def _whole_lines(lines: BinaryIO) -> Iterator[bytes]:
+    """The lines; of one that is longer than any command, only a part that is none."""
+    while line := lines.readline(LONGEST_LINE):
+        rest = line
+        while len(rest) == LONGEST_LINE and not rest.endswith(b"\n"):
+            rest = lines.readline(LONGEST_LINE)
+        yield line
+
+
+class CommandError(Exception):
+    """What a command is answered with instead of being obeyed."""
+
+    def __init__(self, reason: str) -> None:
+        short = len(reason) <= _LONGEST_ERROR
+        super().__init__(reason if short else f"{reason[:_LONGEST_ERROR]}...")
+
+
+class Session:
+    """A client's game. Luck is that of HostedGames: the seed and the number of turns decide."""
+
+    def __init__(self, seed: int | None = None) -> None:
+        self._games = HostedGames(1)
+        self._games.seed(0, np.random.default_rng(seed))
+        self._game: _Game | None = None
+
+    def warm_up(self) -> None:
+        """Compiles the game, so that no command has to wait for it."""
+        self._games.look()
+
+    def answer(self, line: bytes) -> bytes:
+        """The answer to a line, without an end of line."""
+        try:
+            answer = self._obey(_read_command(line))
+        except CommandError as error:
+            answer = {"error": str(error)}
+        except RecursionError:  # nested so deeply that it cannot even be quoted
+            answer = {"error": "Invalid command"}
+        return json.dumps(answer, separators=(",", ":")).encode()
+
+    def _obey(self, command: Json) -> Json:
+        match command["action"]:
+            case "reset":
+                return self._start(self._games.begin(), [])
+            case "step":
+                return self._step(command.get("actionIndex"))
+            case "getValidActions":
+                return {"validActions": np.flatnonzero(self._playing().mask).tolist()}
+            case "getActionSpace":
+                return {"actionSpaceSize": game.ACTIONS}
+            case "getObservationSpace":
+                return _SPACE
+            case "setState":
+                return self._set_state(command.get("state"))
+            case "getInternalState":
+                return internal_state(self._playing().board)
+            case unknown:
+                raise CommandError(f"Unknown command: {unknown}")
+
+    def _step(self, index: Any) -> Json:
+        if index is None:
+            raise CommandError("Missing actionIndex")
+        try:
+            action = scenario.check_action(index)
+        except ValueError as error:
+            raise CommandError(f"Invalid actionIndex: {error}") from None
+        playing = self._playing()
+        turn = self._games.play(np.array([action]))
+        after = self._games.board(0)
+        restored = playing.follow(action, turn, after)
+        if restored is not after:
+            self._games.put(0, restored)
+        return {"observation": playing.observation(), **_result(turn)}
+
+    def _set_state(self, state: Any) -> Json:
+        if state is None:
+            raise CommandError("Missing state data for setState command")
+        try:
+            board, owned = read_state(state)
+            loaded = scenario.load(board)
+        except ValueError as error:
+            raise CommandError(f"Invalid state: {error}") from None
+        self._games.put(0, loaded)
+        return self._start(self._games.look(), owned)
+
+    def _start(self, turn: Turn, owned: list[int]) -> Json:
+        self._game = _Game(turn, self._games.board(0), owned)
+        return {"observation": self._game.observation()}
+
+    def _playing(self) -> _Game:
+        if self._game is None:
+            raise CommandError("There is no game yet: reset or setState begins one")
+        return self._game
+
+
+class _Game:
+    """A game as it stands, and what is remembered of it."""
+
+    def __init__(self, turn: Turn, state: game.State, owned: list[int]) -> None:
+        self.mask, self._state, self.board = turn.mask[0], state, describe(state)
+        self._memory, self._snapshots = Memory(self.board, owned), Snapshots()
+
+    def follow(self, action: int, turn: Turn, state: game.State) -> game.State:
+        """The state that the action led to; another one where snapshots are back in reach."""
+        history = self._snapshots.follow(self._state.history, state.history)
+        if history is not state.history:
+            state = state.replace(history=history)
+        self.mask, self._state, self.board = turn.mask[0], state, describe(state)
+        if not turn.outcome.invalid[0]:
+            self._memory.follow(action, self.board)
+        return state
+
+    def observation(self) -> Json:
+        return observation(self.board, self._memory.owned, self._memory.hints())
+
+
+def _read_command(line: bytes) -> Json:
+    try:
+        command = json.loads(line.decode())
+    except ValueError:
+        raise CommandError("Invalid command") from None
+    if not isinstance(command, dict) or not isinstance(command.get("action"), str):
+        raise CommandError("Invalid command")
+    return command
+
+
+def _result(turn: Turn) -> Json:
+    outcome = jax.tree.map(lambda leaf: leaf[0], turn.outcome)
+    told = {
+        "stage_complete": outcome.stage_completed,
+        "death": outcome.died,
+        "invalid_action": outcome.invalid,
+    }
+    parts = {name: _exactly(outcome.parts[part]) for name, part in _PARTS.items()}
+    return {
+        "reward": _exactly(outcome.reward),
+        "done": bool(outcome.done),
+        "info": {
+            **{name: True for name, is_so in told.items() if is_so},
+            "reward_breakdown": parts,
+        },
+    }
+
+
+def _exactly(reward: np.float32) -> float:
+    """0.04 rather than the float32 next to it."""
+    return round(float(reward) * UNITS) / UNITS

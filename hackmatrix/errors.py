@@ -1,0 +1,9 @@
+"""Errors that a user causes, and can mend."""
+
+from __future__ import annotations
+
+
+class UserError(Exception):
+    """Something that a user asked for cannot be done. Each line of the message says what is wrong
+    and what to do; programs print these lines, without a traceback, and exit with 1.
+    """

@@ -1,0 +1,90 @@
+"""Networks: a torso that turns an observation into features, and heads for policy and value.
+
+The torsos are named here, and `make` is the only way to build a network. Nothing in this module
+needs JAX, so that a program that plays with NumPy alone can look up a forward pass here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from hackmatrix import plugins
+from hackmatrix.errors import UserError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from hackmatrix.envs import Environment
+    from hackmatrix.networks.actor_critic import Network
+
+# The features f32[..., F] of an observation in parts f32[..., *shape], with a torso's parameters.
+NumpyTorso = Callable[[Mapping[str, Any], Mapping[str, "np.ndarray"]], "np.ndarray"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where a torso and its forward pass in NumPy are, as MODULE:NAME."""
+
+    torso: str
+    in_numpy: str
+
+
+NETWORKS = {
+    name: Entry(f"{__name__}.{name}:{name.title()}", f"{__name__}.in_numpy:{name}")
+    for name in ("mlp", "conv", "cells")
+}
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What a network is built from, besides the environment. The fields are the settings of these
+    names, which configs/default.py explains.
+    """
+
+    network: str
+    hidden_dim: int
+    num_layers: int
+    channels: int
+    separate_critic: bool
+    compute_dtype: str
+
+    @classmethod
+    def of(cls, settings: Any) -> Spec:
+        """The spec in the settings of a run, or in another spec."""
+        return cls(**{each.name: getattr(settings, each.name) for each in fields(cls)})
+
+
+class NetworkError(UserError):
+    """A network that cannot be built; one line says why."""
+
+
+def make(settings: Any, env: Environment) -> Network:
+    """The network of these settings for the observations and actions of an environment."""
+    from hackmatrix.networks.actor_critic import Network
+
+    spec = Spec.of(settings)
+    torso = plugins.load(_torso(spec.network))
+    if reason := torso.refuses(env.observation):
+        raise NetworkError(f"network={spec.network} cannot see {env.name}: {reason}")
+    return Network(spec, torso, env.observation, env.num_actions)
+
+
+def numpy_torso(network: str) -> NumpyTorso:
+    """The forward pass of a torso without JAX. That of a torso from outside of this package is
+    named by its attribute `in_numpy`, as MODULE:NAME.
+    """
+    known = NETWORKS.get(network)
+    forward: NumpyTorso = plugins.load(known.in_numpy if known else plugins.load(network).in_numpy)
+    return forward
+
+
+def _torso(network: str) -> str:
+    if network in NETWORKS:
+        return NETWORKS[network].torso
+    if plugins.is_address(network):
+        return network
+    raise NetworkError(
+        f"there is no network {network!r}: say one of {', '.join(NETWORKS)}, or MODULE:NAME"
+    )

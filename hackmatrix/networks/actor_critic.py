@@ -1,0 +1,78 @@
+"""A network: a torso, a head for the policy and one for the value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from hackmatrix.networks import Spec
+from hackmatrix.networks.dense import Dense
+from hackmatrix.networks.torso import Parts, Torso
+
+Array = jax.Array
+Params = Any
+# Near 0 the first policy is uniform over the valid actions.
+_ACTOR_SCALE = 0.01
+
+
+class ActorCritic(nn.Module):
+    """The heads, whose layers lie beside the torso's among the parameters.
+
+    Heads are float32 also where the torso's products are bfloat16: logits and values that are near
+    each other would be the same number there.
+    """
+
+    torso: Torso
+    critic_torso: Torso | None
+    num_actions: int
+
+    def setup(self) -> None:
+        nn.share_scope(self, self.torso)
+        self.actor = _head(self.num_actions, _ACTOR_SCALE)
+        self.critic = _head(1, 1)
+
+    def __call__(self, parts: Parts) -> tuple[Array, Array]:
+        """Logits f32[..., A] and values f32[...] of observations in parts f32[..., *shape]."""
+        features = self.torso(parts).astype(jnp.float32)
+        valued = self.critic_torso(parts).astype(jnp.float32) if self.critic_torso else features
+        return self.actor(features), self.critic(valued)[..., 0]
+
+
+@dataclass(frozen=True)
+class Network:
+    """The network of a spec for observations of these parts. It has no parameters of its own."""
+
+    spec: Spec
+    torso: type[Torso]
+    observation: Mapping[str, tuple[int, ...]]
+    num_actions: int
+
+    def init(self, key: Array) -> Params:
+        """First parameters; all of them float32."""
+        zeros = {name: jnp.zeros((1, *shape)) for name, shape in self.observation.items()}
+        return self._module().init(key, zeros)
+
+    def __call__(self, params: Params, parts: Parts) -> tuple[Array, Array]:
+        """Logits f32[..., A] and values f32[...] of observations in parts f32[..., *shape]."""
+        return cast(tuple[Array, Array], self._module().apply(params, parts))
+
+    def _module(self) -> ActorCritic:
+        torso = self.torso(self.spec, self.observation)
+        apart = self.torso(self.spec, self.observation) if self.spec.separate_critic else None
+        return ActorCritic(torso, apart, self.num_actions)
+
+
+def with_value_unit(params: Params, unit: Array) -> Params:
+    """The parameters of a network whose values are as many times as large."""
+    layers = params["params"]
+    critic = jax.tree.map(lambda leaf: leaf * unit, layers["critic"])
+    return {"params": {**layers, "critic": critic}}
+
+
+def _head(width: int, scale: float) -> Dense:
+    return Dense(width, scale, precision=jax.lax.Precision.HIGHEST)

@@ -1,0 +1,47 @@
+"""What the networks over cells know of the game's board: where the player stands on it.
+
+The observation tells the player's place as two numbers, its row and its column as shares of the
+board. A network with the same weights for all cells needs it as a plane.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from hackmatrix.networks.torso import Parts, Shapes
+
+Array = jax.Array
+_ROW, _COLUMN = 0, 1  # of the part "player"
+
+
+def refuses(observation: Shapes) -> str | None:
+    """Why a network over cells cannot see observations of these parts; None if it can."""
+    cells, player = observation.get("cells", ()), observation.get("player", ())
+    vectors = all(len(shape) == 1 for name, shape in observation.items() if name != "cells")
+    if len(cells) == 3 and len(player) == 1 and player[0] >= 2 and vectors:
+        return None
+    there = ", ".join(f"{name} {list(shape)}" for name, shape in observation.items())
+    return (
+        "it needs the parts cells [rows, columns, features] and player, which begins with the "
+        f"player's row and column, beside other vectors; here are {there}: say network=mlp"
+    )
+
+
+def numbers(parts: Parts) -> Array:
+    """f32[..., N]: all that is seen besides the cells."""
+    vectors = [part for name, part in parts.items() if name != "cells"]
+    return jnp.concatenate(vectors, axis=-1)
+
+
+def player_plane(parts: Parts) -> Array:
+    """f32[..., rows, columns, 1]: 1 in the player's cell."""
+    rows, columns = parts["cells"].shape[-3:-1]
+    in_row = _one_hot(parts["player"][..., _ROW], rows)
+    in_column = _one_hot(parts["player"][..., _COLUMN], columns)
+    return (in_row[..., :, None] * in_column[..., None, :])[..., None]
+
+
+def _one_hot(share: Array, size: int) -> Array:
+    index = jnp.round(share * (size - 1)).astype(jnp.int32)
+    return jax.nn.one_hot(index, size, dtype=jnp.float32)

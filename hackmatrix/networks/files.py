@@ -1,0 +1,137 @@
+"""A trained network as plain arrays in an .npz file, for any program that reads NumPy's files.
+
+format              2
+about               JSON of `About`: what the network plays, what it is built from, where it is from
+params/LAYER/NAME   the parameters f32 of the torso, then of the heads: "actor", the logits of the
+                    actions, and "critic", the value of what is seen, in units of reward
+
+Files of format 1 are read too: those of an mlp with the arrays env, run, step and compute_dtype,
+hidden layers layerN.weights and layerN.bias, and the heads actor.* and critic.*
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hackmatrix.errors import UserError
+from hackmatrix.networks import Spec
+
+FORMAT = 2
+_PREFIX = "params/"
+Params = dict[str, Any]
+
+
+class PolicyFileError(UserError):
+    """A file that holds no policy; one line says why."""
+
+
+@dataclass(frozen=True)
+class About:
+    """What is known of a trained network besides its parameters: the environment, the parts of its
+    observations and their shapes, its actions, the run and the environment step of the checkpoint.
+    """
+
+    env: str
+    observation: dict[str, tuple[int, ...]]
+    actions: tuple[str, ...]
+    run: str
+    step: int
+    spec: Spec
+
+
+def write(file: Path, params: Params, about: About) -> None:
+    """Writes the file in one step: a reader finds the old one or the new one, whole."""
+    arrays = {
+        f"{_PREFIX}{name}": np.asarray(leaf, np.float32) for name, leaf in _named(params["params"])
+    }
+    fresh = file.with_name(f"{file.name}.new")
+    with fresh.open("wb") as opened:
+        np.savez(
+            opened, format=np.int32(FORMAT), about=np.str_(json.dumps(asdict(about))),
+            allow_pickle=False, **arrays,
+        )  # fmt: skip
+    os.replace(fresh, file)
+
+
+def read(file: str | Path) -> tuple[Params, About]:
+    """The parameters, as the network takes them, and what is known of them."""
+    try:
+        with np.load(file, allow_pickle=False) as opened:
+            arrays = dict(opened)
+        number = int(arrays["format"])
+        if number == FORMAT:
+            return {"params": _nested(arrays)}, _about(json.loads(str(arrays["about"])))
+        if number == 1:
+            return {"params": _nested_1(arrays)}, _about_1(arrays)
+    except FileNotFoundError:
+        raise PolicyFileError(f"there is no file {file}") from None
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        raise PolicyFileError(f"{file} is no policy that launch.export wrote: {error}") from error
+    raise PolicyFileError(f"{file} has format {number}; this version reads 1 and {FORMAT}")
+
+
+def _named(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _named(value, f"{prefix}{name}/")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _nested(arrays: Mapping[str, np.ndarray]) -> Params:
+    tree: Params = {}
+    for name, value in arrays.items():
+        if name.startswith(_PREFIX):
+            *path, last = name.removeprefix(_PREFIX).split("/")
+            branch = tree
+            for part in path:
+                branch = branch.setdefault(part, {})
+            branch[last] = value
+    return tree
+
+
+def _about(told: dict[str, Any]) -> About:
+    observation = {name: tuple(shape) for name, shape in told["observation"].items()}
+    rest = {"observation": observation, "actions": tuple(told["actions"])}
+    return About(**{**told, **rest, "spec": Spec(**told["spec"])})
+
+
+def _nested_1(arrays: Mapping[str, np.ndarray]) -> Params:
+    named = {f"layer{number}": f"Dense_{number}" for number in range(_layers_1(arrays))}
+    named |= {head: head for head in ("actor", "critic")}
+    return {
+        ours: {"kernel": arrays[f"{name}.weights"], "bias": arrays[f"{name}.bias"]}
+        for name, ours in named.items()
+    }
+
+
+def _about_1(arrays: Mapping[str, np.ndarray]) -> About:
+    inputs, width = arrays["layer0.weights"].shape
+    actions = arrays["actor.bias"].size
+    return About(
+        env=str(arrays["env"]),
+        observation={"observation": (inputs,)},
+        actions=tuple(f"action {number}" for number in range(actions)),
+        run=str(arrays["run"]),
+        step=int(arrays["step"]),
+        spec=Spec(
+            network="mlp",
+            hidden_dim=width,
+            num_layers=_layers_1(arrays),
+            channels=1,
+            separate_critic=False,
+            compute_dtype=str(arrays["compute_dtype"]),
+        ),
+    )
+
+
+def _layers_1(arrays: Mapping[str, np.ndarray]) -> int:
+    return sum(name.startswith("layer") and name.endswith(".bias") for name in arrays)

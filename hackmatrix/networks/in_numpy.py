@@ -1,0 +1,116 @@
+"""The forward passes of the torsos in NumPy, for programs without JAX.
+
+Each takes the parameters under the torso's names and the parts of observations f32[B, *shape], and
+gives features f32[B, F]. All of it is float32, whatever the type of the products was in training.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray
+Params = Mapping[str, Any]
+Parts = Mapping[str, Array]
+_HEAD_WIDTH = 16  # of attention, as in hackmatrix/networks/cells.py
+
+
+def mlp(params: Params, parts: Parts) -> Array:
+    hidden = np.concatenate([part.reshape(len(part), -1) for part in parts.values()], axis=-1)
+    for layer in _numbered(params, "Dense"):
+        hidden = np.maximum(dense(layer, hidden), 0)
+    return hidden
+
+
+def conv(params: Params, parts: Parts) -> Array:
+    plane, numbers = _player_plane(parts), _numbers(parts)
+    grid = np.concatenate([parts["cells"], plane, _everywhere(numbers, plane)], axis=-1)
+    cells = dense(params["embed"], grid)
+    for layer in _numbered(params, "Conv"):
+        cells = cells + dense(layer["product"], _shifted(np.maximum(cells, 0)))
+    cells = np.maximum(cells, 0)
+    here = (cells * plane).sum((1, 2))
+    seen = [here, cells.max((1, 2)), cells.mean((1, 2)), numbers]
+    return np.maximum(dense(params["read"], np.concatenate(seen, axis=-1)), 0)
+
+
+def cells(params: Params, parts: Parts) -> Array:
+    plane, numbers = _player_plane(parts), _numbers(parts)
+    of_cells = dense(params["embed_cells"], np.concatenate([parts["cells"], plane], axis=-1))
+    tokens = of_cells.reshape(len(plane), -1, of_cells.shape[-1]) + params["places"]
+    of_player = dense(params["embed_player"], numbers)
+    tokens = np.concatenate([of_player[:, None], tokens], axis=1)
+    for block in _numbered(params, "Block"):
+        tokens = tokens + _attend(block, _normed(block["norm_0"], tokens))
+        wide = np.maximum(dense(block["wide"], _normed(block["norm_1"], tokens)), 0)
+        tokens = tokens + dense(block["narrow"], wide)
+    tokens = _normed(params["norm"], tokens)
+    here = (tokens[:, 1:] * plane.reshape(len(plane), -1, 1)).sum(1)
+    seen = [tokens[:, 0], here, tokens.mean(1)]
+    return np.maximum(dense(params["read"], np.concatenate(seen, axis=-1)), 0)
+
+
+def dense(layer: Params, inputs: Array) -> Array:
+    """[..., outputs] of [..., inputs]."""
+    product: Array = inputs @ layer["kernel"] + layer["bias"]
+    return product
+
+
+def _numbered(params: Params, name: str) -> Iterator[Params]:
+    """The parameters of NAME_0, NAME_1, ... as far as there are such."""
+    for number in itertools.count():
+        if f"{name}_{number}" not in params:
+            return
+        yield params[f"{name}_{number}"]
+
+
+def _numbers(parts: Parts) -> Array:
+    """f32[B, N]: all that is seen besides the cells."""
+    return np.concatenate([part for name, part in parts.items() if name != "cells"], axis=-1)
+
+
+def _player_plane(parts: Parts) -> Array:
+    """f32[B, rows, columns, 1]: 1 in the player's cell."""
+    boards, rows, columns, _ = parts["cells"].shape
+    plane = np.zeros((boards, rows, columns, 1), np.float32)
+    row = np.rint(parts["player"][:, 0] * (rows - 1)).astype(int)
+    column = np.rint(parts["player"][:, 1] * (columns - 1)).astype(int)
+    plane[np.arange(boards), row, column] = 1
+    return plane
+
+
+def _everywhere(numbers: Array, plane: Array) -> Array:
+    """f32[B, rows, columns, N]: the same numbers in each cell."""
+    return np.broadcast_to(numbers[:, None, None], (*plane.shape[:3], numbers.shape[-1]))
+
+
+def _shifted(cells: Array) -> Array:
+    """[B, rows, columns, 9 channels]: what lies around each cell, and in it."""
+    rows, columns = cells.shape[1:3]
+    padded = np.pad(cells, [(0, 0), (1, 1), (1, 1), (0, 0)])
+    copies = [
+        padded[:, up : up + rows, right : right + columns]
+        for up, right in itertools.product(range(3), repeat=2)
+    ]
+    return np.concatenate(copies, axis=-1)
+
+
+def _normed(layer: Params, tokens: Array) -> Array:
+    centred = tokens - tokens.mean(-1, keepdims=True)
+    deviation = np.sqrt(np.square(centred).mean(-1, keepdims=True) + np.float32(1e-6))
+    normed: Array = centred / deviation * layer["scale"] + layer["shift"]
+    return normed
+
+
+def _attend(block: Params, tokens: Array) -> Array:
+    boards, count, channels = tokens.shape
+    asked = dense(block["asked"], tokens).reshape(boards, count, 3, -1, _HEAD_WIDTH)
+    query, key, value = np.moveaxis(asked, 2, 0).swapaxes(2, 3)
+    scores = query @ key.swapaxes(-1, -2) / np.float32(math.sqrt(_HEAD_WIDTH))
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    answers = weights / weights.sum(-1, keepdims=True) @ value
+    return dense(block["answered"], answers.swapaxes(1, 2).reshape(boards, count, channels))

@@ -1,0 +1,37 @@
+"""What every torso is: a flax module from the parts of an observation to features."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import flax.linen as nn
+import jax
+
+from hackmatrix.networks import Spec
+
+Array = jax.Array
+Parts = Mapping[str, Array]
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+class Torso(nn.Module):
+    """Subclasses implement `__call__` with `nn.compact`. They read their sizes from `spec`, and the
+    shapes of an observation's parts from `observation`.
+    """
+
+    spec: Spec
+    observation: Shapes
+
+    # MODULE:NAME of the same forward pass in NumPy (hackmatrix.networks.NumpyTorso). Torsos of this
+    # package are named in NETWORKS instead.
+    in_numpy: ClassVar[str]
+
+    @classmethod
+    def refuses(cls, observation: Shapes) -> str | None:
+        """Why the torso cannot see observations of these parts; None if it can."""
+        return None
+
+    def __call__(self, parts: Parts) -> Array:
+        """Features [..., F] of an observation in parts f32[..., *shape]."""
+        raise NotImplementedError

@@ -1,0 +1,32 @@
+"""Networks, algorithms and environments from outside of this package, named as MODULE:NAME."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from typing import Any
+
+from hackmatrix.errors import UserError
+
+_ADDRESS = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+
+def is_address(text: str) -> bool:
+    """Whether the text has the form MODULE:NAME."""
+    return _ADDRESS.fullmatch(text) is not None
+
+
+def load(address: str) -> Any:
+    """The object of that name in that module, which has to be on Python's path."""
+    module, _, name = address.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise  # the module is there, and itself imports one that is not
+        raise UserError(
+            f"{address}: there is no module {error.name!r} on Python's path; start the program "
+            "where the module lies, or set PYTHONPATH"
+        ) from None
+    except AttributeError:
+        raise UserError(f"{address}: the module {module!r} has no {name!r}") from None

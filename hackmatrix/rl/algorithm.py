@@ -1,0 +1,56 @@
+"""What the training loop asks of an algorithm."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Protocol
+
+import jax
+
+from hackmatrix.envs.metrics import Range, Section, Trend
+from hackmatrix.networks.actor_critic import Params
+from hackmatrix.rl.rollout import Players
+from hackmatrix.rl.tally import Metrics, Tally
+
+Array = jax.Array
+
+
+class Learner(Protocol):
+    """What is learned, and what the next update depends on besides the boards: a pytree that is the
+    same on all devices. `update` is the number of updates done, i32, and `key` the key of the run's
+    seed, which all draws come from.
+    """
+
+    @property
+    def update(self) -> Array: ...
+    @property
+    def key(self) -> Array: ...
+
+
+class Algorithm(Protocol):
+    """Built as ALGORITHM(env, network, config, axis), with the configuration of the run and the
+    name of the mesh axis over which environments are split.
+
+    `update` runs inside of `jax.shard_map`, with this device's players: it plays and learns, and
+    combines over the axis what has to be the same on all devices.
+    """
+
+    # The metrics of an update, and the tags of those that are finite while the learner is sound.
+    sections: ClassVar[tuple[Section, ...]]
+    vital: ClassVar[tuple[str, ...]]
+
+    @property
+    def health(self) -> tuple[Range | Trend, ...]:
+        """Where metrics are healthy."""
+
+    def init(self, key: Array) -> Any:
+        """The first learner."""
+
+    def update(
+        self, learner: Any, players: Players, counted: Tally
+    ) -> tuple[Any, Players, Tally, Metrics]:
+        """The learner and the players after one update, play counted, and the update's metrics."""
+
+    def acting(self, learner: Any) -> Params:
+        """The parameters with which the network acts as the learner would, its values being in
+        units of reward.
+        """

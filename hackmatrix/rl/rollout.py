@@ -1,0 +1,126 @@
+"""Playing: what the network makes an agent do, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from hackmatrix.envs import Environment
+from hackmatrix.envs.protocol import Parts, Step
+from hackmatrix.rl import distributions, tally
+from hackmatrix.rl.draws import Purpose, key_for, key_of_each
+from hackmatrix.rl.tally import Tally
+
+Array = jax.Array
+# Logits f32[E, A] and values f32[E], in units of reward, of observations [E].
+Evaluate = Callable[[Parts], tuple[Array, Array]]
+
+
+class Players(struct.PyTreeNode):
+    """Boards under way [E], each with its number among all boards of all devices."""
+
+    boards: Any
+    number: Array  # u32[E]
+    episode_return: Array  # f32[E]: of the episode so far
+    episode_length: Array  # f32[E]
+
+
+class Luck(struct.PyTreeNode):
+    """What the draws of an update are keyed by, besides their purpose."""
+
+    key: Array
+    update: Array | int
+
+
+class Batch(struct.PyTreeNode):
+    """What was played: leaves [T, E, ...]. `seen` is what the action was chosen from."""
+
+    seen: Any
+    action: Array  # i32
+    log_prob: Array
+    value: Array
+    reward: Array
+    missed: Array | None  # the value at the end of a truncated episode; None if none ever is
+    ended: Array  # bool
+    last_value: Array  # [E]: of what is seen after the last step
+
+
+def new_players(env: Environment, key: Array, numbers: Array) -> Players:
+    """New games, one for each number [E]."""
+    keys = key_of_each(key_for(key, Purpose.RESET), numbers)
+    nothing = jnp.zeros_like(numbers, jnp.float32)
+    return Players(env.reset(jax.random.key_data(keys)), numbers, nothing, nothing)
+
+
+def kind_of_step(env: Environment, players: Players) -> Step:
+    """What a step of these boards will tell: its shapes, types and names, without a value."""
+
+    def step(players: Players) -> Step:
+        keys = jnp.stack([players.number, players.number], axis=-1)
+        return env.step(keys, players.boards, players.number.astype(jnp.int32))[1]
+
+    kind: Step = jax.eval_shape(step, players)
+    return kind
+
+
+def step_keys(luck: Luck, step: Array | int, numbers: Array) -> tuple[Array, Array]:
+    """For a step the keys [E] that actions are drawn with, and (raw ones) those that decide what
+    happens.
+    """
+    act, happen = (
+        key_of_each(key_for(luck.key, purpose, luck.update, step), numbers)
+        for purpose in (Purpose.ACT, Purpose.STEP)
+    )
+    return act, jax.random.key_data(happen)
+
+
+def collect(
+    env: Environment,
+    evaluate: Evaluate,
+    luck: Luck,
+    num_steps: int,
+    players: Players,
+    counted: Tally,
+) -> tuple[Players, Batch, Tally]:
+    """Plays so many steps on each board."""
+
+    def step(
+        carry: tuple[Players, Tally], number: Array
+    ) -> tuple[tuple[Players, Tally], dict[str, Any]]:
+        players, counted = carry
+        act, happen = step_keys(luck, number, players.number)
+        seen = env.encode(players.boards)
+        observation, mask = env.decode(seen)
+        logits, value = evaluate(observation)
+        choice = distributions.masked(logits, mask)
+        action = distributions.sample(choice, act)
+        boards, outcome = env.step(happen, players.boards, action)
+        missed = None
+        if env.truncates:
+            final = evaluate(env.decode(outcome.final)[0])[1]
+            missed = jnp.where(outcome.truncated, final, 0)
+        total = players.episode_return + outcome.reward
+        length = players.episode_length + 1
+        going_on = ~outcome.ended
+        played = {
+            "seen": seen,
+            "action": action,
+            "log_prob": choice.log_prob(action),
+            "value": value,
+            "reward": outcome.reward,
+            "missed": missed,
+            "ended": outcome.ended,
+        }
+        players = players.replace(
+            boards=boards, episode_return=total * going_on, episode_length=length * going_on
+        )
+        return (players, tally.add(counted, outcome, total, length)), played
+
+    steps = jnp.arange(num_steps, dtype=jnp.uint32)
+    (players, counted), played = jax.lax.scan(step, (players, counted), steps)
+    last_value = evaluate(env.decode(env.encode(players.boards))[0])[1]
+    return players, Batch(**played, last_value=last_value), counted

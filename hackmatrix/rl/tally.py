@@ -1,0 +1,105 @@
+"""Metrics of play, summed up on the devices until somebody asks.
+
+Sums are kept for each board, so a step costs a few additions and no communication.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from hackmatrix.envs.metrics import Metric, Section
+from hackmatrix.envs.protocol import Step
+
+Array = jax.Array
+Metrics = dict[str, Array]
+
+RETURN, LENGTH = "train/mean_episode_return", "train/mean_episode_length"
+_REWARD, _EPISODES = "train/mean_reward", "train/num_episodes"
+_LEAST = -jnp.inf
+SECTION = Section(
+    "How it plays",
+    (
+        Metric(RETURN, "return", column="return", is_signed=True),
+        Metric(LENGTH, "actions", column="length", digits=1),
+        Metric(_REWARD, "mean reward of a step"),
+        Metric(_EPISODES, "episodes that ended"),
+    ),
+)
+
+
+class Tally(struct.PyTreeNode):
+    """Sums over steps and over ends of episodes, and the greatest at such ends: f32[E, names]."""
+
+    steps: Array  # f32[E]
+    episodes: Array  # f32[E]
+    each_step: Array
+    each_episode: Array
+    highest: Array
+    # In the order of the columns above.
+    names: tuple[tuple[str, ...], ...] = struct.field(pytree_node=False)
+
+
+def empty(step: Step) -> Tally:
+    """For steps like this one; only shapes and names count."""
+    each = (_each_step(step), _each_episode(step, step.reward, step.reward), step.highest)
+    nothing = jnp.zeros_like(step.reward)
+    columns = [jnp.broadcast_to(nothing[:, None], (nothing.size, len(named))) for named in each]
+    return Tally(
+        steps=nothing,
+        episodes=nothing,
+        each_step=columns[0],
+        each_episode=columns[1],
+        highest=columns[2] + _LEAST,
+        names=tuple(tuple(sorted(named)) for named in each),
+    )
+
+
+def add(tally: Tally, step: Step, episode_return: Array, episode_length: Array) -> Tally:
+    """Counts a step; the return and the length [E] are those of the episodes so far."""
+    ended = step.ended
+    each_episode = _columns(_each_episode(step, episode_return, episode_length), ended.size)
+    highest = jnp.where(ended[:, None], _columns(step.highest, ended.size), _LEAST)
+    return tally.replace(
+        steps=tally.steps + 1,
+        episodes=tally.episodes + ended,
+        each_step=tally.each_step + _columns(_each_step(step), ended.size),
+        each_episode=tally.each_episode + jnp.where(ended[:, None], each_episode, 0),
+        highest=jnp.maximum(tally.highest, highest),
+    )
+
+
+def read(tally: Tally, axis: str) -> Metrics:
+    """The metrics over all boards of all devices; NaN where no episode ended."""
+    sums = (
+        tally.each_step.sum(0),
+        tally.each_episode.sum(0),
+        tally.steps.sum(),
+        tally.episodes.sum(),
+    )
+    each_step, each_episode, steps, episodes = jax.lax.psum(sums, axis)
+    highest = jax.lax.pmax(tally.highest.max(0), axis)
+    of_steps, of_episodes, of_highest = tally.names
+    return {
+        **dict(zip(of_steps, each_step / steps, strict=True)),
+        **dict(zip(of_episodes, each_episode / episodes, strict=True)),
+        **dict(zip(of_highest, jnp.where(episodes > 0, highest, jnp.nan), strict=True)),
+        _EPISODES: episodes,
+    }
+
+
+def _each_step(step: Step) -> Mapping[str, Array]:
+    return {**step.each_step, _REWARD: step.reward}
+
+
+def _each_episode(step: Step, episode_return: Array, length: Array) -> Mapping[str, Array]:
+    return {**step.each_episode, RETURN: episode_return, LENGTH: length}
+
+
+def _columns(named: Mapping[str, Array], boards: int) -> Array:
+    """f32[E, names], in the order of the names."""
+    columns = [named[name].astype(jnp.float32) for name in sorted(named)]
+    return jnp.stack(columns, axis=-1) if columns else jnp.zeros((boards, 0))

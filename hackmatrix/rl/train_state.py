@@ -1,0 +1,29 @@
+"""What a chunk of updates works on, and what it tells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+from flax import struct
+
+from hackmatrix.rl.rollout import Players
+
+Array = jax.Array
+NEVER = -1
+
+
+class TrainState(struct.PyTreeNode):
+    """Everything that the future of a run depends on."""
+
+    learner: Any  # replicated; of the algorithm (hackmatrix.rl.algorithm.Learner)
+    players: Players  # split over the devices
+
+
+class Report(struct.PyTreeNode):
+    """The means of a chunk's metrics, and its first update one of whose vital metrics was not
+    finite (NEVER if none).
+    """
+
+    metrics: dict[str, Array]
+    broken_at: Array

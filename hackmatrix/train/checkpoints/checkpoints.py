@@ -1,0 +1,269 @@
+"""Checkpoints: the train state on disk, whole or not at all, and known to be what was saved.
+
+    STEP/                 one that was finished; a step is one of the environment
+        state/            the arrays, as orbax writes them
+        record/metadata   the manifest: shapes, types and digests of the arrays, and the run's own
+        inventory.json    what files it has, to notice any change to them
+    STEP.aside-N          one that was damaged, or that the run has gone back behind
+
+All processes of a run call everything here together, in the same order.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import jax
+import orbax.checkpoint as ocp
+
+from hackmatrix.errors import UserError
+from hackmatrix.parallel.agreement import BrokenBarrier, broadcast, gather, is_first
+from hackmatrix.train.checkpoints import inventory
+from hackmatrix.train.checkpoints.digest import digest
+from hackmatrix.train.checkpoints.manifest import Manifest, seal, unseal
+from hackmatrix.train.checkpoints.named_arrays import described, mismatches, named
+from hackmatrix.train.checkpoints.saving import (
+    COMMITTED,
+    MANIFEST,
+    STATE,
+    UNFINISHED,
+    Saving,
+    one_line,
+    silence_orbax,
+)
+from hackmatrix.train.runs.shared_path import becomes_true
+
+T = TypeVar("T")
+
+
+class CheckpointError(UserError):
+    """Checkpoints cannot be used as asked; the message says why and what to do."""
+
+
+class Incompatible(CheckpointError):
+    """A good checkpoint, but of other shapes or types than this run's."""
+
+    def __init__(self, step: int, lines: list[str]) -> None:
+        super().__init__("\n".join([f"checkpoint {step} does not fit this run:", *lines]))
+        self.lines = lines
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A way in which a state may have been saved: a tree of jax.ShapeDtypeStruct with their
+    shardings, where None stands for what is not read, and how today's state is made of it.
+    """
+
+    shapes: Any
+    upgrade: Callable[[Any], Any] = lambda state: state
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What a checkpoint held."""
+
+    step: int
+    state: Any
+    metadata: dict[str, Any]
+
+
+class Checkpoints:
+    """The checkpoints in a directory; the newest few are kept."""
+
+    def __init__(self, directory: Path, *, keep: int, say: Callable[[str], None] = print) -> None:
+        self._directory = directory.absolute()
+        self._keep, self._say = keep, say
+        self._saving: Saving | None = None
+        self._saved: int | None = None
+        self._damaged: set[int] = set()
+        silence_orbax()
+
+    def save(self, step: int, state: Any, metadata: dict[str, Any]) -> None:
+        """Copies the state, which may be donated then; it is written while the run goes on. If it
+        cannot be saved, that is said, and the run goes on too.
+        """
+        self.wait()
+        if step == self._saved:
+            return
+        if obstacle := broadcast(self._obstacle(step)):
+            self._say(f"{self._place(step)} is not saved: {obstacle}")
+            return
+        becomes_true(lambda: step not in self.steps())
+        arrays = named(state)
+        manifest = seal(Manifest(described(arrays), _digests(arrays), metadata))
+        self._saved = step
+        self._saving = Saving(self._directory, step, arrays, manifest, keep=self._keep)
+
+    def wait(self) -> None:
+        """Until the last checkpoint is on the disk; if it cannot get there, that is said."""
+        if self._saving is None:
+            return
+        saving, self._saving = self._saving, None
+        failure = None
+        try:
+            saving.finish()
+        except BrokenBarrier as error:
+            failure = [1, str(error)]
+        except Exception as error:
+            failure = [0, one_line(error)]  # told rather than that others have given up then
+        if failures := [each for each in gather(failure) if each]:
+            self._say(f"{self._place(saving.step)} is not saved: {min(failures)[1]}")
+            self._saved = None
+            self._delete_unfinished()
+        elif is_first():
+            with suppress(OSError):  # it is a good checkpoint without
+                inventory.take(self._place(saving.step))
+
+    def close(self) -> None:
+        self.wait()
+
+    def steps(self) -> list[int]:
+        """Of the checkpoints there are, the oldest first; a few of them may be damaged."""
+        if not self._directory.is_dir():
+            return []
+        return sorted(int(each.name) for each in self._directory.iterdir() if each.name.isdecimal())
+
+    def metadata(self, step: int) -> dict[str, Any]:
+        """What the run wrote beside the state."""
+        try:
+            return _on_all(lambda: self._read(step)).metadata
+        except _Damaged as damage:
+            raise CheckpointError(f"{self._place(step)} is damaged: {damage}") from None
+
+    def restore_newest(self, *layouts: Layout) -> Restored | None:
+        """The newest checkpoint that is not damaged, in the first layout that fits it; None if
+        there is no checkpoint at all. If none fits, this is Incompatible. Nothing is deleted.
+        """
+        self.wait()
+        for name in broadcast([each.name for each in self._unfinished()]):
+            self._say(f"{self._directory / name} was never finished, an older one is tried")
+        steps = broadcast(self.steps())
+        for step in reversed(steps):
+            try:
+                restored = self._restore(step, layouts)
+            except _Damaged as damage:
+                self._damaged.add(step)
+                self._say(f"{self._place(step)} is damaged, an older one is tried: {damage}")
+            else:
+                self._say_what_has_changed(step)
+                return restored
+        if steps:
+            raise CheckpointError(
+                f"all checkpoints in {self._directory} are damaged: bring one back from elsewhere, "
+                "or begin a new run"
+            )
+        return None
+
+    def _restore(self, step: int, layouts: Sequence[Layout]) -> Restored:
+        manifest = _on_all(lambda: self._read(step))
+        misfits = [mismatches(manifest.leaves, layout.shapes) for layout in layouts]
+        if all(misfits):
+            raise Incompatible(step, misfits[0])
+        layout = layouts[misfits.index([])]
+        wanted = named(layout.shapes)
+        arrays = _on_all(lambda: self._load(step, wanted))
+        digests = _digests(arrays)
+        changed = [name for name in wanted if digests[name] != manifest.digests[name]]
+        if changed:
+            raise _Damaged(f"{' and '.join(changed)} not as saved")
+        if wanted.keys() == manifest.leaves.keys():
+            self._saved = step
+        state = jax.tree.unflatten(
+            jax.tree.structure(layout.shapes), [arrays[name] for name in wanted]
+        )
+        return Restored(step, layout.upgrade(state), manifest.metadata)
+
+    def _say_what_has_changed(self, step: int) -> None:
+        if is_first() and (names := inventory.changed(self._place(step))):
+            self._say(
+                f"{self._place(step)} is used, as its arrays are whole, but {' and '.join(names)} "
+                "changed since it was saved: the disk may be failing"
+            )
+
+    def _read(self, step: int) -> Manifest:
+        directory = self._place(step)
+        if not (directory / COMMITTED).exists():
+            raise ValueError(f"{COMMITTED} is missing, it was not finished")
+        return unseal(json.loads((directory / MANIFEST / "metadata").read_text()))
+
+    def _load(self, step: int, wanted: dict[str, Any]) -> dict[str, jax.Array]:
+        """Without a manager, as that makes processes wait for each other, and this one may fail."""
+        arrays = ocp.PyTreeCheckpointHandler().restore(
+            self._place(step) / STATE,
+            args=ocp.args.PyTreeRestore(
+                wanted,
+                restore_args=ocp.checkpoint_utils.construct_restore_args(wanted),
+                partial_restore=True,
+            ),
+        )
+        if odd := mismatches(described(arrays), wanted):
+            raise ValueError(odd[0])
+        return arrays
+
+    def _obstacle(self, step: int) -> str | None:
+        """What stands in the way of saving, after the first process has cleared what it can: the
+        checkpoints of a future that this run has turned from would be kept in place of its own.
+        """
+        if not is_first():
+            return None
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self._directory):
+                pass
+            self._delete_unfinished()
+            for old in self.steps():
+                if old in self._damaged or old >= step:
+                    self._put_aside(old)
+            self._damaged.clear()
+        except OSError as error:
+            return one_line(error)
+        return None
+
+    def _put_aside(self, step: int) -> None:
+        place = self._place(step)
+        names = (f"{step}.aside-{number}" for number in itertools.count(1))
+        aside = next(path for name in names if not (path := place.with_name(name)).exists())
+        place.rename(aside)
+        self._say(f"{place} is kept as {aside.name}")
+
+    def _place(self, step: int) -> Path:
+        return self._directory / str(step)
+
+    def _unfinished(self) -> list[Path]:
+        return sorted(self._directory.glob(f"*{UNFINISHED}*"))
+
+    def _delete_unfinished(self) -> None:
+        if is_first():
+            for each in self._unfinished():
+                shutil.rmtree(each, ignore_errors=True)
+
+
+class _Damaged(Exception):
+    """What was found when a checkpoint was read."""
+
+
+def _digests(arrays: dict[str, jax.Array]) -> dict[str, int]:
+    return dict(zip(arrays, digest(list(arrays.values())).tolist(), strict=True))
+
+
+def _on_all(work: Callable[[], T]) -> T:
+    """Does the work on every process; if it fails on one of them, the checkpoint is no good to any.
+
+    Damage shows as errors of many types, even as lack of memory.
+    """
+    result, failure = None, None
+    try:
+        result = work()
+    except Exception as error:
+        failure = one_line(error)
+    if failures := [each for each in gather(failure) if each]:
+        raise _Damaged(failures[0])
+    return cast(T, result)

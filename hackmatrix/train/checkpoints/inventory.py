@@ -1,0 +1,55 @@
+"""What files a finished checkpoint has, and their hashes, so that any change to them is noticed.
+
+The arrays and the manifest have digests of their own, which decide whether a checkpoint is used. An
+inventory also covers what nobody reads: a disk that changes that may change the rest next.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from hackmatrix.train.runs import atomic_files
+
+NAME = "inventory.json"
+_OWN = {NAME, atomic_files.unfinished(Path(NAME)).name}
+
+
+def take(directory: Path) -> None:
+    """Writes down the files of the directory, in one of its own."""
+    atomic_files.write(directory / NAME, _text(_hashes(directory)))
+
+
+def changed(directory: Path) -> list[str]:
+    """The files that are not as they were; none if no inventory was taken, as when a run was killed
+    between a checkpoint and its inventory.
+    """
+    try:
+        text = (directory / NAME).read_bytes()
+    except FileNotFoundError:
+        return []
+    now = _hashes(directory)
+    if text == _text(now).encode():
+        return []
+    try:
+        then = dict(json.loads(text))
+    except ValueError:
+        return [NAME]
+    return sorted(name for name in then | now if then.get(name) != now.get(name)) or [NAME]
+
+
+def _hashes(directory: Path) -> dict[str, str]:
+    files = sorted(path for path in directory.rglob("*") if path.is_file())
+    return {
+        str(path.relative_to(directory)): _hash(path) for path in files if path.name not in _OWN
+    }
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _text(hashes: dict[str, str]) -> str:
+    return json.dumps(hashes, indent=1) + "\n"

@@ -1,0 +1,70 @@
+"""The --config flag of programs; whatever is wrong with their flags is one line.
+
+ml_collections reads the command line already where the flag is defined, so a mistake may come to
+light there or when the flags are parsed.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from absl import flags
+from ml_collections import config_flags
+
+from hackmatrix.train.config import faults
+
+_NAME = "config"
+_QUOTED_NAME = re.compile(r"['\"\\]*(\w+)['\"\\]*( Did you mean .*)?")
+
+
+def define_config(program: str, default: str = "configs/default.py") -> flags.FlagHolder:
+    """Defines --config=FILE and --config.NAME=VALUE; a name that is no setting is refused."""
+    with _one_line(program):
+        return config_flags.DEFINE_config_file(
+            _NAME, default, "The configuration; --config.NAME=VALUE changes it.", lock_config=True
+        )
+
+
+def parser(program: str) -> Callable[[list[str]], list[str]]:
+    """What `app.run(main, flags_parser=...)` needs. A mistake ends the program with exit code 1."""
+
+    def parse(arguments: list[str]) -> list[str]:
+        with _one_line(program):
+            rest = flags.FLAGS(arguments)
+            config: Any = flags.FLAGS[_NAME].value
+            config.keys()  # that a file is missing shows when it is first used
+            return rest
+
+    return parse
+
+
+@contextmanager
+def _one_line(program: str) -> Iterator[None]:
+    try:
+        yield
+    except flags.Error as error:
+        sys.exit(f"{program}: {_flag_mistake(str(error))}")
+    except (AttributeError, KeyError) as error:
+        # Anything else of this kind is a mistake in the file, whose place the traceback tells.
+        unknown = _QUOTED_NAME.fullmatch(_in_a_line(str(error)))
+        if not unknown:
+            raise
+        sys.exit(f"{program}: {faults.unknown(unknown[1])}")
+    except (OSError, SyntaxError, ValueError) as error:
+        sys.exit(f"{program}: --{_NAME} cannot be read: {_in_a_line(str(error))}")
+
+
+def _flag_mistake(text: str) -> str:
+    if "Traceback" in text:  # of the file; its last line says what is wrong
+        return f"--{_NAME} cannot be read: {text.strip().splitlines()[-1].strip()}"
+    text = re.sub(r"invalid literal for int\(\).*", "give a whole number, like 1_000_000", text)
+    return _in_a_line(text)
+
+
+def _in_a_line(text: str) -> str:
+    text = " ".join(text.replace("\\n", " ").split())
+    return re.sub(r".*\[Errno \d+\] ", "", text)

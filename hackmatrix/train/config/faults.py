@@ -1,0 +1,83 @@
+"""Everything that is wrong with a configuration, at once.
+
+A fault is one line: the setting, its value, and what it must be.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from hackmatrix.train.config import autoscale
+from hackmatrix.train.config.settings import Config, declared
+
+Faults = dict[str, str]  # by setting
+
+SIZES = ("num_envs", "num_steps", "num_minibatches", "update_epochs")
+MOST_SAMPLES = 2**31  # 32-bit numbers count the samples of an update
+
+
+def of_values(values: Mapping[str, Any], kind: type[Config] = Config) -> Faults:
+    """What is wrong with single settings: unknown, missing, or not what they must be."""
+    settings = declared(kind)
+    strange = {name: unknown(name, settings) for name in values if name not in settings}
+    missing = {
+        name: f"{name} is missing: begin the configuration with configs.default.get_config()"
+        for name in settings
+        if name not in values
+    }
+    wrong = {
+        name: _fault(name, values[name], f"must be {setting.rule.must_be}")
+        for name, setting in settings.items()
+        if name in values and not setting.allows(values[name])
+    }
+    return {**strange, **missing, **wrong}
+
+
+def unknown(name: str, names: Collection[str] = declared(Config)) -> str:
+    near = difflib.get_close_matches(name, names, n=1)
+    advice = f"did you mean {near[0]}?" if near else "configs/default.py has them all"
+    return f"{name} is no setting: {advice}"
+
+
+def of_intervals(save_interval: int | None, log_interval: int) -> Faults:
+    if save_interval is None or save_interval % log_interval == 0:
+        return {}
+    below = save_interval // log_interval * log_interval
+    nearest = [each for each in (below, below + log_interval) if each > 0]
+    advice = f"updates come in chunks of log_interval={log_interval}; {_they_work(nearest)}"
+    return {"save_interval": _fault("save_interval", save_interval, advice)}
+
+
+def of_sizes(sizes: Mapping[str, int], devices: int) -> Faults:
+    """What is wrong with the four sizes together, once all of them are known."""
+    num_envs, num_steps, num_minibatches, _ = (sizes[name] for name in SIZES)
+    if devices > autoscale.MOST_GROUPS:
+        advice = f"runs on at most {autoscale.MOST_GROUPS} devices, and here are {devices}"
+        return {"num_envs": _fault("num_envs", num_envs, advice)}
+    if num_envs * num_steps >= MOST_SAMPLES:
+        advice = f"an update of {num_envs} x num_steps={num_steps} samples is too large to count"
+        return {"num_envs": _fault("num_envs", num_envs, f"{advice}; lower one of them")}
+    faults = {}
+    groups = autoscale.groups(num_envs)
+    if groups % devices:
+        nearest = autoscale.nearest_num_envs(num_envs, devices)
+        advice = f"forms {groups} groups, which {devices} devices cannot share equally"
+        faults["num_envs"] = _fault("num_envs", num_envs, f"{advice}; {_they_work(nearest)}")
+    samples = autoscale.group_samples(num_envs, num_steps)
+    if samples % num_minibatches:
+        nearest = autoscale.nearest_num_minibatches(num_minibatches, num_envs, num_steps)
+        advice = f"cannot share the {samples} samples of a group of environments equally"
+        faults["num_minibatches"] = _fault(
+            "num_minibatches", num_minibatches, f"{advice}; {_they_work(nearest)}"
+        )
+    return faults
+
+
+def _fault(name: str, value: Any, text: str) -> str:
+    return f"{name}={value!r} {text}"
+
+
+def _they_work(numbers: Sequence[int]) -> str:
+    return f"{' and '.join(map(str, numbers))} {'work' if len(numbers) > 1 else 'works'}"

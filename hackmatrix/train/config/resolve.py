@@ -1,0 +1,77 @@
+"""From what a user gave to the configuration of a run.
+
+Nothing here needs JAX unless an algorithm of the user's own does, so faults are reported at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hackmatrix import plugins
+from hackmatrix.errors import UserError
+from hackmatrix.train.config import autoscale, faults
+from hackmatrix.train.config.faults import SIZES
+from hackmatrix.train.config.rules import ALGORITHMS
+from hackmatrix.train.config.settings import Config, declared
+
+
+class ConfigError(UserError):
+    """All that is wrong with a configuration, one line each."""
+
+    def __init__(self, errors: list[str]) -> None:
+        super().__init__("\n".join(errors))
+        self.errors = errors
+
+
+def resolve(raw: Mapping[str, Any], platform: str, devices: int) -> Config:
+    """The configuration for so many devices of a platform ("cpu", "gpu" or "tpu").
+
+    What was given is kept; sizes and the learning rate are filled in. ConfigError lists all faults.
+    """
+    values = dict(raw.items())
+    kind = config_class(values.get("algorithm"))
+    found = faults.of_values(values, kind)
+
+    def are_sound(*names: str) -> bool:
+        return not found.keys() & set(names)
+
+    if are_sound("save_interval", "log_interval"):
+        found |= faults.of_intervals(values["save_interval"], values["log_interval"])
+    if are_sound("auto_tune", *SIZES):
+        values |= _sizes(values, platform, devices)
+        found |= faults.of_sizes({name: values[name] for name in SIZES}, devices)
+        if values.get("lr") is None:
+            gradient_steps = values["num_minibatches"] * values["update_epochs"]
+            values["lr"] = autoscale.learning_rate(gradient_steps)
+    if found:
+        raise ConfigError(list(found.values()))
+    return made(kind, values)
+
+
+def config_class(algorithm: Any) -> type[Config]:
+    """What an algorithm is configured with: Config, or a subclass with settings of its own."""
+    is_ours = not isinstance(algorithm, str) or algorithm in ALGORITHMS
+    if is_ours or not plugins.is_address(algorithm):
+        return Config
+    kind: type[Config] = getattr(plugins.load(algorithm), "config_class", Config)
+    return kind
+
+
+def made(kind: type[Config], values: Mapping[str, Any]) -> Config:
+    """The configuration of values that are sound."""
+    given: dict[str, Any] = {
+        name: value if (value := values[name]) is None else setting.kind(value)
+        for name, setting in declared(kind).items()
+    }
+    return kind(**given)
+
+
+def _sizes(values: Mapping[str, Any], platform: str, devices: int) -> dict[str, int]:
+    """The four sizes: those that were given, and the others to suit them."""
+    num_envs, num_steps, num_minibatches, update_epochs = (values[name] for name in SIZES)
+    tuned_envs, tuned_steps = autoscale.rollout(platform, devices, values["auto_tune"])
+    num_envs, num_steps = num_envs or tuned_envs, num_steps or tuned_steps
+    num_minibatches = num_minibatches or autoscale.minibatches(num_envs, num_steps)
+    update_epochs = update_epochs or autoscale.epochs(num_envs, num_steps)
+    return dict(zip(SIZES, (num_envs, num_steps, num_minibatches, update_epochs), strict=True))

@@ -1,0 +1,67 @@
+"""What values a setting may have, for the program and in words."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from hackmatrix import plugins
+from hackmatrix.networks import NETWORKS
+
+AUTO = "auto"  # resume=auto
+ALGORITHMS = {"ppo": "hackmatrix.ppo:PPO"}  # where each algorithm is, as MODULE:NAME
+
+
+@dataclass(frozen=True)
+class Rule:
+    """`must_be` completes the sentence "NAME=VALUE must be ..."."""
+
+    holds: Callable[[Any], bool]
+    must_be: str
+
+
+def _is_named(value: str) -> bool:
+    return re.fullmatch(r"\w[\w.-]*", value, re.ASCII) is not None
+
+
+def one_of(*names: str) -> Rule:
+    return Rule(lambda value: value in names, _either(*names))
+
+
+def one_of_or_plugin(*names: str) -> Rule:
+    """One of ours, or something from outside of this package."""
+    return Rule(
+        lambda value: value in names or plugins.is_address(value),
+        f"{_either(*names, 'MODULE:NAME')} of your own",
+    )
+
+
+def _either(*names: str) -> str:
+    *most, last = (f'"{name}"' for name in names)
+    return f"{', '.join(most)} or {last}"
+
+
+FLAG = Rule(lambda value: True, "True or False")
+COUNT = Rule(lambda value: value >= 1, "a whole number from 1")
+COUNT_FROM_0 = Rule(lambda value: value >= 0, "a whole number from 0")
+SEED = Rule(lambda value: 0 <= value < 2**32, "a whole number from 0 to 4294967295")
+POSITIVE = Rule(lambda value: 0 < value < math.inf, "a number above 0")
+WEIGHT = Rule(lambda value: 0 <= value < math.inf, "a number from 0")
+SHARE = Rule(lambda value: 0 <= value <= 1, "a number from 0 to 1")
+INNER_SHARE = Rule(lambda value: 0 < value < 1, "a number between 0 and 1")
+NAME = Rule(_is_named, "a name of letters, digits, dots, dashes and underscores")
+RUN_NAME = Rule(
+    lambda value: _is_named(value) and value != AUTO, f'{NAME.must_be}, and not "{AUTO}"'
+)
+TEXT = Rule(lambda value: value.strip() != "", "some text")
+DTYPE = one_of("float32", "bfloat16")
+ENVIRONMENT = Rule(
+    lambda value: value == "hackmatrix" or re.fullmatch(r"gymnax:\S+", value) is not None
+    or plugins.is_address(value),
+    '"hackmatrix", "gymnax:NAME" such as "gymnax:CartPole-v1", or "MODULE:NAME" of your own',
+)  # fmt: skip
+NETWORK = one_of_or_plugin(*NETWORKS)
+ALGORITHM = one_of_or_plugin(*ALGORITHMS)

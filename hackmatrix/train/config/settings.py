@@ -1,0 +1,164 @@
+"""The declaration of every setting: its name, type, default and rule, and since when there is one.
+
+configs/default.py is the page on which a user reads what each one means. An algorithm with settings
+of its own declares them in a subclass of `Config`, which it names as its `config_class`.
+"""
+
+from __future__ import annotations
+
+import types
+from dataclasses import dataclass, field, fields
+from typing import Any, get_args, get_type_hints
+
+from hackmatrix.train.config import autoscale
+from hackmatrix.train.config.rules import (
+    ALGORITHM,
+    COUNT,
+    COUNT_FROM_0,
+    DTYPE,
+    ENVIRONMENT,
+    FLAG,
+    INNER_SHARE,
+    NAME,
+    NETWORK,
+    POSITIVE,
+    RUN_NAME,
+    SEED,
+    SHARE,
+    TEXT,
+    WEIGHT,
+    Rule,
+)
+
+FIRST_EDITION = 1  # of the settings; 2 came with pods, 3 with networks and algorithms by name
+_DECLARATION = "setting"
+_SAME = object()
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A default of None means that there is no value until one is given. `since` is the edition of
+    the settings that it came with; runs that were saved with an earlier one go on with the value
+    `before`.
+    """
+
+    name: str
+    kind: type
+    default: Any
+    rule: Rule
+    since: int
+    before: Any
+
+    def allows(self, value: Any) -> bool:
+        if value is None:
+            return self.default is None
+        is_of_kind = type(value) is self.kind or (self.kind is float and type(value) is int)
+        return is_of_kind and self.rule.holds(value)
+
+
+def setting(default: Any, rule: Rule, *, since: int = FIRST_EDITION, before: Any = _SAME) -> Any:
+    """Declares a setting as a field of Config or of a subclass."""
+    declared = (default, rule, since, default if before is _SAME else before)
+    return field(kw_only=True, metadata={_DECLARATION: declared})
+
+
+@dataclass(frozen=True)
+class Config:
+    """Every setting of a run, resolved for the devices that it was begun on."""
+
+    env: str = setting("hackmatrix", ENVIRONMENT)
+    algorithm: str = setting("ppo", ALGORITHM, since=3)
+    seed: int = setting(0, SEED)
+
+    auto_tune: bool = setting(True, FLAG)
+    num_envs: int = setting(None, COUNT)
+    num_steps: int = setting(None, COUNT)
+    total_timesteps: int = setting(10_000_000, COUNT)
+    time_limit_minutes: float | None = setting(None, POSITIVE)
+
+    num_minibatches: int = setting(None, COUNT)
+    update_epochs: int = setting(None, COUNT)
+    lr: float = setting(None, POSITIVE)
+    anneal_lr: bool = setting(False, FLAG)
+
+    gamma: float = setting(0.99, SHARE)
+    gae_lambda: float = setting(0.95, SHARE)
+    clip_eps: float = setting(0.2, INNER_SHARE)
+    vf_coef: float = setting(0.5, WEIGHT)
+    ent_coef: float = setting(0.15, WEIGHT)
+    max_grad_norm: float = setting(0.5, POSITIVE)
+    scale_returns: bool = setting(True, FLAG)
+
+    network: str = setting("mlp", NETWORK, since=3)
+    hidden_dim: int = setting(256, COUNT)
+    num_layers: int = setting(2, COUNT)
+    channels: int = setting(32, COUNT, since=3)
+    separate_critic: bool = setting(False, FLAG, since=3)
+    compute_dtype: str = setting("float32", DTYPE)
+
+    log_interval: int = setting(10, COUNT)
+
+    save_interval_minutes: float = setting(10.0, POSITIVE)
+    save_interval: int | None = setting(None, COUNT)
+    keep_checkpoints: int = setting(3, COUNT)
+    checkpoint_dir: str = setting("checkpoints", NAME)
+
+    watchdog_minutes: float = setting(20.0, POSITIVE, since=2)
+    replica_check_interval: int = setting(1000, COUNT, since=2)
+
+    eval_episodes: int = setting(256, COUNT_FROM_0, since=2)
+
+    run_name: str | None = setting(None, RUN_NAME)
+    run_suffix: str | None = setting(None, NAME)
+    resume: str | None = setting(None, TEXT)
+    rewind: bool = setting(False, FLAG)
+
+    wandb: bool = setting(False, FLAG)
+    project: str = setting("hackmatrix", TEXT)
+    entity: str | None = setting(None, TEXT)
+    no_artifact: bool = setting(False, FLAG)
+
+    @property
+    def batch_size(self) -> int:
+        """Samples of an update."""
+        return self.num_envs * self.num_steps
+
+    @property
+    def minibatch_size(self) -> int:
+        return self.batch_size // self.num_minibatches
+
+    @property
+    def num_updates(self) -> int:
+        return max(1, self.total_timesteps // self.batch_size)
+
+    @property
+    def gradient_steps(self) -> int:
+        """Gradient steps of an update."""
+        return self.num_minibatches * self.update_epochs
+
+    @property
+    def groups(self) -> int:
+        """The groups that the environments form, however many devices there are."""
+        return autoscale.groups(self.num_envs)
+
+    @property
+    def group_envs(self) -> int:
+        """The environments of a group."""
+        return self.num_envs // self.groups
+
+
+def declared(kind: type[Config]) -> dict[str, Setting]:
+    """The settings of a configuration class, in their order."""
+    hints = get_type_hints(kind)
+    return {
+        each.name: Setting(each.name, _plain(hints[each.name]), *each.metadata[_DECLARATION])
+        for each in fields(kind)
+    }
+
+
+def _plain(hint: Any) -> type:
+    """`int` of `int | None`."""
+    if isinstance(hint, types.UnionType):
+        (hint,) = (each for each in get_args(hint) if each is not types.NoneType)
+    kind: type = hint
+    return kind

@@ -1,0 +1,61 @@
+"""A configuration in words: what will run, and what is not as by default."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from hackmatrix.train.config.settings import Config
+
+
+def differences(config: Config, default: Config) -> list[str]:
+    """The settings that are not what they would have been here by default, one line each."""
+    before, after = asdict(default), asdict(config)
+    return [
+        f"{name} = {_literal(after[name])}"
+        + (f" (default: {_literal(before[name])})" if name in before else "")
+        for name in after
+        if name not in before or after[name] != before[name]
+    ]
+
+
+def summary(config: Config, platform: str, devices: int, parameters: int) -> list[str]:
+    """What will run, for people to read before it does."""
+    each = config.num_envs // devices
+    epochs, steps = (
+        _count(config.update_epochs, "epoch"),
+        _count(config.gradient_steps, "gradient step"),
+    )
+    updates, limit = _count(config.num_updates, "update"), config.time_limit_minutes
+    saving = (
+        _count(config.save_interval, "update")
+        if config.save_interval
+        else _count(config.save_interval_minutes, "minute")
+    )
+    rows = {
+        "devices": f"{devices} x {platform}",
+        "environments": f"{config.num_envs:,} of {config.env}, {each:,} a device, "
+        f"in {_count(config.groups, 'group')}",
+        "algorithm": config.algorithm,
+        "batch": f"{config.num_envs:,} x {config.num_steps} = {config.batch_size:,} samples "
+        "an update",
+        "minibatches": f"{config.num_minibatches} of {config.minibatch_size:,}, {epochs}: {steps} "
+        "an update",
+        "learning rate": f"{config.lr:.3g}" + (", annealed to 0" if config.anneal_lr else ""),
+        "network": f"{config.network}, {_count(config.num_layers, 'layer')}, "
+        f"{config.hidden_dim} features, {_count(parameters, 'parameter')}, "
+        f"products in {config.compute_dtype}",
+        "length": f"{config.total_timesteps:,} steps = {updates}, in chunks of "
+        f"{config.log_interval}" + (f"; at most {_count(limit, 'minute')}" if limit else ""),
+        "checkpoints": f"every {saving}; the newest {config.keep_checkpoints} are kept",
+    }
+    return [f"{name:<15}{text}" for name, text in rows.items()]
+
+
+def _literal(value: Any) -> str:
+    return f"{value:_}" if type(value) is int else repr(value)
+
+
+def _count(number: float, what: str) -> str:
+    digits = f"{number:,}" if isinstance(number, int) else f"{number:g}"
+    return f"{digits} {what}" + ("" if number == 1 else "s")

@@ -1,0 +1,211 @@
+"""Whether this machine, and with others all of them, can train: findings, each good or not."""
+
+from __future__ import annotations
+
+import glob
+import importlib.util
+import os
+import platform
+import re
+import socket
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+import jax
+
+from hackmatrix.parallel.agreement import broadcast, gather, is_first
+from hackmatrix.train.runs.provenance import versions
+from hackmatrix.train.runs.shared_path import becomes_true, leave_sentinel
+
+LOCK = Path("/tmp/libtpu_lockfile")
+TPUS = ("/dev/accel*", "/dev/vfio/[0-9]*")
+COORDINATOR_PORT = 8476  # of TPU slices, and in our examples
+DEVICES = "devices"
+GOOGLE_STORAGE = "gs://"
+_MOST_SKEW_SECONDS = 5.0
+_PIN = re.compile(r"([\w.\-]+)==(\S+)")
+_FOR_STORAGE = ("gcsfs", "google.cloud.storage")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was looked at, what was found, and whether one can train with it."""
+
+    about: str
+    text: str
+    is_good: bool = True
+
+
+def examine(constraints: Path, workdir: str) -> Iterator[Finding]:
+    """All findings; the lock is looked at before JAX takes it. All processes call this."""
+    yield Finding("python", f"{platform.python_version()} on {socket.gethostname()}")
+    yield pins(constraints)
+    yield lock(LOCK) if any(map(glob.glob, TPUS)) else Finding("TPU lock", "no TPU is here")
+    yield (found := devices())
+    if not found.is_good:
+        return
+    yield cache(jax.config.values["jax_compilation_cache_dir"])
+    yield storage() if workdir.startswith(GOOGLE_STORAGE) else directory(Path(workdir))
+    if jax.process_count() == 1:
+        yield port(COORDINATOR_PORT)
+    else:
+        yield clocks(gather(time.time()))
+        yield same_versions(gather(versions()))
+
+
+def line(finding: Finding) -> str:
+    return f"{'ok ' if finding.is_good else 'BAD'}  {finding.about:<9} {finding.text}"
+
+
+def bad_elsewhere(findings: list[Finding]) -> list[Finding]:
+    """What is wrong at other processes. All of them call this; one without devices cannot ask."""
+    if any(each.about == DEVICES and not each.is_good for each in findings):
+        return []
+    bad = gather([[each.about, each.text] for each in findings if not each.is_good])
+    return [
+        Finding(about, f"process {process}: {text}", False)
+        for process, own in enumerate(bad)
+        for about, text in own
+        if process != jax.process_index()
+    ]
+
+
+def pins(constraints: Path) -> Finding:
+    """Installed versions against those that were tested."""
+    if not constraints.is_file():
+        return Finding("pins", f"{constraints} is not here, so versions go unchecked")
+    pinned = dict(_PIN.findall(constraints.read_text()))
+    installed = {name: _installed(name) for name in pinned}
+    others = [
+        f"{name} {installed[name]} (tested: {version})"
+        for name, version in pinned.items()
+        if installed[name] not in (None, version)
+    ]
+    count = sum(version is not None for version in installed.values())
+    if others:
+        return Finding("pins", f"{', '.join(others)}: install with -c {constraints.name}", False)
+    return Finding("pins", f"{count} packages installed, all as in {constraints.name}")
+
+
+def devices() -> Finding:
+    try:
+        found = jax.devices()
+    except RuntimeError as error:
+        return Finding(DEVICES, str(error).splitlines()[0], False)
+    here, hosts = jax.local_device_count(), jax.process_count()
+    return Finding(
+        DEVICES,
+        f"{len(found)} x {found[0].device_kind}, {here} of them here; {hosts} "
+        f"process{'es' if hosts > 1 else ''}; jax {jax.__version__}",
+    )
+
+
+def directory(workdir: Path) -> Finding:
+    """Whether it can be written, and is the same for all processes."""
+    failure = _cannot_write(workdir)
+    if failures := [each for each in gather(failure) if each]:
+        return Finding("workdir", f"{failures[0]}: name another with --workdir", False)
+    if blind := _processes_that_do_not_see(workdir):
+        text = f"processes {blind} have another {workdir}: name a shared one, or {GOOGLE_STORAGE}"
+        return Finding("workdir", text, False)
+    shared = ", shared by all processes" if jax.process_count() > 1 else ""
+    return Finding("workdir", f"{workdir} can be written{shared}")
+
+
+def storage() -> Finding:
+    missing = [name for name in _FOR_STORAGE if not _is_there(name)]
+    if missing:
+        text = f"{', '.join(missing)} missing: install the extra hackmatrix[gcp]"
+        return Finding("workdir", f"{GOOGLE_STORAGE} needs more: {text}", False)
+    return Finding("workdir", f"{GOOGLE_STORAGE}: packages for it are installed")
+
+
+def cache(path: str | None) -> Finding:
+    if not path:
+        return Finding("cache", "compiled programs are not kept: set JAX_COMPILATION_CACHE_DIR")
+    failure = None if "://" in path else _cannot_write(Path(path))
+    return Finding("cache", failure or f"compiled programs are kept in {path}", not failure)
+
+
+def port(number: int) -> Finding:
+    """The coordinator's, which other processes meet at."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", number))
+        except OSError:
+            return Finding("port", f"{number} is taken: choose another for --coordinator", False)
+    return Finding("port", f"{number} is free for a coordinator")
+
+
+def lock(path: Path) -> Finding:
+    """A program that was killed leaves libtpu's lock behind, and the next one does not start."""
+    if not path.exists():
+        return Finding("TPU lock", "none")
+    holders = _holders(path)
+    if holders:
+        return Finding("TPU lock", f"a TPU program runs: process {holders[0]} holds {path}", False)
+    return Finding("TPU lock", f"{path} is left from a program that ended: remove it", False)
+
+
+def clocks(times: list[float]) -> Finding:
+    skew = max(times) - min(times)
+    text = f"{skew:.1f} s between processes, the exchange included"
+    if skew > _MOST_SKEW_SECONDS:
+        return Finding("clocks", f"{text}: set them, as logs and checkpoints tell times", False)
+    return Finding("clocks", text)
+
+
+def same_versions(found: list[dict[str, str]]) -> Finding:
+    others = [process for process, each in enumerate(found) if each != found[0]]
+    if others:
+        return Finding("versions", f"processes {others} have others than process 0", False)
+    return Finding("versions", "the same in all processes")
+
+
+def _processes_that_do_not_see(workdir: Path) -> list[int]:
+    """What the first process writes there."""
+    sentinel = Path(broadcast(str(leave_sentinel(workdir)) if is_first() else None))
+    seen = gather(becomes_true(sentinel.exists))
+    if is_first():
+        sentinel.unlink()
+    return [process for process, sees in enumerate(seen) if not sees]
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return metadata.version(name).split("+")[0]
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # not even the package that holds it
+        return False
+
+
+def _cannot_write(directory: Path) -> str | None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            return None
+    except OSError as error:
+        return f"{directory} cannot be written ({error.strerror})"
+
+
+def _holders(path: Path) -> list[int]:
+    """The processes that have the file open, as far as this user may see."""
+    found = []
+    for link in Path("/proc").glob("[0-9]*/fd/*"):
+        try:
+            if os.path.realpath(link) == str(path):
+                found.append(int(link.parts[2]))
+        except OSError:
+            continue
+    return found

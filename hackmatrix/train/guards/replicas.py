@@ -1,0 +1,46 @@
+"""Whether all devices have the same parameters, as they should at any time."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from hackmatrix.errors import UserError
+from hackmatrix.parallel.mesh import ENVS, REPLICATED
+from hackmatrix.train.checkpoints.digest import digest
+from hackmatrix.train.checkpoints.named_arrays import named
+
+
+class Diverged(UserError):
+    """Devices differ in what should be the same on all."""
+
+
+def check(tree: Any, mesh: Mesh) -> None:
+    """Diverged if a leaf, which counts as the same on all devices, is not."""
+    if mesh.size == 1:
+        return
+    digests = np.asarray(_digests(mesh)(tree))
+    for name, column in zip(named(tree), digests.T, strict=True):
+        usual = Counter(column.tolist()).most_common(1)[0][0]
+        odd = [str(mesh.devices.flat[each]) for each in np.flatnonzero(column != usual)]
+        if odd:
+            raise Diverged(
+                f"{name} is not the same on all devices: {', '.join(odd)} differ from the others; "
+                "go on from an older checkpoint, and without that machine if it happens again"
+            )
+
+
+@functools.cache
+def _digests(mesh: Mesh) -> Any:
+    """A program that gives u32[devices, leaves], on every device."""
+    return jax.jit(
+        jax.shard_map(
+            lambda tree: jax.lax.all_gather(digest(tree), ENVS),
+            mesh=mesh, in_specs=REPLICATED, out_specs=REPLICATED, check_vma=False,
+        )
+    )  # fmt: skip

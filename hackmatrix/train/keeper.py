@@ -1,0 +1,79 @@
+"""What is kept of a run: its state, from time to time and at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hackmatrix.parallel.agreement import on_any
+from hackmatrix.rl.train_state import TrainState
+from hackmatrix.train.checkpoints.checkpoints import Checkpoints, Layout
+from hackmatrix.train.program import Program
+from hackmatrix.train.runs.clock import Clock
+from hackmatrix.train.runs.directory import Run
+
+
+class Keeper:
+    """Finds the newest good state of a run, and saves those that follow. All processes call all of
+    this together.
+    """
+
+    def __init__(
+        self, run: Run, program: Program, clock: Clock, say: Callable[[str], None]
+    ) -> None:
+        self._config, self._program, self._clock, self._say = run.config, program, clock, say
+        self._checkpoints = Checkpoints(run.checkpoints, keep=run.config.keep_checkpoints, say=say)
+        self._saved_at = clock.seconds()
+        self._saved_update: int | None = None
+
+    def restore(self) -> tuple[TrainState, int | None]:
+        """The state to go on from, and the environment step it was saved at; a new one, and None,
+        where nothing was saved.
+        """
+        shapes = self._program.shapes()
+        restored = self._checkpoints.restore_newest(
+            Layout(shapes), Layout(shapes.replace(players=None))
+        )
+        if restored is None:
+            self._saved_update = 0  # there is nothing to keep of it yet
+            return self._program.first_state(), None
+        state = restored.state
+        if state.players is None:
+            state = self._with_new_games(state, restored.step // self._config.batch_size)
+        self._say(f"Going on from the checkpoint at step {restored.step:,}")
+        self._saved_update = int(state.learner.update)
+        return state, restored.step
+
+    def is_due(self, update: int) -> bool:
+        """Whether the state after so many updates is to be saved."""
+        if interval := self._config.save_interval:
+            return update % interval == 0
+        seconds = self._clock.seconds() - self._saved_at
+        return on_any(seconds >= 60 * self._config.save_interval_minutes)
+
+    def save(self, update: int, state: TrainState) -> None:
+        """Copies the state after so many updates; it is written while the run goes on."""
+        with self._clock.phase("save"):
+            self._checkpoints.save(update * self._config.batch_size, state, {"update": update})
+        self._saved_at, self._saved_update = self._clock.seconds(), update
+
+    def lacks(self, update: int) -> bool:
+        """Whether the state after so many updates is not the one that was saved last."""
+        return update != self._saved_update
+
+    def steps(self) -> list[int]:
+        """The environment steps of the states that are kept."""
+        return self._checkpoints.steps()
+
+    def close(self) -> None:
+        """Waits until the last state is on the disk."""
+        self._checkpoints.close()
+
+    def _with_new_games(self, state: TrainState, update: int) -> TrainState:
+        """The learner that was saved, on boards of another number or kind than it had."""
+        fresh = self._program.first_state()
+        self._say(
+            "Another number of environments than before: they all begin new games, and the "
+            "optimiser's averages are from another batch"
+        )
+        learner = state.learner.replace(update=fresh.learner.update + update)
+        return TrainState(learner=learner, players=fresh.players)

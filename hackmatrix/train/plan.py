@@ -1,0 +1,132 @@
+"""What a session will do: planned by the first process, told to all once, checked by all once."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from hackmatrix.parallel import mesh as meshes
+from hackmatrix.parallel.agreement import is_first, on_all, on_first
+from hackmatrix.train.config import Config, resolve
+from hackmatrix.train.config.saved import from_json, resumed, to_json
+from hackmatrix.train.guards.consistency import compare, short_hash, source_hash
+from hackmatrix.train.program import Program
+from hackmatrix.train.reporting import weights_and_biases
+from hackmatrix.train.reporting.tracing import Span, check_span
+from hackmatrix.train.runs import directory
+from hackmatrix.train.runs.directory import Run, RunError
+from hackmatrix.train.runs.provenance import versions
+from hackmatrix.train.runs.shared_path import becomes_true, leave_sentinel
+
+_SEES = "sees the run's directory"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a command line asks for: all settings, those of them that were given, and which updates
+    to trace.
+    """
+
+    settings: Mapping[str, Any]
+    given: Mapping[str, Any]
+    workdir: Path
+    trace: Span | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The run, whether it is resumed, and which updates to trace. `sentinel` is a file that the
+    first of several processes has left in the run's directory, for the others to see.
+    """
+
+    run: Run
+    resumes: bool
+    trace: Span | None
+    sentinel: Path | None
+
+    @property
+    def config(self) -> Config:
+        return self.run.config
+
+
+def agree(request: Request) -> tuple[Plan, Program]:
+    """The plan of all processes, and their training program, which is not compiled yet."""
+    told = on_first(lambda: _as_json(make_plan(request)))
+    prepared: list[tuple[Plan, Program]] = []
+
+    def prepare() -> dict[str, str]:
+        plan = _from_json(told)
+        program = Program(plan.config, meshes.over())
+        prepared.append((plan, program))
+        return _facts(request, plan, program) if jax.process_count() > 1 else {}
+
+    facts = on_all(prepare)
+    ((plan, program),) = prepared
+    _check(plan, facts)
+    return plan, program
+
+
+def make_plan(request: Request) -> Plan:
+    """The plan of one process, which creates or continues the run's directory."""
+    which = request.settings["resume"]
+    name = request.settings["run_name"]
+    found = directory.find(request.workdir, which, name) if which else None
+    given = {**request.given, "resume": which}
+    values = resumed(found.config, given) if found else request.settings
+    config = resolve(values, jax.default_backend(), jax.device_count())
+    check_span(request.trace, config.num_updates)
+    # What may be missing is asked for before a directory is made.
+    Program(config, meshes.over())
+    if config.wandb:
+        weights_and_biases.check()
+    run = directory.resume(found, config) if found else directory.create(request.workdir, config)
+    sentinel = leave_sentinel(run.directory) if jax.process_count() > 1 else None
+    return Plan(run, found is not None, request.trace, sentinel)
+
+
+def _facts(request: Request, plan: Plan, program: Program) -> dict[str, str]:
+    """What has to be the same on all processes. A supervisor may tell only some to resume."""
+    assert plan.sentinel is not None
+    given = {name: repr(value) for name, value in request.given.items() if name != "resume"}
+    return {
+        **given,
+        **versions(),
+        "source files": source_hash(),
+        "compiled program": short_hash(program.lower().as_text().encode()),
+        _SEES: str(becomes_true(plan.sentinel.exists)),
+    }
+
+
+def _check(plan: Plan, facts: list[dict[str, str]]) -> None:
+    if plan.sentinel and is_first():
+        with contextlib.suppress(OSError):
+            plan.sentinel.unlink()
+    sees = [each.get(_SEES) != "False" for each in facts]
+    blind = [f"process {process}" for process, sees_it in enumerate(sees) if not sees_it]
+    if blind:
+        raise RunError(
+            f"{plan.run.directory} is not the same directory for all: what process 0 writes there "
+            f"is not seen by {', '.join(blind)}; use a disk that all machines mount"
+        )
+    compare(facts)
+
+
+def _as_json(plan: Plan) -> dict[str, Any]:
+    return {
+        "directory": str(plan.run.directory),
+        "config": to_json(plan.config),
+        "resumes": plan.resumes,
+        "trace": asdict(plan.trace) if plan.trace else None,
+        "sentinel": str(plan.sentinel) if plan.sentinel else None,
+    }
+
+
+def _from_json(told: Mapping[str, Any]) -> Plan:
+    run = Run(Path(told["directory"]), from_json(told["config"]))
+    trace = Span(**told["trace"]) if told["trace"] else None
+    return Plan(run, told["resumes"], trace, Path(told["sentinel"]) if told["sentinel"] else None)

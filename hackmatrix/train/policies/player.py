@@ -1,0 +1,53 @@
+"""A policy that plays one game of an environment; the game of an evaluation, if asked."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hackmatrix.envs.protocol import in_parts
+from hackmatrix.networks.actor_critic import Params
+from hackmatrix.rl import distributions
+from hackmatrix.rl.draws import Purpose, key_for, key_of_each, seed_key
+from hackmatrix.train.policies.policy import Policy
+
+Array = jax.Array
+
+
+class Player:
+    """Plays game `number` of a seed, with the draws that an evaluation makes for it."""
+
+    def __init__(self, policy: Policy, seed: int, number: int, greedy: bool) -> None:
+        self._key, self._number, self._greedy = seed_key(seed), number, greedy
+        self._params = jax.device_put(policy.params)
+        network, shapes = policy.network, policy.env.observation
+
+        def look(
+            params: Params, observation: Array, mask: Array, key: Array, numbers: Array
+        ) -> tuple[Array, ...]:
+            logits, value = network(params, in_parts(observation, shapes))
+            choice = distributions.masked(logits, mask)
+            drawn = distributions.sample(choice, key_of_each(key, numbers))
+            return jnp.argmax(choice.logits, -1), drawn, choice.probs, value
+
+        self._look = jax.jit(look)
+
+    def choose(
+        self, observation: np.ndarray, mask: np.ndarray, step: int
+    ) -> tuple[int, list[float], float]:
+        """The action, the probability of each, and the value."""
+        act = key_for(self._key, Purpose.ACT, 0, step)
+        numbers = np.array([self._number], np.uint32)
+        said = self._look(self._params, observation[None], mask[None], act, numbers)
+        likeliest, drawn, probabilities, value = (np.asarray(each)[0] for each in said)
+        action = int(likeliest if self._greedy else drawn)
+        return action, [round(float(each), 4) for each in probabilities], round(float(value), 4)
+
+    def luck(self, step: int | None) -> tuple[np.ndarray, int]:
+        """What decides the first board, and what happens in a step."""
+        if step is None:
+            key = key_for(self._key, Purpose.RESET)
+        else:
+            key = key_for(self._key, Purpose.STEP, 0, step)
+        return np.asarray(jax.random.key_data(key)), self._number

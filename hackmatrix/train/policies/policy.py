@@ -1,0 +1,87 @@
+"""Policies by name: the one of a run's newest good checkpoint, or one that was exported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from hackmatrix import networks
+from hackmatrix.envs import Environment, make
+from hackmatrix.errors import UserError
+from hackmatrix.networks import files
+from hackmatrix.networks.actor_critic import Network, Params
+from hackmatrix.networks.files import About
+from hackmatrix.parallel import mesh as meshes
+from hackmatrix.rl.train_state import TrainState
+from hackmatrix.train.checkpoints.checkpoints import Checkpoints, Layout
+from hackmatrix.train.program import Program
+from hackmatrix.train.runs import directory
+from hackmatrix.train.runs.directory import Run
+
+
+class PolicyError(UserError):
+    """There is no such policy; one line says why."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A network with its parameters, what it plays, and where it is from. Its values are in units
+    of reward.
+    """
+
+    env: Environment
+    network: Network
+    params: Params
+    source: str
+    step: int
+
+
+def load(
+    workdir: str | Path, run_name: str | None, file: str | None, say: Callable[[str], None]
+) -> Policy:
+    """The policy of the run of this name, or of this file; exactly one of them is given."""
+    try:
+        if file:
+            return of_file(Path(file))
+        found = directory.find(workdir, str(run_name))
+        if found is None:
+            raise PolicyError(f"no run in {workdir} has saved a checkpoint")
+        return of_run(found, say)
+    except UserError as error:
+        raise PolicyError("; ".join(str(error).splitlines())) from error
+
+
+def of_run(found: Run, say: Callable[[str], None] = print) -> Policy:
+    """From the newest good checkpoint, of which only the learner is read."""
+    program = Program(found.config, meshes.over(jax.local_devices()[:1]))
+    nothing: Any = None
+    wanted = TrainState(learner=program.shapes().learner, players=nothing)
+    checkpoints = Checkpoints(found.checkpoints, keep=found.config.keep_checkpoints, say=say)
+    restored = checkpoints.restore_newest(Layout(wanted))
+    if restored is None:
+        raise PolicyError(f"{found.directory} has no checkpoint yet")
+    params = program.acting(restored.state.learner)
+    return Policy(program.env, program.network, params, found.name, restored.step)
+
+
+def of_file(file: Path) -> Policy:
+    """From the plain arrays that an export wrote."""
+    params, about = files.read(file)
+    env = make(about.env)
+    return Policy(env, networks.make(about.spec, env), params, about.run, about.step)
+
+
+def about(policy: Policy) -> About:
+    """What an export says of the policy besides its parameters."""
+    return About(
+        env=policy.env.name,
+        observation=dict(policy.env.observation),
+        actions=policy.env.action_names,
+        run=policy.source,
+        step=policy.step,
+        spec=policy.network.spec,
+    )

@@ -1,0 +1,172 @@
+"""What a person sees of a run: what will happen, a line a chunk while it does, what came of it."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from hackmatrix.envs.metrics import Metric
+from hackmatrix.train.config import Config
+from hackmatrix.train.reporting.progress import HOURS_LEFT, STEPS_PER_SECOND
+from hackmatrix.train.reporting.sinks import Metrics
+
+LINES_A_PAGE = 20  # the titles come again after so many
+_WIDTH = 100
+_BAR = 8
+_NARROWEST = 6
+
+_BOLD, _DIM, _GREEN, _YELLOW = "1", "2", "32", "33"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A metric, where there is one of that tag."""
+
+    title: str
+    width: int
+    tag: str
+    show: Callable[[float], str]
+
+
+class Console:
+    """A sink for people: a line a chunk, with the metrics that declare a column. Colours and thin
+    lines only where they can be shown.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        metrics: Iterable[Metric],
+        out: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._out = out or sys.stdout
+        self._has_colours = self._out.isatty() and "NO_COLOR" not in os.environ
+        self._bar = "━─" if _can_show(self._out, "━─") else "#."
+        self._steps = config.num_updates * config.batch_size
+        self._has_limit = config.time_limit_minutes is not None
+        self._clock, self._start = clock, clock()
+        self._declared = (*_SPEED, *map(_column, (each for each in metrics if each.column)))
+        self._columns: tuple[Column, ...] = ()
+        self._lines = 0
+        self._share = 0.0
+        self._last: tuple[int, Metrics] = (0, {})
+
+    def head(self, title: str, lines: Iterable[str]) -> None:
+        """Before the run."""
+        self._print(self._in(_BOLD, title))
+        for line in lines:
+            self._print(f"  {line}")
+        self._print("")
+
+    def write(self, step: int, metrics: Metrics) -> None:
+        """The line of a chunk. Which columns there are is settled by the first."""
+        self._columns = self._columns or tuple(
+            each for each in self._declared if each.tag in metrics
+        )
+        if self._lines % LINES_A_PAGE == 0:
+            titles = [each.title.rjust(each.width) for each in self._columns]
+            self._print(self._in(_DIM, "  ".join(["progress".ljust(_BAR + 5), "steps", *titles])))
+        self._lines += 1
+        self._last = step, metrics
+        values = [
+            each.show(metrics.get(each.tag, math.nan)).rjust(each.width) for each in self._columns
+        ]
+        left = 3600 * metrics.get(HOURS_LEFT, math.inf)
+        self._print("  ".join([self._progress(step, left), _thousands(step).rjust(5), *values]))
+
+    def say(self, line: str) -> None:
+        self._print(f"  {line}")
+
+    def warn(self, line: str) -> None:
+        for part in textwrap.wrap(f"warning: {line}", _WIDTH - 4, subsequent_indent="  "):
+            self._print(self._in(_YELLOW, f"  {part}"))
+
+    def end(self, how: str, directory: Path) -> None:
+        """After the run: how it ended, what it reached and where it lies."""
+        took = _duration(self._clock() - self._start)
+        step, metrics = self._last
+        reached = [
+            f"{each.title} {each.show(metrics[each.tag])}"
+            for each in self._columns[len(_SPEED) :]
+            if math.isfinite(metrics.get(each.tag, math.nan))
+        ]
+        self._print("")
+        self._print(self._in(_BOLD, f"{how} at step {step:,}, after {took}"))
+        if reached:
+            self._print(f"  last chunk   {', '.join(reached)}")
+        self._print(f"  run          {directory}")
+        self._print(f"  TensorBoard  tensorboard --logdir {directory.parent}")
+
+    def close(self) -> None:
+        """Nothing is held back."""
+
+    def _progress(self, step: int, left: float) -> str:
+        """By steps or, with a time limit, by time, whichever is further. What is left is an
+        estimate, which may grow; the bar does not go back.
+        """
+        spent = self._clock() - self._start
+        of_time = spent / (spent + left) if self._has_limit and spent else 0.0
+        share = self._share = min(max(step / self._steps, of_time, self._share), 1.0)
+        full = round(_BAR * share)
+        done, rest = self._bar[0] * full, self._bar[1] * (_BAR - full)
+        return f"{self._in(_GREEN, done)}{self._in(_DIM, rest)} {100 * share:3.0f}%"
+
+    def _in(self, style: str, text: str) -> str:
+        return f"\x1b[{style}m{text}\x1b[0m" if self._has_colours and text else text
+
+    def _print(self, line: str) -> None:
+        with suppress(OSError):  # who closed the window can read the files
+            print(line, file=self._out, flush=True)
+
+
+def _column(metric: Metric) -> Column:
+    return Column(metric.column, max(_NARROWEST, len(metric.column)), metric.tag, metric.shown)
+
+
+def _thousands(value: float) -> str:
+    """Three digits and their unit: 950, 12.1k, 5.24M."""
+    value = float(f"{value:.3g}")
+    for unit in ("", "k", "M", "G"):
+        if value < 1000 or unit == "G":
+            break
+        value /= 1000
+    digits = (value < 10) + (value < 100) if unit else 0
+    return f"{value:.{digits}f}{unit}"
+
+
+def _duration(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days}d {hours:02}h"
+    if hours:
+        return f"{hours}h {minutes:02}m"
+    return f"{minutes}m {seconds:02}s" if minutes else f"{seconds}s"
+
+
+def _can_show(out: TextIO, text: str) -> bool:
+    try:
+        text.encode(out.encoding or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+def _left(hours: float) -> str:
+    return _duration(3600 * hours) if math.isfinite(hours) else "-"
+
+
+_SPEED = (
+    Column("steps/s", 7, STEPS_PER_SECOND, _thousands),
+    Column("left", 7, HOURS_LEFT, _left),
+)

@@ -1,0 +1,20 @@
+"""All metrics of a run, as they are declared by whoever makes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hackmatrix.envs import Environment
+from hackmatrix.envs.metrics import Metric, Section
+from hackmatrix.rl import tally
+from hackmatrix.train.reporting import progress
+
+
+def sections(env: Environment, algorithm: Any) -> tuple[Section, ...]:
+    """Of an environment and of an algorithm or its class."""
+    return (tally.SECTION, *env.sections, *algorithm.sections, progress.SECTION)
+
+
+def metrics(env: Environment, algorithm: Any) -> list[Metric]:
+    """The same, without their sections."""
+    return [metric for section in sections(env, algorithm) for metric in section.metrics]

@@ -1,0 +1,93 @@
+"""The metrics of each chunk, read one chunk late, while the next one runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import jax
+
+from hackmatrix.envs.metrics import Metric, Section
+from hackmatrix.errors import UserError
+from hackmatrix.rl.train_state import NEVER, Report
+from hackmatrix.train.program import Program
+from hackmatrix.train.runs.clock import Clock
+
+STEPS_PER_SECOND, HOURS_LEFT = "perf/steps_per_second", "perf/hours_left"
+_SECONDS = "perf/seconds_"
+SECTION = Section(
+    "How fast it runs",
+    (
+        Metric(STEPS_PER_SECOND, "environment steps a second", digits=0),
+        Metric("perf/steps_per_second_per_device", "environment steps a second and device"),
+        Metric("perf/updates_per_second", "updates a second"),
+        Metric(HOURS_LEFT, "hours left"),
+        *(
+            Metric(f"{_SECONDS}{phase}", phase, chart="seconds spent")
+            for phase in ("compile", "run", "save", "write")
+        ),
+    ),
+)
+
+
+class Broken(UserError):
+    """A loss or a gradient was not finite; the run cannot go on."""
+
+
+class Progress:
+    """Reads the report of a chunk when it is handed the next one, or when it is told to. `tell`
+    takes the environment step that a chunk ended with, and its metrics.
+    """
+
+    def __init__(
+        self, program: Program, clock: Clock, tell: Callable[[int, Mapping[str, float]], None]
+    ) -> None:
+        self._config, self._devices = program.config, program.mesh.size
+        self._vital = program.algorithm.vital
+        self._clock, self._tell = clock, tell
+        self._waiting: tuple[int, int, Report] | None = None
+        self._begun = self._read_at = clock.seconds()
+
+    def add(self, update: int, updates: int, report: Report) -> None:
+        """A chunk of so many updates, up to this one, has been started."""
+        late, self._waiting = self._waiting, (update, updates, report)
+        self._read(late)
+
+    def flush(self) -> None:
+        """Waits for the newest chunk and tells about it too."""
+        late, self._waiting = self._waiting, None
+        self._read(late)
+
+    def _read(self, chunk: tuple[int, int, Report] | None) -> None:
+        if chunk is None:
+            return
+        update, updates, report = chunk
+        with self._clock.phase("run"):
+            host: Report = jax.device_get(report)
+        metrics = {name: float(value) for name, value in host.metrics.items()}
+        if host.broken_at != NEVER:
+            raise self._broken(int(host.broken_at), metrics)
+        now = self._clock.seconds()
+        seconds, self._read_at = now - self._read_at, now
+        with self._clock.phase("write"):
+            self._tell(
+                update * self._config.batch_size, metrics | self._speed(update, updates, seconds)
+            )
+
+    def _broken(self, update: int, metrics: Mapping[str, float]) -> Broken:
+        names = [name for name in self._vital if not math.isfinite(metrics[name])]
+        return Broken(f"update {update + 1} is broken: {' and '.join(names)} not finite")
+
+    def _speed(self, update: int, updates: int, seconds: float) -> dict[str, float]:
+        steps = updates * self._config.batch_size / seconds
+        left = (self._config.num_updates - update) * seconds / updates
+        if self._config.time_limit_minutes:
+            spent = self._clock.seconds() - self._begun
+            left = min(left, 60 * self._config.time_limit_minutes - spent)
+        return {
+            STEPS_PER_SECOND: steps,
+            "perf/steps_per_second_per_device": steps / self._devices,
+            "perf/updates_per_second": updates / seconds,
+            HOURS_LEFT: max(left, 0) / 3600,
+            **{f"{_SECONDS}{name}": spent for name, spent in self._clock.spent().items()},
+        }

@@ -1,0 +1,103 @@
+"""Games of the agent that a run leaves behind to look at: RUN/replays/STEP.html.
+
+At the end of a run that is the best of the evaluated games. Before, there is one for each
+checkpoint if training leaves the CPU idle, that is on an accelerator; it is played in a thread.
+Only the first process plays. What goes wrong is said in one line, and the run goes on.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from hackmatrix.networks.actor_critic import Params
+from hackmatrix.parallel import mesh as meshes
+from hackmatrix.parallel.agreement import is_first
+from hackmatrix.rl.evaluation import EVALUATION_SEED, MOST_STEPS
+from hackmatrix.train.checkpoints.saving import one_line
+from hackmatrix.train.policies.policy import Policy
+from hackmatrix.train.program import Program
+from hackmatrix.train.runs import atomic_files
+from hackmatrix.train.runs.directory import Run
+
+_MOST_STEPS_MEANWHILE = 500
+_ALIKE = 1e-3  # returns of the same game, whose rewards are summed up in another order
+
+# Plays the game of that seed and number, of at most so many steps: a page, and its return.
+Play = Callable[[Policy, int, int, int], tuple[str, float]]
+
+
+class Replays:
+    """Those of one run; none of an environment whose games cannot be drawn."""
+
+    def __init__(self, run: Run, program: Program, play: Play, say: Callable[[str], None]) -> None:
+        self._run, self._program, self._play, self._say = run, program, play, say
+        self._plays = is_first() and program.env.is_drawable
+        self._idle = _idle_cpu()
+        self._thread: threading.Thread | None = None
+
+    def at_checkpoint(self, step: int, learner: Any) -> None:
+        """Plays a game in a thread, where that does not slow down training. The luck is always the
+        same, so that the course of the game shows what has been learned. All processes call this.
+        """
+        if self._idle:
+            self.prepare(step, self._program.acting(learner))
+
+    def prepare(self, step: int, params: Params) -> None:
+        """The same, before games are evaluated: the program that plays one compiles meanwhile.
+        Nothing, while the game before is still being played.
+        """
+        if self._plays and not (self._thread and self._thread.is_alive()):
+            policy = self._policy(step, params, self._idle or jax.local_devices()[0])
+            self._thread = threading.Thread(
+                target=self._save, args=(policy, 0, _MOST_STEPS_MEANWHILE), name="replay"
+            )
+            self._thread.start()
+
+    def best(self, step: int, params: Params, number: int, evaluated: float) -> str | None:
+        """Plays the best of the evaluated games once more, on the same device, so that it takes the
+        same course; gives what can be said of it.
+        """
+        if not self._plays:
+            return None
+        if self._thread:
+            self._thread.join()
+        total = self._save(self._policy(step, params, jax.local_devices()[0]), number, MOST_STEPS)
+        if total is None:
+            return None
+        told = f"The best was game {number} with a return of {evaluated:.2f}"
+        if abs(total - evaluated) > _ALIKE * max(1, abs(evaluated)):
+            told += f" ({total:.2f} when it was played again for this)"
+        return f"{told}: {self._file(step)}"
+
+    def _policy(self, step: int, params: Params, device: jax.Device) -> Policy:
+        copy = meshes.copied(params, device)
+        return Policy(self._program.env, self._program.network, copy, self._run.name, step)
+
+    def _save(self, policy: Policy, number: int, most_steps: int) -> float | None:
+        """The return of the game; None if it could not be recorded."""
+        file = self._file(policy.step)
+        try:
+            page, total = self._play(policy, EVALUATION_SEED, number, most_steps)
+            file.parent.mkdir(exist_ok=True)
+            atomic_files.write(file, page)
+        except Exception as error:
+            self._say(f"{file} is not written, the run goes on without it: {one_line(error)}")
+            return None
+        return total
+
+    def _file(self, step: int) -> Path:
+        return self._run.replays / f"{step}.html"
+
+
+def _idle_cpu() -> jax.Device | None:
+    if jax.default_backend() == "cpu":
+        return None
+    try:
+        return jax.local_devices(backend="cpu")[0]
+    except RuntimeError:  # JAX_PLATFORMS names the accelerator alone
+        return None

@@ -1,0 +1,71 @@
+"""Telling how a run goes: to sinks, in warnings, in a trace and in games to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from hackmatrix.rl.train_state import Report, TrainState
+from hackmatrix.train.program import Program
+from hackmatrix.train.reporting.health import Health
+from hackmatrix.train.reporting.progress import Progress
+from hackmatrix.train.reporting.replays import Replays
+from hackmatrix.train.reporting.sinks import Sinks
+from hackmatrix.train.reporting.tracing import Tracer
+from hackmatrix.train.runs.clock import Clock
+
+
+class Reporter:
+    """Made when training begins. Within it the sinks are open."""
+
+    def __init__(
+        self,
+        program: Program,
+        clock: Clock,
+        sinks: Sinks,
+        tracer: Tracer,
+        replays: Replays,
+        warn: Callable[[str], None],
+    ) -> None:
+        self._sinks, self._tracer, self._replays, self._warn = sinks, tracer, replays, warn
+        self._batch_size = program.config.batch_size
+        self._health = Health((*program.env.health, *program.algorithm.health))
+        self._progress = Progress(program, clock, self._tell)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._sinks.close()
+
+    def before_chunk(self, update: int, state: TrainState) -> None:
+        """So many updates are done, and led to this state."""
+        self._tracer.reached(update, state)
+
+    def after_chunk(self, update: int, updates: int, report: Report) -> None:
+        """A chunk of so many updates, up to this one, has been started: tells of the one before."""
+        self._progress.add(update, updates, report)
+
+    def saved(self, update: int, learner: Any) -> None:
+        """A checkpoint was made after so many updates."""
+        self._replays.at_checkpoint(update * self._batch_size, learner)
+
+    def flush(self) -> None:
+        """Waits for the newest chunk and tells of it too."""
+        self._progress.flush()
+
+    def finish(self, state: TrainState) -> None:
+        """No update follows the one that led to this state."""
+        self._tracer.finish(state)
+        self.flush()
+
+    def _tell(self, step: int, metrics: Mapping[str, float]) -> None:
+        self._sinks.write(step, metrics)
+        for warning in self._health.observe(step, metrics):
+            self._warn(warning)

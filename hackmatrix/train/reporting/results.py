@@ -1,0 +1,152 @@
+"""What evaluated games come to: means with 95% intervals, as a table and as JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from hackmatrix.envs import Environment
+from hackmatrix.envs.metrics import PERCENT, Metric
+from hackmatrix.rl import evaluation, tally
+from hackmatrix.rl.evaluation import ACTIONS
+from hackmatrix.rl.tally import RETURN
+
+_SIGMAS = 1.96  # of 95%
+_TITLE, _COLUMN = 24, 28
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over games, and the ends of its 95% confidence interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+Summary = dict[str, Estimate]
+Rows = list[tuple[str, list[str]]]  # a title, and a cell for each player
+
+
+def summary(games: Mapping[str, np.ndarray], env: Environment) -> Summary:
+    """The mean of each result, and under "actions/NAME" the share of all actions taken."""
+    shares = {metric.tag for metric in _outcomes(env) if metric.unit == PERCENT}
+    results = {
+        tag: _proportion(column) if tag in shares else _mean(column)
+        for tag, column in games.items()
+        if column.ndim == 1
+    }
+    counts = games[ACTIONS].astype(np.float64)
+    for name, taken in zip(env.action_names, counts.T, strict=True):
+        results[f"{ACTIONS}/{name}"] = _ratio(taken, counts.sum(1))
+    return results
+
+
+def table(results: Mapping[str, Summary], env: Environment) -> list[str]:
+    """The players side by side: lines of what they reached and did, with 95% intervals."""
+    lines = ["".ljust(_TITLE) + "".join(player.rjust(_COLUMN) for player in results)]
+    for heading, rows in (("", reached(results, env)), ("of all actions", used(results))):
+        indent = "  " if heading else ""
+        lines += [heading] if heading else []
+        lines += [
+            f"{indent}{title}".ljust(_TITLE) + "".join(cell.rjust(_COLUMN) for cell in cells)
+            for title, cells in rows
+        ]
+    return lines
+
+
+def reached(results: Mapping[str, Summary], env: Environment) -> Rows:
+    """How the episodes of each player ended."""
+    there = next(iter(results.values()))
+    return _rows(results, [metric for metric in _outcomes(env) if metric.tag in there])
+
+
+def used(results: Mapping[str, Summary]) -> Rows:
+    """The actions that any player took."""
+    actions = [
+        Metric(tag, tag.removeprefix(f"{ACTIONS}/"), PERCENT)
+        for tag in next(iter(results.values()))
+        if tag.startswith(f"{ACTIONS}/") and any(each[tag].mean for each in results.values())
+    ]
+    return _rows(results, actions)
+
+
+def best_game(games: Mapping[str, np.ndarray]) -> int:
+    """The number of the game with the highest return."""
+    return int(np.argmax(games[RETURN]))
+
+
+def as_json(results: Mapping[str, Summary]) -> dict[str, Any]:
+    return {
+        player: {tag: _without_nan(asdict(each)) for tag, each in values.items()}
+        for player, values in results.items()
+    }
+
+
+def from_json(told: Mapping[str, Any]) -> dict[str, Summary]:
+    """The players that `as_json` told of; what else stands beside them is left out."""
+    return {
+        player: {tag: Estimate(**_with_nan(each)) for tag, each in values.items()}
+        for player, values in told.items()
+        if isinstance(values, dict)
+    }
+
+
+def _outcomes(env: Environment) -> list[Metric]:
+    """What may be known of a whole episode."""
+    return [*tally.SECTION.metrics, *env.metrics, *evaluation.SECTION.metrics]
+
+
+def _rows(results: Mapping[str, Summary], metrics: Sequence[Metric]) -> Rows:
+    return [
+        (metric.label, [_cell(each[metric.tag], metric.factor) for each in results.values()])
+        for metric in metrics
+    ]
+
+
+def _cell(each: Estimate, factor: int) -> str:
+    mean, low, high = (f"{factor * number:.2f}" for number in (each.mean, each.low, each.high))
+    return f"{mean}  ({low} to {high})"
+
+
+def _mean(column: np.ndarray) -> Estimate:
+    mean = float(column.mean(dtype=np.float64))
+    deviation = float(column.std(ddof=1, dtype=np.float64)) if column.size > 1 else math.nan
+    return _around(mean, deviation / math.sqrt(column.size))
+
+
+def _proportion(column: np.ndarray) -> Estimate:
+    """Wilson's interval: that something never happened in 100 games does not say that it cannot."""
+    games, share = column.size, float(column.mean(dtype=np.float64))
+    weight = _SIGMAS**2 / games
+    centre = (share + weight / 2) / (1 + weight)
+    margin = _SIGMAS / (1 + weight) * math.sqrt(share * (1 - share) / games + weight / 4 / games)
+    # At 0 and 1 the interval ends there, but for the rounding of floats.
+    low, high = min(centre - margin, share), max(centre + margin, share)
+    return Estimate(share, max(low, 0.0), min(high, 1.0))
+
+
+def _ratio(part: np.ndarray, whole: np.ndarray) -> Estimate:
+    """Of sums over games, which differ in length but do not depend on each other."""
+    ratio = float(part.sum() / max(whole.sum(), 1))
+    games = part.size
+    deviation = float((part - ratio * whole).std(ddof=1)) if games > 1 else math.nan
+    around = _around(ratio, deviation / math.sqrt(games) / max(float(whole.mean()), 1))
+    return Estimate(ratio, max(around.low, 0.0), min(around.high, 1.0))
+
+
+def _around(mean: float, error: float) -> Estimate:
+    return Estimate(mean, mean - _SIGMAS * error, mean + _SIGMAS * error)
+
+
+def _without_nan(values: Mapping[str, float]) -> dict[str, float | None]:
+    """JSON knows no NaN, which the interval of a single game is."""
+    return {name: None if math.isnan(value) else value for name, value in values.items()}
+
+
+def _with_nan(values: Mapping[str, float | None]) -> dict[str, float]:
+    return {name: math.nan if value is None else value for name, value in values.items()}

@@ -1,0 +1,82 @@
+"""A trace of some updates of a run, which TensorBoard's profiler opens: what the devices did when,
+and what Python did meanwhile.
+
+The first process records itself and its own devices: the others run the same program in step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import jax
+
+from hackmatrix.rl.train_state import TrainState
+from hackmatrix.train.config import ConfigError
+
+
+@dataclass(frozen=True)
+class Span:
+    """Updates in a row. The first update of a run is number 1."""
+
+    first: int
+    last: int
+
+
+def parse_span(text: str) -> Span:
+    """Of START:COUNT."""
+    start, count = map(int, text.split(":"))
+    return Span(start, start + count - 1)
+
+
+def check_span(wanted: Span | None, num_updates: int) -> None:
+    """ConfigError where the run has no such updates."""
+    if wanted and wanted.last > num_updates:
+        raise ConfigError(
+            [
+                f"--profile asks for updates {wanted.first:,} to {wanted.last:,}, but the run has "
+                f"{num_updates:,}: ask for earlier ones, or raise total_timesteps"
+            ]
+        )
+
+
+class Tracer:
+    """Records the updates that are wanted, if any, and says where the trace lies."""
+
+    def __init__(self, wanted: Span | None, directory: Path, say: Callable[[str], None]) -> None:
+        self._wanted, self._directory, self._say = wanted, directory, say
+        self._is_recording = self._is_done = False
+
+    @property
+    def ends(self) -> list[int]:
+        """The numbers of updates at which a chunk has to end, for the trace to hold whole ones."""
+        return [self._wanted.first - 1, self._wanted.last] if self._wanted else []
+
+    def reached(self, update: int, state: TrainState) -> None:
+        """So many updates have been started, the last of which gives this state."""
+        if not self._wanted or jax.process_index() != 0:
+            return
+        if update == self._wanted.first - 1:
+            jax.block_until_ready(state)
+            jax.profiler.start_trace(self._directory)
+            self._is_recording = True
+        elif update == self._wanted.last and self._is_recording:
+            self._stop(state)
+
+    def finish(self, state: TrainState) -> None:
+        """No update follows the one that gives this state."""
+        if self._is_recording:
+            self._stop(state)
+        elif self._wanted and not self._is_done:
+            self._say(f"No trace is made: update {self._wanted.first:,} was not among those done")
+
+    def _stop(self, state: TrainState) -> None:
+        jax.block_until_ready(state)
+        self._is_recording, self._is_done = False, True
+        try:
+            jax.profiler.stop_trace()
+        except (OSError, jax.errors.JaxRuntimeError) as error:
+            self._say(f"The trace is not written, the run goes on: {error}")
+        else:
+            self._say(f"A trace is in {self._directory / 'plugins/profile'}")

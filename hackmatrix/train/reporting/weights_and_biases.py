@@ -1,0 +1,147 @@
+"""Weights & Biases: a run's metrics, configuration and checkpoints as a page on the web.
+
+The package wandb is an extra, and is imported only where it is asked for. With WANDB_MODE=offline
+everything stays in the run directory until `wandb sync` sends it.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from hackmatrix.train.config import ConfigError
+from hackmatrix.train.reporting.sinks import Metrics, known
+from hackmatrix.train.runs.directory import Run
+from hackmatrix.train.runs.provenance import provenance
+
+_ID = "wandb_id"  # a file in the run directory
+_OFFLINE = ("offline", "dryrun", "disabled")
+_WELCOME_SECONDS = 30  # for an answer at the start
+_FAREWELL_SECONDS = 120  # for the rest to arrive at the end
+
+
+class Unreachable(OSError):
+    """Something is wrong over there, or on the way; one line says what."""
+
+
+def is_installed() -> bool:
+    try:
+        metadata.version("wandb")  # a folder of that name can be imported, too
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def check() -> None:
+    """ConfigError, before anything was begun, where nobody could log."""
+    if not is_installed():
+        raise ConfigError(["wandb=True needs the package wandb: pip install 'hackmatrix[wandb]'"])
+    wandb = _quiet_wandb()
+    mode = wandb.setup().settings.mode
+    if mode not in _OFFLINE and not wandb.login(prompt=False, verify=False):
+        raise ConfigError(
+            ["wandb=True but nobody is logged in: run `wandb login`, or set WANDB_API_KEY, or "
+             "WANDB_MODE=offline to send it later"]
+        )  # fmt: skip
+
+
+class WeightsAndBiases:
+    """A sink. The curves of a run that is resumed go on under the id kept in its directory; with
+    `rewind_to` they forget what came after that step.
+    """
+
+    def __init__(
+        self, run: Run, rewind_to: int | None = None, *, say: Callable[[str], None] = print
+    ) -> None:
+        self._run, self._rewind_to, self._say = run, rewind_to, say
+        self._page: Any = None
+        self._uploaded: Path | None = None
+
+    def write(self, step: int, metrics: Metrics) -> None:
+        with _no_harm():
+            if self._page is None:
+                self._page = self._open()
+            self._page.log(known(metrics), step=step, commit=True)
+            self._upload(self._page)
+
+    def close(self) -> None:
+        page, self._page = self._page, None
+        if page is None:
+            return
+        with _no_harm():
+            self._upload(page)
+            try:
+                page.finish()
+            except TimeoutError as error:
+                rest = f"{self._run.directory}/wandb/run-*-{page.id}"
+                raise TimeoutError(f"not all has arrived; `wandb sync {rest}` sends it") from error
+
+    def _open(self) -> Any:
+        place, config = self._run.directory / _ID, self._run.config
+        before = place.read_text().strip() if place.exists() else None
+        rewinds = before is not None and self._rewind_to is not None
+        page = _quiet_wandb().init(
+            dir=self._run.directory,
+            project=config.project,
+            entity=config.entity,
+            name=self._run.name,
+            id=before,
+            resume=None if rewinds else "allow",
+            resume_from=f"{before}?_step={self._rewind_to}" if rewinds else None,
+            config={**asdict(config), "provenance": provenance()},
+        )
+        place.write_text(f"{page.id}\n")
+        where = page.url or f"offline, `wandb sync {page.settings.sync_dir}` sends it"
+        self._say(f"Weights & Biases: {where}")
+        return page
+
+    def _upload(self, page: Any) -> None:
+        """The newest checkpoint on the disk, unless it was uploaded before."""
+        import wandb
+
+        if self._run.config.no_artifact:
+            return
+        places = [each for each in self._run.checkpoints.glob("*") if each.name.isdecimal()]
+        newest = max(places, key=lambda each: int(each.name), default=None)
+        if newest is None or newest == self._uploaded:
+            return
+        artifact = wandb.Artifact(
+            f"{self._run.name}-checkpoint", "checkpoint", metadata={"step": int(newest.name)}
+        )
+        with suppress(FileNotFoundError):  # newer ones have taken its place meanwhile
+            artifact.add_dir(str(newest))
+            page.log_artifact(artifact, aliases=["latest", f"step-{newest.name}"])
+            self._uploaded = newest
+
+
+def _quiet_wandb() -> Any:
+    """The package, set up so that our console alone speaks, and that neither the start nor the end
+    of a run waits for ever.
+    """
+    import wandb
+
+    wandb.setup(
+        wandb.Settings(
+            silent=True,
+            console="off",
+            init_timeout=_WELCOME_SECONDS,
+            finish_timeout=_FAREWELL_SECONDS,
+            finish_timeout_raises=True,
+        )
+    )
+    return wandb
+
+
+@contextmanager
+def _no_harm() -> Iterator[None]:
+    """A run does not end for what goes wrong elsewhere, of whatever type it is."""
+    try:
+        yield
+    except Exception as error:
+        text = textwrap.shorten(str(error), 200) or type(error).__name__
+        raise Unreachable(text) from error

@@ -1,0 +1,17 @@
+"""Files that are replaced in one step: a reader finds the old one or the new one, whole."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def write(path: Path, text: str) -> None:
+    fresh = unfinished(path)
+    fresh.write_text(text, encoding="utf-8")
+    os.replace(fresh, path)
+
+
+def unfinished(path: Path) -> Path:
+    """Where the new one is until it is whole."""
+    return path.with_suffix(".new")

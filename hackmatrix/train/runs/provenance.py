@@ -1,0 +1,72 @@
+"""Where a run comes from: what a person needs who wants to have it again."""
+
+from __future__ import annotations
+
+import platform
+import socket
+import subprocess
+import sys
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+_PACKAGES = (
+    "hackmatrix", "jax", "jaxlib", "libtpu", "flax", "optax", "orbax-checkpoint", "distrax",
+    "ml-collections", "numpy", "tensorboardX",
+)  # fmt: skip
+_ROOT = Path(__file__).parents[3]
+
+
+def provenance() -> dict[str, Any]:
+    """Versions, revision, devices and command line of this process. It looks at the devices, so
+    `jax.distributed` has to be up before if it is wanted.
+    """
+    import jax
+
+    device = jax.devices()[0]
+    return {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": sys.orig_argv,
+        "git": git(_ROOT),
+        "python": platform.python_version(),
+        "versions": versions(),
+        "devices": {
+            "platform": device.platform,
+            "kind": device.device_kind,
+            "count": jax.device_count(),
+            "processes": jax.process_count(),
+        },
+        "host": {"name": socket.gethostname(), "system": platform.platform()},
+    }
+
+
+def versions() -> dict[str, str]:
+    """Of the packages that a run depends on, as far as they are installed."""
+    return {name: version for name in _PACKAGES if (version := _version(name))}
+
+
+def git(root: Path) -> dict[str, Any] | None:
+    """The revision of the work tree at `root`, and whether tracked files differ from it. None where
+    that cannot be known, as for an installed package.
+    """
+    try:
+        if Path(_git(root, "rev-parse", "--show-toplevel")).resolve() != root.resolve():
+            return None
+        changed = _git(root, "status", "--porcelain", "--untracked-files=no")
+        return {"revision": _git(root, "rev-parse", "HEAD"), "dirty": changed != ""}
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _git(root: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(root), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
+    return done.stdout.strip()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,28 @@
+"""Whether a directory is the same for all processes."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+PATIENCE = 10.0  # seconds
+
+
+def leave_sentinel(directory: Path) -> Path:
+    """A new empty file in the directory, which is made if need be."""
+    directory.mkdir(parents=True, exist_ok=True)
+    sentinel = directory / f".seen-by-all-{uuid.uuid4().hex}"
+    sentinel.touch()
+    return sentinel
+
+
+def becomes_true(condition: Callable[[], bool]) -> bool:
+    """Whether it does so soon: a network disk may show late what another process did."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
