@@ -11,7 +11,7 @@ import pytest
 
 from hackmatrix.bench import apart
 from hackmatrix.bench.timing import REPEATS
-from tests.train.event_files import events
+from tests.train.reporting.event_files import events
 
 pytest.importorskip("matplotlib", reason="matplotlib, which draws the plot, is not installed")
 pytest.importorskip("libtpu", reason="libtpu, which compiles for TPUs, is not installed")

@@ -8,7 +8,7 @@ from hackmatrix.replay.record import Episode, Decision, record
 from hackmatrix.train import policies
 from hackmatrix.train.policies.policy import Policy
 from hackmatrix.train.policies.player import Thinking
-from tests.train.saved_policies import saved_run
+from tests.train.policies.saved_policies import saved_run
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ from hackmatrix.standalone.policy import NumpyPolicy
 from hackmatrix.train import arrays, policies
 from hackmatrix.train.policies.artifact import artifact
 from hackmatrix.train.policies.policy import Policy
-from tests.train.saved_policies import saved_run
+from tests.train.policies.saved_policies import saved_run
 
 ROOT = Path(__file__).parents[2]
 

@@ -8,7 +8,7 @@ import pytest
 from configs import default
 from hackmatrix.train.checkpoints.checkpoints import Checkpoints
 from hackmatrix.train.config import Config, resolve
-from tests.train.small_state import on, state
+from tests.train.checkpoints.small_state import on, state
 
 
 @pytest.fixture

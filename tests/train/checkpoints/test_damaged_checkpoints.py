@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hackmatrix.train.checkpoints.checkpoints import CheckpointError, Checkpoints
-from tests.train.small_state import bits, like, on, state
+from tests.train.checkpoints.small_state import bits, like, on, state
 
 FLIPS = 50
 

@@ -18,7 +18,7 @@ from hackmatrix.rl.evaluation import EVALUATION_SEED
 from hackmatrix.train.policies.policy import Policy
 from hackmatrix.train.program import Program
 from hackmatrix.train.reporting.replays import Play, Replays
-from tests.train.saved_policies import UNIT, learned
+from tests.train.policies.saved_policies import UNIT, learned
 
 STEP = 8192
 

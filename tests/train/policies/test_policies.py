@@ -11,7 +11,7 @@ import pytest
 from hackmatrix.networks.actor_critic import outputs
 from hackmatrix.train import arrays, policies, run
 from hackmatrix.train.runs.directory import Run
-from tests.train.saved_policies import STEP, UNIT, saved_run
+from tests.train.policies.saved_policies import STEP, UNIT, saved_run
 
 
 @pytest.fixture(scope="module")

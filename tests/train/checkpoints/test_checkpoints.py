@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hackmatrix.train.checkpoints.checkpoints import Checkpoints, Incompatible
-from tests.train.small_state import ENVS, bits, like, on, state
+from tests.train.checkpoints.small_state import ENVS, bits, like, on, state
 
 
 def place_of(leaf: jax.Array | jax.ShapeDtypeStruct) -> object:

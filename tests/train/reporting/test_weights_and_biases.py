@@ -21,7 +21,7 @@ from hackmatrix.train.config import Config, ConfigError
 from hackmatrix.train.runs.directory import Run
 from hackmatrix.train.reporting.sinks import JsonLines, Sinks
 from hackmatrix.train.reporting.weights_and_biases import WeightsAndBiases
-from tests.train import wandb_files
+from tests.train.reporting import wandb_files
 
 wandb = pytest.importorskip("wandb", reason="the extra wandb is not installed")
 

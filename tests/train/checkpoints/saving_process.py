@@ -21,7 +21,7 @@ jax.distributed.initialize(f"127.0.0.1:{PORT}", 2, PROCESS, cluster_detection_me
 from hackmatrix.parallel.agreement import gather, first  # noqa: E402
 from hackmatrix.train import shared_path  # noqa: E402
 from hackmatrix.train.checkpoints.checkpoints import CheckpointError, Checkpoints  # noqa: E402
-from tests.train.small_state import like, local_bits, on, state  # noqa: E402
+from tests.train.checkpoints.small_state import like, local_bits, on, state  # noqa: E402
 
 SMALL_FILES = 1 << 16
 

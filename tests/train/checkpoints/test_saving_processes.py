@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hackmatrix.train.checkpoints.checkpoints import Checkpoints
-from tests.train.small_state import bits, like, on, state
+from tests.train.checkpoints.small_state import bits, like, on, state
 
 PROGRAM = Path(__file__).with_name("saving_process.py")
 SECONDS = 90

@@ -12,7 +12,7 @@ import pytest
 from tensorboardX.proto.event_pb2 import SessionLog
 
 from hackmatrix.train.reporting.sinks import JsonLines, Metrics, Sink, Sinks, TensorBoard
-from tests.train.event_files import events
+from tests.train.reporting.event_files import events
 
 METRICS = {"train/entropy": 2.5, "perf/steps_per_second": 12_000.0, "reward/kills": -0.125}
 UNKNOWN = {"train/mean_episode_return": math.nan, "train/total_loss": math.inf}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hackmatrix.train.checkpoints.digest import digest
-from tests.train.small_state import on, state
+from tests.train.checkpoints.small_state import on, state
 
 TYPES = ("float32", "bfloat16", "int32", "uint32", "uint8", "bool")
 

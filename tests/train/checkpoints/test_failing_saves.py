@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import pytest
 
 from hackmatrix.train.checkpoints.checkpoints import Checkpoints
-from tests.train.small_state import like, on, state
+from tests.train.checkpoints.small_state import like, on, state
 
 
 @contextmanager
