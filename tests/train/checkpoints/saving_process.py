@@ -18,9 +18,8 @@ import jax  # noqa: E402
 
 jax.distributed.initialize(f"127.0.0.1:{PORT}", 2, PROCESS, cluster_detection_method="deactivate")
 
-from hackmatrix.parallel.agreement import gather, first  # noqa: E402
-from hackmatrix.train import shared_path  # noqa: E402
-from hackmatrix.train.checkpoints.checkpoints import CheckpointError, Checkpoints  # noqa: E402
+from hackmatrix.parallel.agreement import broadcast, gather  # noqa: E402
+from hackmatrix.train.checkpoints.checkpoints import Checkpoints, Layout  # noqa: E402
 from tests.train.checkpoints.small_state import like, local_bits, on, state  # noqa: E402
 
 SMALL_FILES = 1 << 16
@@ -35,13 +34,13 @@ def main() -> None:
     mesh = on(8)
     said: list[str] = []
     found: dict = {
-        "everyone": everyone({"process": PROCESS}),
-        "first": first(PROCESS),
+        "gathered": gather({"process": PROCESS}),
+        "broadcast": broadcast(PROCESS),
         "said": said,
     }
 
     reader = Checkpoints(DIRECTORY / "from_one", keep=3, say=said.append)
-    restored = reader.restore_newest(like(mesh))
+    restored = reader.restore_newest(Layout(like(mesh)))
     assert restored is not None
     found["restored"] = restored.step
     found["equal"] = local_bits(restored.state) == local_bits(state(mesh, seed=1))
@@ -60,12 +59,6 @@ def main() -> None:
         writer.save(step, state(mesh, seed=step), {"update": step})
     writer.close()
     found["steps"] = writer.steps()
-
-    shared_path.PATIENCE = 0.1
-    try:
-        Checkpoints(DIRECTORY / f"of_{PROCESS}", keep=3)
-    except CheckpointError as error:
-        found["refused"] = str(error)
     print(json.dumps(found))
     jax.distributed.shutdown()
 

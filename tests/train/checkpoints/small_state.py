@@ -69,7 +69,7 @@ def _plain(leaf: Any) -> Any:
 
 
 def _places(mesh: Mesh) -> Any:
-    return State(meshes.same(mesh), meshes.split(mesh))  # type: ignore[arg-type]
+    return State(meshes.replicated(mesh), meshes.split(mesh))  # type: ignore[arg-type]
 
 
 def _placed(shapes: Any, place: NamedSharding) -> Any:

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hackmatrix.train.checkpoints.checkpoints import Checkpoints, Incompatible
-from tests.train.checkpoints.small_state import ENVS, bits, like, on, state
+from hackmatrix.train.checkpoints.checkpoints import Checkpoints, Incompatible, Layout
+from tests.train.checkpoints.small_state import ENVS, State, bits, like, on, state
 
 
 def place_of(leaf: jax.Array | jax.ShapeDtypeStruct) -> object:
@@ -21,7 +21,7 @@ def test_what_is_restored_on_another_mesh_is_what_was_saved(
 ) -> None:
     saved, wanted = state(on(saved_on)), like(on(restored_on))
     checkpoints.save(4096, saved, {"update": 7, "note": "é"})
-    restored = checkpoints.restore_newest(wanted)
+    restored = checkpoints.restore_newest(Layout(wanted))
     assert restored is not None
     assert (restored.step, restored.metadata) == (4096, {"update": 7, "note": "é"})
     assert bits(restored.state) == bits(saved)
@@ -32,7 +32,7 @@ def test_what_is_restored_on_another_mesh_is_what_was_saved(
 
 def test_where_nothing_was_saved_nothing_is_restored(checkpoints: Checkpoints) -> None:
     assert checkpoints.steps() == []
-    assert checkpoints.restore_newest(like(on(1))) is None
+    assert checkpoints.restore_newest(Layout(like(on(1)))) is None
 
 
 def test_the_newest_are_kept(tmp_path: Path) -> None:
@@ -56,14 +56,14 @@ def test_a_state_that_is_donated_right_after_is_saved_as_it_was(checkpoints: Che
         leaf = overwrite(leaf)
     jax.block_until_ready(leaf)
     shape = jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place)
-    restored = checkpoints.restore_newest({"leaf": shape})
+    restored = checkpoints.restore_newest(Layout({"leaf": shape}))
     assert restored is not None
     np.testing.assert_array_equal(restored.state["leaf"], make())
 
 
 def test_another_network_is_refused_with_both_shapes(two: Path) -> None:
     with pytest.raises(Incompatible) as refusal:
-        Checkpoints(two, keep=3).restore_newest(like(on(1), hidden=7))
+        Checkpoints(two, keep=3).restore_newest(Layout(like(on(1), hidden=7)))
     lines = refusal.value.lines
     kernel = (
         "params/hidden_0/kernel: checkpoint has (17, 200) float32, this run has (17, 7) float32"
@@ -79,7 +79,7 @@ def test_another_type_is_refused_and_not_cast(two: Path) -> None:
     number = jax.ShapeDtypeStruct(over.shape, jnp.uint8, sharding=over.sharding)
     with pytest.raises(Incompatible) as refusal:
         Checkpoints(two, keep=3).restore_newest(
-            wanted.replace(players=wanted.players | {"over": number})
+            Layout(wanted.replace(players=wanted.players | {"over": number}))
         )
     assert refusal.value.lines == [
         "players/over: checkpoint has (16,) bool, this run has (16,) uint8"
@@ -97,14 +97,14 @@ def test_a_layer_more_or_less_is_refused(two: Path) -> None:
     ):
         asked = wanted.replace(learner=wanted.learner.replace(params=changed))
         with pytest.raises(Incompatible) as refusal:
-            Checkpoints(two, keep=3).restore_newest(asked)
+            Checkpoints(two, keep=3).restore_newest(Layout(asked))
         assert refusal.value.lines == [f"learner/params/{line}"]
 
 
 def test_what_is_not_asked_for_is_not_read(two: Path) -> None:
     wanted = like(on(2)).replace(players=None)
     wanted = wanted.replace(learner=wanted.learner.replace(optimiser=None))
-    restored = Checkpoints(two, keep=3).restore_newest(wanted)
+    restored = Checkpoints(two, keep=3).restore_newest(Layout(wanted))
     assert restored is not None
     assert restored.state.players is None
     assert restored.state.learner.optimiser is None
@@ -116,9 +116,9 @@ def test_a_part_is_accepted_where_the_rest_does_not_fit(two: Path) -> None:
     wanted = like(on(2), envs=2 * ENVS)
     learner = wanted.replace(players=None)
     with pytest.raises(Incompatible, match="players/boards"):
-        checkpoints.restore_newest(wanted)
-    part = checkpoints.restore_newest(wanted, accept=learner)
-    whole = checkpoints.restore_newest(like(on(2)), accept=learner)
+        checkpoints.restore_newest(Layout(wanted))
+    part = checkpoints.restore_newest(Layout(wanted), Layout(learner))
+    whole = checkpoints.restore_newest(Layout(like(on(2))), Layout(learner))
     assert part is not None
     assert whole is not None
     assert part.state.players is None
@@ -129,13 +129,27 @@ def test_a_part_is_accepted_where_the_rest_does_not_fit(two: Path) -> None:
 def test_another_network_is_refused_though_a_part_would_be_accepted(two: Path) -> None:
     wanted = like(on(1), envs=2 * ENVS, hidden=7)
     with pytest.raises(Incompatible) as refusal:
-        Checkpoints(two, keep=3).restore_newest(wanted, accept=wanted.replace(players=None))
+        Checkpoints(two, keep=3).restore_newest(
+            Layout(wanted), Layout(wanted.replace(players=None))
+        )
     assert all(line.startswith("learner/") for line in refusal.value.lines)
+
+
+def test_what_was_saved_in_an_older_layout_becomes_what_is_wanted_today(two: Path) -> None:
+    old = like(on(2))
+    today = old.replace(players=old.players | {"lives": old.players["steps"]})
+
+    def with_lives(state: State) -> State:
+        return state.replace(players=state.players | {"lives": state.players["steps"] + 3})
+
+    restored = Checkpoints(two, keep=3).restore_newest(Layout(today), Layout(old, with_lives))
+    assert restored is not None
+    assert bits(restored.state) == bits(with_lives(state(on(2), seed=2)))
 
 
 def test_a_step_that_is_saved_already_is_not_saved_again(two: Path, said: list[str]) -> None:
     checkpoints = Checkpoints(two, keep=3, say=said.append)
-    restored = checkpoints.restore_newest(like(on(2)))
+    restored = checkpoints.restore_newest(Layout(like(on(2))))
     assert restored is not None
     before = (two / "2").stat().st_mtime_ns
     checkpoints.save(2, restored.state, {})

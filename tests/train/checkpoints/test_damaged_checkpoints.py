@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hackmatrix.train.checkpoints.checkpoints import CheckpointError, Checkpoints
+from hackmatrix.train.checkpoints.checkpoints import CheckpointError, Checkpoints, Layout
 from tests.train.checkpoints.small_state import bits, like, on, state
 
 FLIPS = 50
@@ -81,7 +81,7 @@ def test_where_the_newest_is_damaged_the_one_before_is_used(
 ) -> None:
     damage(two / "2")
     before = {path: path.read_bytes() for path in files(two)}
-    restored = Checkpoints(two, keep=3, say=said.append).restore_newest(like(on(2)))
+    restored = Checkpoints(two, keep=3, say=said.append).restore_newest(Layout(like(on(2))))
     assert restored is not None
     assert (restored.step, restored.metadata) == (1, {"update": 1})
     assert bits(restored.state) == bits(state(on(2), seed=1))
@@ -96,7 +96,7 @@ def test_where_all_are_damaged_the_run_does_not_begin_anew(two: Path, said: list
         truncate(two / step)
     checkpoints = Checkpoints(two, keep=3, say=said.append)
     with pytest.raises(CheckpointError, match=r"all checkpoints in .* are damaged") as error:
-        checkpoints.restore_newest(like(on(1)))
+        checkpoints.restore_newest(Layout(like(on(1))))
     assert "\n" not in str(error.value)
     assert len(said) == 2
     assert checkpoints.steps() == [1, 2]
@@ -120,7 +120,7 @@ def test_a_flipped_byte_is_always_noticed(two: Path, said: list[str]) -> None:
         flip(path, position, mask)
         said.clear()
         try:
-            restored = checkpoints.restore_newest(like(on(1)))
+            restored = checkpoints.restore_newest(Layout(like(on(1))))
         except CheckpointError:
             refused[name] += 1
             assert "is damaged" in said[0]
@@ -136,7 +136,8 @@ def test_a_flipped_byte_is_always_noticed(two: Path, said: list[str]) -> None:
     assert refused.total() + harmless.total() == FLIPS
     assert refused[str(arrays_of(step).relative_to(step))]
     said.clear()
-    assert checkpoints.restore_newest(like(on(1))) is not None  # as nothing is flipped any more
+    whole = checkpoints.restore_newest(Layout(like(on(1))))  # nothing is flipped any more
+    assert whole is not None
     assert said == []
 
 
@@ -145,7 +146,7 @@ def test_a_damaged_checkpoint_is_put_aside_when_its_step_is_saved_again(
 ) -> None:
     truncate(two / "2")
     checkpoints = Checkpoints(two, keep=1, say=said.append)
-    assert checkpoints.restore_newest(like(on(2))) is not None
+    assert checkpoints.restore_newest(Layout(like(on(2)))) is not None
     checkpoints.save(2, state(on(2), seed=22), {"update": 22})
     checkpoints.save(3, state(on(2), seed=3), {"update": 3})
     checkpoints.close()
@@ -156,7 +157,7 @@ def test_a_damaged_checkpoint_is_put_aside_when_its_step_is_saved_again(
 def test_damaged_checkpoints_are_not_kept_in_place_of_good_ones(two: Path) -> None:
     truncate(two / "2")
     checkpoints = Checkpoints(two, keep=2)
-    assert checkpoints.restore_newest(like(on(2))) is not None
+    assert checkpoints.restore_newest(Layout(like(on(2)))) is not None
     checkpoints.save(4, state(on(2), seed=4), {})
     checkpoints.close()
     assert checkpoints.steps() == [1, 4]

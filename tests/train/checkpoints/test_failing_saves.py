@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from hackmatrix.train.checkpoints.checkpoints import Checkpoints
+from hackmatrix.train.checkpoints.checkpoints import Checkpoints, Layout
 from tests.train.checkpoints.small_state import like, on, state
 
 
@@ -97,7 +97,7 @@ def test_what_was_being_saved_when_the_process_was_killed_is_not_used(
     assert len(left) == 2, "it had been saved before the process was killed"
     place = like(on(1)).learner.update.sharding
     restored = checkpoints.restore_newest(
-        {"leaf": jax.ShapeDtypeStruct((), jnp.uint32, sharding=place)}
+        Layout({"leaf": jax.ShapeDtypeStruct((), jnp.uint32, sharding=place)})
     )
     assert restored is not None
     assert restored.step == 1

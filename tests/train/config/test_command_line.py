@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from hackmatrix.train.config import from_json
+from hackmatrix.train.config.saved import from_json
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 # A little program as the launch programs are, but without what they launch.
 PROGRAM = """
 import sys
 from absl import app
-from hackmatrix.train import command_line
-from hackmatrix.train.config import ConfigError, resolve, to_json
+from hackmatrix.train.config import ConfigError, command_line, resolve
+from hackmatrix.train.config.saved import to_json
 
 CONFIG = command_line.define_config("launch.little")
 

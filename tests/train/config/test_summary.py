@@ -1,0 +1,27 @@
+"""A configuration in words, for people to read before it runs."""
+
+from hackmatrix.train.config.summary import differences, summary
+from tests.train.settings import resolved
+
+
+def test_what_differs_from_the_default_is_said_as_one_would_give_it() -> None:
+    lines = differences(resolved(ent_coef=0.2, total_timesteps=2_000_000), resolved())
+    assert lines == [
+        "total_timesteps = 2_000_000 (default: 10_000_000)",
+        "ent_coef = 0.2 (default: 0.15)",
+    ]
+    assert differences(resolved(), resolved()) == []
+
+
+def test_the_summary_says_what_will_run() -> None:
+    config = resolved("tpu", 4, time_limit_minutes=90, anneal_lr=True)
+    lines = summary(config, "tpu", 4, parameters=473_373)
+    text = "\n".join(lines)
+    for words in (
+        "4 x tpu", "2,048 of hackmatrix, 512 a device, in 64 groups",
+        "2,048 x 128 = 262,144 samples", "32 of 8,192, 2 epochs: 64 gradient steps",
+        "6.25e-05, annealed to 0", "473,373 parameters", "float32", "at most 90 minutes",
+        "every 10 minutes",
+    ):  # fmt: skip
+        assert words in text
+    assert max(map(len, lines)) <= 98
