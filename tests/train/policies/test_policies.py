@@ -8,10 +8,14 @@ import jax
 import numpy as np
 import pytest
 
-from hackmatrix.networks.actor_critic import outputs
-from hackmatrix.train import arrays, policies, run
-from hackmatrix.train.runs.directory import Run
+from hackmatrix.envs.protocol import Parts, in_parts
+from hackmatrix.game import observation
+from hackmatrix.networks import files
+from hackmatrix.train.policies import policy as policies
+from hackmatrix.train.policies.policy import PolicyError
+from hackmatrix.train.runs.directory import Run, create
 from tests.train.policies.saved_policies import STEP, UNIT, saved_run
+from tests.train.settings import resolved
 
 
 @pytest.fixture(scope="module")
@@ -19,14 +23,14 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return saved_run(tmp_path_factory.mktemp("runs"))
 
 
-def observations() -> jax.Array:
-    return jax.random.uniform(jax.random.key(0), (5, 1545))
+def observations() -> Parts:
+    return in_parts(jax.random.uniform(jax.random.key(0), (5, 1545)), observation.PARTS)
 
 
 def test_a_run_gives_the_policy_of_its_newest_checkpoint(found: Run) -> None:
     policy = policies.load(found.directory.parent, "auto", None, print)
     assert (policy.source, policy.step, policy.env.name) == ("saved", STEP, "hackmatrix")
-    logits, _ = outputs(policy.network, policy.params, observations())
+    logits, _ = policy.network(policy.params, observations())
     assert logits.shape == (5, 28)
     assert np.ptp(np.asarray(logits)) > 1  # no fresh parameters
 
@@ -36,15 +40,15 @@ def test_values_are_in_units_of_reward(found: Run) -> None:
     layers = policy.params["params"]
     in_units = jax.tree.map(lambda leaf: leaf / UNIT, layers["critic"])
     params = {"params": {**layers, "critic": in_units}}
-    value = outputs(policy.network, policy.params, observations())[1]
-    learned = outputs(policy.network, params, observations())[1]
+    value = policy.network(policy.params, observations())[1]
+    learned = policy.network(params, observations())[1]
     assert np.abs(learned).max() > 0.1
     np.testing.assert_allclose(value, UNIT * learned, rtol=1e-5)
 
 
 def test_a_file_gives_back_the_parameters_that_were_written(found: Run, tmp_path: Path) -> None:
     policy = policies.of_run(found)
-    arrays.write(tmp_path / "policy.npz", policy.params, policies.about(policy))
+    files.write(tmp_path / "policy.npz", policy.params, policies.about(policy))
     again = policies.load(tmp_path, None, str(tmp_path / "policy.npz"), print)
     jax.tree.map(np.testing.assert_array_equal, again.params, policy.params)
     assert (again.source, again.step, again.network) == ("saved", STEP, policy.network)
@@ -67,7 +71,7 @@ def test_a_file_without_a_policy_is_refused_in_one_line(
     file = tmp_path / "policy.npz"
     if content is not None:
         file.write_bytes(content)
-    with pytest.raises(policies.PolicyError) as caught:
+    with pytest.raises(PolicyError) as caught:
         policies.load(tmp_path, None, str(file), print)
     assert str(file) in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -76,13 +80,15 @@ def test_a_file_without_a_policy_is_refused_in_one_line(
 def test_other_arrays_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "policy.npz"
     np.savez(file, weights=np.zeros(3))
-    with pytest.raises(policies.PolicyError, match=r"is no policy that launch\.export wrote"):
+    with pytest.raises(PolicyError, match=r"is no policy that launch\.export wrote"):
         policies.load(tmp_path, None, str(file), print)
 
 
-def test_a_run_without_checkpoints_has_no_policy(found: Run, tmp_path: Path) -> None:
-    empty = run.begin(tmp_path, found.config, name="empty")
-    with pytest.raises(policies.PolicyError, match="has no checkpoint yet"):
+def test_a_run_without_checkpoints_has_no_policy(tmp_path: Path) -> None:
+    empty = create(tmp_path, resolved(run_name="empty"))
+    with pytest.raises(PolicyError, match="has no checkpoint yet"):
         policies.of_run(empty)
-    with pytest.raises(policies.PolicyError, match="there is no run 'other'"):
+    with pytest.raises(PolicyError, match="has saved a checkpoint"):
+        policies.load(tmp_path / "nowhere", "auto", None, print)
+    with pytest.raises(PolicyError, match="there is no run 'other'"):
         policies.load(tmp_path, "other", None, print)

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import os
-import re
 import subprocess
 import sys
 from datetime import datetime
@@ -12,27 +11,27 @@ from pathlib import Path
 import jax
 import pytest
 
-from hackmatrix.train.config import Config, to_json
-from hackmatrix.train.runs.provenance import git
-from hackmatrix.train.runs.directory import Run, RunError, begin, find, resume
+from hackmatrix.train.config import Config
+from hackmatrix.train.config.saved import to_json
+from hackmatrix.train.runs.directory import Run, RunError, create, find, resume
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 RUNS_A_PROCESS = 100
 
 # Waits for a file to appear, so that all begin at once, and leaves out what takes long.
-BEGIN_MANY = f"""
+CREATE_MANY = f"""
 import sys, time
 from pathlib import Path
-from hackmatrix.train.config import from_json
-from hackmatrix.train import run
-run.provenance = dict
+from hackmatrix.train.config.saved import from_json
+from hackmatrix.train.runs import directory
+directory.provenance = dict
 workdir, config, ready, go = map(Path, sys.argv[1:])
 config = from_json(config.read_text())
 ready.touch()
 while not go.exists():
     time.sleep(0.001)
 for _ in range({RUNS_A_PROCESS}):
-    print(run.begin(workdir, config).name)
+    print(directory.create(workdir, config).name)
 """
 
 
@@ -49,7 +48,7 @@ def suffixed(config: Config, suffix: str) -> Config:
 def test_names_hold_the_day_and_count_up(tmp_path: Path, config: Config) -> None:
     day = f"hackmatrix-jax-{datetime.now():%y%m%d}"
     names = [
-        begin(tmp_path / "runs", each).name for each in (config, suffixed(config, "x"), config)
+        create(tmp_path / "runs", each).name for each in (config, suffixed(config, "x"), config)
     ]
     assert names == [f"{day}-1", f"{day}-2-x", f"{day}-3"]
 
@@ -60,7 +59,7 @@ def test_runs_that_begin_at_once_get_names_of_their_own(tmp_path: Path, config: 
     ready = [tmp_path / "ready0", tmp_path / "ready1"]
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", BEGIN_MANY, tmp_path / "runs", settings, each, go],
+            [sys.executable, "-c", CREATE_MANY, tmp_path / "runs", settings, each, go],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             text=True,
@@ -78,7 +77,7 @@ def test_runs_that_begin_at_once_get_names_of_their_own(tmp_path: Path, config: 
 def test_a_run_keeps_its_configuration_and_where_it_comes_from(
     tmp_path: Path, config: Config
 ) -> None:
-    run = begin(tmp_path, config)
+    run = create(tmp_path, config)
     assert sorted(each.name for each in run.directory.iterdir()) == [
         "config.json",
         "provenance.json",
@@ -93,7 +92,7 @@ def test_a_run_keeps_its_configuration_and_where_it_comes_from(
 
 
 def test_a_run_knows_where_its_files_lie(tmp_path: Path, config: Config) -> None:
-    run = begin(tmp_path, dataclasses.replace(config, run_name="one", checkpoint_dir="saved"))
+    run = create(tmp_path, dataclasses.replace(config, run_name="one", checkpoint_dir="saved"))
     assert run.directory == tmp_path / "one"
     assert run.metrics == tmp_path / "one/metrics.jsonl"
     assert run.tensorboard == tmp_path / "one/tensorboard"
@@ -102,16 +101,9 @@ def test_a_run_knows_where_its_files_lie(tmp_path: Path, config: Config) -> None
 
 def test_a_name_that_is_taken_is_refused_with_two_ways_out(tmp_path: Path, config: Config) -> None:
     named = dataclasses.replace(config, run_name="mine")
-    begin(tmp_path, named)
+    create(tmp_path, named)
     with pytest.raises(RunError, match=r"--config\.run_name.*--resume=mine"):
-        begin(tmp_path, named)
-
-
-def test_a_process_that_does_not_write_is_told_the_name(tmp_path: Path, config: Config) -> None:
-    assert begin(tmp_path / "runs", config, name="told", writes=False).name == "told"
-    assert not (tmp_path / "runs").exists()
-    with pytest.raises(ValueError, match="name"):
-        begin(tmp_path / "runs", config, writes=False)
+        create(tmp_path, named)
 
 
 def test_a_working_directory_that_takes_no_runs_is_said_in_one_line(
@@ -120,14 +112,14 @@ def test_a_working_directory_that_takes_no_runs_is_said_in_one_line(
     (tmp_path / "file").touch()
     for workdir, words in ((tmp_path / "file", "--workdir"), ("gs://bucket/runs", "no directory")):
         with pytest.raises(RunError) as raised:
-            begin(workdir, config)
+            create(workdir, config)
         assert str(workdir) in str(raised.value)
         assert words in str(raised.value)
         assert len(str(raised.value).splitlines()) == 1
 
 
 def test_a_run_is_found_by_name_and_by_path(tmp_path: Path, config: Config) -> None:
-    run = begin(tmp_path, config)
+    run = create(tmp_path, config)
     assert find(tmp_path, run.name) == run
     assert find("elsewhere", str(run.directory)) == run
 
@@ -139,7 +131,7 @@ def begun(run: Run, when: float) -> None:
 def test_auto_finds_the_run_that_was_begun_or_saved_last(tmp_path: Path, config: Config) -> None:
     assert find(tmp_path, "auto") is None
     assert find(tmp_path / "nowhere", "auto") is None
-    runs = [begin(tmp_path, suffixed(config, each)) for each in ("a", "b", "c", "d")]
+    runs = [create(tmp_path, suffixed(config, each)) for each in ("a", "b", "c", "d")]
     for number, run in enumerate(runs):
         begun(run, when=100 * number)
     assert find(tmp_path, "auto") == runs[3]
@@ -156,9 +148,9 @@ def test_auto_finds_the_run_that_was_begun_or_saved_last(tmp_path: Path, config:
 def test_auto_finds_no_other_run_than_that_of_the_name_if_there_is_one(
     tmp_path: Path, config: Config
 ) -> None:
-    mine = begin(tmp_path, dataclasses.replace(config, run_name="mine"))
+    mine = create(tmp_path, dataclasses.replace(config, run_name="mine"))
     begun(mine, when=100)
-    begin(tmp_path, config)
+    create(tmp_path, config)
     assert find(tmp_path, "auto", "mine") == mine
     assert find(tmp_path, "auto", "yours") is None
 
@@ -168,13 +160,13 @@ def test_a_run_that_does_not_exist_is_refused_beside_those_that_do(
 ) -> None:
     with pytest.raises(RunError, match=r"no run 'lost' in \S+$"):
         find(tmp_path, "lost")
-    begin(tmp_path, dataclasses.replace(config, run_name="mine"))
+    create(tmp_path, dataclasses.replace(config, run_name="mine"))
     with pytest.raises(RunError, match="the newest are mine"):
         find(tmp_path, "lost")
 
 
 def test_a_run_that_cannot_be_read_is_said_in_one_line(tmp_path: Path, config: Config) -> None:
-    run = begin(tmp_path, config)
+    run = create(tmp_path, config)
     for text in ("{", "{}", json.dumps({**dataclasses.asdict(config), "lr": -1})):
         (run.directory / "config.json").write_text(text)
         with pytest.raises(RunError) as raised:
@@ -182,34 +174,33 @@ def test_a_run_that_cannot_be_read_is_said_in_one_line(tmp_path: Path, config: C
         assert len(str(raised.value).splitlines()) == 1
 
 
+def test_a_run_of_an_older_version_is_found(tmp_path: Path, config: Config) -> None:
+    """One that was saved before there were these settings."""
+    run = create(tmp_path, config)
+    saved = dataclasses.asdict(config)
+    for name in ("algorithm", "network", "eval_episodes"):
+        del saved[name]
+    (run.directory / "config.json").write_text(json.dumps(saved))
+    assert find(tmp_path, run.name) == run
+
+
+def test_a_run_that_can_be_written_to_no_more_is_refused_in_one_line(
+    tmp_path: Path, config: Config
+) -> None:
+    run = create(tmp_path, config)
+    (run.directory / "config.json").unlink()
+    (run.directory / "config.json").mkdir()
+    with pytest.raises(RunError, match=f"^{run.directory} cannot be written to: ") as raised:
+        resume(run, config)
+    assert len(str(raised.value).splitlines()) == 1
+
+
 def test_a_run_that_is_continued_keeps_its_name_and_both_starts(
     tmp_path: Path, config: Config
 ) -> None:
-    run = begin(tmp_path, config)
+    run = create(tmp_path, config)
     longer = dataclasses.replace(config, total_timesteps=2 * config.total_timesteps)
-    unwritten = resume(run, longer, writes=False)
     assert find(tmp_path, run.name) == run
-    assert resume(run, longer) == unwritten == find(tmp_path, run.name)
-    assert unwritten.config == longer
+    continued = resume(run, longer)
+    assert continued == find(tmp_path, run.name) == Run(run.directory, longer)
     assert len(json.loads((run.directory / "provenance.json").read_text())) == 2
-
-
-def test_the_revision_is_that_of_the_work_tree_and_says_if_files_differ(tmp_path: Path) -> None:
-    def run_git(*arguments: str) -> None:
-        who = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
-        subprocess.run(["git", *who, *arguments], cwd=tmp_path, check=True, capture_output=True)
-
-    (tmp_path / "inside").mkdir()
-    (tmp_path / "file").write_text("one")
-    assert git(tmp_path) is None
-    run_git("init")
-    assert git(tmp_path) is None
-    run_git("add", "file")
-    run_git("commit", "-m", "one")
-    clean = git(tmp_path)
-    assert clean
-    assert re.fullmatch("[0-9a-f]{40}", clean["revision"])
-    assert clean["dirty"] is False
-    (tmp_path / "file").write_text("two")
-    assert git(tmp_path) == {"revision": clean["revision"], "dirty": True}
-    assert git(tmp_path / "inside") is None  # as for a package installed inside a work tree
