@@ -14,5 +14,7 @@ def played() -> Played:
 
 @pytest.fixture(scope="session")
 def cut_off() -> Played:
-    """As `played`, but no episode terminates: all are truncated."""
-    return play(truncates=True)
+    """As `played`, but no episode terminates: all are truncated. And values are in units of reward
+    from first to last.
+    """
+    return play(truncates=True, scale_returns=False)

@@ -1,90 +1,88 @@
-"""One rollout and one update of the toy environment, on one device."""
+"""One update of PPO on the toy environment, on one device."""
 
 from __future__ import annotations
 
-import functools
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import Mesh, PartitionSpec
 
-from hackmatrix.ppo import advantages, draws, returns, rollout, tally
-from hackmatrix.networks.actor_critic import ActorCritic, outputs
-from hackmatrix.ppo.settings import Settings
-from hackmatrix.rl.tally import Tally
-from hackmatrix.ppo.algorithm import Learner, learn, optimiser
-from tests.ppo.toy import Toy
+from hackmatrix.networks.actor_critic import Network
+from hackmatrix.ppo.algorithm import PPO, Learner
+from hackmatrix.rl import draws, rollout, tally
+from hackmatrix.rl.return_scale import ReturnScale
+from hackmatrix.rl.rollout import Batch, Luck, Players
+from tests.envs.toy import Toy
+from tests.rl.rolled import AXIS, mlp, on_one_device, opinionated
 
-AXIS = "envs"
 BOARDS = 12
 
 
-def settings(**changes: Any) -> Settings:
-    values: dict[str, Any] = {
-        "num_steps": 16, "group_envs": 3, "num_minibatches": 4, "update_epochs": 3, "gamma": 0.9,
-        "gae_lambda": 0.8, "clip_eps": 0.1, "vf_coef": 0.5, "ent_coef": 0.02, "max_grad_norm": 0.3,
-        "lr": 0.01, "decay_updates": None, "scale_returns": True,
-    }  # fmt: skip
-    return Settings(**{**values, **changes})
+@dataclass(frozen=True)
+class Settings:
+    """What PPO reads of a configuration."""
+
+    num_steps: int = 16
+    group_envs: int = 3
+    num_minibatches: int = 4
+    update_epochs: int = 3
+    num_updates: int = 10
+    gamma: float = 0.9
+    gae_lambda: float = 0.8
+    clip_eps: float = 0.1
+    vf_coef: float = 0.5
+    ent_coef: float = 0.02
+    max_grad_norm: float = 0.3
+    lr: float = 0.01
+    anneal_lr: bool = False
+    scale_returns: bool = True
 
 
 @dataclass
 class Played:
-    """A rollout and what was learned from it."""
+    """An update, and the batch that it played and learned from."""
 
     env: Toy
-    network: ActorCritic
+    network: Network
     settings: Settings
     before: Learner
-    players: rollout.Players
-    batch: rollout.Batch
-    last_values: jax.Array
-    advantage: jax.Array
-    counted: Tally
-    metrics: dict[str, jax.Array]
+    players: Players
+    batch: Batch
     after: Learner
-    losses: dict[str, jax.Array]
+    told: dict[str, jax.Array]
+
+    @property
+    def luck(self) -> Luck:
+        return Luck(self.before.key, self.before.update)
 
 
-def on_one_device(function: Any, *args: Any) -> Any:
-    mesh = Mesh(jax.devices()[:1], (AXIS,))
-    spec = PartitionSpec()
-    return jax.jit(
-        jax.shard_map(function, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
-    )(*args)
+def new_learner(algorithm: PPO) -> Learner:
+    """In the midst of a run: after 5 updates, with returns that were about 2."""
+    return algorithm.init(draws.seed_key(3)).replace(
+        params=opinionated(algorithm.network),
+        return_scale=ReturnScale(jnp.float32(4 * 0.05), jnp.float32(0.05)),
+        update=jnp.int32(5),
+    )
 
 
-def new_learner(env: Toy, network: ActorCritic, used: Settings) -> Learner:
-    key = draws.seed_key(3)
-    params = network.init(jax.random.key(1), jnp.zeros((1, env.observation_size)))
-    # A policy far from uniform, so that ratios, clipping and entropy all count.
-    params["params"]["actor"]["kernel"] *= 100
-    return Learner(params, optimiser(used).init(params), returns.unknown(), jnp.int32(5), key)
+def new_players(algorithm: PPO, learner: Learner, boards: int) -> Players:
+    numbers = jnp.arange(boards, dtype=jnp.uint32)
+    return rollout.new_players(algorithm.env, learner.key, numbers)
 
 
-def play(truncates: bool) -> Played:
-    env, used = Toy(truncates), settings()
-    network = ActorCritic(env.num_actions, hidden_dim=16, num_layers=2)
-    before = new_learner(env, network, used)
-    players = rollout.begin(env, before.key, jnp.arange(BOARDS, dtype=jnp.uint32))
+def play(truncates: bool, **changes: Any) -> Played:
+    env, settings = Toy(truncates), dataclasses.replace(Settings(), **changes)
+    algorithm = PPO(env, mlp(env), settings, AXIS)
+    before = new_learner(algorithm)
+    players = new_players(algorithm, before, BOARDS)
 
-    def run(before: Learner, players: rollout.Players) -> Any:
-        step = jax.eval_shape(env.step, jnp.zeros((BOARDS, 2), jnp.uint32), players.boards,
-                              jnp.zeros(BOARDS, jnp.int32))[1]  # fmt: skip
-        apply = functools.partial(outputs, network, before.params)
-        _, batch, last, counted = rollout.collect(
-            env, apply, players, before.key, before.update, used.num_steps, used.gamma,
-            tally.empty(step),
-        )  # fmt: skip
-        advantage = advantages.estimate(
-            batch.reward, batch.value, batch.ended, last, used.gamma, used.gae_lambda
-        )
-        after, losses = learn(
-            env, network, used, AXIS, before, players.number, batch, advantage,
-            advantage + batch.value,
-        )  # fmt: skip
-        return batch, last, advantage, counted, tally.read(counted, AXIS), after, losses
+    def run(before: Learner, players: Players) -> Any:
+        counted = tally.empty(rollout.kind_of_step(env, players))
+        _, batch, _ = algorithm.play(before, players, counted)
+        after, _, _, told = algorithm.update(before, players, counted)
+        return batch, after, told
 
-    return Played(env, network, used, before, players, *on_one_device(run, before, players))
+    done = on_one_device(run)(before, players)
+    return Played(env, algorithm.network, settings, before, players, *done)

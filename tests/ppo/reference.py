@@ -32,6 +32,12 @@ def advantages(
     return result
 
 
+def unit(scale: Any, targets: Array) -> float:
+    """What a value of 1 stands for, after the targets have been added to the return scale."""
+    mean_square = 0.99 * float(scale.mean_square) + 0.01 * np.square(targets).mean()
+    return float(np.sqrt(mean_square / (0.99 * float(scale.weight) + 0.01)))
+
+
 @dataclass
 class Minibatch:
     observation: Array

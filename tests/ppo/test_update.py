@@ -8,99 +8,75 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
-from hackmatrix.ppo import minibatches, policy, returns
-from hackmatrix.networks.actor_critic import outputs
-from hackmatrix.ppo.algorithm import learning_rate
+from hackmatrix.ppo import advantages, metrics, minibatches
+from hackmatrix.ppo.algorithm import PPO
 from tests.ppo import reference
-from tests.ppo.played import Played
-from tests.ppo.toy import LENGTH
+from tests.ppo.played import Played, Settings
+from tests.rl.rolled import AXIS, on_one_device
 
 
 def as_float64(tree: Any) -> Any:
     return jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), tree)
 
 
-def test_advantages_are_the_discounted_sums_of_errors(played: Played) -> None:
-    batch = played.batch
-    expected = reference.advantages(
-        as_float64(batch.reward), as_float64(batch.value), np.asarray(batch.ended),
-        as_float64(played.last_values), played.settings.gamma, played.settings.gae_lambda,
+def advantage_of(played: Played) -> np.ndarray:
+    """f64[T, E]: an episode that was cut off would still have been worth what it missed."""
+    used, batch = played.settings, as_float64(played.batch.replace(seen=None))
+    missed = 0 if batch.missed is None else batch.missed
+    return reference.advantages(
+        batch.reward + used.gamma * missed, batch.value, batch.ended, batch.last_value,
+        used.gamma, used.gae_lambda,
     )  # fmt: skip
+
+
+def test_advantages_are_the_discounted_sums_of_errors(played: Played) -> None:
+    used, batch = played.settings, played.batch
     assert np.asarray(batch.ended).any()
-    np.testing.assert_allclose(played.advantage, expected, atol=1e-5)
+    estimated = advantages.estimate(
+        batch.reward, batch.value, batch.ended, batch.last_value, used.gamma, used.gae_lambda
+    )
+    np.testing.assert_allclose(estimated, advantage_of(played), atol=1e-5)
 
 
-def test_the_stored_observation_is_the_one_that_the_action_was_chosen_from(played: Played) -> None:
-    observation, mask = played.env.decode(played.batch.seen)
-    logits, value = outputs(played.network, played.before.params, observation)
-    log_prob = policy.masked(logits, mask).log_prob(played.batch.action)
-    np.testing.assert_allclose(log_prob, played.batch.log_prob, atol=1e-6)
-    np.testing.assert_allclose(value, played.batch.value, atol=1e-6)
-    later = policy.masked(logits[1:], mask[1:]).log_prob(played.batch.action[:-1])
-    assert np.abs(later - played.batch.log_prob[:-1]).max() > 1  # one step off would be seen
-
-
-def test_an_observation_in_parts_is_that_of_the_parts_side_by_side(played: Played) -> None:
+def test_values_are_learned_in_units_of_the_return_scale(played: Played) -> None:
     parts, _ = played.env.decode(played.batch.seen)
-    assert len(parts) > 1
-    network, params = played.network, played.before.params
-    whole = outputs(network, params, jnp.concatenate(parts, axis=-1))
-    for one, other in zip(outputs(network, params, parts), whole, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-5)
+    value = played.network(played.before.params, parts)[1]
+    np.testing.assert_allclose(played.batch.value, 2 * value, atol=1e-5)
+    acting = PPO(played.env, played.network, played.settings, AXIS).acting(played.before)
+    np.testing.assert_allclose(played.network(acting, parts)[1], 2 * value, atol=1e-5)
 
 
-def test_rewards_are_those_of_the_actions_taken(played: Played) -> None:
-    batch = played.batch
-    np.testing.assert_array_equal(batch.reward, batch.action == batch.seen.wanted)
-
-
-def test_a_truncated_episode_is_worth_what_it_would_still_have_brought(cut_off: Played) -> None:
-    batch, played = cut_off.batch, cut_off
-    end = LENGTH - 1
-    gained = np.asarray(batch.reward[end] - (batch.action[end] == batch.seen.wanted[end]))
-    assert np.asarray(batch.ended[end]).all()
-    # The observation after the end: the one which a longer episode would have shown next.
-    keys = jax.vmap(jax.random.fold_in, (None, 0))(_step_key(played, end), played.players.number)
-    final = played.env._boards(jax.random.key_data(keys), batch.seen.time[end])
-    value = outputs(played.network, played.before.params, played.env.decode(final)[0])[1]
-    np.testing.assert_allclose(gained, played.settings.gamma * np.asarray(value), atol=1e-5)
-
-
-def _step_key(played: Played, step: int) -> jax.Array:
-    key = played.before.key
-    for number in (3, played.before.update, step):  # 3: what happens in a step
-        key = jax.random.fold_in(key, number)
-    return key
-
-
-def test_a_whole_update_equals_the_one_in_float64(played: Played) -> None:
+@pytest.mark.parametrize("which", ["played", "cut_off"])
+def test_a_whole_update_equals_the_one_in_float64(
+    which: str, request: pytest.FixtureRequest
+) -> None:
+    played: Played = request.getfixturevalue(which)
     used, batch = played.settings, played.batch
     params = as_float64(played.before.params["params"])
     adam = reference.Adam(params)
     parts, mask = jax.tree.map(np.asarray, played.env.decode(batch.seen))
-    observation = np.concatenate(parts, axis=-1)
-    advantage = as_float64(played.advantage)
+    observation = np.concatenate(list(parts.values()), axis=-1)
+    advantage = advantage_of(played)
     target = advantage + as_float64(batch.value)
+    unit = reference.unit(played.before.return_scale, target) if used.scale_returns else 2.0
     flat = {
         "observation": observation.reshape(-1, observation.shape[-1]).astype(np.float64),
         "mask": mask.reshape(-1, mask.shape[-1]),
         "action": np.asarray(batch.action).ravel(),
         "log_prob": as_float64(batch.log_prob).ravel(),
         "advantage": advantage.ravel(),
-        "target": target.ravel(),
+        "target": target.ravel() / unit,
     }
     seen: list[dict[str, float]] = []
     for epoch in range(used.update_epochs):
-        rows = minibatches.rows(
-            played.before.key, played.before.update, jnp.uint32(epoch), played.players.number,
-            used.num_steps, used.group_envs, used.num_minibatches,
-        )  # fmt: skip
+        rows = minibatches.rows(played.luck, jnp.uint32(epoch), played.players.number, used)
         for part in np.asarray(rows):
             chosen = reference.Minibatch(**{name: column[part] for name, column in flat.items()})
-            _, gradient, parts = reference.loss(params, chosen, used)
+            _, gradient, losses = reference.loss(params, chosen, used)
             params = adam.step(params, gradient, used.lr, used.max_grad_norm)
-            seen.append(parts)
+            seen.append(losses)
     after = played.after.params["params"]
     moved = 0.0
     for name, layer in params.items():
@@ -112,9 +88,23 @@ def test_a_whole_update_equals_the_one_in_float64(played: Played) -> None:
             moved = max(moved, float(np.abs(value - before).max()))
     assert moved > 0.05
     for name in seen[0]:
-        mean = np.mean([parts[name] for parts in seen])
-        np.testing.assert_allclose(played.losses[name], mean, atol=1e-5, err_msg=name)
-    assert float(played.losses["train/clip_frac"]) > 0.1  # else clipping was not tested
+        mean = np.mean([losses[name] for losses in seen])
+        np.testing.assert_allclose(played.told[name], mean, atol=1e-5, err_msg=name)
+    assert float(played.told[metrics.CLIP_FRAC]) > 0.1  # else clipping was not tested
+    assert float(played.told[metrics.RETURN_SCALE]) == pytest.approx(unit, rel=1e-5)
+    explained = 1 - np.var(target - as_float64(batch.value)) / np.var(target)
+    assert float(played.told[metrics.EXPLAINED_VARIANCE]) == pytest.approx(explained, abs=1e-4)
+
+
+def test_an_update_counts_itself_and_keeps_the_key(played: Played) -> None:
+    assert int(played.after.update) == int(played.before.update) + 1
+    keys = [jax.random.key_data(each.key) for each in (played.before, played.after)]
+    np.testing.assert_array_equal(*keys)
+
+
+def test_an_update_tells_the_metrics_that_are_declared_and_no_others(played: Played) -> None:
+    assert played.told.keys() == {metric.tag for metric in metrics.SECTION.metrics}
+    assert {*PPO.vital} <= played.told.keys()
 
 
 def test_the_gradient_of_the_reference_is_the_slope_of_its_loss(played: Played) -> None:
@@ -141,40 +131,20 @@ def test_the_gradient_of_the_reference_is_the_slope_of_its_loss(played: Played) 
         np.testing.assert_allclose(gradient[name]["kernel"][index], slope, rtol=1e-4, atol=1e-9)
 
 
-def test_the_tally_counts_what_was_played(played: Played) -> None:
-    batch, metrics = played.batch, played.metrics
-    reward, ended = np.asarray(batch.reward), np.asarray(batch.ended)
-    assert int(metrics["train/num_episodes"]) == ended.sum()
-    np.testing.assert_allclose(metrics["train/mean_reward"], reward.mean(), rtol=1e-6)
-    assert float(metrics["train/mean_episode_length"]) == LENGTH
-    whole = reward[: 2 * LENGTH].reshape(2, LENGTH, -1).sum(1).mean()
-    np.testing.assert_allclose(metrics["train/mean_episode_return"], whole, rtol=1e-6)
-    wanted = np.asarray(batch.seen.wanted)
-    np.testing.assert_allclose(metrics["toy/last_wanted"], wanted[ended].mean(), rtol=1e-6)
-    assert float(metrics["toy/highest_wanted"]) == wanted[ended].max()
-    assert float(metrics["toy/invalid"]) == 0
-
-
 def test_the_learning_rate_falls_to_nothing_when_told_to(played: Played) -> None:
-    falling = dataclasses.replace(played.settings, decay_updates=10)
-    rates = [float(learning_rate(falling, jnp.int32(n))) for n in (0, 5, 10, 12)]
-    np.testing.assert_allclose(rates, [0.01, 0.005, 0, 0], atol=1e-9)
-    assert float(learning_rate(played.settings, jnp.int32(9))) == np.float32(0.01)
+    def rates(settings: Settings, *updates: int) -> list[float]:
+        """Those of updates that learn from the same batch."""
+        algorithm = PPO(played.env, played.network, settings, AXIS)
+        advantage = jnp.zeros_like(played.batch.reward)
 
+        def rate(update: jax.Array) -> jax.Array:
+            learner = played.before.replace(update=update)
+            numbers = played.players.number
+            return algorithm.learn(learner, numbers, played.batch, advantage)[1][metrics.LR]
 
-def test_the_return_scale_is_the_recent_root_mean_square() -> None:
-    mesh = jax.sharding.Mesh(jax.devices()[:1], ("envs",))
-    everywhere = jax.sharding.PartitionSpec()
-    learn = jax.jit(
-        jax.shard_map(
-            lambda scale, returned: returns.learn(scale, returned, "envs"),
-            mesh=mesh, in_specs=everywhere, out_specs=everywhere,
-        )
-    )  # fmt: skip
-    scale = returns.unknown()
-    assert float(scale.unit) == 1
-    scale = learn(scale, jnp.array([[3.0, -3.0]]))
-    np.testing.assert_allclose(scale.unit, 3, rtol=1e-6)
-    for _ in range(1500):
-        scale = learn(scale, jnp.array([[10.0, 0.0]]))
-    np.testing.assert_allclose(scale.unit, np.sqrt(50), rtol=1e-4)
+        compiled = on_one_device(rate)
+        return [float(compiled(jnp.int32(update))) for update in updates]
+
+    falling = dataclasses.replace(played.settings, anneal_lr=True, num_updates=10)
+    np.testing.assert_allclose(rates(falling, 0, 5, 10, 12), [0.01, 0.005, 0, 0], atol=1e-9)
+    assert rates(played.settings, 9) == [np.float32(0.01)]

@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from hackmatrix.parallel import mesh
-from hackmatrix.networks.actor_critic import ActorCritic
+from hackmatrix.rl.evaluation import Evaluation
 from hackmatrix.rl.tally import LENGTH, RETURN
-from hackmatrix.rl.evaluation import Evaluation, beside_random
-from tests.ppo.toy import ACTIONS, Toy
-from tests.ppo.toy import LENGTH as STEPS
+from tests.envs.toy import ACTIONS, Toy
+from tests.envs.toy import LENGTH as STEPS
+from tests.rl.rolled import mlp
 
-NETWORK = ActorCritic(ACTIONS, hidden_dim=8, num_layers=1)
+NETWORK = mlp(Toy(), hidden_dim=8, num_layers=1)
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +26,7 @@ def evaluation() -> Evaluation:
 @pytest.fixture(scope="module")
 def knowing() -> Any:
     """The parameters that find the wanted action likelier than others, but not by much."""
-    params = NETWORK.init(jax.random.key(0), jnp.zeros((1, 2 * ACTIONS)))
+    params = NETWORK.init(jax.random.key(0))
     hidden = np.zeros((2 * ACTIONS, 8), np.float32)
     hidden[ACTIONS:, :ACTIONS] = np.eye(ACTIONS)
     actor = np.zeros((8, ACTIONS), np.float32)
@@ -43,7 +42,7 @@ def knowing() -> Any:
 
 
 def test_the_greedy_player_takes_the_likeliest_action(evaluation: Evaluation, knowing: Any) -> None:
-    games = beside_random(evaluation, knowing, seed=1, games=40, greedy=True)
+    games = evaluation.beside_random(knowing, seed=1, games=40, greedy=True)
     assert games["agent"][RETURN].tolist() == [STEPS] * 40
     assert games["random"][RETURN].mean() < 0.7 * STEPS
     drawn = evaluation.play(knowing, 1, 40)[RETURN].mean()

@@ -25,20 +25,20 @@ class Boards(struct.PyTreeNode):
 
 class Toy(Environment):
     name = "toy"
-    num_actions = ACTIONS
-    observation_size = 2 * ACTIONS
+    action_names = tuple(f"take {number}" for number in range(ACTIONS))
+    observation = {"valid": (ACTIONS,), "wanted": (ACTIONS,)}  # noqa: RUF012
 
     def __init__(self, truncates: bool = False) -> None:
         self.truncates = truncates
 
     def reset(self, keys: Array) -> Boards:
-        return self._boards(keys, jnp.zeros_like(keys[:, 0], jnp.int32))
+        return self.boards(keys, jnp.zeros_like(keys[:, 0], jnp.int32))
 
     def step(self, keys: Array, states: Boards, actions: Array) -> tuple[Boards, Step]:
         is_valid = jnp.take_along_axis(states.mask, actions[:, None], 1)[:, 0]
         reward = jnp.where(is_valid, actions == states.wanted, -1).astype(jnp.float32)
         ends = states.time + 1 == LENGTH
-        after = self._boards(keys, states.time + 1)
+        after = self.boards(keys, states.time + 1)
         never = jnp.zeros_like(ends)
         boards = after.replace(time=jnp.where(ends, 0, after.time))
         return boards, Step(
@@ -55,9 +55,10 @@ class Toy(Environment):
         return states
 
     def decode(self, seen: Boards) -> tuple[Parts, Array]:
-        return (seen.mask.astype(jnp.float32), jax.nn.one_hot(seen.wanted, ACTIONS)), seen.mask
+        wanted = jax.nn.one_hot(seen.wanted, ACTIONS)
+        return {"valid": seen.mask.astype(jnp.float32), "wanted": wanted}, seen.mask
 
-    def _boards(self, keys: Array, time: Array) -> Boards:
+    def boards(self, keys: Array, time: Array) -> Boards:
         def one(key: Array) -> tuple[Array, Array]:
             key = jax.random.wrap_key_data(key)
             order = jax.random.permutation(jax.random.fold_in(key, 0), ACTIONS)

@@ -1,0 +1,73 @@
+"""A rollout of the toy environment by an untrained network, on one device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh, PartitionSpec
+
+from hackmatrix import networks
+from hackmatrix.envs import Environment
+from hackmatrix.networks import Spec
+from hackmatrix.networks.actor_critic import Network, Params
+from hackmatrix.rl import draws, rollout, tally
+from hackmatrix.rl.rollout import Batch, Luck, Players
+from tests.envs.toy import Toy
+
+AXIS = "envs"
+BOARDS, STEPS = 12, 16
+LUCK = Luck(draws.seed_key(3), 5)
+
+
+def mlp(env: Environment, hidden_dim: int = 16, num_layers: int = 2) -> Network:
+    spec = Spec("mlp", hidden_dim, num_layers, 1, separate_critic=False, compute_dtype="float32")
+    return networks.make(spec, env)
+
+
+def opinionated(network: Network) -> Params:
+    """Parameters of a policy far from uniform, so that ratios, clipping and entropy all count."""
+    params = network.init(jax.random.key(1))
+    params["params"]["actor"]["kernel"] *= 100
+    return params
+
+
+def on_one_device(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, compiled for a mesh of one device."""
+    mesh = Mesh(jax.devices()[:1], (AXIS,))
+    spec = PartitionSpec()
+    return jax.jit(
+        jax.shard_map(function, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
+    )
+
+
+@dataclass
+class Rolled:
+    """What was played, and what was counted of it."""
+
+    env: Toy
+    network: Network
+    params: Params
+    players: Players
+    after: Players
+    batch: Batch
+    metrics: dict[str, jax.Array]
+
+
+def roll(truncates: bool) -> Rolled:
+    env = Toy(truncates)
+    network = mlp(env)
+    params = opinionated(network)
+    players = rollout.new_players(env, LUCK.key, jnp.arange(BOARDS, dtype=jnp.uint32))
+
+    def run(params: Params, players: Players) -> Any:
+        counted = tally.empty(rollout.kind_of_step(env, players))
+        after, batch, counted = rollout.collect(
+            env, lambda parts: network(params, parts), LUCK, STEPS, players, counted
+        )
+        return after, batch, tally.read(counted, AXIS)
+
+    return Rolled(env, network, params, players, *on_one_device(run)(params, players))

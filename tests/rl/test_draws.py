@@ -1,0 +1,47 @@
+"""Draws: each has a key of its own, which nothing but its name decides."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hackmatrix.rl.draws import Purpose, key_for, key_of_each, seed_key
+from hackmatrix.rl.rollout import Luck, step_keys
+
+NUMBERS = jnp.arange(6, dtype=jnp.uint32)
+
+
+def test_every_purpose_update_and_step_has_another_key() -> None:
+    names = [
+        (seed, purpose, update, step)
+        for seed, purpose, update, step in product((0, 1), Purpose, range(3), range(3))
+    ]
+    keys = {
+        tuple(jax.random.key_data(key_for(seed_key(seed), *rest)).tolist()) for seed, *rest in names
+    }
+    assert len(keys) == len(names)
+
+
+def test_the_purposes_have_the_numbers_that_saved_runs_go_on_with() -> None:
+    assert {purpose.name: int(purpose) for purpose in Purpose} == {
+        "PARAMETERS": 0, "RESET": 1, "ACT": 2, "STEP": 3, "SHUFFLE": 4,
+    }  # fmt: skip
+
+
+def test_the_draws_of_a_board_depend_on_its_number_and_not_on_its_company() -> None:
+    luck = Luck(seed_key(7), jnp.int32(4))
+    act, happen = step_keys(luck, 9, NUMBERS)
+    some_act, some_happen = step_keys(luck, 9, NUMBERS[4:2:-1])
+    np.testing.assert_array_equal(jax.random.key_data(act)[4:2:-1], jax.random.key_data(some_act))
+    np.testing.assert_array_equal(happen[4:2:-1], some_happen)
+    assert len({tuple(key) for key in happen.tolist()}) == NUMBERS.size
+
+
+def test_the_keys_of_many_numbers_are_those_of_each_one() -> None:
+    key = seed_key(3)
+    together = jax.random.key_data(key_of_each(key, NUMBERS))
+    alone = [jax.random.key_data(jax.random.fold_in(key, number)) for number in NUMBERS]
+    np.testing.assert_array_equal(together, np.stack(alone))

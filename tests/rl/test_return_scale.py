@@ -1,0 +1,39 @@
+"""The unit in which values are learned, and how much of the returns they explain."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hackmatrix.rl import return_scale
+from tests.rl.rolled import AXIS, on_one_device
+
+
+def test_the_return_scale_is_the_recent_root_mean_square() -> None:
+    learn = on_one_device(lambda scale, returns: return_scale.learn(scale, returns, AXIS))
+    scale = return_scale.unknown_scale()
+    assert float(scale.unit) == 1
+    scale = learn(scale, jnp.array([[3.0, -3.0]]))
+    np.testing.assert_allclose(scale.unit, 3, rtol=1e-6)
+    for _ in range(1500):
+        scale = learn(scale, jnp.array([[10.0, 0.0]]))
+    np.testing.assert_allclose(scale.unit, np.sqrt(50), rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("values", "explained"),
+    [
+        ([1.0, 2.0, 6.0], 1),
+        ([4.0, 5.0, 9.0], 1),  # a constant more than the returns
+        ([3.0, 3.0, 3.0], 0),
+        ([6.0, 2.0, 1.0], 1 - (50 / 3) / (14 / 3)),
+    ],
+)
+def test_the_explained_variance_is_what_values_tell_of_the_returns(
+    values: list[float], explained: float
+) -> None:
+    returns = jnp.array([1.0, 2.0, 6.0])
+    explain = on_one_device(lambda *both: return_scale.explained_variance(*both, AXIS))
+    found = explain(returns, jnp.array(values))
+    assert float(found) == pytest.approx(explained, abs=1e-6)

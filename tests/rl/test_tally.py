@@ -1,0 +1,41 @@
+"""The metrics of play, summed up on the devices."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+
+from hackmatrix.rl import rollout, tally
+from hackmatrix.rl.tally import LENGTH, RETURN
+from tests.envs.toy import LENGTH as STEPS
+from tests.rl.rolled import AXIS, Rolled, on_one_device
+
+
+def test_the_tally_counts_what_was_played(rolled: Rolled) -> None:
+    batch, metrics = rolled.batch, rolled.metrics
+    reward, ended = np.asarray(batch.reward), np.asarray(batch.ended)
+    assert int(metrics["train/num_episodes"]) == ended.sum()
+    np.testing.assert_allclose(metrics["train/mean_reward"], reward.mean(), rtol=1e-6)
+    assert float(metrics[LENGTH]) == STEPS
+    whole = reward[: 2 * STEPS].reshape(2, STEPS, -1).sum(1).mean()
+    np.testing.assert_allclose(metrics[RETURN], whole, rtol=1e-6)
+    wanted = np.asarray(batch.seen.wanted)
+    np.testing.assert_allclose(metrics["toy/last_wanted"], wanted[ended].mean(), rtol=1e-6)
+    assert float(metrics["toy/highest_wanted"]) == wanted[ended].max()
+    assert float(metrics["toy/invalid"]) == 0
+
+
+def test_where_no_episode_has_ended_nothing_is_known_of_any(rolled: Rolled) -> None:
+    env, players = rolled.env, rolled.players
+    keys = jnp.stack([players.number, players.number], axis=-1)
+
+    def one_step() -> tally.Metrics:
+        counted = tally.empty(rollout.kind_of_step(env, players))
+        _, step = env.step(keys, players.boards, jnp.zeros_like(players.number, jnp.int32))
+        return tally.read(tally.add(counted, step, step.reward, step.reward), AXIS)
+
+    metrics = on_one_device(one_step)()
+    assert int(metrics["train/num_episodes"]) == 0
+    unknown = {RETURN, LENGTH, "toy/last_wanted", "toy/highest_wanted"}
+    assert {name for name, value in metrics.items() if np.isnan(value)} == unknown
+    assert all(metric.tag in metrics for metric in tally.SECTION.metrics)
