@@ -13,13 +13,13 @@ from hackmatrix.bench import (
     compiled,
     environment,
     network,
-    scaling,
-    scaling_report,
     sinks,
     timing,
     training,
 )
 from hackmatrix.bench.report import Report, Row
+from hackmatrix.bench.scaling import curves
+from hackmatrix.bench.scaling import report as scaling_report
 from hackmatrix.game.slots import CAPACITY
 from hackmatrix.parallel import mesh, slices
 from hackmatrix.train.config import Config, resolve
@@ -83,14 +83,14 @@ def measure_scaling(
     as_json: bool,
 ) -> None:
     """Over processes here, or over the devices; this process leaves them to those that measure."""
-    found = scaling.machine()
-    numbers = processes or scaling.sizes(found)
-    scaling.check(raw, found.platform, numbers, slice_names, envs)
+    found = curves.machine()
+    numbers = processes or curves.sizes(found)
+    curves.check(raw, found.platform, numbers, slice_names, envs)
 
-    def points() -> Iterator[scaling.Point]:
-        yield from scaling.curves(raw, numbers, envs, seconds, in_processes=bool(processes))
+    def points() -> Iterator[curves.Point]:
+        yield from curves.curves(raw, numbers, envs, seconds, in_processes=bool(processes))
         for name in slice_names:
-            yield scaling.compiled_point(raw, name, envs)
+            yield curves.compiled_point(raw, name, envs)
 
     made = scaling_report.made_with()
     shown = scaling_report.show(points(), made, as_json)

@@ -66,8 +66,8 @@ def make(settings: Any, env: Environment) -> Network:
 
     spec = Spec.of(settings)
     torso = plugins.load(_torso(spec.network))
-    if reason := torso.refuses(env.observation):
-        raise NetworkError(f"network={spec.network} cannot see {env.name}: {reason}")
+    if reason := torso.refuses(spec, env.observation):
+        raise NetworkError(f"network={spec.network} is not for {env.name}: {reason}")
     return Network(spec, torso, env.observation, env.num_actions)
 
 

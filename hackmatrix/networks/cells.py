@@ -8,7 +8,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from hackmatrix.networks import board
+from hackmatrix.networks import Spec, board
 from hackmatrix.networks.dense import Dense
 from hackmatrix.networks.torso import Parts, Shapes, Torso
 
@@ -25,7 +25,9 @@ class Cells(Torso):
     """
 
     @classmethod
-    def refuses(cls, observation: Shapes) -> str | None:
+    def refuses(cls, spec: Spec, observation: Shapes) -> str | None:
+        if spec.channels % HEAD_WIDTH:
+            return f"channels={spec.channels} must be a multiple of {HEAD_WIDTH}"
         return board.refuses(observation)
 
     @nn.compact

@@ -8,7 +8,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from hackmatrix.networks import board
+from hackmatrix.networks import Spec, board
 from hackmatrix.networks.dense import Dense
 from hackmatrix.networks.torso import Parts, Shapes, Torso
 
@@ -23,7 +23,7 @@ class Conv(Torso):
     """
 
     @classmethod
-    def refuses(cls, observation: Shapes) -> str | None:
+    def refuses(cls, spec: Spec, observation: Shapes) -> str | None:
         return board.refuses(observation)
 
     @nn.compact

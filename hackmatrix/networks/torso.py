@@ -28,8 +28,8 @@ class Torso(nn.Module):
     in_numpy: ClassVar[str]
 
     @classmethod
-    def refuses(cls, observation: Shapes) -> str | None:
-        """Why the torso cannot see observations of these parts; None if it can."""
+    def refuses(cls, spec: Spec, observation: Shapes) -> str | None:
+        """Why there is no torso of this spec for observations of these parts; None if there is."""
         return None
 
     def __call__(self, parts: Parts) -> Array:

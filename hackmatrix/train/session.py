@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -21,50 +20,13 @@ from hackmatrix.train.program import Program
 from hackmatrix.train.reporting import declared
 from hackmatrix.train.reporting.console import Console
 from hackmatrix.train.reporting.final_games import play_final_games
+from hackmatrix.train.reporting.opening import SINKS, Opening
 from hackmatrix.train.reporting.progress import Broken
 from hackmatrix.train.reporting.replays import Play, Replays
 from hackmatrix.train.reporting.reporter import Reporter
-from hackmatrix.train.reporting.sinks import JsonLines, Sink, Sinks, TensorBoard
+from hackmatrix.train.reporting.sinks import Sinks
 from hackmatrix.train.reporting.tracing import Tracer
-from hackmatrix.train.reporting.weights_and_biases import WeightsAndBiases
 from hackmatrix.train.runs.clock import Clock
-from hackmatrix.train.runs.directory import Run
-
-
-@dataclass(frozen=True)
-class Opening:
-    """What a sink may ask for when it is opened: the run, the environment step that it goes on from
-    if it was resumed, whether it forgets what came after that step, and who prints a line.
-    """
-
-    run: Run
-    resumed_at: int | None
-    rewinds: bool
-    say: Callable[[str], None]
-
-    @property
-    def rewind_to(self) -> int | None:
-        return self.resumed_at if self.rewinds else None
-
-
-def _json_lines(opening: Opening) -> Sink:
-    return JsonLines(opening.run.metrics, opening.rewind_to)
-
-
-def _tensorboard(opening: Opening) -> Sink:
-    step = opening.resumed_at
-    return TensorBoard(opening.run.tensorboard, purge_step=None if step is None else step + 1)
-
-
-def _weights_and_biases(opening: Opening) -> Sink | None:
-    if not opening.run.config.wandb:
-        return None
-    return WeightsAndBiases(opening.run, opening.rewind_to, say=opening.say)
-
-
-# Where metrics go besides the console. Each opens its sink, or gives None where it is not wanted;
-# only the first process calls them.
-SINKS: list[Callable[[Opening], Sink | None]] = [_json_lines, _tensorboard, _weights_and_biases]
 
 
 def run_session(request: Request, default: Mapping[str, Any], play: Play) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 import jax
 import pytest
 
-from hackmatrix.bench import apart
+from hackmatrix.bench.scaling import apart
 from hackmatrix.bench.timing import REPEATS
 from tests.train.reporting.event_files import events
 

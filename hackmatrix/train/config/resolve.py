@@ -29,8 +29,8 @@ def resolve(raw: Mapping[str, Any], platform: str, devices: int) -> Config:
 
     What was given is kept; sizes and the learning rate are filled in. ConfigError lists all faults.
     """
-    values = dict(raw.items())
-    kind = config_class(values.get("algorithm"))
+    kind = config_class(raw.get("algorithm"))
+    values = {**_own_defaults(kind), **raw}
     found = faults.of_values(values, kind)
 
     def are_sound(*names: str) -> bool:
@@ -65,6 +65,12 @@ def made(kind: type[Config], values: Mapping[str, Any]) -> Config:
         for name, setting in declared(kind).items()
     }
     return kind(**given)
+
+
+def _own_defaults(kind: type[Config]) -> dict[str, Any]:
+    """Of the settings that are an algorithm's own: configs/default.py does not have them."""
+    usual = declared(Config)
+    return {name: each.default for name, each in declared(kind).items() if name not in usual}
 
 
 def _sizes(values: Mapping[str, Any], platform: str, devices: int) -> dict[str, int]:

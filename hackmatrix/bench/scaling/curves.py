@@ -14,7 +14,8 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
-from hackmatrix.bench import apart, compiled, preflight
+from hackmatrix.bench import compiled, preflight
+from hackmatrix.bench.scaling import apart
 from hackmatrix.bench.timing import Work, in_turns
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.parallel import slices

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import jax
 
-from hackmatrix.bench.scaling import COMPILED, MEASURED, Point
+from hackmatrix.bench.scaling.curves import COMPILED, MEASURED, Point
 from hackmatrix.train.runs.provenance import git
 
-_ROOT = Path(__file__).parents[2]
+_ROOT = Path(__file__).parents[3]
 _WIDTHS = (6, 7, 5, 8, 10, 10, 10, 10, 8, 8, 9, 7, 9)
 _COLUMNS = (
     "kind", "devices", "hosts", "envs/dev", "batch", "steps/s", "a device", "efficiency",

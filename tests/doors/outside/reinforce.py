@@ -1,0 +1,96 @@
+"""REINFORCE with a baseline: an algorithm from outside of the package."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import optax
+from flax import struct
+
+from hackmatrix.envs import Environment
+from hackmatrix.envs.metrics import Metric, Section
+from hackmatrix.networks.actor_critic import Network, Params
+from hackmatrix.rl import distributions, rollout
+from hackmatrix.rl.draws import Purpose, key_for
+from hackmatrix.rl.rollout import Batch, Luck, Players
+from hackmatrix.rl.tally import Metrics, Tally
+from hackmatrix.train.config import Config, setting
+from hackmatrix.train.config.rules import SHARE
+
+Array = jax.Array
+
+
+@dataclass(frozen=True)
+class ReinforceConfig(Config):
+    """The trainer's settings, and how slowly the baseline follows the returns."""
+
+    baseline_decay: float = setting(0.9, SHARE, since=4, before=0.8)
+
+
+class Learner(struct.PyTreeNode):
+    params: Params
+    optimiser: optax.OptState
+    baseline: Array
+    update: Array
+    key: Array
+
+
+@dataclass(frozen=True)
+class Reinforce:
+    env: Environment
+    network: Network
+    config: ReinforceConfig
+    axis: str
+
+    config_class: ClassVar[type[Config]] = ReinforceConfig
+    sections = (Section("How it learns", (Metric("train/loss", "loss", column="loss"),)),)
+    vital = ("train/loss",)
+    health = ()
+
+    def init(self, key: Array) -> Learner:
+        params = self.network.init(key_for(key, Purpose.PARAMETERS))
+        state = optax.adam(self.config.lr).init(params)
+        return Learner(params, state, jnp.float32(0), jnp.int32(0), key)
+
+    def update(
+        self, learner: Learner, players: Players, counted: Tally
+    ) -> tuple[Learner, Players, Tally, Metrics]:
+        def look(parts: Any) -> tuple[Array, Array]:
+            return self.network(learner.params, parts)
+
+        luck = Luck(learner.key, learner.update)
+        players, batch, counted = rollout.collect(
+            self.env, look, luck, self.config.num_steps, players, counted
+        )
+        returns = self._returns(batch)
+        own = jax.lax.pcast(learner.params, self.axis, to="varying")
+        loss, gradient = jax.value_and_grad(self._loss)(own, batch, returns - learner.baseline)
+        loss, gradient, mean = jax.lax.pmean((loss, gradient, returns.mean()), self.axis)
+        changes, state = optax.adam(self.config.lr).update(gradient, learner.optimiser)
+        decay = self.config.baseline_decay
+        learner = learner.replace(
+            params=optax.apply_updates(learner.params, changes),
+            optimiser=state,
+            baseline=decay * learner.baseline + (1 - decay) * mean,
+            update=learner.update + 1,
+        )
+        return learner, players, counted, {"train/loss": loss}
+
+    def acting(self, learner: Learner) -> Params:
+        return learner.params
+
+    def _returns(self, batch: Batch) -> Array:
+        def back(later: Array, step: tuple[Array, Array]) -> tuple[Array, Array]:
+            reward, ended = step
+            return (total := reward + self.config.gamma * later * ~ended), total
+
+        first = jnp.zeros_like(batch.last_value)
+        return jax.lax.scan(back, first, (batch.reward, batch.ended), reverse=True)[1]
+
+    def _loss(self, params: Params, batch: Batch, advantage: Array) -> Array:
+        parts, mask = jax.vmap(self.env.decode)(batch.seen)
+        choice = distributions.masked(self.network(params, parts)[0], mask)
+        return -(choice.log_prob(batch.action) * advantage).mean()

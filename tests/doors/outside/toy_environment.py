@@ -1,0 +1,57 @@
+"""An environment from outside of the package: a corridor whose right end is the goal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from hackmatrix.envs.metrics import PERCENT, Metric, Section
+from hackmatrix.envs.protocol import Environment, Parts, Step
+
+Array = jax.Array
+LENGTH, PATIENCE = 6, 20
+
+
+class Boards(struct.PyTreeNode):
+    place: Array  # i32[E]
+    time: Array  # i32[E]
+
+
+class Corridor(Environment):
+    """Each step costs 0.1, the goal pays 2; after PATIENCE steps an episode is cut off."""
+
+    name = "toy_environment:Corridor"
+    action_names = ("left", "right")
+    observation: Mapping[str, tuple[int, ...]] = MappingProxyType({"place": (LENGTH,)})
+    truncates = True
+    sections = (Section("How it plays", (Metric("corridor/reached", "reached", PERCENT),)),)
+
+    def reset(self, keys: Array) -> Boards:
+        nothing = jnp.zeros_like(keys[:, 0], jnp.int32)
+        return Boards(nothing, nothing)
+
+    def step(self, keys: Array, states: Boards, actions: Array) -> tuple[Boards, Step]:
+        place = jnp.clip(states.place + 2 * actions - 1, 0, LENGTH - 1)
+        reached, late = place == LENGTH - 1, states.time + 1 == PATIENCE
+        ended = reached | late
+        after = Boards(place, states.time + 1)
+        return jax.tree.map(lambda leaf: jnp.where(ended, 0, leaf), after), Step(
+            reward=2.0 * reached - 0.1,
+            terminated=reached,
+            truncated=late & ~reached,
+            final=place,
+            each_step={},
+            each_episode={"corridor/reached": reached},
+            highest={},
+        )
+
+    def encode(self, states: Boards) -> Array:
+        return states.place
+
+    def decode(self, seen: Array) -> tuple[Parts, Array]:
+        mask = jnp.ones((*seen.shape, 2), bool)
+        return {"place": jax.nn.one_hot(seen, LENGTH)}, mask

@@ -1,0 +1,22 @@
+"""A network from outside of the package: one layer over everything that is seen."""
+
+from __future__ import annotations
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from hackmatrix.networks.torso import Parts, Torso
+
+
+class Toy(Torso):
+    in_numpy = "toy_network_in_numpy:toy"
+
+    @nn.compact
+    def __call__(self, parts: Parts) -> jax.Array:
+        rows = [
+            part.reshape(*part.shape[: part.ndim - len(self.observation[name])], -1)
+            for name, part in parts.items()
+        ]
+        seen = jnp.concatenate(rows, axis=-1)
+        return jnp.tanh(nn.Dense(self.spec.hidden_dim, name="layer")(seen))

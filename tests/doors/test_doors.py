@@ -1,0 +1,192 @@
+"""What a newcomer adds, added from outside of the package, as CONTRIBUTING.md says."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from hackmatrix.envs import conformance, make
+from hackmatrix.networks import files
+from hackmatrix.standalone.policy import NumpyPolicy
+
+ROOT = Path(__file__).parents[2]
+OUTSIDE = Path(__file__).parent / "outside"
+BATCH = 16 * 256  # of reinforce_config
+
+
+def run(*arguments: str | Path) -> str:
+    """What a program prints that has the modules outside of the package on its path."""
+    done = attempt(*arguments)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def attempt(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        cwd=ROOT, env={**os.environ, "PYTHONPATH": f"{ROOT}:{OUTSIDE}", "XLA_FLAGS": ""},
+        text=True, timeout=400, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+    )  # fmt: skip
+
+
+def train(workdir: Path, *arguments: str | Path) -> str:
+    return run("-m", "launch.train", f"--workdir={workdir}", *arguments)
+
+
+def metrics(run: Path) -> list[dict[str, float]]:
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def config(run: Path) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads((run / "config.json").read_text())
+    return told
+
+
+@pytest.fixture(scope="module")
+def network_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of the game with the toy network, resumed once."""
+    workdir = tmp_path_factory.mktemp("network")
+    sizes = [f"--config.{each}" for each in (
+        "num_envs=8", "num_steps=8", "num_minibatches=1", "update_epochs=1", "hidden_dim=8",
+        "log_interval=2", "eval_episodes=0", "run_name=toy",
+    )]  # fmt: skip
+    train(workdir, "--config.network=toy_network:Toy", "--config.total_timesteps=256", *sizes)
+    told = train(workdir, "--resume=toy", "--config.total_timesteps=512")
+    assert "Going on from the checkpoint at step 256" in told
+    return workdir / "toy"
+
+
+def test_a_network_of_ones_own_trains_and_resumes(network_run: Path) -> None:
+    assert config(network_run)["network"] == "toy_network:Toy"
+    assert [line["step"] for line in metrics(network_run)] == [128, 256, 384, 512]
+
+
+def test_a_network_of_ones_own_is_exported_in_both_forms(network_run: Path, tmp_path: Path) -> None:
+    run("-m", "launch.export", f"--run={network_run}", f"--out={tmp_path}")
+    seen = np.random.default_rng(0).random((4, 1545), np.float32)
+    compiled = jax.export.deserialize(bytearray((tmp_path / "policy.jax").read_bytes()))
+    said = compiled.call(seen, np.ones((4, 28), bool))
+    _, about = files.read(tmp_path / "policy.npz")
+    assert about.spec.network == "toy_network:Toy"
+    sys.path.append(str(OUTSIDE))
+    try:
+        logits, values = NumpyPolicy(tmp_path / "policy.npz").outputs(seen)
+    finally:
+        sys.path.remove(str(OUTSIDE))
+    np.testing.assert_allclose(logits, said["logits"], atol=1e-5)
+    np.testing.assert_allclose(values, said["value"], atol=1e-5)
+    assert np.ptp(logits) > 1e-3
+
+
+def test_a_game_of_a_network_of_ones_own_is_drawn(network_run: Path, tmp_path: Path) -> None:
+    page = tmp_path / "game.html"
+    run("-m", "launch.watch", f"--run={network_run}", f"--html={page}")
+    assert "toy at step 512, game 0" in page.read_text()
+
+
+@pytest.fixture(scope="module")
+def reinforce_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    workdir = tmp_path_factory.mktemp("algorithm")
+    train(workdir, f"--config={OUTSIDE}/reinforce_config.py", "--config.run_name=mine")
+    return workdir / "mine"
+
+
+def test_an_algorithm_of_ones_own_is_short_and_learns(reinforce_run: Path) -> None:
+    assert len((OUTSIDE / "reinforce.py").read_text().splitlines()) < 100
+    returns = [line["train/mean_episode_return"] for line in metrics(reinforce_run)]
+    assert returns[0] < 60
+    assert max(returns) > 180
+
+
+def test_an_algorithm_of_ones_own_resumes_bit_for_bit(reinforce_run: Path, tmp_path: Path) -> None:
+    half, rest = 20 * BATCH, f"--config.total_timesteps={50 * BATCH}"
+    configured = f"--config={OUTSIDE}/reinforce_config.py"
+    train(tmp_path, configured, "--config.run_name=mine", f"--config.total_timesteps={half}")
+    told = train(tmp_path, "--resume=mine", rest)
+    assert f"Going on from the checkpoint at step {half:,}" in told
+    one, other = (digests(each, 50 * BATCH) for each in (reinforce_run, tmp_path / "mine"))
+    assert one == other
+
+
+def digests(run: Path, step: int) -> Any:
+    """What the checkpoint says of every leaf: two states with the same are the same."""
+    return json.loads((run / f"checkpoints/{step}/record/metadata").read_text())["digests"]
+
+
+def test_a_setting_of_ones_own_is_checked_and_saved(reinforce_run: Path, tmp_path: Path) -> None:
+    assert config(reinforce_run)["baseline_decay"] == 0.9
+    refused = attempt(
+        "-m", "launch.train", f"--workdir={tmp_path}", f"--config={OUTSIDE}/reinforce_config.py",
+        "--config.baseline_decay=2.0",
+    )  # fmt: skip
+    assert refused.returncode == 1
+    said = refused.stdout.splitlines()[-1]
+    assert said == "launch.train: baseline_decay=2.0 must be a number from 0 to 1"
+
+
+def test_a_run_from_before_a_setting_was_there_goes_on_as_it_did(
+    reinforce_run: Path, tmp_path: Path
+) -> None:
+    """The setting says what such runs did, which need not be its default."""
+    older = config(reinforce_run)
+    del older["baseline_decay"]
+    directory = tmp_path / "older"
+    directory.mkdir()
+    (directory / "config.json").write_text(json.dumps(older))
+    train(tmp_path, "--resume=older", f"--config.total_timesteps={10 * BATCH}")
+    assert config(directory)["baseline_decay"] == 0.8
+
+
+def test_a_sink_of_ones_own_receives_every_chunk(tmp_path: Path) -> None:
+    told = run(
+        OUTSIDE / "train_with_sink.py", f"--workdir={tmp_path}", "--config.run_name=sunk",
+        "--config.env=gymnax:CartPole-v1", "--config.num_envs=8", "--config.num_steps=16",
+        "--config.hidden_dim=16", "--config.total_timesteps=5120", "--config.eval_episodes=0",
+    )  # fmt: skip
+    received = [line.split()[1:] for line in told.splitlines() if line.startswith("sink: ")]
+    chunks = metrics(tmp_path / "sunk")
+    assert received[-1] == ["closed"]
+    assert [int(step) for step, _ in received[:-1]] == [chunk["step"] for chunk in chunks]
+    assert len(chunks) == 4
+
+
+def test_an_environment_of_ones_own_is_trained_on(tmp_path: Path) -> None:
+    told = train(
+        tmp_path, "--config.env=toy_environment:Corridor", "--config.num_envs=16",
+        "--config.num_steps=16", "--config.hidden_dim=16", "--config.lr=0.01",
+        "--config.total_timesteps=30720", "--config.ent_coef=0.01", "--config.eval_episodes=64",
+        "--config.run_name=walk",
+    )  # fmt: skip
+    assert "reached (%)" in told
+    reached = json.loads((tmp_path / "walk/evaluation.json").read_text())
+    assert reached["agent"]["corridor/reached"]["mean"] == 1
+    assert reached["random"]["corridor/reached"]["mean"] < 0.8
+
+
+def test_an_environment_of_ones_own_keeps_to_the_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(OUTSIDE)
+    conformance.check(make("toy_environment:Corridor"))
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("network=nowhere:Toy", "nowhere:Toy: there is no module 'nowhere' on Python's path"),
+        ("network=toy_network:Tay", "toy_network:Tay: the module 'toy_network' has no 'Tay'"),
+        ("algorithm=reinforce", 'algorithm=\'reinforce\' must be "ppo" or "MODULE:NAME"'),
+        ("network=convolution", 'network=\'convolution\' must be "mlp", "conv", "cells" or'),
+    ],
+)
+def test_a_name_that_leads_nowhere_is_one_line(tmp_path: Path, setting: str, said: str) -> None:
+    refused = attempt("-m", "launch.train", f"--workdir={tmp_path}", f"--config.{setting}")
+    assert refused.returncode == 1
+    assert said in refused.stdout.splitlines()[-1]
+    assert "Traceback" not in refused.stdout

@@ -1,0 +1,154 @@
+"""The networks: what they compute, with JAX and with NumPy, and what they refuse to see."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hackmatrix import networks
+from hackmatrix.envs import make
+from hackmatrix.envs.protocol import flat
+from hackmatrix.networks import NETWORKS, Spec, files
+from hackmatrix.networks.actor_critic import Network
+from hackmatrix.networks.files import About
+from hackmatrix.standalone.policy import NumpyPolicy
+from tests.networks.grid import GridWalk
+
+BOARDS = 12
+
+
+def spec(network: str, **changes: Any) -> Spec:
+    values: dict[str, Any] = {
+        "network": network, "hidden_dim": 24, "num_layers": 2, "channels": 32,
+        "separate_critic": False, "compute_dtype": "float32",
+    }  # fmt: skip
+    return Spec(**{**values, **changes})
+
+
+def seen(env: GridWalk) -> dict[str, jax.Array]:
+    keys = np.random.default_rng(0).integers(1 << 32, size=(BOARDS, 2), dtype=np.uint32)
+    return env.decode(env.encode(env.reset(jnp.asarray(keys))))[0]
+
+
+def shaken(network: Network) -> Any:
+    """Parameters all of which count: biases that begin at 0 would hide a mistake."""
+    first = network.init(jax.random.key(0))
+    leaves, tree = jax.tree.flatten(first)
+    keys = jax.random.split(jax.random.key(1), len(leaves))
+    return jax.tree.unflatten(
+        tree,
+        [
+            leaf + 0.2 * jax.random.normal(key, leaf.shape)
+            for leaf, key in zip(leaves, keys, strict=True)
+        ],
+    )
+
+
+@pytest.mark.parametrize("separate", [False, True])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_network_computes_the_same_with_numpy_alone(
+    tmp_path: Path, name: str, separate: bool
+) -> None:
+    env = GridWalk()
+    network = networks.make(spec(name, separate_critic=separate), env)
+    params, parts = shaken(network), seen(env)
+    logits, values = network(params, parts)
+    about = About(env.name, dict(env.observation), env.action_names, "", 0, network.spec)
+    files.write(tmp_path / "policy.npz", params, about)
+    plain = NumpyPolicy(tmp_path / "policy.npz")
+    assert plain.about == about
+    observation = np.asarray(flat(parts, env.observation))
+    again = plain.outputs(observation)
+    np.testing.assert_allclose(again[0], logits, atol=1e-5)
+    np.testing.assert_allclose(again[1], values, atol=1e-5)
+    assert np.ptp(logits, axis=0).min() > 1e-2
+    one = plain.outputs(observation[0])
+    np.testing.assert_allclose(one[0], logits[0], atol=1e-5)
+    np.testing.assert_allclose(one[1], values[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_first_policy_is_nearly_uniform_and_the_first_values_small(name: str) -> None:
+    env = GridWalk()
+    network = networks.make(spec(name), env)
+    logits, values = network(network.init(jax.random.key(3)), seen(env))
+    assert jnp.ptp(logits, axis=-1).max() < 0.1
+    assert jnp.abs(values).max() < 10
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_critic_of_its_own_leaves_the_policy_as_it_is(name: str) -> None:
+    env = GridWalk()
+    shared, apart = (
+        networks.make(spec(name, separate_critic=separate), env) for separate in (False, True)
+    )
+    params = apart.init(jax.random.key(0))
+    logits, values = apart(params, seen(env))
+    inner = {key: value for key, value in params["params"].items() if key != "critic_torso"}
+    again, others = shared({"params": inner}, seen(env))
+    np.testing.assert_array_equal(logits, again)
+    assert jnp.abs(values - others).max() > 1e-3
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_heads_are_float32_where_products_are_bfloat16(name: str) -> None:
+    """In bfloat16 there are 2 values between 3 and 3.03, so that most logits would be the same."""
+    env = GridWalk()
+    network = networks.make(spec(name, compute_dtype="bfloat16"), env)
+    params = shaken(network)
+    head = params["params"]["critic"]
+    params["params"]["critic"] = {"kernel": 1e-3 * head["kernel"], "bias": head["bias"] * 0 + 3}
+    logits, values = network(params, seen(env))
+    assert logits.dtype == values.dtype == jnp.float32
+    assert len(set(np.asarray(values).tolist())) == BOARDS
+    exact = networks.make(spec(name), env)(params, seen(env))
+    np.testing.assert_allclose(logits, exact[0], atol=0.2)
+
+
+@pytest.mark.parametrize("name", ["conv", "cells"])
+def test_networks_over_cells_see_where_the_player_stands(name: str) -> None:
+    env = GridWalk()
+    network = networks.make(spec(name), env)
+    params, parts = shaken(network), seen(env)
+    moved = {**parts, "player": parts["player"].at[:, 0].set(1 - parts["player"][:, 0])}
+    assert jnp.abs(network(params, parts)[0] - network(params, moved)[0]).min(-1).max() > 1e-3
+
+
+def test_a_convolution_sees_the_eight_cells_around_and_not_beyond() -> None:
+    """The features of a corner do not depend on what is three cells away after two layers, but for
+    the mean and the maximum over the board, which a constant shift of a far cell leaves alone here.
+    """
+    from hackmatrix.networks.conv import Convolution
+
+    layer = Convolution(channels=3, compute_dtype="float32")
+    cells = jax.random.normal(jax.random.key(0), (1, 5, 5, 3))
+    params = layer.init(jax.random.key(1), cells)
+    before = layer.apply(params, cells)
+    after = layer.apply(params, cells.at[0, 2, 2].add(1.0))
+    changed = np.abs(np.asarray(after - before)[0]).max(-1) > 1e-6
+    expected = np.zeros((5, 5), bool)
+    expected[1:4, 1:4] = True
+    np.testing.assert_array_equal(changed, expected)
+
+
+@pytest.mark.parametrize("name", ["conv", "cells"])
+def test_a_network_over_cells_refuses_what_has_none(name: str) -> None:
+    with pytest.raises(networks.NetworkError) as refused:
+        networks.make(spec(name), make("gymnax:CartPole-v1"))
+    assert f"network={name} is not for gymnax:CartPole-v1" in str(refused.value)
+    assert "here are observation [4]: say network=mlp" in str(refused.value)
+
+
+def test_an_unknown_network_is_refused_with_those_there_are() -> None:
+    with pytest.raises(networks.NetworkError, match="mlp, conv, cells, or MODULE:NAME"):
+        networks.make(spec("resnet"), GridWalk())
+
+
+def test_channels_that_attention_cannot_share_are_refused() -> None:
+    with pytest.raises(networks.NetworkError, match="channels=24"):
+        networks.make(spec("cells", channels=24), GridWalk())

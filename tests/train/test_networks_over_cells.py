@@ -1,0 +1,83 @@
+"""Networks over cells in the training program: they learn, on any mesh, and resume bit for bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from hackmatrix.parallel import mesh
+from hackmatrix.rl.train_state import TrainState
+from hackmatrix.train.config import Config
+from hackmatrix.train.keeper import Keeper
+from hackmatrix.train.program import Program
+from hackmatrix.train.runs.clock import Clock
+from hackmatrix.train.runs.directory import Run
+from tests.train.settings import config
+
+NETWORKS = "conv", "cells"
+UPDATES = 100
+
+
+def walking(network: str) -> Config:
+    return config(
+        env="tests.networks.grid:GridWalk", network=network, channels=16, num_layers=2,
+        num_steps=32, gamma=0.9, ent_coef=0.01, lr=3e-3, scale_returns=False,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=NETWORKS)
+def programs(request: pytest.FixtureRequest) -> dict[int, Program]:
+    """The same training program for 1 and for 8 devices."""
+    return {
+        devices: Program(walking(request.param), mesh.over(jax.devices()[:devices]))
+        for devices in (1, 8)
+    }
+
+
+def test_it_learns_to_find_the_goal(programs: dict[int, Program]) -> None:
+    program = programs[1]
+    state, first = program.run(program.first_state(), 1)
+    state, _ = program.run(state, UPDATES)
+    _, last = program.run(state, 5)
+    assert first.metrics["grid/reached"] < 0.7
+    assert last.metrics["grid/reached"] > 0.95
+
+
+def test_three_updates_are_the_same_on_any_mesh(programs: dict[int, Program]) -> None:
+    states, reports = zip(
+        *(program.run(program.first_state(), 3) for program in programs.values()), strict=True
+    )
+    one, eight = (jax.device_get(raw(state)) for state in states)
+    jax.tree.map(np.testing.assert_array_equal, one.players.boards, eight.players.boards)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5),
+        one.learner.params, eight.learner.params,
+    )  # fmt: skip
+    gradients = [float(report.metrics["train/grad_norm"]) for report in reports]
+    np.testing.assert_allclose(gradients[1] / gradients[0], 1, rtol=1e-4)
+
+
+def test_a_resumed_run_is_bit_for_bit_the_one_that_went_on(
+    programs: dict[int, Program], tmp_path: Path
+) -> None:
+    program = programs[1]
+    whole, _ = program.run(program.first_state(), 4)
+    half, _ = program.run(program.first_state(), 2)
+    run = Run(tmp_path, program.config)
+    keeper = Keeper(run, program, Clock(), print)
+    keeper.save(2, half)
+    keeper.close()
+    restored, step = Keeper(run, program, Clock(), print).restore()
+    assert step == 2 * program.config.batch_size
+    resumed, _ = program.run(restored, 2)
+    jax.tree.map(np.testing.assert_array_equal, *map(jax.device_get, (raw(whole), raw(resumed))))
+
+
+def raw(state: TrainState) -> Any:
+    """With keys as numbers, which NumPy can hold."""
+    learner = state.learner
+    return state.replace(learner=learner.replace(key=jax.random.key_data(learner.key)))
