@@ -12,7 +12,11 @@ from typing import TextIO
 
 import pytest
 
-from hackmatrix.train.config import Config, summary
+from hackmatrix.envs import make
+from hackmatrix.ppo import PPO
+from hackmatrix.train.config import Config
+from hackmatrix.train.config.summary import summary
+from hackmatrix.train.reporting import declared
 from hackmatrix.train.reporting.console import LINES_A_PAGE, Console
 
 METRICS = {
@@ -20,7 +24,8 @@ METRICS = {
     "train/approx_kl": 0.0214, "stats/completed_stage_1": 0.634, "stats/mean_stage": 1.78,
     "stats/highest_stage": 4.0, "perf/steps_per_second": 12_149.0, "perf/hours_left": 161 / 3600,
 }  # fmt: skip
-TITLES = "progress steps steps/s left return length stage 1 done stages best entropy KL"
+TITLES = "progress steps steps/s left return length stages best stage 1 done entropy KL"
+DECLARED = declared.metrics(make("hackmatrix"), PPO)
 
 
 class Clock:
@@ -58,15 +63,15 @@ def read(screen: int, lines: int = 2) -> str:
 
 
 def test_a_chunk_is_a_line_under_titles(out: io.StringIO, config: Config) -> None:
-    Console(config, out).write(config.num_updates // 2 * config.batch_size, METRICS)
+    Console(config, DECLARED, out).write(config.num_updates // 2 * config.batch_size, METRICS)
     titles, line = out.getvalue().splitlines()
     assert words(titles) == TITLES
-    assert words(line) == "━━━━──── 50% 5.00M 12.1k 2m 41s +0.53 31.2 63% 1.78 4 1.92 0.021"
+    assert words(line) == "━━━━──── 50% 5.00M 12.1k 2m 41s +0.53 31.2 1.78 4 63% 1.92 0.021"
     assert len(titles) == len(line) <= 100
 
 
 def test_titles_come_again_with_every_page(out: io.StringIO, config: Config) -> None:
-    console = Console(config, out)
+    console = Console(config, DECLARED, out)
     for chunk in range(2 * LINES_A_PAGE):
         console.write(chunk, METRICS)
     titles = [i for i, line in enumerate(out.getvalue().splitlines()) if "steps/s" in line]
@@ -74,14 +79,14 @@ def test_titles_come_again_with_every_page(out: io.StringIO, config: Config) -> 
 
 
 def test_a_metric_without_data_is_a_dash(out: io.StringIO, config: Config) -> None:
-    Console(config, out).write(4096, METRICS | {"train/mean_episode_return": math.nan})
+    Console(config, DECLARED, out).write(4096, METRICS | {"train/mean_episode_return": math.nan})
     assert out.getvalue().splitlines()[1].split()[6] == "-"
 
 
 def test_an_environment_without_stages_has_no_columns_for_them(
     out: io.StringIO, config: Config
 ) -> None:
-    console = Console(config, out)
+    console = Console(config, DECLARED, out)
     plain = {tag: value for tag, value in METRICS.items() if not tag.startswith("stats/")}
     console.write(4096, plain)
     console.write(8192, METRICS)
@@ -94,12 +99,12 @@ def test_an_environment_without_stages_has_no_columns_for_them(
 def test_the_stage_after_the_last_is_victory(
     out: io.StringIO, config: Config, highest: float
 ) -> None:
-    Console(config, out).write(4096, METRICS | {"stats/highest_stage": highest})
-    assert out.getvalue().splitlines()[1].split()[-3] == ("won" if highest > 8 else "8")
+    Console(config, DECLARED, out).write(4096, METRICS | {"stats/highest_stage": highest})
+    assert out.getvalue().splitlines()[1].split()[-4] == ("won" if highest > 8 else "8")
 
 
 def test_extreme_numbers_stay_in_their_columns(out: io.StringIO, config: Config) -> None:
-    console = Console(config, out)
+    console = Console(config, DECLARED, out)
     for value in (0.0, 0.9996, 9.996, 99.96):
         metrics = dict.fromkeys(METRICS, value) | {"stats/completed_stage_1": min(value, 1.0)}
         for steps in (1, 999, 1_000, 999_499, 999_500, 10**9 - 1, 10**12):
@@ -118,7 +123,7 @@ def test_extreme_numbers_stay_in_their_columns(out: io.StringIO, config: Config)
 def test_large_numbers_are_rounded_to_three_digits(
     out: io.StringIO, config: Config, steps: int, shown: str
 ) -> None:
-    Console(config, out).write(steps, {})
+    Console(config, DECLARED, out).write(steps, {})
     assert out.getvalue().split()[-1] == shown
 
 
@@ -127,7 +132,10 @@ def test_progress_is_of_steps_or_of_the_time_limit_whichever_is_further(
 ) -> None:
     clock = iter((0.0, 0.0, 6.0, 45.0, 60.0))
     console = Console(
-        dataclasses.replace(config, time_limit_minutes=1.0), out, functools.partial(next, clock)
+        dataclasses.replace(config, time_limit_minutes=1.0),
+        DECLARED,
+        out,
+        functools.partial(next, clock),
     )
     total = config.num_updates * config.batch_size
     for step, left in ((0, 60), (total // 4, 54), (total // 4, 15), (total // 2, 0)):
@@ -141,7 +149,10 @@ def test_progress_does_not_go_back_when_the_run_slows_down(
 ) -> None:
     clock = iter((0.0, 1800.0, 1800.0, 3000.0))
     console = Console(
-        dataclasses.replace(config, time_limit_minutes=60.0), out, functools.partial(next, clock)
+        dataclasses.replace(config, time_limit_minutes=60.0),
+        DECLARED,
+        out,
+        functools.partial(next, clock),
     )
     for hours_left in (0.5, 0.6, 0.4):
         console.write(0, METRICS | {"perf/hours_left": hours_left})
@@ -151,19 +162,19 @@ def test_progress_does_not_go_back_when_the_run_slows_down(
 
 def test_the_head_is_the_summary_under_a_title(out: io.StringIO, config: Config) -> None:
     lines = summary(config, "cpu", 1, 473_373)
-    Console(config, out).head("a-run", lines)
+    Console(config, DECLARED, out).head("a-run", lines)
     assert out.getvalue().splitlines() == ["a-run", *(f"  {line}" for line in lines), ""]
 
 
 def test_the_end_says_what_was_reached_and_where_it_lies(out: io.StringIO, config: Config) -> None:
     clock = Clock()
-    console = Console(config, out, clock)
+    console = Console(config, DECLARED, out, clock)
     console.write(4096, METRICS | {"train/mean_episode_length": math.nan})
     clock.now += 125
     console.end("Stopped", Path("runs/a-run"))
     assert [words(line) for line in out.getvalue().splitlines()[-4:]] == [
         "Stopped at step 4,096, after 2m 05s",
-        "last chunk return +0.53, stage 1 done 63%, stages 1.78, best 4",
+        "last chunk return +0.53, stages 1.78, best 4, stage 1 done 63%, entropy 1.92, KL 0.021",
         "run runs/a-run",
         "TensorBoard tensorboard --logdir runs",
     ]
@@ -172,13 +183,13 @@ def test_the_end_says_what_was_reached_and_where_it_lies(out: io.StringIO, confi
 def test_a_run_that_ended_before_its_first_chunk_has_an_end_too(
     out: io.StringIO, config: Config
 ) -> None:
-    Console(config, out).end("Stopped", Path("runs/a-run"))
+    Console(config, DECLARED, out).end("Stopped", Path("runs/a-run"))
     assert "Stopped at step 0" in out.getvalue()
     assert "last chunk" not in out.getvalue()
 
 
 def test_a_long_warning_stays_within_the_width(out: io.StringIO, config: Config) -> None:
-    Console(config, out).warn("word " * 60)
+    Console(config, DECLARED, out).warn("word " * 60)
     lines = out.getvalue().splitlines()
     assert len(lines) > 1
     assert max(map(len, lines)) <= 100
@@ -189,13 +200,13 @@ def test_a_terminal_gets_colours_and_columns_stay_in_line(
 ) -> None:
     out, screen = terminal
     monkeypatch.delenv("NO_COLOR", raising=False)
-    Console(config, out).write(4096, METRICS)
+    Console(config, DECLARED, out).write(4096, METRICS)
     shown = read(screen)
     assert "\x1b[" in shown
     titles, line = re.sub(r"\x1b\[\d+m", "", shown).splitlines()
     assert len(titles) == len(line)
     monkeypatch.setenv("NO_COLOR", "1")
-    Console(config, out).write(4096, METRICS)
+    Console(config, DECLARED, out).write(4096, METRICS)
     assert "\x1b" not in read(screen)
 
 
@@ -203,7 +214,7 @@ def test_a_file_gets_no_colours_and_plain_signs_where_others_cannot_be_written(
     tmp_path: Path, config: Config
 ) -> None:
     with (tmp_path / "log").open("w", encoding="ascii") as out:
-        Console(config, out).write(config.total_timesteps, METRICS)
+        Console(config, DECLARED, out).write(config.total_timesteps, METRICS)
     text = (tmp_path / "log").read_text()
     assert "########" in text
     assert "\x1b" not in text
@@ -213,7 +224,7 @@ def test_a_reader_who_goes_away_does_not_end_the_run(config: Config) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with open(writing, "w", buffering=1, closefd=True) as out:
-        console = Console(config, out)
+        console = Console(config, DECLARED, out)
         console.head("a-run", ["line"])
         console.write(4096, METRICS)
         console.end("Done", Path("runs/a-run"))

@@ -2,15 +2,26 @@
 
 import math
 
+import jax
 import pytest
 
+from hackmatrix.parallel import mesh
+from hackmatrix.train.program import Program
 from hackmatrix.train.reporting.health import PATIENCE, TREND, Health
+from tests.train.settings import resolved
 
 WELL = {
     "train/approx_kl": 0.03, "train/clip_frac": 0.1, "train/entropy": 0.6,
     "reward/step_penalty": -0.01, "train/mean_episode_return": 0.5,
     "train/mean_episode_length": 30.0,
 }  # fmt: skip
+
+
+def watched(env: str = "hackmatrix", anneals: bool = False) -> Health:
+    """As a run watches its metrics: those of its environment and of its algorithm."""
+    config = resolved(env=env, anneal_lr=anneals)
+    program = Program(config, mesh.over(jax.devices()[:1]))
+    return Health((*program.env.health, *program.algorithm.health))
 
 
 def warnings(health: Health, reports: int, **changed: float) -> list[str]:
@@ -20,7 +31,7 @@ def warnings(health: Health, reports: int, **changed: float) -> list[str]:
 
 
 def test_a_healthy_run_is_not_warned_about() -> None:
-    assert warnings(Health("hackmatrix"), 3 * TREND) == []
+    assert warnings(watched(), 3 * TREND) == []
 
 
 @pytest.mark.parametrize(
@@ -37,7 +48,7 @@ def test_a_healthy_run_is_not_warned_about() -> None:
 def test_a_metric_outside_for_long_is_warned_about_once_an_excursion(
     name: str, value: float, words: str
 ) -> None:
-    health = Health("hackmatrix")
+    health = watched()
     for _ in range(2):
         assert warnings(health, PATIENCE - 1, **{name: value}) == []
         (said,) = warnings(health, 20, **{name: value})
@@ -47,19 +58,19 @@ def test_a_metric_outside_for_long_is_warned_about_once_an_excursion(
 
 
 def test_a_learning_rate_that_goes_to_nothing_changes_nothing_in_the_end() -> None:
-    assert warnings(Health("hackmatrix", anneals=True), 10, approx_kl=0.0001) == []
-    assert len(warnings(Health("hackmatrix", anneals=True), 10, approx_kl=0.2)) == 1
+    assert warnings(watched(anneals=True), 10, approx_kl=0.0001) == []
+    assert len(warnings(watched(anneals=True), 10, approx_kl=0.2)) == 1
 
 
 def test_a_short_excursion_is_not_warned_about() -> None:
-    health = Health("hackmatrix")
+    health = watched()
     for _ in range(10):
         assert warnings(health, PATIENCE - 1, approx_kl=0.2) == []
         assert warnings(health, 1) == []
 
 
 def test_a_report_without_data_is_no_news() -> None:
-    health = Health("hackmatrix")
+    health = watched()
     assert warnings(health, PATIENCE - 1, entropy=0.05) == []
     assert warnings(health, 20, entropy=math.nan) == []
     assert len(warnings(health, 1, entropy=0.05)) == 1
@@ -67,15 +78,15 @@ def test_a_report_without_data_is_no_news() -> None:
 
 
 def test_limits_of_the_game_do_not_hold_for_other_environments() -> None:
-    assert warnings(Health("gymnax:CartPole-v1"), 10, entropy=0.03, step_penalty=1.0) == []
-    assert len(warnings(Health("gymnax:CartPole-v1"), 10, clip_frac=0.5)) == 1
+    assert warnings(watched("gymnax:CartPole-v1"), 10, entropy=0.03, step_penalty=1.0) == []
+    assert len(warnings(watched("gymnax:CartPole-v1"), 10, clip_frac=0.5)) == 1
 
 
 @pytest.mark.parametrize(("gain", "expected"), [(0.0, 1), (-0.05, 1), (0.05, 0)])
 def test_longer_episodes_that_gain_nothing_are_warned_about_once(
     gain: float, expected: int
 ) -> None:
-    health = Health("hackmatrix")
+    health = watched()
     said = []
     for report in range(2 * TREND):
         said += warnings(

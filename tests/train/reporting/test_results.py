@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hackmatrix.envs import make
 from hackmatrix.rl.tally import LENGTH, RETURN
-from hackmatrix.train import results
+from hackmatrix.train.reporting import results
+
+GAME = make("hackmatrix")
 
 
 def games(number: int, wins: int = 0, seed: int = 0) -> dict[str, np.ndarray]:
@@ -31,7 +34,7 @@ def contains(estimate: results.Estimate, truth: float) -> bool:
 
 
 def test_about_95_of_100_intervals_hold_the_truth() -> None:
-    summaries = [results.summary(games(60, seed=seed)) for seed in range(400)]
+    summaries = [results.summary(games(60, seed=seed), GAME) for seed in range(400)]
     for tag, truth in ((RETURN, 3.0), ("actions/push", 1 / 27)):
         held = np.mean([contains(each[tag], truth) for each in summaries])
         assert 0.92 < held < 0.98
@@ -41,12 +44,15 @@ def test_the_interval_of_a_share_holds_the_truth_also_where_it_is_rare() -> None
     rng = np.random.default_rng(1)
     truth = 0.03
     wins = rng.binomial(200, truth, 400)
-    held = [contains(results.summary(games(200, count))["stats/win_rate"], truth) for count in wins]
+    held = [
+        contains(results.summary(games(200, count), GAME)["stats/win_rate"], truth)
+        for count in wins
+    ]
     assert np.mean(held) > 0.92
 
 
 def test_what_never_happened_may_yet_happen() -> None:
-    summary = results.summary(games(100))
+    summary = results.summary(games(100), GAME)
     never, always = summary["stats/win_rate"], summary["stats/completed_stage_1"]
     assert never.mean == never.low == 0
     assert never.high == pytest.approx(0.037, abs=1e-3)
@@ -58,29 +64,54 @@ def test_a_long_game_weighs_more_in_the_shares_of_actions() -> None:
     played = games(2)
     played["actions"] = np.zeros((2, 28), int)
     played["actions"][0, 0], played["actions"][1, 5] = 9, 1
-    summary = results.summary(played)
+    summary = results.summary(played, GAME)
     assert summary["actions/up"].mean == pytest.approx(0.9)
     assert summary["actions/push"].mean == pytest.approx(0.1)
 
 
 def test_the_table_shows_players_side_by_side_and_leaves_out_what_nobody_did() -> None:
-    summaries = {"agent": results.summary(games(50)), "random": results.summary(games(50, seed=1))}
-    text = "\n".join(results.table(summaries))
+    summaries = {
+        "agent": results.summary(games(50), GAME),
+        "random": results.summary(games(50, seed=1), GAME),
+    }
+    text = "\n".join(results.table(summaries, GAME))
     titles = {line[:24].strip() for line in text.splitlines()}
     assert {"return", "actions", "completed stage 1 (%)", "won (%)", "push (%)"} <= titles
     assert "hack (%)" not in titles
-    assert len({len(line) for line in results.table(summaries)} - {len("of all actions")}) == 1
+    assert (
+        len({len(line) for line in results.table(summaries, GAME)} - {len("of all actions")}) == 1
+    )
     assert text.splitlines()[0].split() == ["agent", "random"]
 
 
 def test_the_json_of_a_single_game_is_strict() -> None:
-    told: Any = results.as_json({"agent": results.summary(games(1))})
+    told: Any = results.as_json({"agent": results.summary(games(1), GAME)})
     assert json.loads(json.dumps(told, allow_nan=False))["agent"][RETURN]["low"] is None
 
 
 def test_actions_of_other_environments_are_numbered() -> None:
-    assert results.action_names(2) == ["action 0", "action 1"]
-    assert results.action_names(28)[3:6] == ["right", "siphon", "push"]
+    cartpole = make("gymnax:CartPole-v1")
+    played = {RETURN: np.ones(3), "ended": np.ones(3, bool), "actions": np.full((3, 2), 4)}
+    found = {"agent": results.summary(played, cartpole)}
+    assert [name for name in found["agent"] if name.startswith("actions/")] == [
+        "actions/action 0",
+        "actions/action 1",
+    ]
+    titles = [line[:24].strip() for line in results.table(found, cartpole)]
+    assert titles[-3:] == ["of all actions", "action 0 (%)", "action 1 (%)"]
+
+
+def test_estimates_come_back_from_json() -> None:
+    """But for the players, nothing of what stands there is an estimate."""
+    summaries = {
+        "agent": results.summary(games(9), GAME),
+        "random": results.summary(games(1), GAME),
+    }
+    told = json.loads(json.dumps({"step": 7, **results.as_json(summaries)}))
+    again = results.from_json(told)
+    assert again["agent"] == summaries["agent"]
+    assert again.keys() == summaries.keys()
+    assert np.isnan(again["random"][RETURN].low)
 
 
 def test_the_best_game_is_named_by_its_number() -> None:

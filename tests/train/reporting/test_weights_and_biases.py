@@ -16,16 +16,16 @@ from typing import Any
 
 import pytest
 
-from hackmatrix.train import run, weights_and_biases
 from hackmatrix.train.config import Config, ConfigError
-from hackmatrix.train.runs.directory import Run
+from hackmatrix.train.reporting import weights_and_biases
 from hackmatrix.train.reporting.sinks import JsonLines, Sinks
 from hackmatrix.train.reporting.weights_and_biases import WeightsAndBiases
+from hackmatrix.train.runs.directory import Run, create, find
 from tests.train.reporting import wandb_files
 
 wandb = pytest.importorskip("wandb", reason="the extra wandb is not installed")
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 METRICS = {"train/entropy": 2.5, "perf/steps_per_second": 12_000.0}
 NOBODY = "http://127.0.0.1:9"  # no server listens there
 
@@ -46,7 +46,7 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[pyt
 
 @pytest.fixture
 def begun(tmp_path: Path, config: Config) -> Run:
-    return run.begin(tmp_path, dataclasses.replace(config, wandb=True, project="games"))
+    return create(tmp_path, dataclasses.replace(config, wandb=True, project="games"))
 
 
 def sessions(of: Run) -> list[list[Any]]:
@@ -106,7 +106,7 @@ def test_a_resumed_run_goes_on_with_the_same_page(begun: Run) -> None:
 def test_runs_of_one_name_have_pages_of_their_own(tmp_path: Path, config: Config) -> None:
     pages = []
     for machine in ("one", "other"):
-        begun = run.begin(tmp_path / machine, dataclasses.replace(config, run_name="mine"))
+        begun = create(tmp_path / machine, dataclasses.replace(config, run_name="mine"))
         with Sinks(WeightsAndBiases(begun)) as sinks:
             sinks.write(1, METRICS)
         pages.append(only(sessions(begun)[0], "run").run_id)
@@ -243,7 +243,7 @@ def test_a_program_with_the_setting_has_a_page_and_its_checkpoint(tmp_path: Path
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
     assert "wandb: " not in done.stdout
-    mine = run.find(tmp_path, "mine")
+    mine = find(tmp_path, "mine")
     assert mine
     (found,) = sessions(mine)
     assert [step for step, _ in told(found)] == [1280, 2560]
