@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from hackmatrix.train import doctor
+from hackmatrix.train.guards import doctor
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def start(*arguments: str) -> subprocess.Popen:

@@ -15,7 +15,7 @@ MESH = meshes.over()
 def tree(odd: dict[int, float]) -> Any:
     """Two leaves that count as the same on all devices; the second has other values on some."""
     values = np.arange(6, dtype=np.float32).reshape(2, 3)
-    same = meshes.same(MESH)
+    same = meshes.replicated(MESH)
     copies = [
         jax.device_put(values + odd.get(number, 0), device)
         for number, device in enumerate(MESH.devices.flat)

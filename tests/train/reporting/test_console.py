@@ -109,6 +109,8 @@ def test_extreme_numbers_stay_in_their_columns(out: io.StringIO, config: Config)
         metrics = dict.fromkeys(METRICS, value) | {"stats/completed_stage_1": min(value, 1.0)}
         for steps in (1, 999, 1_000, 999_499, 999_500, 10**9 - 1, 10**12):
             console.write(steps, metrics | {"perf/steps_per_second": float(steps)})
+    for total in (-999.994, 527.4, 999.994, 1234.5, 99_999):
+        console.write(0, METRICS | {"train/mean_episode_return": total})
     lines = out.getvalue().splitlines()
     assert {len(line) for line in lines} == {len(lines[0])}
 
