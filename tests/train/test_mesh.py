@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from hackmatrix.parallel import mesh
-from hackmatrix.train.program import NEVER, Program
+from hackmatrix.rl.train_state import NEVER
+from hackmatrix.train.program import Program
 from tests.train.settings import config
 
 UPDATES = 3
