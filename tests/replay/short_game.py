@@ -6,14 +6,14 @@ from typing import Any
 
 from hackmatrix.envs.headless.states import read_state
 from hackmatrix.envs.headless.view import observation
-from hackmatrix.replay.record import ACTION_NAMES, Episode, Frame, Decision
+from hackmatrix.replay.record import ACTION_NAMES, Decision, Episode, Frame
 
 TURNS = 5
 _RIGHT = ACTION_NAMES.index("right")
 
 
 def short_game(title: str = "a walk") -> Episode:
-    walk = [_frame(col, _thought()) for col in range(TURNS)]
+    walk = [_frame(col, _decision()) for col in range(TURNS)]
     return Episode(title, [*walk, _frame(TURNS, None)], "not yet")
 
 
@@ -28,7 +28,7 @@ def _frame(col: int, decision: Decision | None) -> Frame:
     )  # fmt: skip
 
 
-def _thought() -> Decision:
+def _decision() -> Decision:
     probabilities = [0.0] * len(ACTION_NAMES)
     probabilities[0], probabilities[_RIGHT] = 0.25, 0.75
     return Decision(_RIGHT, probabilities, 1.5)

@@ -45,7 +45,7 @@ def test_scrubbing_shows_every_board_of_the_episode(page: Browser, episode: Epis
     assert len(boards) > 5
 
 
-def test_what_was_thought_and_gained_stands_beside_the_board(
+def test_what_was_decided_and_gained_stands_beside_the_board(
     page: Browser, episode: Episode
 ) -> None:
     scrub(page, 0)

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from hackmatrix import game
 from hackmatrix.envs.headless.states import read_state
 from hackmatrix.game.state import SIPHON
-from hackmatrix.ppo import rollout
-from hackmatrix.rl.draws import Purpose, key_for, key_of_each, seed_key
-from hackmatrix.rl.rollout import Players
 from hackmatrix.replay import happenings
-from hackmatrix.replay.record import Episode, Decision, record
-from hackmatrix.train.policies.policy import Policy
-from hackmatrix.train.policies.player import Thinking
+from hackmatrix.replay.record import Episode
+from tests.replay.wanderer import wander
 
 BOARD: dict[str, Any] = {
     "player": {"row": 2, "col": 3, "hp": 3, "credits": 4},
@@ -29,7 +23,7 @@ BOARD: dict[str, Any] = {
 }
 
 
-def test_an_episode_holds_what_was_seen_thought_and_gained(episode: Episode) -> None:
+def test_an_episode_holds_what_was_seen_decided_and_gained(episode: Episode) -> None:
     *turns, last = episode.frames
     assert last.decision is None
     assert len(turns) > 5
@@ -46,36 +40,14 @@ def test_an_episode_holds_what_was_seen_thought_and_gained(episode: Episode) -> 
     assert episode.total == pytest.approx(sum(frame.reward for frame in turns))
 
 
-def test_the_same_game_is_recorded_again_and_another_is_another(
-    policy: Policy, episode: Episode
-) -> None:
-    def frames(number: int) -> Any:
-        mind = Thinking(policy, seed=1, number=number, greedy=False)
-        return record("", lambda *seen: Decision(*mind.decide(*seen)), mind.luck, 60).frames
-
-    assert frames(5) == episode.frames
-    assert frames(6)[0].seen["cells"] != episode.frames[0].seen["cells"]
+def test_the_same_game_is_recorded_again_and_another_is_another(episode: Episode) -> None:
+    assert wander("", 5).frames == episode.frames
+    assert wander("", 6).frames[0].seen["cells"] != episode.frames[0].seen["cells"]
 
 
-def test_a_game_has_the_luck_of_its_number_in_an_evaluation(policy: Policy) -> None:
-    number, step, key = 41, 7, seed_key(3)
-    mind = Thinking(policy, seed=3, number=number, greedy=False)
-    numbers = jnp.array([number], jnp.uint32)
-    nothing = jnp.zeros(1)
-    happen = rollout.step_keys(key, 0, jnp.int32(step), Players(None, numbers, nothing, nothing))[1]
-    begin = jax.random.key_data(key_of_each(key_for(key, Purpose.RESET), numbers))
-    for drawn_from, expected in ((step, happen[0]), (None, begin[0])):
-        raw, turn = mind.luck(drawn_from)
-        np.testing.assert_array_equal(jax.random.fold_in(jnp.asarray(raw), turn), expected)
-
-
-def test_the_greedy_policy_takes_the_likeliest_action(policy: Policy, episode: Episode) -> None:
-    mind = Thinking(policy, seed=1, number=5, greedy=True)
-    played = record("", lambda *seen: Decision(*mind.decide(*seen)), mind.luck, 10)
-    assert played.end == "not yet"
-    for frame in played.frames[:-1]:
-        assert frame.decision is not None
-        assert frame.decision.action == int(np.argmax(frame.decision.probabilities))
+def test_a_player_is_asked_about_every_step_in_order(episode: Episode) -> None:
+    values = [frame.decision.value for frame in episode.frames if frame.decision]
+    assert values == [step / 4 for step in range(len(episode.frames) - 1)]
 
 
 def told(action: int, **changes: Any) -> list[str]:

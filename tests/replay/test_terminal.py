@@ -31,7 +31,7 @@ def test_without_a_terminal_all_turns_are_printed(episode: Episode) -> None:
     assert "\x1b" not in out.getvalue()
 
 
-def test_a_turn_shows_the_board_the_thought_and_the_reward(episode: Episode) -> None:
+def test_a_turn_shows_the_board_the_decision_and_the_reward(episode: Episode) -> None:
     text = terminal.text(episode, 0, colour=False)
     frame = episode.frames[0]
     assert frame.decision is not None

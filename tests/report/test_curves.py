@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hackmatrix.report import charts, curves
+from hackmatrix.report import curves
 from hackmatrix.report.curves import NoCurves
 
 
@@ -54,17 +54,3 @@ def test_a_run_that_has_told_nothing_is_told_in_one_line(tmp_path: Path, text: s
     with pytest.raises(NoCurves, match="metrics") as refused:
         curves.read(file)
     assert len(str(refused.value).splitlines()) == 1
-
-
-def test_every_curve_is_in_one_chart_also_one_that_nobody_knows() -> None:
-    tags = ["train/entropy", "stats/completed_stage_2", "reward/kills", "perf/seconds_run", "new"]
-    sections = charts.sections(tags)
-    drawn = [tag for some in sections.values() for chart in some for tag in chart.curves]
-    assert sorted(drawn) == sorted(tags)
-    assert [chart.title for chart in sections["More"]] == ["new"]
-
-
-def test_an_environment_without_stages_has_no_empty_charts() -> None:
-    sections = charts.sections(["train/mean_episode_return", "train/entropy"])
-    assert list(sections) == ["How it plays", "How it learns"]
-    assert all(len(some) == 1 for some in sections.values())

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from configs import default
-from hackmatrix.rl.tally import LENGTH, RETURN
+from hackmatrix.envs import make
 from hackmatrix.replay import html
-from hackmatrix.train import results, run
-from hackmatrix.train.config import resolve
-from hackmatrix.train.runs.directory import Run
+from hackmatrix.rl.tally import LENGTH, RETURN
+from hackmatrix.train.reporting import results
+from hackmatrix.train.runs.directory import Run, create
 from tests.replay.browser import Browser, chromium
 from tests.replay.short_game import TURNS, short_game
+from tests.train.settings import resolved
 
 ROOT = Path(__file__).parents[2]
 STEP = 4096
@@ -31,8 +31,7 @@ RETURNS = "document.querySelector('figure')"
 
 def a_run(workdir: Path, env: str = "hackmatrix") -> Run:
     """Its files as a run under way has them, but for a checkpoint."""
-    given = {"env": env, "lr": 3e-4, "ent_coef": 0.02, "run_name": "a-run"}
-    return run.begin(workdir, resolve({**default.get_config(), **given}, "cpu", 1))
+    return create(workdir, resolved(env=env, lr=3e-4, ent_coef=0.02, run_name="a-run"))
 
 
 def tell(found: Run, *tags: str) -> None:
@@ -47,7 +46,8 @@ def tell(found: Run, *tags: str) -> None:
 def evaluate(found: Run) -> None:
     games: Any = {RETURN: np.full(9, RANDOM_RETURN), LENGTH: np.arange(9.0), "ended": np.ones(9),
                   "actions": np.eye(9, 28, dtype=int)}  # fmt: skip
-    summaries = {"agent": results.summary(games), "random": results.summary(games)}
+    summary = results.summary(games, make(found.config.env))
+    summaries = {"agent": summary, "random": summary}
     told = {"step": STEP, "episodes": 9, "seed": 3, **results.as_json(summaries)}
     found.evaluation.write_text(json.dumps(told))
 
@@ -91,7 +91,7 @@ def test_every_metric_is_a_curve(page: Browser) -> None:
     assert len(drawn) == 8
     assert all(length > 50 for length in drawn)
     titles = page.evaluate("[...document.querySelectorAll('h3')].map(title => title.textContent)")
-    assert {"return of an episode", "entropy, nats", "kills", "step penalty"} <= {*titles}
+    assert {"return", "entropy, nats", "kills", "step penalty"} <= {*titles}
     labels = page.evaluate(f"[...{RETURNS}.querySelectorAll('text')].map(each => each.textContent)")
     assert {"environment steps", "random player", "0", "20", "40", "100k"} <= {*labels}
 
@@ -116,7 +116,7 @@ def test_the_newest_replay_can_be_stepped_through(page: Browser) -> None:
     page.evaluate(f"{FRAME}.getElementById('next').click()")
     assert page.evaluate(turn) == f"1 / {TURNS}"
     assert page.evaluate(f"{FRAME}.getElementById('board').innerHTML") != before
-    assert "WHAT THE POLICY THINKS" in page.evaluate(board)
+    assert "WHAT THE POLICY DECIDES" in page.evaluate(board)
     heights = page.evaluate(
         f"[document.querySelector('iframe').clientHeight, {FRAME}.body.scrollHeight]"
     )
@@ -147,7 +147,7 @@ def test_the_page_asks_nobody_and_its_console_is_silent(page: Browser) -> None:
 @pytest.mark.parametrize(
     ("env", "why"),
     [
-        ("gymnax:CartPole-v1", "Only games of hackmatrix can be shown, not of gymnax:CartPole-v1."),
+        ("gymnax:CartPole-v1", "Games of gymnax:CartPole-v1 cannot be drawn."),
         ("hackmatrix", "a-run has no checkpoint yet."),
     ],
 )

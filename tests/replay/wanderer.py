@@ -1,0 +1,30 @@
+"""A player without a policy, who plays the same way whenever a game is played again."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hackmatrix.replay.record import Decision, Episode, record
+
+MOST_STEPS = 60
+
+
+class Wanderer:
+    """Takes any valid action, each being likelier than the one before; in game `number`."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def decide(self, observation: np.ndarray, mask: np.ndarray, step: int) -> Decision:
+        weights = mask * np.arange(1, mask.size + 1)
+        shares = weights / weights.sum()
+        action = np.random.default_rng([self._number, step]).choice(mask.size, p=shares)
+        return Decision(int(action), shares.round(4).tolist(), step / 4)
+
+    def luck(self, step: int | None) -> tuple[np.ndarray, int]:
+        return np.array([1, self._number], np.uint32), 0 if step is None else step + 1
+
+
+def wander(title: str, number: int) -> Episode:
+    wanderer = Wanderer(number)
+    return record(title, wanderer.decide, wanderer.luck, MOST_STEPS)

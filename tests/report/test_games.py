@@ -1,0 +1,44 @@
+"""Games of a policy, to look at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hackmatrix.report import games
+from hackmatrix.train.policies import policy as policies
+from hackmatrix.train.policies.policy import Policy
+from tests.train.policies.saved_policies import STEP, saved_run
+
+TURNS = 12
+
+
+@pytest.fixture(scope="module")
+def policy(tmp_path_factory: pytest.TempPathFactory) -> Policy:
+    return policies.of_run(saved_run(tmp_path_factory.mktemp("runs")))
+
+
+def test_the_same_game_is_played_again_and_another_is_another(policy: Policy) -> None:
+    first, again, another = (
+        games.play(policy, seed=1, number=number, most_steps=TURNS) for number in (5, 5, 6)
+    )
+    assert first == again
+    assert another.frames[0].seen["cells"] != first.frames[0].seen["cells"]
+    assert first.title == f"saved at step {STEP:,}, game 5 of seed 1"
+
+
+def test_the_greedy_policy_takes_the_likeliest_action(policy: Policy) -> None:
+    played = games.play(policy, seed=1, number=5, greedy=True, most_steps=TURNS)
+    assert len(played.frames) > 1
+    for frame in played.frames[:-1]:
+        assert frame.decision is not None
+        assert frame.decision.action == int(np.argmax(frame.decision.probabilities))
+
+
+def test_a_game_as_a_page_says_what_it_returned(policy: Policy, tmp_path: Path) -> None:
+    page, total = games.as_page(policy, seed=1, number=5, most_steps=TURNS)
+    played = games.play(policy, seed=1, number=5, most_steps=TURNS)
+    assert total == played.total
+    assert played.title in page

@@ -1,0 +1,70 @@
+"""A policy plays one game: with the draws of an evaluation, and as its network would."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hackmatrix.envs.protocol import in_parts
+from hackmatrix.rl import distributions, rollout
+from hackmatrix.rl.draws import Purpose, key_for, key_of_each, seed_key
+from hackmatrix.rl.rollout import Luck
+from hackmatrix.train.policies import policy as policies
+from hackmatrix.train.policies.player import Player
+from hackmatrix.train.policies.policy import Policy
+from tests.train.policies.saved_policies import saved_run
+
+SEED, NUMBER = 3, 41
+NUMBERS = jnp.array([NUMBER], jnp.uint32)
+
+
+@pytest.fixture(scope="module")
+def policy(tmp_path_factory: pytest.TempPathFactory) -> Policy:
+    return policies.of_run(saved_run(tmp_path_factory.mktemp("runs")))
+
+
+def what_is_seen(policy: Policy) -> tuple[np.ndarray, np.ndarray]:
+    """Of some boards: observations and masks."""
+    rng = np.random.default_rng(0)
+    observations = rng.random((20, policy.env.observation_size), np.float32)
+    masks = rng.random((20, policy.env.num_actions)) < 0.3
+    masks[:, 0] = True
+    return observations, masks
+
+
+def test_a_game_has_the_luck_of_its_number_in_an_evaluation(policy: Policy) -> None:
+    step, key = 7, seed_key(SEED)
+    player = Player(policy, seed=SEED, number=NUMBER, greedy=False)
+    happen = rollout.step_keys(Luck(key, 0), step, NUMBERS)[1]
+    begin = jax.random.key_data(key_of_each(key_for(key, Purpose.RESET), NUMBERS))
+    for drawn_from, expected in ((step, happen[0]), (None, begin[0])):
+        raw, turn = player.luck(drawn_from)
+        np.testing.assert_array_equal(jax.random.fold_in(jnp.asarray(raw), turn), expected)
+
+
+def test_the_actions_of_a_game_are_those_that_an_evaluation_draws(policy: Policy) -> None:
+    player = Player(policy, seed=SEED, number=NUMBER, greedy=False)
+    drawn, expected = [], []
+    for step, (observation, mask) in enumerate(zip(*what_is_seen(policy), strict=True)):
+        action, probabilities, value = player.choose(observation, mask, step)
+        parts = in_parts(jnp.asarray(observation[None]), policy.env.observation)
+        logits, values = policy.network(policy.params, parts)
+        choice = distributions.masked(logits, jnp.asarray(mask[None]))
+        act = rollout.step_keys(Luck(seed_key(SEED), 0), step, NUMBERS)[0]
+        expected.append(int(distributions.sample(choice, act)[0]))
+        drawn.append(action)
+        np.testing.assert_allclose(probabilities, choice.probs[0], atol=1e-4)
+        assert value == pytest.approx(float(values[0]), abs=1e-3)
+    assert drawn == expected
+    assert len(set(drawn)) > 3
+
+
+def test_the_greedy_policy_takes_the_likeliest_action(policy: Policy) -> None:
+    player = Player(policy, seed=SEED, number=NUMBER, greedy=True)
+    for observation, mask in zip(*what_is_seen(policy), strict=True):
+        action, probabilities, _ = player.choose(observation, mask, 0)
+        assert action == int(np.argmax(probabilities))
+        assert mask[action]
+        assert not np.any(np.array(probabilities)[~mask])
