@@ -9,12 +9,12 @@ import gymnax.wrappers.purerl
 import jax
 import jax.numpy as jnp
 import numpy as np
-import reference_games
 from gymnax.wrappers.compat import LegacyStepAPIWrapper
 from rejax import PPO
 
 from hackmatrix import game
 from hackmatrix.envs.gymnax_env import EnvParams, HackMatrixGymnax
+from tests.envs import reference_games
 
 GAMES = 16
 TURNS = 50

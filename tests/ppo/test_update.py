@@ -98,8 +98,8 @@ def test_a_whole_update_equals_the_one_in_float64(
 
 def test_an_update_counts_itself_and_keeps_the_key(played: Played) -> None:
     assert int(played.after.update) == int(played.before.update) + 1
-    keys = [jax.random.key_data(each.key) for each in (played.before, played.after)]
-    np.testing.assert_array_equal(*keys)
+    before, after = (jax.random.key_data(each.key) for each in (played.before, played.after))
+    np.testing.assert_array_equal(after, before)
 
 
 def test_an_update_tells_the_metrics_that_are_declared_and_no_others(played: Played) -> None:

@@ -15,12 +15,10 @@ NUMBERS = jnp.arange(6, dtype=jnp.uint32)
 
 
 def test_every_purpose_update_and_step_has_another_key() -> None:
-    names = [
-        (seed, purpose, update, step)
-        for seed, purpose, update, step in product((0, 1), Purpose, range(3), range(3))
-    ]
+    names = [*product((0, 1), Purpose, range(3), range(3))]
     keys = {
-        tuple(jax.random.key_data(key_for(seed_key(seed), *rest)).tolist()) for seed, *rest in names
+        tuple(jax.random.key_data(key_for(seed_key(seed), purpose, update, step)).tolist())
+        for seed, purpose, update, step in names
     }
     assert len(keys) == len(names)
 

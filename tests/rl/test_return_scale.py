@@ -34,6 +34,8 @@ def test_the_explained_variance_is_what_values_tell_of_the_returns(
     values: list[float], explained: float
 ) -> None:
     returns = jnp.array([1.0, 2.0, 6.0])
-    explain = on_one_device(lambda *both: return_scale.explained_variance(*both, AXIS))
+    explain = on_one_device(
+        lambda returns, values: return_scale.explained_variance(returns, values, AXIS)
+    )
     found = explain(returns, jnp.array(values))
     assert float(found) == pytest.approx(explained, abs=1e-6)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-_FILE = Path(__file__).parents[1] / "golden" / "protocol.jsonl.gz"
+_FILE = Path(__file__).parents[2] / "golden" / "protocol.jsonl.gz"
 _LAST_STAGE = 8
 _VICTORY, _VICTORY_BY_DATA = 100, 64  # for completing the last stage
 

@@ -11,10 +11,10 @@ import time
 from collections.abc import Iterator
 
 import pytest
-import recordings
-from headless_client import ROOT, Client
 
 from hackmatrix.envs.headless import LONGEST_LINE, Session
+from tests.envs.headless import recordings
+from tests.envs.headless.client import ROOT, Client
 
 SEED = 5
 STEPS = 500

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import itertools
 import json
 import random
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-import reference_games
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,7 +19,9 @@ from hackmatrix.envs.headless.states import read_state
 from hackmatrix.envs.headless.view import internal_state, observation
 from hackmatrix.envs.hosted import describe
 from hackmatrix.game import scenario
-from hackmatrix.game.state import PROGRAMS, UNDO
+from hackmatrix.game.state import UNDO
+from tests.envs import reference_games
+from tests.envs.headless.asking import ask
 
 SESSIONS = 40
 TURNS = 265
@@ -36,19 +36,6 @@ NAMES = dict(
     )
 )  # fmt: skip
 EVERY_PROGRAM = [action for action in range(5, 28) if action != UNDO]
-
-
-@pytest.fixture(scope="module")
-def session() -> Session:
-    return Session(1)
-
-
-def ask(session: Session, action: str, **others: Any) -> Any:
-    return json.loads(session.answer(json.dumps({"action": action, **others}).encode()))
-
-
-def set_state(session: Session, **state: Any) -> Any:
-    return ask(session, "setState", state={"player": {"row": 0, "col": 0}, **state})
 
 
 def key_of(seed: int) -> np.ndarray:
@@ -124,54 +111,6 @@ def expect_result(told: Any, outcome: game.Outcome) -> None:
     assert info["reward_breakdown"] == pytest.approx(expected, abs=1e-4)
 
 
-# What the state of the game does not hold
-
-
-def test_undo_reaches_back_to_the_first_turn(session: Session) -> None:
-    seen = [set_state(session, ownedPrograms=[UNDO], player={"row": 0, "col": 0, "credits": 1})]
-    for action in itertools.islice(itertools.cycle([0, 0, 0, 1, 3, 1, 1]), 20):
-        seen.append(ask(session, "step", actionIndex=action))
-        assert not seen[-1]["done"]
-    for before in reversed(seen[1:]):
-        assert ask(session, "step", actionIndex=UNDO)["observation"] == before["observation"]
-    assert UNDO not in ask(session, "getValidActions")["validActions"]
-
-
-def test_programs_are_listed_in_the_order_of_acquisition(session: Session) -> None:
-    blocks = [
-        {"row": 1, "col": 0, "type": "program", "programType": "push", "spawnCount": 0},
-        {"row": 5, "col": 0, "type": "program", "programType": "wait", "spawnCount": 0},
-        {"row": 5, "col": 2, "type": "program", "programType": "row", "spawnCount": 0},
-    ]
-    player = {"row": 0, "col": 0, "dataSiphons": 3, "credits": 20, "energy": 20}
-    set_state(session, player=player, blocks=blocks, ownedPrograms=[24, 14, 14, 9])
-    told = ask(session, "step", actionIndex=4)["observation"]
-    assert told["ownedPrograms"] == [24, 14, 9, 5]
-    told = ask(session, "step", actionIndex=UNDO)["observation"]
-    assert told["ownedPrograms"] == [24, 14, 9, 5]  # the snapshot is of after the siphon
-
-
-def test_a_hidden_cryptog_is_hinted_at_where_it_was_last_seen(session: Session) -> None:
-    cryptog = {"type": "cryptog", "row": 4, "col": 2, "hp": 2}
-    told = set_state(session, player={"row": 2, "col": 2}, enemies=[cryptog])["observation"]
-    assert told["cryptogHints"] == []
-    # It comes nearer by one row while the player leaves its column.
-    told = ask(session, "step", actionIndex=3)["observation"]
-    assert told["cryptogHints"] == [{"row": 4, "col": 2}]
-    assert all("enemy" not in cell for row in told["cells"] for cell in row)
-    assert ask(session, "getInternalState")["enemies"][0]["row"] == 3
-
-
-def test_hints_stay_with_their_cryptogs_when_another_dies(session: Session) -> None:
-    shot = {"type": "virus", "row": 0, "col": 3, "hp": 1}
-    hidden = {"type": "cryptog", "row": 5, "col": 5, "hp": 2}
-    trapped = [{"row": row, "col": col, "type": "data"} for row, col in ((5, 4), (4, 5))]
-    told = set_state(session, enemies=[shot, hidden], blocks=trapped)
-    told = ask(session, "step", actionIndex=3)
-    assert told["info"]["reward_breakdown"]["kills"] == 0.3
-    assert told["observation"]["cryptogHints"] == [{"row": 5, "col": 5}]
-
-
 # What is refused
 
 
@@ -189,63 +128,6 @@ def test_an_action_that_there_is_not_is_refused_and_changes_nothing(
     before = ask(session, "getInternalState"), ask(session, "getValidActions")
     assert list(ask(session, "step", actionIndex=index)) == ["error"]
     assert (ask(session, "getInternalState"), ask(session, "getValidActions")) == before
-
-
-@pytest.mark.parametrize(
-    ("state", "named"),
-    [
-        ({"player": {"row": 6, "col": 0}}, "player.row"),
-        ({"player": {"row": 0, "col": -1}}, "player.col"),
-        ({"player": {"row": 0}}, "lacks col"),
-        ({"player": {"row": 0, "col": 0, "hp": 4}}, "player.hp"),
-        ({"player": "me"}, "player"),
-        ({}, "lacks player"),
-        ([], "state"),
-        ({"stage": 9}, "stage"),
-        ({"turn": "now"}, "turn"),
-        ({"showActivated": "yes"}, "showActivated"),
-        ({"ownedPrograms": [4]}, "ownedPrograms"),
-        ({"ownedPrograms": 5}, "ownedPrograms"),
-        ({"enemies": [{"type": "bug", "row": 0, "col": 1, "hp": 1}]}, "enemies[0].type"),
-        ({"enemies": [{"type": "virus", "row": 0, "col": 1, "hp": 3}]}, "enemies[0].hp"),
-        ({"enemies": [{"type": "virus", "row": 0, "col": 1, "hp": 1}] * 33}, "at most 32"),
-        ({"enemies": [7]}, "enemies[0]"),
-        ({"transmissions": [{"row": 9, "col": 1, "turnsRemaining": 1, "enemyType": "virus"}]},
-         "transmissions[0].row"),
-        ({"transmissions": [{"row": 1, "col": 1, "turnsRemaining": 1}]}, "lacks enemyType"),
-        ({"blocks": [{"row": 1, "col": 1, "type": "wall"}]}, "blocks[0].type"),
-        ({"blocks": [{"row": 1, "col": 1, "type": "program"}]}, "lacks programType"),
-        ({"blocks": [{"row": 1, "col": 1, "type": "program", "programType": "fly"}]}, "fly"),
-        ({"blocks": [{"row": 1, "col": 1, "type": "data", "points": 99}]}, "points"),
-        ({"resources": [{"row": 1, "col": 9, "credits": 1}]}, "resources[0].col"),
-        ({"resources": [{"row": 1, "col": 1, "credits": 9}]}, "not an integer from 0 to 3"),
-    ],
-)  # fmt: skip
-def test_a_state_that_cannot_be_is_refused_by_name_and_changes_nothing(
-    session: Session, state: Any, named: str
-) -> None:
-    ask(session, "reset")
-    before = ask(session, "getInternalState"), ask(session, "getValidActions")
-    if state and "player" not in state:
-        state = {"player": {"row": 0, "col": 0}, **state}
-    told = ask(session, "setState", state=state)
-    assert list(told) == ["error"]
-    assert named in told["error"]
-    assert (ask(session, "getInternalState"), ask(session, "getValidActions")) == before
-
-
-@pytest.mark.parametrize(
-    ("spelling", "name"),
-    [
-        *[(name.upper(), name) for name in PROGRAMS],
-        ("siph_plus", "siph+"), ("siphPlus", "siph+"), ("d_bomb", "d_bom"), ("dbom", "d_bom"),
-        ("antiv", "anti-v"), ("anti_v", "anti-v"), ("atkplus", "atk+"), ("atk_plus", "atk+"),
-    ],
-)  # fmt: skip
-def test_a_program_block_may_be_named_in_any_usual_spelling(spelling: str, name: str) -> None:
-    block = {"row": 1, "col": 2, "type": "program", "programType": spelling}
-    board, _ = read_state({"player": {"row": 0, "col": 0}, "blocks": [block]})
-    assert board["cells"][8][:3] == ["P", PROGRAMS.index(name), 2]
 
 
 # Nonsense

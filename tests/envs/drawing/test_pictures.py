@@ -1,0 +1,53 @@
+"""The board as a picture."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hackmatrix.envs.drawing import pictures
+from hackmatrix.envs.drawing import text as drawing
+from hackmatrix.game.state import PROGRAMS
+from tests.envs.drawing.drawn_board import BOARD, seen
+
+CELL = 25 * pictures.PIXEL  # with the line beside it
+
+
+def changed_cells(one: np.ndarray, other: np.ndarray) -> set[tuple[int, int]]:
+    """Of two pictures of boards."""
+    rows, columns = np.nonzero((one != other).any(-1)[: 6 * CELL])
+    return {(5 - int(row) // CELL, int(column) // CELL)
+            for row, column in zip(rows, columns, strict=True)}  # fmt: skip
+
+
+def test_a_picture_is_of_one_size_however_much_the_player_has() -> None:
+    rich = seen(ownedPrograms=list(range(5, 28)))
+    assert pictures.picture(rich).shape == pictures.picture(seen()).shape == (606, 453, 3)
+    assert len(drawing.status(rich)) <= 7
+    assert {name for line in drawing.status(rich)[3:] for name in line.split()} == set(PROGRAMS)
+
+
+@pytest.mark.parametrize(
+    ("changes", "cells"),
+    [
+        ({"player": {**BOARD["player"], "row": 1}}, {(1, 3), (2, 3)}),
+        ({"player": {**BOARD["player"], "hp": 1}}, {(2, 3)}),
+        ({"enemies": BOARD["enemies"][1:]}, {(2, 0)}),
+        ({"enemies": [*BOARD["enemies"][:1], {**BOARD["enemies"][1], "stunned": False}]}, {(3, 3)}),
+        ({"transmissions": []}, {(0, 1)}),
+        ({"blocks": BOARD["blocks"][:1]}, {(1, 1)}),
+        ({"blocks": [{**BOARD["blocks"][0], "siphoned": True}, BOARD["blocks"][1]]}, {(4, 4)}),
+        ({"blocks": [{**BOARD["blocks"][0], "points": 8}, BOARD["blocks"][1]]}, {(4, 4)}),
+        ({"resources": BOARD["resources"][:1]}, {(3, 1)}),
+        ({"resources": BOARD["resources"][1:]}, {(0, 0)}),
+        ({"showActivated": True}, {(0, 1), (5, 1)}),
+        ({"enemies": BOARD["enemies"][:2]}, set()),  # the one that is hidden is not drawn
+    ],
+)
+def test_what_changes_on_the_board_changes_the_picture_there(
+    changes: dict[str, Any], cells: set[tuple[int, int]]
+) -> None:
+    before, after = pictures.picture(seen()), pictures.picture(seen(**changes))
+    assert changed_cells(before, after) == cells

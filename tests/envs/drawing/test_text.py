@@ -1,0 +1,48 @@
+"""The board as text."""
+
+from __future__ import annotations
+
+import re
+
+from hackmatrix.envs.drawing import text as drawing
+from tests.envs.drawing.drawn_board import seen
+
+
+def words(text: str) -> list[list[list[str]]]:
+    """Of each cell, row 0 first, its two lines."""
+    lines = [line.split("|")[1:-1] for line in text.splitlines() if line.startswith("|")]
+    rows = [list(zip(*lines[start : start + 2], strict=True)) for start in range(0, 12, 2)]
+    return [[[part.strip() for part in cell] for cell in row] for row in reversed(rows)]
+
+
+def test_the_text_names_everything_in_its_place() -> None:
+    cells = words(drawing.text(seen(), colour=False))
+    assert cells[2][3] == ["@", ""]
+    assert cells[2][0] == ["virus 2", ""]
+    assert cells[3][3] == ["daemon~3", ""]
+    assert cells[0][1] == ["signal>2", ""]
+    assert cells[4][4] == ["", "7 ^7"]
+    assert cells[1][1] == ["", "anti-v ^4"]
+    assert cells[0][0] == ["", "siphon"]
+    assert cells[3][1] == ["", "3c"]
+    assert cells[5][5] == ["", "exit"]
+    assert cells[5][1] == ["", ""]  # a cryptog out of sight
+    assert sum(cell != ["", ""] for row in cells for cell in row) == 9
+
+
+def test_show_shows_what_is_hidden() -> None:
+    cells = words(drawing.text(seen(showActivated=True), colour=False))
+    assert cells[5][1] == ["cryptog 2", ""]
+    assert cells[0][1] == ["glitch>2", ""]
+
+
+def test_the_means_of_the_player_stand_below_the_board() -> None:
+    text = drawing.text(seen(), colour=False)
+    for part in ("stage 3", "hp 2/3", "credits 11", "energy 7", "siphons 1", "show push"):
+        assert part in text
+
+
+def test_colours_change_nothing_of_the_words() -> None:
+    plain, coloured = drawing.text(seen(), colour=False), drawing.text(seen())
+    assert coloured != plain
+    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain

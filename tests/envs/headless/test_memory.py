@@ -1,0 +1,54 @@
+"""What a session tells of a game that the state of the game does not hold."""
+
+from __future__ import annotations
+
+import itertools
+
+from hackmatrix.envs.headless import Session
+from hackmatrix.game.state import UNDO
+from tests.envs.headless.asking import ask, set_state
+
+
+def test_undo_reaches_back_to_the_first_turn(session: Session) -> None:
+    seen = [set_state(session, ownedPrograms=[UNDO], player={"row": 0, "col": 0, "credits": 1})]
+    for action in itertools.islice(itertools.cycle([0, 0, 0, 1, 3, 1, 1]), 20):
+        seen.append(ask(session, "step", actionIndex=action))
+        assert not seen[-1]["done"]
+    for before in reversed(seen[1:]):
+        assert ask(session, "step", actionIndex=UNDO)["observation"] == before["observation"]
+    assert UNDO not in ask(session, "getValidActions")["validActions"]
+
+
+def test_programs_are_listed_in_the_order_of_acquisition(session: Session) -> None:
+    blocks = [
+        {"row": 1, "col": 0, "type": "program", "programType": "push", "spawnCount": 0},
+        {"row": 5, "col": 0, "type": "program", "programType": "wait", "spawnCount": 0},
+        {"row": 5, "col": 2, "type": "program", "programType": "row", "spawnCount": 0},
+    ]
+    player = {"row": 0, "col": 0, "dataSiphons": 3, "credits": 20, "energy": 20}
+    set_state(session, player=player, blocks=blocks, ownedPrograms=[24, 14, 14, 9])
+    told = ask(session, "step", actionIndex=4)["observation"]
+    assert told["ownedPrograms"] == [24, 14, 9, 5]
+    told = ask(session, "step", actionIndex=UNDO)["observation"]
+    assert told["ownedPrograms"] == [24, 14, 9, 5]  # the snapshot is of after the siphon
+
+
+def test_a_hidden_cryptog_is_hinted_at_where_it_was_last_seen(session: Session) -> None:
+    cryptog = {"type": "cryptog", "row": 4, "col": 2, "hp": 2}
+    told = set_state(session, player={"row": 2, "col": 2}, enemies=[cryptog])["observation"]
+    assert told["cryptogHints"] == []
+    # It comes nearer by one row while the player leaves its column.
+    told = ask(session, "step", actionIndex=3)["observation"]
+    assert told["cryptogHints"] == [{"row": 4, "col": 2}]
+    assert all("enemy" not in cell for row in told["cells"] for cell in row)
+    assert ask(session, "getInternalState")["enemies"][0]["row"] == 3
+
+
+def test_hints_stay_with_their_cryptogs_when_another_dies(session: Session) -> None:
+    shot = {"type": "virus", "row": 0, "col": 3, "hp": 1}
+    hidden = {"type": "cryptog", "row": 5, "col": 5, "hp": 2}
+    trapped = [{"row": row, "col": col, "type": "data"} for row, col in ((5, 4), (4, 5))]
+    told = set_state(session, enemies=[shot, hidden], blocks=trapped)
+    told = ask(session, "step", actionIndex=3)
+    assert told["info"]["reward_breakdown"]["kills"] == 0.3
+    assert told["observation"]["cryptogHints"] == [{"row": 5, "col": 5}]

@@ -1,0 +1,69 @@
+"""States that a client sets: read in any usual spelling, or refused by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hackmatrix.envs.headless import Session
+from hackmatrix.envs.headless.states import read_state
+from hackmatrix.game.state import PROGRAMS
+from tests.envs.headless.asking import ask
+
+
+@pytest.mark.parametrize(
+    ("state", "named"),
+    [
+        ({"player": {"row": 6, "col": 0}}, "player.row"),
+        ({"player": {"row": 0, "col": -1}}, "player.col"),
+        ({"player": {"row": 0}}, "lacks col"),
+        ({"player": {"row": 0, "col": 0, "hp": 4}}, "player.hp"),
+        ({"player": "me"}, "player"),
+        ({}, "lacks player"),
+        ([], "state"),
+        ({"stage": 9}, "stage"),
+        ({"turn": "now"}, "turn"),
+        ({"showActivated": "yes"}, "showActivated"),
+        ({"ownedPrograms": [4]}, "ownedPrograms"),
+        ({"ownedPrograms": 5}, "ownedPrograms"),
+        ({"enemies": [{"type": "bug", "row": 0, "col": 1, "hp": 1}]}, "enemies[0].type"),
+        ({"enemies": [{"type": "virus", "row": 0, "col": 1, "hp": 3}]}, "enemies[0].hp"),
+        ({"enemies": [{"type": "virus", "row": 0, "col": 1, "hp": 1}] * 33}, "at most 32"),
+        ({"enemies": [7]}, "enemies[0]"),
+        ({"transmissions": [{"row": 9, "col": 1, "turnsRemaining": 1, "enemyType": "virus"}]},
+         "transmissions[0].row"),
+        ({"transmissions": [{"row": 1, "col": 1, "turnsRemaining": 1}]}, "lacks enemyType"),
+        ({"blocks": [{"row": 1, "col": 1, "type": "wall"}]}, "blocks[0].type"),
+        ({"blocks": [{"row": 1, "col": 1, "type": "program"}]}, "lacks programType"),
+        ({"blocks": [{"row": 1, "col": 1, "type": "program", "programType": "fly"}]}, "fly"),
+        ({"blocks": [{"row": 1, "col": 1, "type": "data", "points": 99}]}, "points"),
+        ({"resources": [{"row": 1, "col": 9, "credits": 1}]}, "resources[0].col"),
+        ({"resources": [{"row": 1, "col": 1, "credits": 9}]}, "not an integer from 0 to 3"),
+    ],
+)  # fmt: skip
+def test_a_state_that_cannot_be_is_refused_by_name_and_changes_nothing(
+    session: Session, state: Any, named: str
+) -> None:
+    ask(session, "reset")
+    before = ask(session, "getInternalState"), ask(session, "getValidActions")
+    if state and "player" not in state:
+        state = {"player": {"row": 0, "col": 0}, **state}
+    told = ask(session, "setState", state=state)
+    assert list(told) == ["error"]
+    assert named in told["error"]
+    assert (ask(session, "getInternalState"), ask(session, "getValidActions")) == before
+
+
+@pytest.mark.parametrize(
+    ("spelling", "name"),
+    [
+        *[(name.upper(), name) for name in PROGRAMS],
+        ("siph_plus", "siph+"), ("siphPlus", "siph+"), ("d_bomb", "d_bom"), ("dbom", "d_bom"),
+        ("antiv", "anti-v"), ("anti_v", "anti-v"), ("atkplus", "atk+"), ("atk_plus", "atk+"),
+    ],
+)  # fmt: skip
+def test_a_program_block_may_be_named_in_any_usual_spelling(spelling: str, name: str) -> None:
+    block = {"row": 1, "col": 2, "type": "program", "programType": spelling}
+    board, _ = read_state({"player": {"row": 0, "col": 0}, "blocks": [block]})
+    assert board["cells"][8][:3] == ["P", PROGRAMS.index(name), 2]
