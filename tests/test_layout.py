@@ -1,141 +1,24 @@
-"""The layout of the source: who imports whom, how long a module is, what it may be called.
+"""The layout of the source and of the tests: who imports whom, how long a module is, what it may be
+called.
 
 Each check takes the root of a tree and returns what is wrong in it, one line each; so it can be
 tried on a small wrong tree as well as on ours.
 """
 
-import ast
-import re
-import sys
-from collections.abc import Callable, Iterator
+from __future__ import annotations
+
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.layout.files import sources
+from tests.layout.rooms import circles, unlisted, wrong_helpers, wrong_imports
+from tests.layout.shapes import foreign_text, large_folders, long_modules, vague_names
+
 ROOT = Path(__file__).parents[1]
-PROGRAMS = ("hackmatrix", "launch", "configs")
-
-# What each part may import besides itself. "hackmatrix" alone is the package's own __init__.py.
-MAY_IMPORT: dict[str, set[str]] = {
-    "hackmatrix.game": set(),
-    "hackmatrix.envs": {"hackmatrix.game"},
-    "hackmatrix.ppo": {"hackmatrix.envs", "hackmatrix.game"},
-    "hackmatrix.parallel": {"hackmatrix.envs", "hackmatrix.game"},
-    "hackmatrix.replay": {"hackmatrix.envs", "hackmatrix.game"},
-    "hackmatrix": {"hackmatrix.envs", "hackmatrix.game"},
-    "configs": set(),
-}
-MAY_IMPORT["hackmatrix.train"] = set(MAY_IMPORT) - {"hackmatrix.replay", "configs"}
-# It measures all that computes, so it may know it; only a program needs what was measured.
-MAY_IMPORT["hackmatrix.bench"] = {
-    "hackmatrix.train", "hackmatrix.ppo", "hackmatrix.parallel", "hackmatrix.envs",
-    "hackmatrix.game",
-}  # fmt: skip
-# What people look at, so nothing that computes may need it.
-MAY_IMPORT["hackmatrix.report"] = {
-    "hackmatrix.train", "hackmatrix.replay", "hackmatrix.envs", "hackmatrix.game",
-}  # fmt: skip
-# For machines without JAX, so it needs nothing of the rest.
-MAY_IMPORT["hackmatrix.standalone"] = set()
-MAY_IMPORT["launch"] = set(MAY_IMPORT)
-
-GAME_NEEDS_ONLY = ("jax", "numpy", "flax.struct")
-LONGEST_MODULE = 349
-VAGUE_NAMES = {"utils", "helpers", "common", "misc"}
-
-# Joined from pieces, so that this file does not itself contain what it looks for.
-FOREIGN_TEXT = re.compile(
-    "|".join(
-        [
-            r"(?<![\w.\-])/" + "(work|root|home)/",
-            r"\.\./" + "shared",
-            "py" + r"pi\.org",
-            "python" + r"hosted\.org",
-            r"registry\." + r"npmjs\.",
-            r"(deb|security)\." + r"debian\.org",
-            r"proxy\." + r"golang\.org",
-            "--(extra-)?" + "index-url",
-        ]
-    )
-)
 
 Check = Callable[[Path], list[str]]
-
-
-def sources(root: Path) -> list[Path]:
-    return sorted(path for top in PROGRAMS for path in (root / top).rglob("*.py"))
-
-
-def dotted(root: Path, path: Path) -> str:
-    return ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
-
-
-def part_of(module: str) -> str:
-    """The part of the project that a module belongs to, or its top-level package outside it."""
-    names = module.split(".")
-    two = ".".join(names[:2])
-    return two if two in MAY_IMPORT else names[0]
-
-
-def imported(root: Path, path: Path) -> Iterator[tuple[int, str]]:
-    """The line and full dotted name of everything that a file imports, wherever it does so."""
-    package = list(path.relative_to(root).parent.parts)
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            above = package[: len(package) - node.level + 1] if node.level else []
-            source = [*above, *([node.module] if node.module else [])]
-            yield from ((node.lineno, ".".join([*source, alias.name])) for alias in node.names)
-
-
-def may_import(importer: str, name: str) -> bool:
-    part = part_of(name)
-    if part == importer:
-        return True
-    if part in MAY_IMPORT:
-        return part in MAY_IMPORT[importer]
-    if importer != "hackmatrix.game" or part in sys.stdlib_module_names:
-        return True
-    return any(f"{name}.".startswith(f"{needed}.") for needed in GAME_NEEDS_ONLY)
-
-
-def wrong_imports(root: Path) -> list[str]:
-    return [
-        f"{path.relative_to(root)}:{line} imports {name}"
-        for path in sources(root)
-        for line, name in imported(root, path)
-        if not may_import(part_of(dotted(root, path)), name)
-    ]
-
-
-def long_modules(root: Path) -> list[str]:
-    lengths = {path: len(path.read_text().splitlines()) for path in sources(root)}
-    return [
-        f"{path.relative_to(root)} has {length} lines"
-        for path, length in lengths.items()
-        if length > LONGEST_MODULE
-    ]
-
-
-def vague_names(root: Path) -> list[str]:
-    paths = [*sources(root), *sorted((root / "tests").rglob("*.py"))]
-    names = {path.relative_to(root).with_suffix("") for path in paths}
-    return [f"{name} says nothing" for name in sorted(names) if VAGUE_NAMES & set(name.parts)]
-
-
-def foreign_text(root: Path) -> list[str]:
-    """Lines that name a place which only some machines have."""
-    folders = [root / name for name in (*PROGRAMS, "tests", "scripts", ".ci")]
-    files = [path for folder in folders for path in folder.rglob("*")]
-    files += [*root.glob("*.toml"), *root.glob("*.txt"), *root.glob("*.md"), root / "Makefile"]
-    return [
-        f"{path.relative_to(root)}:{number} {line.strip()}"
-        for path in sorted(files)
-        if path.is_file() and path.suffix in {"", ".py", ".sh", ".toml", ".txt", ".md"}
-        for number, line in enumerate(path.read_text().splitlines(), start=1)
-        if FOREIGN_TEXT.search(line)
-    ]
 
 
 def write(root: Path, path: str, text: str) -> None:
@@ -147,8 +30,24 @@ def test_imports_run_one_way() -> None:
     assert wrong_imports(ROOT) == []
 
 
+def test_no_modules_need_each_other_in_a_circle() -> None:
+    assert circles(ROOT) == []
+
+
+def test_every_room_has_its_place_in_the_order() -> None:
+    assert unlisted(ROOT) == []
+
+
+def test_tests_import_one_way() -> None:
+    assert wrong_helpers(ROOT) == []
+
+
 def test_a_module_is_short_enough_to_read() -> None:
     assert long_modules(ROOT) == []
+
+
+def test_a_folder_has_few_enough_modules_to_know_them() -> None:
+    assert large_folders(ROOT) == []
 
 
 def test_a_module_is_named_after_its_idea() -> None:
@@ -175,8 +74,22 @@ def test_the_source_of_the_game_is_found() -> None:
         ("hackmatrix/game/turn.py", "import hackmatrix"),
         ("hackmatrix/game/turn.py", "def lazily():\n    import hackmatrix.train"),
         ("hackmatrix/envs/protocol.py", "from hackmatrix import ppo"),
-        ("hackmatrix/ppo/update.py", "from hackmatrix.parallel.mesh import axis"),
+        ("hackmatrix/game/turn.py", "from hackmatrix.errors import UserError"),
+        ("hackmatrix/errors.py", "from hackmatrix import plugins"),
+        ("hackmatrix/envs/__init__.py", "from hackmatrix.networks import make"),
+        ("hackmatrix/networks/mlp.py", "from hackmatrix.rl import draws"),
+        ("hackmatrix/rl/rollout.py", "from hackmatrix.ppo import loss"),
+        ("hackmatrix/rl/rollout.py", "from hackmatrix.train import config"),
+        ("hackmatrix/ppo/algorithm.py", "from hackmatrix.parallel.mesh import axis"),
+        ("hackmatrix/ppo/algorithm.py", "from hackmatrix.train.config import Config"),
         ("hackmatrix/parallel/mesh.py", "import hackmatrix.ppo.loss"),
+        ("hackmatrix/standalone/policy.py", "from hackmatrix.envs.protocol import in_parts"),
+        ("hackmatrix/train/config/rules.py", "from hackmatrix.train.runs import directory"),
+        ("hackmatrix/train/program.py", "from hackmatrix.train.reporting import health"),
+        ("hackmatrix/train/guards/guard.py", "from hackmatrix.train.reporting import health"),
+        ("hackmatrix/train/reporting/health.py", "from ..keeper import Keeper"),
+        ("hackmatrix/train/loop.py", "import hackmatrix.train.session"),
+        ("hackmatrix/train/newcomer.py", "from hackmatrix.train.config import Config"),
         ("hackmatrix/replay/html.py", "from hackmatrix.train import loop"),
         ("hackmatrix/train/loop.py", "from launch import train"),
         ("hackmatrix/train/loop.py", "from configs import default"),
@@ -205,8 +118,13 @@ def test_an_import_that_goes_the_wrong_way_is_reported(
         ("hackmatrix/game/__init__.py", "from .state import State"),
         ("hackmatrix/game/scenario/text.py", "from ..state import State"),
         ("hackmatrix/envs/protocol.py", "from hackmatrix import game"),
-        ("hackmatrix/ppo/update.py", "import optax\nfrom hackmatrix.envs import make"),
-        ("hackmatrix/train/loop.py", "from hackmatrix import parallel, ppo"),
+        ("hackmatrix/envs/__init__.py", "from hackmatrix import errors, plugins"),
+        ("hackmatrix/ppo/algorithm.py", "import optax\nfrom hackmatrix import envs, networks, rl"),
+        ("hackmatrix/rl/evaluation.py", "from hackmatrix import networks, parallel"),
+        ("hackmatrix/standalone/policy.py", "from hackmatrix.networks import files"),
+        ("hackmatrix/train/loop.py", "from hackmatrix import parallel, rl"),
+        ("hackmatrix/train/loop.py", "from hackmatrix.train import config, guards, keeper"),
+        ("hackmatrix/train/guards/guard.py", "from .signals import Signals"),
         ("hackmatrix/replay/html.py", "from hackmatrix.game import state"),
         ("hackmatrix/report/page.py", "from hackmatrix import replay, train"),
         ("hackmatrix/bench/update.py", "from hackmatrix import envs, game, parallel, ppo, train"),
@@ -223,7 +141,8 @@ def test_an_import_that_goes_the_right_way_is_not_reported(
 @pytest.mark.parametrize(
     ("check", "path", "text"),
     [
-        (long_modules, "hackmatrix/game/turn.py", "pass\n" * 350),
+        (long_modules, "hackmatrix/game/turn.py", "pass\n" * 301),
+        (long_modules, "tests/game/test_turn.py", "pass\n" * 301),
         (vague_names, "hackmatrix/envs/utils.py", ""),
         (vague_names, "tests/helpers/boards.py", ""),
         (foreign_text, "Makefile", "include /" + "work/main/Makefile"),
@@ -235,6 +154,57 @@ def test_an_import_that_goes_the_right_way_is_not_reported(
 def test_a_broken_rule_is_reported(tmp_path: Path, check: Check, path: str, text: str) -> None:
     write(tmp_path, path, text)
     assert len(check(tmp_path)) == 1
+
+
+def test_a_circle_is_reported_but_not_what_is_imported_later_or_for_types(tmp_path: Path) -> None:
+    write(tmp_path, "hackmatrix/rl/draws.py", "from hackmatrix.rl import tally")
+    write(tmp_path, "hackmatrix/rl/tally.py", "class Tally:\n    from hackmatrix.rl import rollout")
+    for later in (
+        "def late():\n    from hackmatrix.rl import draws",
+        "if TYPE_CHECKING:\n    from hackmatrix.rl import draws",
+    ):
+        write(tmp_path, "hackmatrix/rl/rollout.py", later)
+        assert circles(tmp_path) == []
+    write(tmp_path, "hackmatrix/rl/rollout.py", "from hackmatrix.rl.draws import Purpose")
+    (circle,) = circles(tmp_path)
+    assert circle.count(" needs ") == 3
+
+
+@pytest.mark.parametrize(
+    ("path", "line", "is_wrong"),
+    [
+        ("tests/rl/test_tally.py", "from tests.rl.rolled import roll", False),
+        ("tests/rl/test_tally.py", "from tests.toy import Toy", False),
+        ("tests/rl/test_tally.py", "from tests.envs import toy", False),
+        ("tests/rl/test_tally.py", "from tests.train.settings import config", True),
+        ("tests/rl/test_tally.py", "def late():\n    import tests.ppo.played", True),
+        ("tests/train/guards/test_guard.py", "from tests.train.settings import config", False),
+        ("tests/train/guards/test_guard.py", "from tests.train.runs.saved import run", False),
+        ("tests/train/runs/test_clock.py", "from tests.train.guards.stuck import stuck", True),
+        ("tests/train/test_loop.py", "from tests.train.runs.saved import run", False),
+        ("tests/report/test_page.py", "from tests.train.runs.saved import run", False),
+        ("tests/replay/test_page.py", "from tests.train.runs.saved import run", True),
+        ("tests/standalone/test_policy.py", "from tests.envs.toy import Toy", False),
+        ("tests/processes/test_all.py", "from tests.train.runs.saved import run", False),
+        ("tests/train/test_loop.py", "from tests.processes.pod import Pod", True),
+    ],
+)
+def test_helpers_come_from_around_or_from_below(
+    tmp_path: Path, path: str, line: str, is_wrong: bool
+) -> None:
+    for folder in ("rl", "envs", "ppo", "processes", "train/runs", "train/guards"):
+        (tmp_path / "tests" / folder).mkdir(parents=True)
+    write(tmp_path, path, line)
+    assert len(wrong_helpers(tmp_path)) == is_wrong
+
+
+def test_folders_are_counted_without_what_is_there_for_python(tmp_path: Path) -> None:
+    for number in range(12):
+        write(tmp_path, f"hackmatrix/rl/draws_{number}.py", "")
+    write(tmp_path, "hackmatrix/rl/__init__.py", "")
+    assert large_folders(tmp_path) == []
+    write(tmp_path, "hackmatrix/rl/draws.py", "")
+    assert large_folders(tmp_path) == ["hackmatrix/rl has 13 modules"]
 
 
 def test_a_path_inside_the_project_is_not_foreign(tmp_path: Path) -> None:

@@ -1,0 +1,161 @@
+"""The rooms of the project, and which of them may import which."""
+
+from __future__ import annotations
+
+import graphlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.layout.files import PROGRAMS, TESTS, dotted, imported, modules, sources
+
+_ERRORS = {"hackmatrix.errors", "hackmatrix.plugins"}
+_GAME = {"hackmatrix.game"}
+_ENVS = _GAME | _ERRORS | {"hackmatrix.envs"}
+_LEARNING = _ENVS | {"hackmatrix.parallel", "hackmatrix.networks", "hackmatrix.rl"}
+_TRAIN = _LEARNING | {"hackmatrix.ppo", "hackmatrix.train"}
+
+# What each room may import besides itself. "hackmatrix" alone is the package's own __init__.py.
+MAY_IMPORT: dict[str, set[str]] = {
+    "hackmatrix.game": set(),
+    "hackmatrix.errors": set(),
+    "hackmatrix.plugins": {"hackmatrix.errors"},
+    "hackmatrix.envs": _GAME | _ERRORS,
+    "hackmatrix.parallel": _ENVS,
+    "hackmatrix.networks": _ENVS,
+    "hackmatrix.rl": _ENVS | {"hackmatrix.parallel", "hackmatrix.networks"},
+    "hackmatrix.ppo": _LEARNING - {"hackmatrix.parallel"},
+    "hackmatrix.train": _TRAIN,
+    "hackmatrix.replay": _ENVS - {"hackmatrix.plugins"},
+    # For machines without JAX.
+    "hackmatrix.standalone": {"hackmatrix.networks"} | _ERRORS,
+    # It measures all that computes, so it may know it; only a program needs what was measured.
+    "hackmatrix.bench": _TRAIN,
+    # What people look at, so nothing that computes may need it.
+    "hackmatrix.report": _ENVS | {"hackmatrix.train", "hackmatrix.replay"},
+    "hackmatrix": _ENVS,
+    "configs": set(),
+}
+MAY_IMPORT["launch"] = set(MAY_IMPORT)
+
+# Within train, each may import those of the lines above its own.
+TRAIN = (
+    {"config"},
+    {"algorithms"},
+    {"program"},
+    {"runs"},
+    {"checkpoints"},
+    {"policies"},
+    {"guards", "reporting"},
+    {"keeper", "plan"},
+    {"loop"},
+    {"session"},
+)
+_TRAINER = "hackmatrix.train"
+_LINE = {f"{_TRAINER}.{name}": line for line, names in enumerate(TRAIN) for name in names}
+GAME_NEEDS_ONLY = ("jax", "numpy", "flax.struct")
+
+
+def room_of(module: str) -> str:
+    """The room that a module belongs to, or its top-level package outside of the project."""
+    names = module.split(".")
+    two = ".".join(names[:2])
+    return two if two in MAY_IMPORT else names[0]
+
+
+def may_import(importer: str, name: str) -> bool:
+    own, other = room_of(importer), room_of(name)
+    if own == other == _TRAINER:
+        return _may_import_within_train(importer, name)
+    if own == other:
+        return True
+    if other in MAY_IMPORT:
+        return other in MAY_IMPORT[own]
+    if own != "hackmatrix.game" or other in sys.stdlib_module_names:
+        return True
+    return any(f"{name}.".startswith(f"{needed}.") for needed in GAME_NEEDS_ONLY)
+
+
+def _may_import_within_train(importer: str, name: str) -> bool:
+    own, other = (".".join(each.split(".")[:3]) for each in (importer, name))
+    return own == other or _LINE.get(other, len(TRAIN)) < _LINE.get(own, -1)
+
+
+def wrong_imports(root: Path) -> list[str]:
+    return [
+        f"{path.relative_to(root)}:{line} imports {name}"
+        for path in sources(root)
+        for line, name in imported(root, path)
+        if not may_import(dotted(root, path), name)
+    ]
+
+
+def circles(root: Path) -> list[str]:
+    """Modules that import each other in a circle when they are imported: one such circle."""
+    named = {dotted(root, path): path for path in sources(root)}
+
+    def needed(path: Path) -> Iterator[str]:
+        for _, name in imported(root, path, at_once=True):
+            module = name if name in named else name.rpartition(".")[0]
+            if module in named and named[module] != path:
+                yield module
+
+    try:
+        graphlib.TopologicalSorter({name: needed(path) for name, path in named.items()}).prepare()
+    except graphlib.CycleError as error:
+        return [" needs ".join(reversed(error.args[1]))]
+    return []
+
+
+def wrong_helpers(root: Path) -> list[str]:
+    """What tests import of other tests, unless that lies in a folder around them, or belongs to a
+    room that is needed by theirs.
+    """
+    return [
+        f"{path.relative_to(root)}:{line} imports {name}"
+        for path in modules(root, TESTS)
+        for line, name in imported(root, path)
+        if name.startswith(f"{TESTS}.")
+        and not _may_help(dotted(root, path.parent), _folder(root, name))
+    ]
+
+
+def unlisted(root: Path) -> list[str]:
+    """What there is in the source or above, but not in both."""
+    there = {dotted(root, path) for path in sources(root)}
+    rooms = {".".join(name.split(".")[:2]) for name in there if name.startswith("hackmatrix")}
+    inner = {".".join(name.split(".")[:3]) for name in there if name.startswith(f"{_TRAINER}.")}
+    return sorted((rooms | {*PROGRAMS}) ^ {*MAY_IMPORT}) + sorted(inner ^ {*_LINE})
+
+
+def _folder(root: Path, name: str) -> str:
+    """The folder that something imported lies in."""
+    while not (root / name.replace(".", "/")).is_dir():
+        name = name.rpartition(".")[0]
+    return name
+
+
+def _may_help(tests: str, helpers: str) -> bool:
+    """Whether tests in the one folder may import helpers from the other."""
+    if f"{tests}.".startswith(f"{helpers}."):
+        return True
+    own, other = _tested(tests), _tested(helpers)
+    if own.startswith(f"{_TRAINER}.") and other.startswith(f"{_TRAINER}."):
+        return _may_import_within_train(own, other)
+    return room_of(other) in _needed(room_of(own))
+
+
+def _tested(folder: str) -> str:
+    """The room that the tests in a folder are of. Those of no other start programs."""
+    room = folder.replace(TESTS, "hackmatrix", 1)
+    return room if room_of(room) not in ("hackmatrix", TESTS) else "launch"
+
+
+def _needed(room: str) -> set[str]:
+    """The room, and all that it imports, itself or by others."""
+    found: set[str] = set()
+    more = {room}
+    while more:
+        found |= more
+        more = {each for name in more for each in MAY_IMPORT[name]} - found
+    return found
