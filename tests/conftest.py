@@ -18,7 +18,8 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1]
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3")
 
 TESTS = Path(__file__).parent
-SHARING = "game", "envs", "replay", "ppo"  # folders whose files look at the same compiled programs
+# Folders whose files, also those in folders within, look at the same compiled programs.
+SHARING = "game", "envs", "replay", "rl", "ppo", "train/policies"
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -33,8 +34,8 @@ class Together(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         path = Path(nodeid.partition("::")[0])
-        folder = path.parts[1]
-        return folder if folder in SHARING else str(path)
+        sharing = [each for each in SHARING if path.is_relative_to(f"{TESTS.name}/{each}")]
+        return sharing[0] if sharing else str(path)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Together:

@@ -13,12 +13,12 @@ from hackmatrix.rl import distributions
 from hackmatrix.standalone.policy import NumpyPolicy
 from hackmatrix.train.policies import policy as policies
 from hackmatrix.train.policies.artifact import artifact
+from hackmatrix.train.policies.policy import Policy
 from tests.envs.random_play import turns
 from tests.train.policies.saved_policies import saved_run
 
 
-def test_checkpoint_arrays_and_artifact_act_alike(tmp_path: Path) -> None:
-    policy = policies.of_run(saved_run(tmp_path))
+def test_checkpoint_arrays_and_artifact_act_alike(policy: Policy, tmp_path: Path) -> None:
     played = turns(150)
     parts = in_parts(jax.numpy.asarray(played.observation), policy.env.observation)
     logits, value = policy.network(policy.params, parts)

@@ -11,18 +11,11 @@ from hackmatrix.envs.protocol import in_parts
 from hackmatrix.rl import distributions, rollout
 from hackmatrix.rl.draws import Purpose, key_for, key_of_each, seed_key
 from hackmatrix.rl.rollout import Luck
-from hackmatrix.train.policies import policy as policies
 from hackmatrix.train.policies.player import Player
 from hackmatrix.train.policies.policy import Policy
-from tests.train.policies.saved_policies import saved_run
 
 SEED, NUMBER = 3, 41
 NUMBERS = jnp.array([NUMBER], jnp.uint32)
-
-
-@pytest.fixture(scope="module")
-def policy(tmp_path_factory: pytest.TempPathFactory) -> Policy:
-    return policies.of_run(saved_run(tmp_path_factory.mktemp("runs")))
 
 
 def what_is_seen(policy: Policy) -> tuple[np.ndarray, np.ndarray]:

@@ -18,11 +18,6 @@ from tests.train.policies.saved_policies import STEP, UNIT, saved_run
 from tests.train.settings import resolved
 
 
-@pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return saved_run(tmp_path_factory.mktemp("runs"))
-
-
 def observations() -> Parts:
     return in_parts(jax.random.uniform(jax.random.key(0), (5, 1545)), observation.PARTS)
 

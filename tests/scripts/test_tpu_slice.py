@@ -1,0 +1,100 @@
+"""scripts/tpu.sh against a gcloud that plays a slice of two workers."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.scripts.stubs import ROOT, Stubs, until
+
+TPU = ROOT / "scripts/tpu.sh"
+
+# Does on each worker, a home directory, what the real one does over ssh and scp.
+SLICE = """
+for word; do case $word in
+  --worker=all) workers='w-0 w-1' ;;
+  --worker=*) workers=w-${{word#*=}} ;;
+  --command=*) line=${{word#*=}} ;;
+esac; done
+code=0
+for worker in $workers; do
+  home='{slice}'/$worker && mkdir -p "$home" && cd "$home"
+  case $4 in
+    ssh) HOME=$home HOSTNAME=t1v-n-5f3e-$worker bash -c "$line" || code=$? ;;
+    scp) cp "$5" "$home/${{6#*:}}" ;;
+  esac
+done
+exit $code
+"""
+
+
+@pytest.fixture
+def pod(stubs: Stubs, tmp_path: Path) -> Path:
+    """The home directories of two workers, which gcloud reaches."""
+    stubs.add("gcloud", SLICE.format(slice=tmp_path / "pod"))
+    return tmp_path / "pod"
+
+
+def test_words_reach_the_workers_as_they_were_given(stubs: Stubs, pod: Path) -> None:
+    for worker in ("w-0", "w-1"):
+        (pod / worker / "hackmatrix").mkdir(parents=True)
+    words = ["two  words", "it's", "$HOME", "*", 'a"b', "", "x;y", "new\nline"]
+    stubs.add("show")
+    assert stubs.run(TPU, "run", "pod", "--", "show", *words).returncode == 0
+    assert stubs.calls("show") == [["show", *words]] * 2
+
+
+def test_a_worker_that_fails_is_not_hidden(stubs: Stubs, pod: Path) -> None:
+    (pod / "w-0/hackmatrix").mkdir(parents=True)  # and not on the other
+    assert stubs.run(TPU, "run", "pod", "--", "true").returncode == 1
+
+
+def test_lines_of_several_workers_are_told_apart(stubs: Stubs, pod: Path) -> None:
+    for worker in ("w-0", "w-1"):
+        (pod / worker).mkdir(parents=True)
+        (pod / worker / "hackmatrix.log").write_text(f"from {worker}\n")
+    stubs.add("tail", 'cat "${!#}"')
+    followed = stubs.run(TPU, "logs", "pod", "--worker=all")
+    assert followed.stdout == "0: from w-0\n1: from w-1\n"
+
+
+def commit(checkout: Path) -> str:
+    git = ["git", "-C", str(checkout), "rev-parse", "HEAD"]
+    return subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_a_slice_is_set_up_trains_and_stops(stubs: Stubs, pod: Path, checkout: Path) -> None:
+    tpu = checkout / "scripts/tpu.sh"
+    setup = checkout / "scripts/tpu_setup.sh"
+    setup.write_text('#!/bin/sh\ncd "$(dirname "$0")/.."; git rev-parse HEAD\n')
+    git = ["git", "-C", str(checkout), "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "commit", "-qam", "b"], check=True, env=stubs.environment)
+    trainer = "trap 'exit 42' TERM; echo training; for i in {1..400}; do /bin/sleep 0.05; done"
+    stubs.environment["PYTHON"] = str(stubs.add("python", trainer))
+
+    for _ in range(2):  # set up twice, as after a commit
+        ready = stubs.run(tpu, "setup", "pod")
+        assert ready.returncode == 0
+        assert ready.stdout.split() == [commit(checkout)] * 2
+
+    logs = [pod / worker / "hackmatrix.log" for worker in ("w-0", "w-1")]
+    try:
+        assert stubs.run(tpu, "train", "pod", "--", "--workdir=a b").returncode == 0
+        until(lambda: all(log.exists() and "training\n" in log.read_text() for log in logs))
+        again = stubs.run(tpu, "setup", "pod")
+    finally:
+        stopped = stubs.run(tpu, "stop", "pod")
+    assert [call[3:] for call in stubs.calls("python")] == [["--workdir=a b"]] * 2
+    assert again.returncode == 1
+    assert "t1v-n-5f3e-w-1: training or set-up runs here" in again.stderr
+    assert stopped.returncode == 0
+    assert stopped.stdout.count("the trainer exited 42") == 2
+
+
+def test_what_is_not_committed_is_said_to_stay(stubs: Stubs, pod: Path, checkout: Path) -> None:
+    (checkout / "constraints.txt").write_text("")
+    said = stubs.run(checkout / "scripts/tpu.sh", "setup", "pod", "--dry-run").stdout
+    assert (
+        said
+        == f"changes that are not committed stay here: the workers get {commit(checkout)[:7]}\n"
+    )
