@@ -106,8 +106,22 @@ def test_a_process_with_another_configuration_is_named_before_anything_is_done(
 def test_a_mistake_on_one_process_ends_all(tmp_path: Path) -> None:
     with Pod(tmp_path, 2, devices=2, only={1: ["--config.clip_eps=7.0"]}) as pod:
         assert pod.codes() == [1, 1]
-    assert "process 1: clip_eps=7.0 must be a number between 0 and 1" in pod.said(0)
-    assert "launch.train: clip_eps=7.0 must be a number between 0 and 1" in pod.said(1)
+    for each in (0, 1):
+        said = pod.said(each).splitlines()[-1]
+        assert "process 1 has clip_eps = 7.0, the others have 0.2" in said
+
+
+def test_a_mistake_of_all_is_said_by_all(tmp_path: Path) -> None:
+    with Pod(tmp_path, 2, "--config.clip_eps=7.0", "--config.gamma=2", devices=2) as pod:
+        assert pod.codes() == [1, 1]
+    mistakes = [
+        "gamma=2.0 must be a number from 0 to 1",
+        "clip_eps=7.0 must be a number between 0 and 1",
+    ]
+    assert pod.said(0).splitlines()[-2:] == [f"launch.train: {each}" for each in mistakes]
+    assert pod.said(1).splitlines()[-2:] == [f"launch.train: process 0: {mistakes[0]}",
+                                             f"launch.train: {mistakes[1]}"]  # fmt: skip
+    assert not pod.run.exists()
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "127.0.0.1"])

@@ -14,9 +14,10 @@ import pytest
 from jax.profiler import ProfileData
 
 from hackmatrix.parallel import mesh
-from hackmatrix.train.checkpoints.checkpoints import Checkpoints
-from hackmatrix.train.config import from_json
-from hackmatrix.train.program import Program, TrainState
+from hackmatrix.rl.train_state import TrainState
+from hackmatrix.train.checkpoints.checkpoints import Checkpoints, Layout
+from hackmatrix.train.config.saved import from_json
+from hackmatrix.train.program import Program
 from tests.processes.pod import BATCH, NO_GAMES, Pod
 
 UPDATES = 20
@@ -44,7 +45,7 @@ def end(pod: Pod) -> TrainState:
     """The state at the end, on the devices of this process."""
     config = from_json((pod.run / "config.json").read_text())
     shapes = Program(config, mesh.over()).shapes()
-    restored = Checkpoints(pod.run / "checkpoints", keep=9).restore_newest(shapes)
+    restored = Checkpoints(pod.run / "checkpoints", keep=9).restore_newest(Layout(shapes))
     assert restored is not None
     assert restored.step == LAST_STEP
     return restored.state

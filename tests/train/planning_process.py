@@ -1,0 +1,74 @@
+"""One of two processes that plan sessions together; run by its test.
+
+    python planning_process.py PORT PROCESS DIRECTORY
+
+Prints what came of it as JSON.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+PORT, PROCESS, DIRECTORY = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=1"
+
+import jax  # noqa: E402
+
+jax.distributed.initialize(f"127.0.0.1:{PORT}", 2, PROCESS, cluster_detection_method="deactivate")
+
+from configs import default  # noqa: E402
+from hackmatrix.errors import UserError  # noqa: E402
+from hackmatrix.train.config.saved import to_json  # noqa: E402
+from hackmatrix.train.plan import Plan, Request, agree  # noqa: E402
+from hackmatrix.train.reporting.tracing import Span  # noqa: E402
+from hackmatrix.train.runs import shared_path  # noqa: E402
+
+SMALL = {"env": "gymnax:CartPole-v1", "num_envs": 8, "num_steps": 8, "hidden_dim": 8}
+
+
+def request(workdir: Path, trace: Span | None = None, **given: Any) -> Request:
+    settings = {**default.get_config(), **SMALL, **given}
+    return Request(settings, {**SMALL, **given}, workdir, trace)
+
+
+def told(plan: Plan) -> dict[str, Any]:
+    return {
+        "directory": str(plan.run.directory),
+        "config": json.loads(to_json(plan.config)),
+        "resumes": plan.resumes,
+        "trace": plan.trace and [plan.trace.first, plan.trace.last],
+    }
+
+
+def refused(plan: Callable[[], Any]) -> str:
+    try:
+        plan()
+    except UserError as error:
+        return str(error)
+    return "nothing is wrong"
+
+
+def main() -> None:
+    found: dict[str, Any] = {}
+    here = DIRECTORY / f"of_{PROCESS}"
+    here.mkdir()
+    # The first process decides which run it is, and what is traced.
+    trace = Span(2, 3) if PROCESS == 0 else None
+    elsewhere = DIRECTORY / "runs" if PROCESS == 0 else here
+    found["new"] = told(agree(request(elsewhere, trace))[0])
+    which = {"resume": "auto"} if PROCESS == 0 else {}
+    found["resumed"] = told(agree(request(elsewhere, total_timesteps=640, **which))[0])
+    (DIRECTORY / "file").touch()
+    found["unwritable"] = refused(lambda: agree(request(DIRECTORY / "file")))
+
+    shared_path.PATIENCE = 0.1
+    os.chdir(here)  # the same name is another directory for each
+    found["blind"] = refused(lambda: agree(request(Path("runs"))))
+    print(json.dumps(found))
+    jax.distributed.shutdown()
+
+
+main()

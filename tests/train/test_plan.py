@@ -1,0 +1,143 @@
+"""What a session will do: planned by the first process, told to all, checked by all."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from configs import default
+from hackmatrix.errors import UserError
+from hackmatrix.train.plan import Request, make_plan
+from hackmatrix.train.reporting.tracing import Span
+
+PROGRAM = Path(__file__).with_name("planning_process.py")
+SECONDS = 120
+SMALL = {"env": "gymnax:CartPole-v1", "num_envs": 8, "num_steps": 8, "hidden_dim": 8}
+
+
+def request(workdir: Path, trace: Span | None = None, **given: Any) -> Request:
+    given = {**SMALL, **given}
+    return Request({**default.get_config(), **given}, given, workdir, trace)
+
+
+def test_a_new_run_is_planned_as_it_was_asked_for(tmp_path: Path) -> None:
+    plan = make_plan(request(tmp_path, Span(2, 3), run_name="mine", lr=1e-3))
+    assert plan.run.directory == tmp_path / "mine"
+    assert (plan.resumes, plan.trace, plan.sentinel) == (False, Span(2, 3), None)
+    assert (plan.config.lr, plan.config.num_envs) == (1e-3, 8)
+    assert json.loads((tmp_path / "mine/config.json").read_text())["lr"] == 1e-3
+
+
+def test_a_resumed_run_goes_on_as_it_was_saved_but_for_what_is_given(tmp_path: Path) -> None:
+    first = make_plan(request(tmp_path, run_name="mine", lr=1e-3, gamma=0.5))
+    settings = {**default.get_config(), "resume": "mine", "total_timesteps": 6400}
+    again = make_plan(Request(settings, {"total_timesteps": 6400}, tmp_path))
+    assert again.resumes
+    assert again.run.directory == first.run.directory
+    assert (again.config.lr, again.config.gamma) == (1e-3, 0.5)
+    assert again.config.total_timesteps == 6400
+    assert json.loads((tmp_path / "mine/config.json").read_text())["total_timesteps"] == 6400
+
+
+def test_auto_begins_a_run_where_there_is_none(tmp_path: Path) -> None:
+    plan = make_plan(request(tmp_path, resume="auto", run_name="mine"))
+    assert (plan.resumes, plan.run.name) == (False, "mine")
+    assert make_plan(request(tmp_path, resume="auto", run_name="mine")).resumes
+
+
+@pytest.mark.parametrize(
+    ("given", "trace", "said"),
+    [
+        ({"lr": -1.0, "gamma": 2.0}, None, r"lr=-1\.0[^\n]*\ngamma=2\.0"),
+        ({"env": "gymnax:Nothing-v0"}, None, "Nothing-v0"),
+        ({"network": "conv"}, None, "network=conv .*gymnax:CartPole-v1"),
+        ({"network": "no_module:Net"}, None, "no_module"),
+        ({"algorithm": "no_module:Rule"}, None, "no_module"),
+        ({"total_timesteps": 640}, Span(10, 11), "updates 10 to 11, but the run has 10"),
+        ({"resume": "nobody"}, None, "there is no run 'nobody'"),
+    ],
+)
+def test_what_cannot_begin_is_said_before_there_is_a_directory(
+    tmp_path: Path, given: dict[str, Any], trace: Span | None, said: str
+) -> None:
+    with pytest.raises(UserError, match=said):
+        make_plan(request(tmp_path, trace, **given))
+    assert list(tmp_path.iterdir()) == []
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("plans")
+
+
+@pytest.fixture(scope="module")
+def found(directory: Path) -> list[dict[str, Any]]:
+    """What came of it for each of two processes."""
+    port = str(free_port())
+    children = [
+        subprocess.Popen(
+            [sys.executable, str(PROGRAM), port, str(process), str(directory)],
+            env=os.environ | {"PYTHONPATH": str(PROGRAM.parents[2])},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for process in (0, 1)
+    ]
+    try:
+        outputs = [child.communicate(timeout=SECONDS) for child in children]
+    finally:
+        for child in children:
+            child.kill()
+    for _, errors in outputs:
+        assert "Traceback" not in errors, errors
+    return [json.loads(output.splitlines()[-1]) for output, _ in outputs]  # gloo prints before
+
+
+def test_all_processes_have_the_plan_of_the_first(
+    directory: Path, found: list[dict[str, Any]]
+) -> None:
+    first, second = (each["new"] for each in found)
+    assert first == second
+    run = Path(first["directory"])
+    assert run.parent == directory / "runs"
+    assert {each.name for each in run.iterdir()} == {"config.json", "provenance.json"}
+    assert first["trace"] == [2, 3]
+    assert not first["resumes"]
+    assert list((directory / "of_1").iterdir()) == []
+
+
+def test_it_is_enough_to_tell_the_first_process_to_resume(found: list[dict[str, Any]]) -> None:
+    first, second = (each["resumed"] for each in found)
+    assert first == second
+    assert first["resumes"]
+    assert first["directory"] == found[0]["new"]["directory"]
+    assert first["config"]["total_timesteps"] == 640
+
+
+def test_where_no_run_can_begin_all_say_so(directory: Path, found: list[dict[str, Any]]) -> None:
+    reason = f"no run can begin in {directory / 'file'}"
+    assert found[0]["unwritable"].startswith(reason)
+    assert found[1]["unwritable"].startswith(f"process 0: {reason}")
+
+
+def test_a_directory_that_is_not_the_same_for_all_is_refused(
+    directory: Path, found: list[dict[str, Any]]
+) -> None:
+    for each in found:
+        assert "what process 0 writes there is not seen by process 1;" in each["blind"]
+    (run,) = (directory / "of_0/runs").iterdir()
+    assert {each.name for each in run.iterdir()} == {"config.json", "provenance.json"}
