@@ -6,10 +6,14 @@ worth 1, another valid one nothing, one that is not valid -1. An episode ends af
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import jax
 import jax.numpy as jnp
 from flax import struct
 
+from hackmatrix.envs.metrics import PERCENT, Metric, Section
 from hackmatrix.envs.protocol import Environment, Parts, Step
 
 Array = jax.Array
@@ -26,10 +30,22 @@ class Boards(struct.PyTreeNode):
 class Toy(Environment):
     name = "toy"
     action_names = tuple(f"take {number}" for number in range(ACTIONS))
-    observation = {"valid": (ACTIONS,), "wanted": (ACTIONS,)}  # noqa: RUF012
+    observation: Mapping[str, tuple[int, ...]] = MappingProxyType(
+        {"mask": (ACTIONS,), "wanted": (ACTIONS,)}
+    )
+    sections = (
+        Section(
+            "How it plays",
+            (
+                Metric("toy/invalid", "invalid", PERCENT),
+                Metric("toy/last_wanted", "wanted at the end"),
+                Metric("toy/highest_wanted", "the highest that was wanted at an end"),
+            ),
+        ),
+    )
 
     def __init__(self, truncates: bool = False) -> None:
-        self.truncates = truncates
+        self.truncates = self._cuts_off = truncates
 
     def reset(self, keys: Array) -> Boards:
         return self.boards(keys, jnp.zeros_like(keys[:, 0], jnp.int32))
@@ -40,12 +56,12 @@ class Toy(Environment):
         ends = states.time + 1 == LENGTH
         after = self.boards(keys, states.time + 1)
         never = jnp.zeros_like(ends)
-        boards = after.replace(time=jnp.where(ends, 0, after.time))
+        boards = after.replace(time=after.time * ~ends)
         return boards, Step(
             reward=reward,
-            terminated=never if self.truncates else ends,
-            truncated=ends if self.truncates else never,
-            final=after if self.truncates else None,
+            terminated=never if self._cuts_off else ends,
+            truncated=ends if self._cuts_off else never,
+            final=after if self._cuts_off else None,
             each_step={"toy/invalid": ~is_valid},
             each_episode={"toy/last_wanted": states.wanted},
             highest={"toy/highest_wanted": states.wanted},
@@ -56,7 +72,7 @@ class Toy(Environment):
 
     def decode(self, seen: Boards) -> tuple[Parts, Array]:
         wanted = jax.nn.one_hot(seen.wanted, ACTIONS)
-        return {"valid": seen.mask.astype(jnp.float32), "wanted": wanted}, seen.mask
+        return {"mask": seen.mask.astype(jnp.float32), "wanted": wanted}, seen.mask
 
     def boards(self, keys: Array, time: Array) -> Boards:
         def one(key: Array) -> tuple[Array, Array]:
@@ -66,4 +82,4 @@ class Toy(Environment):
             return order < number, jnp.argmin(order).astype(jnp.int32)
 
         mask, wanted = jax.vmap(one)(keys)
-        return Boards(mask, wanted, time)
+        return Boards(mask, wanted, time.astype(jnp.int32))

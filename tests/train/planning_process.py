@@ -59,7 +59,7 @@ def main() -> None:
     trace = Span(2, 3) if PROCESS == 0 else None
     elsewhere = DIRECTORY / "runs" if PROCESS == 0 else here
     found["new"] = told(agree(request(elsewhere, trace))[0])
-    which = {"resume": "auto"} if PROCESS == 0 else {}
+    which: dict[str, Any] = {"resume": "auto"} if PROCESS == 0 else {}
     found["resumed"] = told(agree(request(elsewhere, total_timesteps=640, **which))[0])
     (DIRECTORY / "file").touch()
     found["unwritable"] = refused(lambda: agree(request(DIRECTORY / "file")))

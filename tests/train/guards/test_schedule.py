@@ -1,12 +1,14 @@
 """How far a run goes before somebody looks at it again."""
 
+from typing import Any
+
 import pytest
 
 from hackmatrix.train.guards.schedule import next_chunk
 from tests.train.settings import resolved
 
 
-def chunks(ends: tuple[int, ...] = (), **given: int) -> list[int]:
+def chunks(ends: tuple[int, ...], given: dict[str, Any]) -> list[int]:
     """Where the chunks of a run of 25 updates end."""
     config = resolved(num_envs=8, num_steps=8, total_timesteps=25 * 64, **given)
     reached = [0]
@@ -26,9 +28,9 @@ def chunks(ends: tuple[int, ...] = (), **given: int) -> list[int]:
     ],
 )
 def test_a_chunk_ends_where_somebody_has_to_look(
-    ends: tuple[int, ...], given: dict[str, int], expected: list[int]
+    ends: tuple[int, ...], given: dict[str, Any], expected: list[int]
 ) -> None:
-    assert chunks(ends, **given) == expected
+    assert chunks(ends, given) == expected
 
 
 def test_a_run_that_stopped_between_saves_ends_its_next_chunk_at_one() -> None:
