@@ -20,7 +20,7 @@ from hackmatrix.train.program import Program
 from hackmatrix.train.reporting import declared
 from hackmatrix.train.reporting.console import Console
 from hackmatrix.train.reporting.final_games import play_final_games
-from hackmatrix.train.reporting.opening import SINKS, Opening
+from hackmatrix.train.reporting.sink_list import SINKS, SinkContext
 from hackmatrix.train.reporting.progress import Broken
 from hackmatrix.train.reporting.replays import Play, Replays
 from hackmatrix.train.reporting.reporter import Reporter
@@ -46,10 +46,10 @@ def run_session(request: Request, default: Mapping[str, Any], play: Play) -> int
         program.compile()
     console.say(f"Compiled in {clock.spent()['compile']:.0f} s")
 
-    opening = Opening(plan.run, step, plan.config.rewind, console.say)
+    context = SinkContext(plan.run, step, plan.config.rewind, console.say)
     tracer = Tracer(plan.trace, plan.run.tensorboard, console.say)
     replays = Replays(plan.run, program, play, console.warn)
-    reporter = Reporter(program, clock, _sinks(console, opening), tracer, replays, console.warn)
+    reporter = Reporter(program, clock, _sinks(console, context), tracer, replays, console.warn)
     with reporter, Guard(plan.config, program.mesh, console.say, tracer.ends) as guard:
         with guard.watchdog:
             try:
@@ -82,8 +82,8 @@ def _console(plan: Plan, program: Program, default: Mapping[str, Any]) -> Consol
     return console
 
 
-def _sinks(console: Console, opening: Opening) -> Sinks:
-    opened = [open_sink(opening) for open_sink in SINKS] if is_first() else []
+def _sinks(console: Console, context: SinkContext) -> Sinks:
+    opened = [open_sink(context) for open_sink in SINKS] if is_first() else []
     return Sinks(console, *(sink for sink in opened if sink), say=console.warn)
 
 

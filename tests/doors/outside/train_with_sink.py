@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from absl import app
 
 from hackmatrix.train.config.command_line import parser
-from hackmatrix.train.reporting.opening import SINKS
+from hackmatrix.train.reporting.sink_list import SINKS
 from launch import train
 
 
@@ -20,5 +20,5 @@ class Printer:
 
 
 if __name__ == "__main__":
-    SINKS.append(lambda opening: Printer())
+    SINKS.append(lambda context: Printer())
     app.run(train.main, flags_parser=parser(train.PROGRAM))

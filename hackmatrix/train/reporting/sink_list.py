@@ -14,7 +14,7 @@ from hackmatrix.train.runs.directory import Run
 
 
 @dataclass(frozen=True)
-class Opening:
+class SinkContext:
     """What a sink may ask for when it is opened: the run, the environment step that it goes on from
     if it was resumed, whether it forgets what came after that step, and who prints a line.
     """
@@ -29,20 +29,20 @@ class Opening:
         return self.resumed_at if self.rewinds else None
 
 
-def _json_lines(opening: Opening) -> Sink:
-    return JsonLines(opening.run.metrics, opening.rewind_to)
+def _json_lines(context: SinkContext) -> Sink:
+    return JsonLines(context.run.metrics, context.rewind_to)
 
 
-def _tensorboard(opening: Opening) -> Sink:
-    step = opening.resumed_at
-    return TensorBoard(opening.run.tensorboard, purge_step=None if step is None else step + 1)
+def _tensorboard(context: SinkContext) -> Sink:
+    step = context.resumed_at
+    return TensorBoard(context.run.tensorboard, purge_step=None if step is None else step + 1)
 
 
-def _weights_and_biases(opening: Opening) -> Sink | None:
-    if not opening.run.config.wandb:
+def _weights_and_biases(context: SinkContext) -> Sink | None:
+    if not context.run.config.wandb:
         return None
-    return WeightsAndBiases(opening.run, opening.rewind_to, say=opening.say)
+    return WeightsAndBiases(context.run, context.rewind_to, say=context.say)
 
 
 # Each opens its sink, or gives None where it is not wanted. Only the first process calls them.
-SINKS: list[Callable[[Opening], Sink | None]] = [_json_lines, _tensorboard, _weights_and_biases]
+SINKS: list[Callable[[SinkContext], Sink | None]] = [_json_lines, _tensorboard, _weights_and_biases]
