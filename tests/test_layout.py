@@ -14,7 +14,13 @@ import pytest
 
 from tests.layout.files import sources
 from tests.layout.rooms import circles, unlisted, wrong_helpers, wrong_imports
-from tests.layout.shapes import foreign_text, large_folders, long_modules, vague_names
+from tests.layout.shapes import (
+    foreign_text,
+    large_folders,
+    long_modules,
+    namesakes,
+    vague_names,
+)
 
 ROOT = Path(__file__).parents[1]
 
@@ -52,6 +58,10 @@ def test_a_folder_has_few_enough_modules_to_know_them() -> None:
 
 def test_a_module_is_named_after_its_idea() -> None:
     assert vague_names(ROOT) == []
+
+
+def test_no_two_modules_of_tests_have_the_same_name() -> None:
+    assert namesakes(ROOT) == []
 
 
 def test_no_line_names_a_place_that_only_some_machines_have() -> None:
@@ -205,6 +215,13 @@ def test_folders_are_counted_without_what_is_there_for_python(tmp_path: Path) ->
     assert large_folders(tmp_path) == []
     write(tmp_path, "hackmatrix/rl/draws.py", "")
     assert large_folders(tmp_path) == ["hackmatrix/rl has 13 modules"]
+
+
+def test_modules_of_tests_with_the_same_name_are_reported(tmp_path: Path) -> None:
+    for path in ("tests/rl/test_draws.py", "tests/game/test_draws.py", "tests/rl/conftest.py"):
+        write(tmp_path, path, "")
+    write(tmp_path, "tests/game/conftest.py", "")
+    assert namesakes(tmp_path) == ["test_draws.py is in 2 folders"]
 
 
 def test_a_path_inside_the_project_is_not_foreign(tmp_path: Path) -> None:

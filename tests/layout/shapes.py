@@ -60,6 +60,12 @@ def vague_names(root: Path) -> list[str]:
     return [f"{name} says nothing" for name in sorted(names) if VAGUE_NAMES & set(name.parts)]
 
 
+def namesakes(root: Path) -> list[str]:
+    """Tests of the same name in several folders: pytest knows them by that name alone."""
+    counts = Counter(path.name for path in modules(root, TESTS) if path.name.startswith("test_"))
+    return [f"{name} is in {count} folders" for name, count in counts.items() if count > 1]
+
+
 def foreign_text(root: Path) -> list[str]:
     """Lines that name a place which only some machines have."""
     folders = [root / name for name in (*PROGRAMS, TESTS, "scripts", "docs", ".ci")]

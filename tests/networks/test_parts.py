@@ -1,0 +1,57 @@
+"""An observation in parts: side by side in a row, and back; and as the plainest network sees it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from hackmatrix import networks
+from hackmatrix.envs import make
+from hackmatrix.envs.protocol import Parts, flat, in_parts
+from hackmatrix.networks import Spec
+
+SHAPES = {"player": (3,), "programs": (5,), "cells": (2, 2, 4), "rest": (1,)}
+SIZE = 3 + 5 + 16 + 1
+SPEC = Spec("mlp", 16, 2, 1, separate_critic=False, compute_dtype="float32")
+
+
+def parts_of(*batch: int) -> Parts:
+    keys = jax.random.split(jax.random.key(0), len(SHAPES))
+    return {
+        name: jax.random.normal(key, (*batch, *shape))
+        for key, (name, shape) in zip(keys, SHAPES.items(), strict=True)
+    }
+
+
+@pytest.mark.parametrize("batch", [(), (7,), (2, 7)])
+def test_parts_stand_side_by_side_in_their_order_and_come_back(batch: tuple[int, ...]) -> None:
+    parts = parts_of(*batch)
+    row = flat(parts, SHAPES)
+    assert row.shape == (*batch, SIZE)
+    np.testing.assert_array_equal(row[..., :3], parts["player"])
+    np.testing.assert_array_equal(row[..., 8:24].reshape(*batch, 2, 2, 4), parts["cells"])
+    again = in_parts(row, SHAPES)
+    assert list(again) == list(SHAPES)
+    jax.tree.map(np.testing.assert_array_equal, again, parts)
+
+
+def test_the_parts_of_the_game_are_its_observation() -> None:
+    env = make("hackmatrix")
+    assert env.observation_size == 1545
+    assert list(env.observation) == ["player", "programs", "cells"]
+    row = jax.random.uniform(jax.random.key(0), (3, env.observation_size))
+    np.testing.assert_array_equal(flat(in_parts(row, env.observation), env.observation), row)
+
+
+def test_an_observation_in_parts_is_that_of_the_parts_side_by_side() -> None:
+    in_several: Any = SimpleNamespace(name="several", observation=SHAPES, num_actions=6)
+    in_one: Any = SimpleNamespace(name="one", observation={"all": (SIZE,)}, num_actions=6)
+    network, of_one = networks.make(SPEC, in_several), networks.make(SPEC, in_one)
+    params, parts = network.init(jax.random.key(1)), parts_of(7)
+    whole = of_one(params, {"all": flat(parts, SHAPES)})
+    for one, other in zip(network(params, parts), whole, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
