@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from hackmatrix.game import cells, few, slots
+from hackmatrix.game import cells, digits, few, slots
 from hackmatrix.game.cells import LONGEST_PATH, SIZE, CellSet
+from hackmatrix.game.digits import Digits
 from hackmatrix.game.outline import outlined
 from hackmatrix.game.randomness import Key, Purpose, pick_slot, word
-from hackmatrix.game.slots import Digits
 from hackmatrix.game.state import GLITCH, VIRUS, State
 
 Array = jax.Array
@@ -28,8 +28,8 @@ class Melee(struct.PyTreeNode):
     blocks: CellSet
     transmissions: CellSet
     present: Array
-    row: Digits
-    column: Digits
+    row: Digits[Array]
+    column: Digits[Array]
     glitches: Array
     todo: Array  # slots that still act in this step
     again: Array  # slots that act in the second step
@@ -49,9 +49,9 @@ def enemy_steps(state: State, key: Key, active: Array) -> State:
         present=enemies.present,
         row=enemies.row,
         column=enemies.column,
-        glitches=slots.equals(enemies.kind, GLITCH),
+        glitches=digits.equals(enemies.kind, GLITCH),
         todo=able,
-        again=able & slots.equals(enemies.kind, VIRUS),
+        again=able & digits.equals(enemies.kind, VIRUS),
         second=jnp.zeros_like(active),
     )
     boards = active.shape[0]
@@ -96,9 +96,10 @@ def _pick_actor(key: Key, turn: Array, todo: Array) -> Array:
     return pick_slot(word(key, Purpose.ENEMY_ORDER, turn), todo)
 
 
-def _shift(digits: Digits, slot: Array, up: Array, down: Array) -> Digits:
-    number = slots.read(digits, slot)
-    return slots.write(digits, slot, number + up - down)
+def _shift(numbers: Digits[Array], slot: Array, up: Array, down: Array) -> Digits[Array]:
+    """The numbers with that of one slot increased or decreased by one."""
+    raised = digits.plus_one(numbers, jnp.where(up, slot, 0))
+    return digits.minus_one(raised, jnp.where(down, slot, 0))
 
 
 @outlined

@@ -11,8 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hackmatrix.game import slots
+from hackmatrix.game import digits, slots
 from hackmatrix.game.cells import CELLS, HALF, SIZE, CellSet
+from hackmatrix.game.digits import Digits
 from hackmatrix.game.outline import outlined
 from hackmatrix.game.state import CRYPTOG, PROGRAMS, State
 
@@ -116,11 +117,11 @@ def _words_by_cell(state: State, enemies: Array, turns: Array) -> Array:
     fields = {
         _BLOCK: block,
         _IS_PROGRAM: _bits(shown_program),
-        _POINTS: _numbers(tuple(digit & shown_data for digit in board.label[:4])),
+        _POINTS: _numbers(digits.only(board.label[:4], shown_data)),
         _SIPHONED: _bits(board.siphoned & board.blocks),
-        _SPAWN: _numbers(tuple(digit - board.question for digit in board.spawn)),
-        _CREDITS: _numbers(tuple(digit & bare for digit in board.credits)),
-        _ENERGY: _numbers(tuple(digit & bare for digit in board.energy)),
+        _SPAWN: _numbers(digits.only(board.spawn, ~board.question)),
+        _CREDITS: _numbers(digits.only(board.credits, bare)),
+        _ENERGY: _numbers(digits.only(board.energy, bare)),
         _DATA_SIPHON: _bits(board.data_siphon),
         _EXIT: _bits(board.exit),
         _CENTRE: _bits(board.centre),
@@ -131,7 +132,7 @@ def _words_by_cell(state: State, enemies: Array, turns: Array) -> Array:
 def _join(fields: dict[tuple[int, int], Array]) -> Array:
     word = jnp.uint32(0)
     for (start, _), number in fields.items():
-        word = word | number << np.uint32(start)
+        word = word | number.astype(jnp.uint32) << np.uint32(start)
     return word
 
 
@@ -143,14 +144,14 @@ def _enemy_words(state: State) -> Array:
     cell = _cells_like(state.show)
     row, column = state.player.cell // SIZE, state.player.cell % SIZE
     in_sight = (cell // SIZE == row) | (cell % SIZE == column) | state.show
-    kind = _numbers_of(enemies.kind, first)
+    kind = digits.read(enemies.kind, first)
     first = jnp.where((kind == CRYPTOG) & ~in_sight, 0, first)
     return _join(
         {
             _KIND: jnp.where(first != 0, 1 + kind, 0),
-            _HP: _numbers_of(enemies.hp, first),
-            _STUNNED: _numbers_of((enemies.stunned,), first),
-            _FROM_SIPHON: _numbers_of((enemies.from_siphon,), first),
+            _HP: digits.read(enemies.hp, first),
+            _STUNNED: digits.read((enemies.stunned,), first),
+            _FROM_SIPHON: digits.read((enemies.from_siphon,), first),
         }
     )
 
@@ -159,7 +160,7 @@ def _enemy_words(state: State) -> Array:
 def _turn_words(state: State) -> Array:
     """u32[36, ...]: the turns of the first transmission of each cell."""
     first = _first_entries(state.transmissions)
-    turns = jnp.minimum(_numbers_of(state.transmissions.turns, first), np.uint32(4))
+    turns = jnp.minimum(digits.read(state.transmissions.turns, first), 4)
     return _join({_TURNS: turns})
 
 
@@ -171,17 +172,9 @@ def _cells_like(board: Array) -> np.ndarray:
 def _first_entries(entries: slots.Placed) -> Array:
     """u32[36, ...]: for each cell the slot of the first entry in it, as a set."""
     line = np.arange(SIZE).reshape(SIZE, *(1,) * entries.present.ndim)
-    rows = slots.equals(entries.row, line) & entries.present
-    here = rows[:, None] & slots.equals(entries.column, line)[None]
+    rows = digits.equals(entries.row, line) & entries.present
+    here = rows[:, None] & digits.equals(entries.column, line)[None]
     return slots.first(here).reshape(CELLS, *entries.present.shape)
-
-
-def _numbers_of(digits: slots.Digits, entry: Array) -> Array:
-    """For each cell the number of its entry; 0 where it has none."""
-    number = jnp.uint32(0)
-    for place, digit in enumerate(digits):
-        number = number | ((digit & entry) != 0).astype(jnp.uint32) << np.uint32(place)
-    return number
 
 
 def _bits(chosen: CellSet) -> Array:
@@ -191,9 +184,9 @@ def _bits(chosen: CellSet) -> Array:
     return word >> (cell % HALF).astype(np.uint32) & np.uint32(1)
 
 
-def _numbers(digits: tuple[CellSet, ...]) -> Array:
+def _numbers(numbers: Digits[CellSet]) -> Array:
     """u32[36, ...]: the number in each cell."""
     number = jnp.uint32(0)
-    for place, digit in enumerate(digits):
+    for place, digit in enumerate(numbers):
         number = number | _bits(digit) << np.uint32(place)
     return number

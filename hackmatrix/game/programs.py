@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from hackmatrix.game import cells, combat, history, slots
+from hackmatrix.game import cells, combat, digits, history, slots
 from hackmatrix.game.cells import SIZE
+from hackmatrix.game.digits import Digits
 from hackmatrix.game.outline import outlined
 from hackmatrix.game.randomness import Key, Purpose, pick_slot, several, uniform_below, words
-from hackmatrix.game.slots import Digits
 from hackmatrix.game.state import (
     ANTI_V,
     ATK,
@@ -92,9 +91,9 @@ def _strike(state: State, program: Array) -> tuple[State, Array]:
 def _hit(state: State, program: Array) -> tuple[Array, Array]:
     """The enemies that are hit, and the daemon that blows up."""
     enemies, cell = state.enemies, state.player.cell
-    row = slots.equals(enemies.row, cell // SIZE)
-    column = slots.equals(enemies.column, cell % SIZE)
-    daemons = enemies.present & slots.equals(enemies.kind, DAEMON)
+    row = digits.equals(enemies.row, cell // SIZE)
+    column = digits.equals(enemies.column, cell % SIZE)
+    daemons = enemies.present & digits.equals(enemies.kind, DAEMON)
     daemon = jnp.where(program == D_BOM, combat.nearest(enemies, daemons, cell), 0)
     blast = cells.around(cells.at(slots.cell_of(enemies, daemon)))
     aimed_cells = cells.where(program == DEBUG, state.board.blocks, state.board.siphoned)
@@ -102,7 +101,7 @@ def _hit(state: State, program: Array) -> tuple[Array, Array]:
     by_cell = (program == DEBUG) | (program == HACK) | (program == D_BOM)
     hit = jnp.where(by_cell, slots.in_cells(enemies, aimed_cells), 0)
     hit = hit | jnp.where(program == ROW, row, 0) | jnp.where(program == COL, column, 0)
-    hit = hit | jnp.where(program == ANTI_V, slots.equals(enemies.kind, VIRUS), 0)
+    hit = hit | jnp.where(program == ANTI_V, digits.equals(enemies.kind, VIRUS), 0)
     return hit & enemies.present & ~daemon, daemon
 
 
@@ -147,8 +146,8 @@ def _crash(state: State, active: Array) -> tuple[State, Array]:
                 data=board.data - blocks,
                 program=board.program - blocks,
                 question=board.question - blocks,
-                label=cells.clear(board.label, blocks),
-                spawn=cells.clear(board.spawn, blocks),
+                label=digits.only(board.label, ~blocks),
+                spawn=digits.only(board.spawn, ~blocks),
             ),
             enemies=enemies.replace(present=enemies.present & ~killed),
             transmissions=transmissions.replace(present=transmissions.present & ~destroyed),
@@ -179,7 +178,7 @@ def _poly(state: State, key: Key, active: Array) -> tuple[State, Array]:
 
 
 @outlined
-def _other_kinds(key: Key, kind: Digits) -> Digits:
+def _other_kinds(key: Key, kind: Digits[Array]) -> Digits[Array]:
     """For every slot one of the 3 other types: a flip of the two digits that is not 00, redrawn
     while it is.
     """
@@ -202,14 +201,16 @@ def _shove(state: State, push: Array, pull: Array) -> State:
     arriving = slots.firsts(movers)
     return state.replace(
         enemies=enemies.replace(
-            row=combat.choose(arriving, target_row, enemies.row),
-            column=combat.choose(arriving, target_column, enemies.column),
+            row=digits.select(arriving, target_row, enemies.row),
+            column=digits.select(arriving, target_column, enemies.column),
         )
     )
 
 
 @outlined
-def _shoved(enemies: Enemies, cell: Array, push: Array, pull: Array) -> tuple[Digits, Digits]:
+def _shoved(
+    enemies: Enemies, cell: Array, push: Array, pull: Array
+) -> tuple[Digits[Array], Digits[Array]]:
     """The rows and columns of the enemies one step away from or towards the player, also
     diagonally.
 
@@ -221,10 +222,10 @@ def _shoved(enemies: Enemies, cell: Array, push: Array, pull: Array) -> tuple[Di
     after, before, next_column = _sides(enemies.column, cell % SIZE)
     pulled = jnp.where(pull, ~slots.beside(enemies, cell), 0)
     pulled_column = pulled & ~(next_row & next_column)
-    pushed = jnp.where(push, np.uint32(0xFFFFFFFF), 0)
-    top_row = slots.equals(enemies.row, SIZE - 1)
-    last_column = slots.equals(enemies.column, SIZE - 1)
-    bottom_row, first_column = slots.equals(enemies.row, 0), slots.equals(enemies.column, 0)
+    pushed = jnp.where(push, slots.ALL, 0)
+    top_row = digits.equals(enemies.row, SIZE - 1)
+    last_column = digits.equals(enemies.column, SIZE - 1)
+    bottom_row, first_column = digits.equals(enemies.row, 0), digits.equals(enemies.column, 0)
     return (
         _step(
             enemies.row,
@@ -240,24 +241,20 @@ def _shoved(enemies: Enemies, cell: Array, push: Array, pull: Array) -> tuple[Di
 
 
 @outlined
-def _sides(digits: Digits, value: Array) -> tuple[Array, Array, Array]:
+def _sides(numbers: Digits[Array], value: Array) -> tuple[Array, Array, Array]:
     """The slots whose number is greater than, less than, and exactly one off the value."""
     greater, less = jnp.uint32(0), jnp.uint32(0)
     for number in range(SIZE):
-        here = slots.equals(digits, number)
+        here = digits.equals(numbers, number)
         greater = greater | jnp.where(value < number, here, 0)
         less = less | jnp.where(value > number, here, 0)
-    next_to = slots.equals(digits, value + 1) | slots.equals(digits, value - 1)
+    next_to = digits.equals(numbers, value + 1) | digits.equals(numbers, value - 1)
     return greater, less, next_to
 
 
-def _step(digits: Digits, up: Array, down: Array) -> Digits:
+def _step(numbers: Digits[Array], up: Array, down: Array) -> Digits[Array]:
     """The numbers one higher or one lower in these slots."""
-    result = []
-    for digit in digits:
-        result.append(digit ^ (up | down))
-        up, down = up & digit, down & ~digit
-    return tuple(result)
+    return digits.minus_one(digits.plus_one(numbers, up), down)
 
 
 def _switch(state: State, program: Array) -> State:
@@ -274,7 +271,9 @@ def _switch(state: State, program: Array) -> State:
             attack=player.attack + attacks,
             score=player.score + jnp.where(program == SCORE, STAGES - state.stage, 0),
         ),
-        board=board.replace(spawn=_one_less(board.spawn, reduced)),
+        board=board.replace(
+            spawn=digits.minus_one(board.spawn, reduced & digits.nonzero(board.spawn))
+        ),
         transmissions=transmissions.replace(turns=_three_more(transmissions.turns, delayed)),
         step=state.step | (program == STEP),
         show=state.show | (program == SHOW),
@@ -283,26 +282,6 @@ def _switch(state: State, program: Array) -> State:
     )
 
 
-def _one_less(numbers: cells.Numbers, where: cells.CellSet) -> cells.Numbers:
-    """The numbers less one in these cells, not below 0."""
-    any_digit = numbers[0]
-    for digit in numbers[1:]:
-        any_digit = any_digit | digit
-    borrow = where & any_digit
-    result = []
-    for digit in numbers:
-        result.append(digit ^ borrow)
-        borrow = borrow - digit
-    return tuple(result)
-
-
-def _three_more(turns: Digits, where: Array) -> Digits:
+def _three_more(turns: Digits[Array], where: Array) -> Digits[Array]:
     """The turns plus three in these slots, at most the largest number of these digits."""
-    three = (where, where)
-    carry = jnp.zeros_like(where)
-    result = []
-    for place, digit in enumerate(turns):
-        other = three[place] if place < 2 else jnp.zeros_like(where)
-        result.append(digit ^ other ^ carry)
-        carry = (digit & other) | (carry & (digit ^ other))
-    return tuple(digit | carry for digit in result)
+    return digits.at_most(digits.add(turns, (where, where)), len(turns))

@@ -8,10 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hackmatrix.game import cells
-from hackmatrix.game.cells import EMPTY, SIZE, CellSet, Numbers
+from hackmatrix.game import cells, digits
+from hackmatrix.game.cells import EMPTY, EVERY, SIZE, CellSet
+from hackmatrix.game.digits import Digits
 from hackmatrix.game.outline import outlined
-from hackmatrix.game.state import Board, State
+from hackmatrix.game.state import PROGRAMS, Board, State
 
 Array = jax.Array
 
@@ -23,11 +24,11 @@ def siphon(state: State, active: Array) -> State:
     fresh = _fresh(player.cell, board.siphoned).only_if(active)
     blocks = fresh & board.blocks
     yields = fresh - board.blocks
-    points = cells.total(board.label, fresh & board.data)
+    points = digits.total(board.label, fresh & board.data)
     return state.replace(
         player=player.replace(
-            credits=player.credits + cells.total(board.credits, yields),
-            energy=player.energy + cells.total(board.energy, yields),
+            credits=player.credits + digits.total(board.credits, yields),
+            energy=player.energy + digits.total(board.energy, yields),
             data_siphons=player.data_siphons - active,
             score=player.score + points,
         ),
@@ -35,12 +36,12 @@ def siphon(state: State, active: Array) -> State:
             question=board.question - fresh,
             siphoned=board.siphoned | fresh,
             centre=board.centre | here,
-            spawn=cells.clear(board.spawn, blocks),
-            credits=cells.clear(board.credits, yields),
-            energy=cells.clear(board.energy, yields),
+            spawn=digits.only(board.spawn, ~blocks),
+            credits=digits.only(board.credits, ~yields),
+            energy=digits.only(board.energy, ~yields),
         ),
         owned=state.owned | jnp.where(active, _programs_around(board, player.cell), 0),
-        pending=state.pending + cells.total(board.spawn, blocks),
+        pending=state.pending + digits.total(board.spawn, blocks),
         interval=jnp.where(active, jnp.maximum(4, state.interval - 1), state.interval),
         next_task=state.next_task + 5 * active,
     )
@@ -66,7 +67,7 @@ def _programs_around(board: Board, centre: Array) -> Array:
         )
         cell = jnp.where(on_board, centre + SIZE * up + right, 0)
         found = on_board & blocks.has(cell)
-        program = cells.read(board.label, cell).astype(jnp.uint32)
+        program = digits.read(board.label, cells.at(cell)).astype(jnp.uint32)
         programs = programs | jnp.where(found, np.uint32(1) << program, 0)
     return programs
 
@@ -79,7 +80,7 @@ def better_elsewhere(state: State) -> Array:
     many credits and as much energy, one of them more. Nothing is missed when there is none.
     """
     board, player = state.board, state.player
-    fresh = cells.EVERY - board.siphoned
+    fresh = EVERY - board.siphoned
     here = cells.at(player.cell)
     nothing_here = (here & board.blocks).any()
     cross = _fresh(player.cell, board.siphoned).only_if(~nothing_here)
@@ -92,51 +93,52 @@ def better_elsewhere(state: State) -> Array:
     other = (fresh & board.data) | (
         _blocks_of_other_programs(board, state.owned | programs) & fresh
     )
-    places = cells.EVERY - board.blocks - cells.cross(other - cross)
-    places = places & cells.where(has_loot, _reaching_all(player.cell, blocks), cells.EVERY)
+    places = EVERY - board.blocks - cells.cross(other - cross)
+    places = places & cells.where(has_loot, _reaching_all(player.cell, blocks), EVERY)
 
     open_cells = fresh - board.blocks
     credits = _cross_sums(board.credits, open_cells)
     energy = _cross_sums(board.energy, open_cells)
-    credits_here = cells.total(board.credits, cross - board.blocks)
-    energy_here = cells.total(board.energy, cross - board.blocks)
-    more_credits, same_credits = cells.compare(credits, credits_here)
-    more_energy, same_energy = cells.compare(energy, energy_here)
+    credits_here = digits.total(board.credits, cross - board.blocks)
+    energy_here = digits.total(board.energy, cross - board.blocks)
+    more_credits, same_credits = _compare(credits, credits_here)
+    more_energy, same_energy = _compare(energy, energy_here)
     better = places & ((more_credits & (more_energy | same_energy)) | (same_credits & more_energy))
     found = better.any()
-    more = cells.greatest(credits, better) - credits_here
-    more = more + cells.greatest(energy, better) - energy_here
+    more = digits.greatest(credits, better) - credits_here
+    more = more + digits.greatest(energy, better) - energy_here
     return jnp.where(found, more, 0)
 
 
 @outlined
 def _blocks_of_other_programs(board: Board, programs: Array) -> CellSet:
     """The program blocks whose program is not in the set (bit i: program i)."""
-    ones = [board.program & digit for digit in board.label]
-    zeros = [board.program - digit for digit in board.label]
     known = EMPTY
-    for number in range(23):
-        same = board.program
-        for place in range(5):
-            same = same & (ones if number >> place & 1 else zeros)[place]
-        known = known | same.only_if((programs >> np.uint32(number)) & 1 != 0)
+    for number in range(len(PROGRAMS)):
+        is_known = (programs >> np.uint32(number)) & 1 != 0
+        known = known | digits.equals(board.label, number).only_if(is_known)
     return board.program - known
 
 
 def _reaching_all(centre: Array, blocks: CellSet) -> CellSet:
     """The cells whose cross contains all of these blocks of the cross around the centre."""
     here = cells.at(centre)
-    reaching = cells.EVERY
+    reaching = EVERY
     for block in (here, *(direction(here) for direction in cells.DIRECTIONS)):
         needed = (block & blocks).any()
-        reaching = reaching & cells.where(needed, cells.cross(block), cells.EVERY)
+        reaching = reaching & cells.where(needed, cells.cross(block), EVERY)
     return reaching
 
 
 @outlined
-def _cross_sums(numbers: Numbers, among: CellSet) -> Numbers:
+def _cross_sums(numbers: Digits[CellSet], among: CellSet) -> Digits[CellSet]:
     """For every cell the sum over its cross, in 4 digits."""
-    own = tuple(digit & among for digit in numbers)
+    own = digits.only(numbers, among)
     up, down, left, right = (tuple(map(shift, own)) for shift in cells.DIRECTIONS)
-    pairs = cells.add(cells.add(up, down), cells.add(left, right))
-    return cells.add(pairs, own)[:4]
+    pairs = digits.add(digits.add(up, down), digits.add(left, right))
+    return digits.add(pairs, own)[:4]
+
+
+def _compare(numbers: Digits[CellSet], value: Array) -> tuple[CellSet, CellSet]:
+    """The cells whose number is greater than the value, and those where it is equal."""
+    return digits.compare(numbers, digits.repeated(value, len(numbers), EVERY))

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from hackmatrix.game import cells, few, slots
+from hackmatrix.game import cells, digits, few, slots
 from hackmatrix.game.cells import CELLS, EVERY, CellSet
 from hackmatrix.game.outline import outlined
 from hackmatrix.game.randomness import Key, Purpose, pick_cell, uniform_below, words
@@ -45,9 +45,9 @@ def append(transmissions: Transmissions, cell: Array, kind: Array, purpose: Arra
     new = jnp.where(fits, slots.ONE << (number & 31).astype(jnp.uint32), 0)
     return Transmissions(
         present=transmissions.present | new,
-        row=slots.write(transmissions.row, new, cell // cells.SIZE),
-        column=slots.write(transmissions.column, new, cell % cells.SIZE),
-        kind=slots.write(transmissions.kind, new, kind),
+        row=digits.write(transmissions.row, new, cell // cells.SIZE),
+        column=digits.write(transmissions.column, new, cell % cells.SIZE),
+        kind=digits.write(transmissions.kind, new, kind),
         turns=transmissions.turns,
         from_siphon=transmissions.from_siphon | jnp.where(purpose == Purpose.SIPHON_SPAWN, new, 0),
         from_schedule=transmissions.from_schedule
@@ -81,7 +81,7 @@ def spawn(state: State, key: Key, numbers: dict[Purpose, Array]) -> State:
     )
     work = few.repeat(_is_spawning, spawn_one, work, max(128, key.low.shape[0] // 32))
     after = work.transmissions
-    turns = slots.write(before.turns, after.present & ~before.present, FIRST_TURNS)
+    turns = digits.write(before.turns, after.present & ~before.present, FIRST_TURNS)
     return state.replace(transmissions=after.replace(turns=turns))
 
 

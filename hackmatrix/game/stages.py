@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from hackmatrix.game import cells, few, layouts, slots, spawning
-from hackmatrix.game.cells import CORNERS, EVERY, CellSet, Numbers
+from hackmatrix.game.cells import CORNERS, EVERY, CellSet
+from hackmatrix.game.digits import Digits
 from hackmatrix.game.outline import outlined
 from hackmatrix.game.randomness import Key, Purpose, pick_cell, uniform_below, word, words
 from hackmatrix.game.state import (
@@ -90,7 +91,7 @@ def _place_exit(key: Key, corners: CellSet) -> Array:
     return pick_cell(word(key, Purpose.EXIT), corners)
 
 
-def _resources(key: Key, lit: CellSet) -> tuple[Numbers, Numbers]:
+def _resources(key: Key, lit: CellSet) -> tuple[Digits[CellSet], Digits[CellSet]]:
     """Credits or energy in each of these cells."""
     drawn = _draw_resources(jax.tree.map(lambda word: word[..., None], key))
     odd, high, is_energy = (cells.of_flags(drawn >> bit & 1 != 0) for bit in range(3))

@@ -13,8 +13,8 @@ import jax
 import numpy as np
 from flax import struct
 
-from hackmatrix.game.cells import CellSet, Numbers
-from hackmatrix.game.slots import Digits
+from hackmatrix.game.cells import CellSet
+from hackmatrix.game.digits import Digits
 
 Array = jax.Array
 
@@ -83,10 +83,12 @@ class Board(struct.PyTreeNode):
     exit: CellSet
     siphoned: CellSet
     centre: CellSet
-    label: Numbers  # 5 digits: the points of a data block, the number (0..22) of a program block
-    spawn: Numbers  # 4 digits
-    credits: Numbers  # 2 digits
-    energy: Numbers  # 2 digits
+    label: Digits[
+        CellSet
+    ]  # 5 digits: the points of a data block, the number (0..22) of a program block
+    spawn: Digits[CellSet]  # 4 digits
+    credits: Digits[CellSet]  # 2 digits
+    energy: Digits[CellSet]  # 2 digits
 
     @property
     def blocks(self) -> CellSet:
@@ -106,10 +108,10 @@ class Enemies(struct.PyTreeNode):
     """Slot sets; `row`, `column`, `kind` and `hp` in binary digits, least significant first."""
 
     present: Array
-    row: Digits
-    column: Digits
-    kind: Digits
-    hp: Digits
+    row: Digits[Array]
+    column: Digits[Array]
+    kind: Digits[Array]
+    hp: Digits[Array]
     disabled: Array
     stunned: Array
     from_siphon: Array
@@ -120,10 +122,10 @@ class Transmissions(struct.PyTreeNode):
     """Slot sets, as in Enemies. `turns` has 6 digits and stays at 63 when it would pass it."""
 
     present: Array
-    row: Digits
-    column: Digits
-    kind: Digits
-    turns: Digits
+    row: Digits[Array]
+    column: Digits[Array]
+    kind: Digits[Array]
+    turns: Digits[Array]
     from_siphon: Array
     from_schedule: Array
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from hackmatrix.game import combat, history, slots, spawning
+from hackmatrix.game import combat, digits, history, slots, spawning
 from hackmatrix.game.enemies import enemy_steps
 from hackmatrix.game.outline import outlined
 from hackmatrix.game.randomness import Key, Purpose
@@ -48,9 +48,7 @@ def transmissions_arrive(
 
     Holes in the lists are filled on the way, active or not.
     """
-    more_than_one = jnp.zeros_like(waiting.present)
-    for digit in waiting.turns[1:]:
-        more_than_one = more_than_one | digit
+    more_than_one = digits.nonzero(waiting.turns[1:])
     due = jnp.where(active, waiting.present & ~more_than_one, 0)
     staying = waiting.present & ~due
     arrivals = slots.squeeze(
@@ -62,19 +60,12 @@ def transmissions_arrive(
         due,
     )  # fmt: skip
     arrivals = slots.raise_by(arrivals, slots.count(enemies.present))
-    counted = waiting.replace(turns=_count_down(waiting.turns, jnp.where(active, staying, 0)))
+    counting = jnp.where(active, staying, 0)
+    counted = waiting.replace(turns=digits.minus_one(waiting.turns, counting))
     return (
         jax.tree.map(jnp.bitwise_or, slots.squeeze(enemies, enemies.present), arrivals),
         slots.squeeze(counted, staying),
     )
-
-
-def _count_down(turns: slots.Digits, where: Array) -> slots.Digits:
-    borrow, result = where, []
-    for digit in turns:
-        result.append(digit ^ borrow)
-        borrow = borrow & ~digit
-    return tuple(result)
 
 
 def transmissions_appear(state: State, key: Key, active: Array, of_stage: Array) -> State:

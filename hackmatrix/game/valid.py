@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hackmatrix.game import cells, slots
+from hackmatrix.game import cells, digits, slots
 from hackmatrix.game.cells import CellSet
 from hackmatrix.game.outline import outlined
 from hackmatrix.game.state import (
@@ -87,9 +87,6 @@ def _usable(state: State, enemy_cells: CellSet, transmission_cells: CellSet) -> 
     crashable = board.blocks | enemy_cells | transmission_cells
     here = cells.at(player.cell)
     row, column = player.cell // cells.SIZE, player.cell % cells.SIZE
-    spawning = cells.EMPTY
-    for digit in board.spawn:
-        spawning = spawning | digit
     return {
         PUSH: some_enemy,
         PULL: some_enemy,
@@ -97,17 +94,17 @@ def _usable(state: State, enemy_cells: CellSet, transmission_cells: CellSet) -> 
         WARP: some_enemy | some_transmission,
         POLY: some_enemy,
         DEBUG: (enemy_cells & board.blocks).any(),
-        ROW: enemies.present & slots.equals(enemies.row, row) != 0,
-        COL: enemies.present & slots.equals(enemies.column, column) != 0,
+        ROW: enemies.present & digits.equals(enemies.row, row) != 0,
+        COL: enemies.present & digits.equals(enemies.column, column) != 0,
         UNDO: state.history.depth > 0,
         SHOW: ~state.show,
         RESET: player.hp < MAX_HP,
         CALM: ~state.calm,
-        D_BOM: enemies.present & slots.equals(enemies.kind, DAEMON) != 0,
+        D_BOM: enemies.present & digits.equals(enemies.kind, DAEMON) != 0,
         DELAY: some_transmission,
-        ANTI_V: enemies.present & slots.equals(enemies.kind, VIRUS) != 0,
+        ANTI_V: enemies.present & digits.equals(enemies.kind, VIRUS) != 0,
         SCORE: state.stage < STAGES,
-        REDUC: ((board.blocks - board.siphoned) & spawning).any(),
+        REDUC: ((board.blocks - board.siphoned) & digits.nonzero(board.spawn)).any(),
         ATK: state.atk_uses < 2,
         HACK: board.siphoned.any(),
     }
