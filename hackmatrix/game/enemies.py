@@ -54,10 +54,8 @@ def enemy_steps(state: State, key: Key, active: Array) -> State:
         again=able & digits.equals(enemies.kind, VIRUS),
         second=jnp.zeros_like(active),
     )
-    boards = active.shape[0]
-    wide, narrow = max(128, boards // 4), max(128, boards // 32)
-    melee = few.apply(_is_acting, _act_twice, melee, wide, enough=narrow)
-    melee = few.repeat(_is_acting, act, melee, narrow)
+    melee = few.apply(_is_acting, _act_twice, melee, few.ENEMIES, rest=few.LAST_ENEMIES)
+    melee = few.repeat(_is_acting, act, melee, few.LAST_ENEMIES)
     return state.replace(
         player=state.player.replace(hp=jnp.maximum(state.player.hp - melee.hp_lost, 0)),
         enemies=enemies.replace(row=melee.row, column=melee.column),

@@ -58,7 +58,7 @@ def draw(key: Key, exit_: CellSet, room: CellSet) -> Array:
         key=key, room=from_cells(room), exit=exit_, number=number,
         layout=jnp.zeros_like(key.low), draws=zero, found=zero != 0,
     )  # fmt: skip
-    return few.repeat(_is_searching, _draw_some, search, number.shape[0]).layout
+    return few.repeat(_is_searching, _draw_some, search, few.EVERY_BOARD).layout
 
 
 def _is_searching(search: Search) -> Array:

@@ -103,7 +103,7 @@ def go_on(state: State, key: Key, in_turn: Array, beginning: Array, new_game: Ar
     state = jax.tree.map(
         lambda new, old: old if new is old else few.select(new_game, new, old), fresh, state
     )
-    state = stages.begin(state, key, beginning, max(32, beginning.shape[0] // 32))
+    state = stages.begin(state, key, beginning, few.NEW_BOARDS)
     return end_turn(state, key, in_turn & ~beginning, beginning)
 
 
@@ -141,9 +141,8 @@ def act(state: State, key: Key, action: Array) -> tuple[State, Effects]:
     """The player's action alone. The lists keep the slots of those it destroyed."""
     is_move = (action >= 0) & (action < SIPHON)
     state, effects = moves.move(state, is_move, jnp.where(is_move, action, 0))
-    width = max(32, action.shape[0] // 16)
     state, _, _, effects = few.apply_once(
-        action >= SIPHON, _act_specially, (state, key, action, effects), width
+        action >= SIPHON, _act_specially, (state, key, action, effects), few.SPECIAL_ACTIONS
     )
     return state, effects
 

@@ -79,7 +79,7 @@ def spawn(state: State, key: Key, numbers: dict[Purpose, Array]) -> State:
         transmissions=before.replace(turns=()),
         left=numbers,
     )
-    work = few.repeat(_is_spawning, spawn_one, work, max(128, key.low.shape[0] // 32))
+    work = few.repeat(_is_spawning, spawn_one, work, few.SPAWNING)
     after = work.transmissions
     turns = digits.write(before.turns, after.present & ~before.present, FIRST_TURNS)
     return state.replace(transmissions=after.replace(turns=turns))

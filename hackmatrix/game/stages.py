@@ -46,11 +46,11 @@ def complete_stage(state: State, completed: Array) -> State:
 def generate(state: State, key: Key) -> State:
     """New boards with transmissions for the stages that the states are in."""
     everywhere = jnp.ones_like(state.show)
-    state = begin(state, key, everywhere, everywhere.shape[0])
+    state = begin(state, key, everywhere, few.EVERY_BOARD)
     return spawning.spawn(state, key, {Purpose.STAGE_SPAWN: state.stage})
 
 
-def begin(state: State, key: Key, beginning: Array, width: int) -> State:
+def begin(state: State, key: Key, beginning: Array, width: few.Width) -> State:
     """New boards for the stages the states are in, where these begin, `width` boards at a time.
     Enemies and transmissions stay; those of the stage are yet to appear.
     """
