@@ -24,11 +24,12 @@ def siphon(state: State, active: Array) -> State:
     fresh = _fresh(player.cell, board.siphoned).only_if(active)
     blocks = fresh & board.blocks
     yields = fresh - board.blocks
+    amounts = digits.only(board.amount, yields)
     points = digits.total(board.label, fresh & board.data)
     return state.replace(
         player=player.replace(
-            credits=player.credits + digits.total(board.credits, yields),
-            energy=player.energy + digits.total(board.energy, yields),
+            credits=player.credits + digits.total(amounts, ~board.energy),
+            energy=player.energy + digits.total(amounts, board.energy),
             data_siphons=player.data_siphons - active,
             score=player.score + points,
         ),
@@ -37,8 +38,8 @@ def siphon(state: State, active: Array) -> State:
             siphoned=board.siphoned | fresh,
             centre=board.centre | here,
             spawn=digits.only(board.spawn, ~blocks),
-            credits=digits.only(board.credits, ~yields),
-            energy=digits.only(board.energy, ~yields),
+            amount=digits.only(board.amount, ~yields),
+            energy=board.energy - yields,
         ),
         owned=state.owned | jnp.where(active, _programs_around(board, player.cell), 0),
         pending=state.pending + digits.total(board.spawn, blocks),
@@ -97,10 +98,11 @@ def better_elsewhere(state: State) -> Array:
     places = places & cells.where(has_loot, _reaching_all(player.cell, blocks), EVERY)
 
     open_cells = fresh - board.blocks
-    credits = _cross_sums(board.credits, open_cells)
-    energy = _cross_sums(board.energy, open_cells)
-    credits_here = digits.total(board.credits, cross - board.blocks)
-    energy_here = digits.total(board.energy, cross - board.blocks)
+    cross = cross - board.blocks
+    credits = _cross_sums(board.amount, open_cells - board.energy)
+    energy = _cross_sums(board.amount, open_cells & board.energy)
+    credits_here = digits.total(board.amount, cross - board.energy)
+    energy_here = digits.total(board.amount, cross & board.energy)
     more_credits, same_credits = _compare(credits, credits_here)
     more_energy, same_energy = _compare(energy, energy_here)
     better = places & ((more_credits & (more_energy | same_energy)) | (same_credits & more_energy))
@@ -132,11 +134,11 @@ def _reaching_all(centre: Array, blocks: CellSet) -> CellSet:
 
 @outlined
 def _cross_sums(numbers: Digits[CellSet], among: CellSet) -> Digits[CellSet]:
-    """For every cell the sum over its cross, in 4 digits."""
+    """For every cell the sum over its cross."""
     own = digits.only(numbers, among)
     up, down, left, right = (tuple(map(shift, own)) for shift in cells.DIRECTIONS)
     pairs = digits.add(digits.add(up, down), digits.add(left, right))
-    return digits.add(pairs, own)[:4]
+    return digits.add(pairs, own)
 
 
 def _compare(numbers: Digits[CellSet], value: Array) -> tuple[CellSet, CellSet]:

@@ -6,12 +6,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hackmatrix.game import cells, few, layouts, slots, spawning
+from hackmatrix.game import bits, cells, few, layouts, slots, spawning
 from hackmatrix.game.cells import CORNERS, EVERY, CellSet
 from hackmatrix.game.digits import Digits
 from hackmatrix.game.outline import outlined
 from hackmatrix.game.randomness import Key, Purpose, pick_cell, uniform_below, word, words
 from hackmatrix.game.state import (
+    BOARD_SETS,
     FIRST_INTERVAL,
     MAX_HP,
     STAGES,
@@ -78,9 +79,9 @@ def _draw_board(boards: tuple[State, Key]) -> tuple[State, Key]:
     blocks = layouts.draw(key, exit_, EVERY - CORNERS - occupied)
     contents = layouts.fill(key, blocks)
     lit = EVERY - contents.blocks - exit_
-    credits, energy = _resources(key, lit)
+    amount, energy = _resources(key, lit)
     board = contents.replace(
-        exit=exit_, data_siphon=corners - exit_, credits=credits, energy=energy,
+        exit=exit_, data_siphon=corners - exit_, amount=amount, energy=energy,
         siphoned=state.board.siphoned, centre=state.board.centre,
     )  # fmt: skip
     return state.replace(board=board, exit_cell=exit_cell), key
@@ -91,14 +92,12 @@ def _place_exit(key: Key, corners: CellSet) -> Array:
     return pick_cell(word(key, Purpose.EXIT), corners)
 
 
-def _resources(key: Key, lit: CellSet) -> tuple[Digits[CellSet], Digits[CellSet]]:
-    """Credits or energy in each of these cells."""
+def _resources(key: Key, lit: CellSet) -> tuple[Digits[CellSet], CellSet]:
+    """The amounts in these cells, and where they are energy."""
     drawn = _draw_resources(jax.tree.map(lambda word: word[..., None], key))
-    odd, high, is_energy = (cells.of_flags(drawn >> bit & 1 != 0) for bit in range(3))
-    digits = (odd & lit, high & lit)
-    return tuple(digit - is_energy for digit in digits), tuple(
-        digit & is_energy for digit in digits
-    )
+    low, high, energy = (cells.of_flags(drawn >> bit & 1 != 0) & lit for bit in range(3))
+    nowhere = jax.tree.map(jnp.zeros_like, lit)
+    return (low, high, *(nowhere,) * (bits.AMOUNT - 2)), energy
 
 
 @outlined
@@ -133,12 +132,14 @@ def new_game(key: Key, history: History) -> State:
 
 
 def empty_board(none: Array) -> Board:
-    return Board.of([CellSet(none, none)] * 20)
+    return Board.of([CellSet(none, none)] * BOARD_SETS)
 
 
 def no_enemies(none: Array) -> Enemies:
-    return Enemies(none, (none,) * 3, (none,) * 3, (none,) * 2, (none,) * 2, none, none, none, none)
+    line, kind = (none,) * bits.LINE, (none,) * bits.KIND
+    return Enemies(none, line, line, kind, (none,) * bits.HP, none, none, none, none)
 
 
 def no_transmissions(none: Array) -> Transmissions:
-    return Transmissions(none, (none,) * 3, (none,) * 3, (none,) * 2, (none,) * 6, none, none)
+    line, kind = (none,) * bits.LINE, (none,) * bits.KIND
+    return Transmissions(none, line, line, kind, (none,) * bits.TURNS, none, none)

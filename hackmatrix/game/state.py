@@ -7,12 +7,13 @@ rare rule).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import jax
 import numpy as np
 from flax import struct
 
+from hackmatrix.game import bits
 from hackmatrix.game.cells import CellSet
 from hackmatrix.game.digits import Digits
 
@@ -83,25 +84,31 @@ class Board(struct.PyTreeNode):
     exit: CellSet
     siphoned: CellSet
     centre: CellSet
-    label: Digits[
-        CellSet
-    ]  # 5 digits: the points of a data block, the number (0..22) of a program block
-    spawn: Digits[CellSet]  # 4 digits
-    credits: Digits[CellSet]  # 2 digits
-    energy: Digits[CellSet]  # 2 digits
+    label: Digits[CellSet]  # the points of a data block, the number of a program
+    spawn: Digits[CellSet]
+    amount: Digits[CellSet]  # credits or energy
+    energy: CellSet  # where the amount is energy
 
     @property
     def blocks(self) -> CellSet:
         return self.data | self.program
 
     @classmethod
-    def of(cls, sets: Sequence[CellSet]) -> Board:
-        """The board of its 20 cell sets, in the order of its leaves."""
+    def of(cls, sets: Iterable[CellSet]) -> Board:
+        """The board of its BOARD_SETS cell sets, in the order of its leaves."""
+        rest = iter(sets)
+
+        def digits(number: int) -> Digits[CellSet]:
+            return tuple(next(rest) for _ in range(number))
+
         return cls(
-            data=sets[0], program=sets[1], question=sets[2], data_siphon=sets[3], exit=sets[4],
-            siphoned=sets[5], centre=sets[6], label=tuple(sets[7:12]), spawn=tuple(sets[12:16]),
-            credits=tuple(sets[16:18]), energy=tuple(sets[18:20]),
+            data=next(rest), program=next(rest), question=next(rest), data_siphon=next(rest),
+            exit=next(rest), siphoned=next(rest), centre=next(rest), label=digits(bits.LABEL),
+            spawn=digits(bits.SPAWN), amount=digits(bits.AMOUNT), energy=next(rest),
         )  # fmt: skip
+
+
+BOARD_SETS = 7 + bits.LABEL + bits.SPAWN + bits.AMOUNT + 1
 
 
 class Enemies(struct.PyTreeNode):
