@@ -10,7 +10,8 @@ from hackmatrix.game import bits
 from hackmatrix.game.bits import greatest
 from hackmatrix.game.cells import SIZE
 from hackmatrix.game.checks import flag, integer, keys, sequence
-from hackmatrix.game.state import FIRST_INTERVAL, FIRST_PROGRAM, PROGRAMS, STAGES
+from hackmatrix.game.programs import PROGRAMS
+from hackmatrix.game.state import FIRST_INTERVAL, FIRST_PROGRAM, STAGES
 
 _EXIT = [SIZE - 1, SIZE - 1]
 _MOST = 1 << 20  # what a number may be at most where only the game's own limits count

@@ -11,12 +11,13 @@ import numpy as np
 from hackmatrix.game import bits
 from hackmatrix.game.fields import Field, Fields
 from hackmatrix.game.outline import outlined
-from hackmatrix.game.state import MAX_HP, PROGRAMS
+from hackmatrix.game.programs import Program
+from hackmatrix.game.state import MAX_HP
 
 Array = jax.Array
 
 # The content of a cell: 0 for nothing, 1 for the first program and so on, then these.
-DATA, QUESTION, DATA_SIPHON, EXIT = range(1 + len(PROGRAMS), 5 + len(PROGRAMS))
+DATA, QUESTION, DATA_SIPHON, EXIT = range(1 + len(Program), 5 + len(Program))
 CELL = Fields(
     kind=3, hp=bits.HP, stunned=1, from_siphon=1, turns=3,
     content=EXIT.bit_length(), is_program=1, points=bits.LABEL, spawn=bits.SPAWN,
@@ -44,7 +45,7 @@ FEATURES = [
     Feature("hp", MAX_HP), Feature("stunned"), Feature("from_siphon"),
     _is("content", DATA), Feature("is_program"), _is("content", QUESTION),
     Feature("points", 9), Feature("siphoned"),
-    *(_is("content", 1 + program) for program in range(len(PROGRAMS))),
+    *(_is("content", 1 + program) for program in range(len(Program))),
     Feature("spawn", 9), Feature("turns", 4),
     Feature("amount", 3, "energy", 0), Feature("amount", 3, "energy", 1),
     _is("content", DATA_SIPHON), _is("content", EXIT), Feature("centre"),

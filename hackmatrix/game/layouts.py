@@ -16,8 +16,9 @@ from hackmatrix.game import bits, cells, few, slots
 from hackmatrix.game.cells import EVERY, LONGEST_PATH, CellSet
 from hackmatrix.game.fields import WORD, Fields
 from hackmatrix.game.outline import outlined
+from hackmatrix.game.programs import Program
 from hackmatrix.game.randomness import Key, Purpose, pick_slot, several, uniform_below, word, words
-from hackmatrix.game.state import BLOCK_SPAWN, PROGRAMS, Board
+from hackmatrix.game.state import Board
 
 Array = jax.Array
 
@@ -137,8 +138,9 @@ def _contents(key: Key) -> Array:
     fate, points = uniform_below(fate, 20), 1 + uniform_below(points, 9)
     is_program, is_hidden = fate < 10, fate % 10 == 0
     programs = _different_programs(key)
+    spawns = jnp.asarray([program.spawn for program in Program], jnp.int32)
     label = jnp.where(is_program, programs, points)
-    spawn = jnp.where(is_program, jnp.asarray(BLOCK_SPAWN, jnp.int32)[programs], points)
+    spawn = jnp.where(is_program, spawns[programs], points)
     return _BLOCK.pack(program=is_program, question=is_hidden, label=label, spawn=spawn)
 
 
@@ -155,7 +157,7 @@ def _different_programs(key: Key) -> Array:
 def _pack_different_programs(key: Key) -> tuple[Array, Array]:
     """The draws in order, in two words."""
     assert MOST <= 2 * _LABELS_A_WORD
-    unused = jnp.zeros_like(key.low) + np.uint32((1 << len(PROGRAMS)) - 1)
+    unused = jnp.zeros_like(key.low) + np.uint32((1 << len(Program)) - 1)
     packed = [jnp.zeros_like(key.low), jnp.zeros_like(key.low)]
     pairs = several(key, Purpose.BLOCK_PROGRAMS, (MOST + 1) // 2)
     for number, random in enumerate(list(chain(*pairs))[:MOST]):

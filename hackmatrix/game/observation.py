@@ -24,12 +24,13 @@ from hackmatrix.game.features import (
     features_of,
 )  # fmt: skip
 from hackmatrix.game.outline import outlined
-from hackmatrix.game.state import CRYPTOG, PROGRAMS, State
+from hackmatrix.game.programs import Program
+from hackmatrix.game.state import CRYPTOG, State
 
 Array = jax.Array
 WORDS = CELLS + 11
 _PLAYER_SCALE = np.array([5, 5, 3, 50, 50, 7, 10, 2, 1, 1], np.float32)
-OBSERVATION_SIZE = len(_PLAYER_SCALE) + len(PROGRAMS) + CELLS * len(FEATURES)
+OBSERVATION_SIZE = len(_PLAYER_SCALE) + len(Program) + CELLS * len(FEATURES)
 
 
 def observe(state: State) -> Array:
@@ -61,7 +62,7 @@ def decode_parts(words: Array) -> tuple[Array, Array]:
     side costs as much as all the rest, so who can take them apart should.
     """
     player = words[..., CELLS:-1].astype(jnp.int32).astype(jnp.float32) / _PLAYER_SCALE
-    owned = (words[..., -1:] >> np.arange(len(PROGRAMS), dtype=np.uint32) & 1).astype(jnp.float32)
+    owned = (words[..., -1:] >> np.arange(len(Program), dtype=np.uint32) & 1).astype(jnp.float32)
     grid = features_of(words[..., :CELLS]).reshape(*words.shape[:-1], -1)
     return jnp.concatenate([player, owned], axis=-1), grid
 

@@ -14,16 +14,14 @@ import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
 
 from hackmatrix.game import few, history, moves, programs, reward, stages
+from hackmatrix.game.programs import ACTIONS, Program
 from hackmatrix.game.randomness import Key, as_key
 from hackmatrix.game.siphon import better_elsewhere, siphon
 from hackmatrix.game.state import (
-    ACTIONS,
     FIRST_PROGRAM,
     HISTORY_DEPTH,
     SIPHON,
     STAGES,
-    WAIT,
-    WARP,
     Effects,
     Outcome,
     State,
@@ -120,7 +118,7 @@ def take_action(before: State, key: Key, actions: Array) -> tuple[State, Outcome
     state, effects = act(before, key, action)
     completed = is_completed(before, state, action)
     state = stages.complete_stage(state, completed)
-    takes_turn = (action >= 0) & ((action < FIRST_PROGRAM) | (action == WAIT)) & ~completed
+    takes_turn = (action >= 0) & ((action < FIRST_PROGRAM) | (action == Program.WAIT)) & ~completed
     state, in_turn = enemy_turn(state, key, takes_turn)
     died = takes_turn & (state.player.hp == 0)
     won = completed & (before.stage == STAGES)
@@ -166,7 +164,7 @@ def is_completed(before: State, after: State, action: Array) -> Array:
     """
     walked = (action >= 0) & (action < SIPHON) & (before.player.cell != after.player.cell)
     on_exit = walked & after.board.exit.has(after.player.cell)
-    return on_exit | ((action == WARP) & (after.player.cell == after.exit_cell))
+    return on_exit | ((action == Program.WARP) & (after.player.cell == after.exit_cell))
 
 
 def _closer(before: State, after: State, completed: Array) -> Array:

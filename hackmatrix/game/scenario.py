@@ -28,13 +28,12 @@ from hackmatrix.game import bits, history, scenario_cells
 from hackmatrix.game.bits import greatest
 from hackmatrix.game.cells import SIZE
 from hackmatrix.game.checks import flag, integer, keys, length, sequence, whole
+from hackmatrix.game.programs import ACTIONS, Program
 from hackmatrix.game.slots import CAPACITY
 from hackmatrix.game.state import (
-    ACTIONS,
     ENEMY_HP,
     HISTORY_DEPTH,
     MAX_HP,
-    PROGRAMS,
     STAGES,
     Enemies,
     History,
@@ -110,7 +109,7 @@ def _read_snapshot(scenario: Mapping[str, Any], where: str) -> dict[str, Any]:
     keys(scenario, _SNAPSHOT_KEYS, where or "scenario")
     owned = 0
     for program in sequence(scenario["owned"], f"{where}owned"):
-        owned |= 1 << integer(program, f"{where}owned", 0, len(PROGRAMS) - 1)
+        owned |= 1 << integer(program, f"{where}owned", 0, len(Program) - 1)
     return {
         "player": _read_player(scenario["player"], f"{where}player"),
         "board": scenario_cells.read(scenario["cells"], f"{where}cells"),
@@ -134,7 +133,7 @@ def _write_snapshot(state: State) -> dict[str, Any]:
         "cells": scenario_cells.write(state.board),
         "enemies": _write_entries(state.enemies, _ENEMY),
         "transmissions": _write_entries(state.transmissions, _TRANSMISSION),
-        "owned": [number for number in range(len(PROGRAMS)) if int(state.owned) >> number & 1],
+        "owned": [number for number in range(len(Program)) if int(state.owned) >> number & 1],
         "show": int(state.show),
         "calm": int(state.calm),
         "atk_uses": int(state.atk_uses),

@@ -7,7 +7,8 @@ from typing import Any
 from hackmatrix.game import bits
 from hackmatrix.game.cells import CELLS, CellSet, constant
 from hackmatrix.game.checks import integer, keys, length
-from hackmatrix.game.state import PROGRAMS, Board
+from hackmatrix.game.programs import Program
+from hackmatrix.game.state import Board
 
 _PARTS_OF_KIND = {".": 2, "S": 2, "X": 2, "D": 4, "P": 4, "QD": 4, "QP": 4}
 _DIGITS = {"label": bits.LABEL, "spawn": bits.SPAWN, "amount": bits.AMOUNT}
@@ -62,7 +63,7 @@ def _read_cell(
         is_data = kind[-1] == "D"
         sets["data" if is_data else "program"].append(cell)
         label = "points" if is_data else "program"
-        highest = _MOST["label"] if is_data else len(PROGRAMS) - 1
+        highest = _MOST["label"] if is_data else len(Program) - 1
         numbers["label"][cell] = integer(entry[1], f"{where}.{label}", 0, highest)
         numbers["spawn"][cell] = integer(entry[2], f"{where}.spawn", 0, _MOST["spawn"])
     if kind[0] == "Q":

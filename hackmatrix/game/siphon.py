@@ -12,7 +12,8 @@ from hackmatrix.game import cells, digits
 from hackmatrix.game.cells import EMPTY, EVERY, SIZE, CellSet
 from hackmatrix.game.digits import Digits
 from hackmatrix.game.outline import outlined
-from hackmatrix.game.state import PROGRAMS, Board, State
+from hackmatrix.game.programs import Program
+from hackmatrix.game.state import Board, State
 
 Array = jax.Array
 
@@ -116,7 +117,7 @@ def better_elsewhere(state: State) -> Array:
 def _blocks_of_other_programs(board: Board, programs: Array) -> CellSet:
     """The program blocks whose program is not in the set (bit i: program i)."""
     known = EMPTY
-    for number in range(len(PROGRAMS)):
+    for number in range(len(Program)):
         is_known = (programs >> np.uint32(number)) & 1 != 0
         known = known | digits.equals(board.label, number).only_if(is_known)
     return board.program - known

@@ -88,11 +88,19 @@ def at_cell(entries: Placed, cell: Array) -> Array:
 def beside(entries: Placed, cell: Array) -> Array:
     """The slots whose row and column (present or not) are those of a neighbour of the cell."""
     row, column = cell // SIZE, cell % SIZE
-    above_or_below = equals(entries.row, row + 1) | equals(entries.row, row - 1)
-    left_or_right = equals(entries.column, column + 1) | equals(entries.column, column - 1)
-    return (above_or_below & equals(entries.column, column)) | (
-        equals(entries.row, row) & left_or_right
+    in_next_row, in_next_column = _one_off(entries.row, row), _one_off(entries.column, column)
+    return (in_next_row & equals(entries.column, column)) | (
+        equals(entries.row, row) & in_next_column
     )
+
+
+def diagonal(entries: Placed, cell: Array) -> Array:
+    """The slots whose row and column (present or not) are both next to those of the cell."""
+    return _one_off(entries.row, cell // SIZE) & _one_off(entries.column, cell % SIZE)
+
+
+def _one_off(lines: Digits[Array], line: Array) -> Array:
+    return equals(lines, line + 1) | equals(lines, line - 1)
 
 
 def around(entries: Placed, cell: Array) -> Iterator[Array]:

@@ -1,4 +1,4 @@
-"""The state of a game, and the tables of the rules.
+"""The state of a game, and the numbers of the rules.
 
 Every leaf may carry a batch axis in front ([E] boards); the functions of this package never name
 it, except `history` (snapshots [E, depth, words]) and `few` (which gathers the boards that need a
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import jax
-import numpy as np
 from flax import struct
 
 from hackmatrix.game import bits
@@ -19,46 +18,12 @@ from hackmatrix.game.digits import Digits
 
 Array = jax.Array
 
-ACTIONS = 28
 SIPHON = 4
 FIRST_PROGRAM = 5
 STAGES = 8
 MAX_HP = 3
 FIRST_INTERVAL = 12
 HISTORY_DEPTH = 4
-
-PROGRAMS = [
-    "push",
-    "pull",
-    "crash",
-    "warp",
-    "poly",
-    "wait",
-    "debug",
-    "row",
-    "col",
-    "undo",
-    "step",
-    "siph+",
-    "exch",
-    "show",
-    "reset",
-    "calm",
-    "d_bom",
-    "delay",
-    "anti-v",
-    "score",
-    "reduc",
-    "atk+",
-    "hack",
-]
-(
-    PUSH, PULL, CRASH, WARP, POLY, WAIT, DEBUG, ROW, COL, UNDO, STEP, SIPH, EXCH, SHOW, RESET, CALM,
-    D_BOM, DELAY, ANTI_V, SCORE, REDUC, ATK, HACK,
-) = range(FIRST_PROGRAM, ACTIONS)  # fmt: skip
-CREDIT_COST = np.array([0, 0, 3, 2, 1, 0, 3, 3, 3, 1, 0, 5, 4, 2, 0, 2, 3, 1, 3, 0, 2, 4, 2])
-ENERGY_COST = np.array([2, 2, 2, 2, 1, 1, 0, 1, 1, 0, 3, 0, 0, 0, 4, 4, 0, 2, 0, 5, 1, 4, 2])
-BLOCK_SPAWN = np.array([4, 4, 6, 5, 3, 1, 4, 2, 2, 3, 4, 7, 3, 2, 2, 6, 4, 4, 4, 5, 3, 8, 4])
 
 VIRUS, DAEMON, GLITCH, CRYPTOG = range(4)
 ENEMY_HP = (2, 3, 2, 2)

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from hackmatrix import game
-from hackmatrix.game.state import PROGRAMS, STAGES
+from hackmatrix.game.programs import PROGRAMS
+from hackmatrix.game.state import STAGES
 from hackmatrix.ppo.tally import LENGTH, RETURN
 
 _SIGMAS = 1.96  # of 95%

@@ -11,7 +11,7 @@ import pytest
 from hackmatrix.envs import drawing, pictures
 from hackmatrix.envs.headless_state import read_state
 from hackmatrix.envs.headless_view import observation
-from hackmatrix.game.state import PROGRAMS
+from hackmatrix.game.programs import PROGRAMS
 
 CELL = 25 * pictures.PIXEL  # with the line beside it
 BOARD: dict[str, Any] = {

@@ -21,8 +21,9 @@ from hackmatrix.envs.headless_state import read_state
 from hackmatrix.envs.headless_view import internal_state, observation
 from hackmatrix.envs.hosted import describe
 from hackmatrix.game import scenario
-from hackmatrix.game.state import PROGRAMS, UNDO
+from hackmatrix.game.programs import PROGRAMS, Program
 
+UNDO = Program.UNDO
 SESSIONS = 40
 TURNS = 265
 MEANS = {"row": 2, "col": 3, "credits": 99, "energy": 99, "dataSiphons": 9}
