@@ -1,4 +1,4 @@
-"""Hurting and destroying: what moves and programs do to enemies and transmissions."""
+"""Damage and destruction: what moves and programs do to enemies and transmissions."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from hackmatrix.game.outline import outlined
 from hackmatrix.game.state import DAEMON, ENEMY_HP, Enemies, Transmissions
 
 Array = jax.Array
+
+# A daemon has one hp more than all others, which is what the rules below are written for.
+assert ENEMY_HP == (2, 3, 2, 2)
 
 
 def damage(enemies: Enemies, hit: Array, amount: Array) -> tuple[Enemies, Array]:
@@ -44,7 +47,6 @@ def change_kind(enemies: Enemies, changed: Array, kind: Digits[Array]) -> tuple[
     becomes_daemon = digits.equals(kind, DAEMON)
     gains = changed & becomes_daemon & ~was_daemon
     loses = changed & was_daemon & ~becomes_daemon
-    assert ENEMY_HP == (2, 3, 2, 2)  # a daemon has one more than all others
     hp = digits.minus_one(digits.plus_one(enemies.hp, gains), loses)
     died = changed & ~digits.nonzero(hp)
     return (
@@ -59,7 +61,6 @@ def change_kind(enemies: Enemies, changed: Array, kind: Digits[Array]) -> tuple[
 
 def full_hp(kind: Digits[Array]) -> Digits[Array]:
     """The hp of new enemies of these types."""
-    assert ENEMY_HP == (2, 3, 2, 2)
     return digits.equals(kind, DAEMON), jnp.full_like(kind[0], slots.ALL)
 
 

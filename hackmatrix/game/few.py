@@ -32,16 +32,15 @@ class Width(NamedTuple):
         return max(self.least, boards // self.one_of)
 
 
-# A pass over the chosen boards costs as much as its width, however many of them need the rule, and
-# what does not fit waits for another pass. So a width is about the share of boards that need the
-# rule at a time; what 100 boards of random play need stands behind each. Below some tens of boards
-# a pass is hardly cheaper, for its operations are too small then; a cheap rule has the higher least
-# width.
-SPECIAL_ACTIONS = Width(one_of=16, least=32)  # 2 siphon or run a program; a trained player, more
-NEW_BOARDS = Width(one_of=32, least=32)  # 3 begin a stage or a game
-SPAWNING = Width(one_of=32, least=128)  # 10 get transmissions, few of them more than one
-ENEMIES = Width(one_of=4, least=128)  # 70 have an enemy that acts, so 3 passes do for most
-LAST_ENEMIES = Width(one_of=32, least=128)  # 5 have three or more, and finish with fewer beside
+# A pass costs as much as its width, however many of its boards need the rule, and boards beyond the
+# width wait for another pass. So a width is about the share of boards that need the rule in a step;
+# the comments say how many of 100 boards do in random play. A pass over fewer than some tens of
+# boards is hardly cheaper, least of all where the rule is cheap, which decides the least widths.
+SPECIAL_ACTIONS = Width(one_of=16, least=32)  # 2 siphon or run a program, more when play is good
+NEW_BOARDS = Width(one_of=32, least=32)  # 3 get a new stage or a new game
+SPAWNING = Width(one_of=32, least=128)  # 10 get a transmission, few of them another one
+ENEMIES = Width(one_of=4, least=128)  # 70 have an enemy that acts, so 3 passes serve most
+LAST_ENEMIES = Width(one_of=32, least=128)  # 5 have more than two enemies that act
 EVERY_BOARD = Width(one_of=1, least=1)
 
 
@@ -90,8 +89,8 @@ def apply_once(needed: Array, rule: Callable[[Tree], Tree], boards: Tree, width:
 def repeat(
     is_needed: Callable[[Tree], Array], rule: Callable[[Tree], Tree], boards: Tree, width: Width
 ) -> Tree:
-    """Applies the rule to `width` boards until none of these needs it, then to the next ones. The
-    rule does no harm to boards that do not need it.
+    """Applies the rule to `width` boards until none of these needs it, then to the next ones. On
+    boards that do not need it the rule must have no effect.
     """
 
     def until_done(boards: Tree) -> Tree:

@@ -26,7 +26,7 @@ from hackmatrix.game.state import (
     Player,
     State,
     Transmissions,
-)  # fmt: skip
+)
 
 Array = jax.Array
 

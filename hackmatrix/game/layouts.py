@@ -134,9 +134,9 @@ def fill(key: Key, layout: Array) -> Board:
 def _contents(key: Key) -> Array:
     """u32[MOST, ...]: what each block holds, as the fields of _BLOCK."""
     number = np.arange(MOST).reshape(MOST, *(1,) * key.low.ndim)
-    fate, points = words(key, Purpose.BLOCK_CONTENT, number)
-    fate, points = uniform_below(fate, 20), 1 + uniform_below(points, 9)
-    is_program, is_hidden = fate < 10, fate % 10 == 0
+    kind, points = words(key, Purpose.BLOCK_CONTENT, number)
+    kind, points = uniform_below(kind, 20), 1 + uniform_below(points, 9)
+    is_program, is_hidden = kind < 10, kind % 10 == 0
     programs = _different_programs(key)
     spawns = jnp.asarray([program.spawn for program in Program], jnp.int32)
     label = jnp.where(is_program, programs, points)

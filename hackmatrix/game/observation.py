@@ -22,7 +22,7 @@ from hackmatrix.game.features import (
     FEATURES,
     QUESTION,
     features_of,
-)  # fmt: skip
+)
 from hackmatrix.game.outline import outlined
 from hackmatrix.game.programs import Program
 from hackmatrix.game.state import CRYPTOG, State
@@ -80,7 +80,7 @@ def _words_by_cell(state: State, enemies: Array, turns: Array) -> Array:
     board = state.board
     shown_program = board.program - board.question
     shown_data = board.data - board.question
-    bare = ~(board.blocks - board.siphoned)
+    visible = ~(board.blocks - board.siphoned)
     number = _numbers(board.label)
     others = {
         DATA: shown_data, QUESTION: board.question,
@@ -92,8 +92,8 @@ def _words_by_cell(state: State, enemies: Array, turns: Array) -> Array:
         is_program=_bits(shown_program),
         points=_numbers(digits.only(board.label, shown_data)),
         spawn=_numbers(digits.only(board.spawn, ~board.question)),
-        amount=_numbers(digits.only(board.amount, bare)),
-        energy=_bits(board.energy & bare),
+        amount=_numbers(digits.only(board.amount, visible)),
+        energy=_bits(board.energy & visible),
         siphoned=_bits(board.siphoned & board.blocks),
         centre=_bits(board.centre),
     )

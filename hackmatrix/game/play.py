@@ -25,7 +25,7 @@ from hackmatrix.game.state import (
     Effects,
     Outcome,
     State,
-)  # fmt: skip
+)
 from hackmatrix.game.turn import end_turn, enemy_turn
 from hackmatrix.game.valid import valid_word
 
@@ -35,8 +35,8 @@ NO_ACTION = -1
 
 
 def one_board(batch: Callable[..., Tree]) -> Callable[..., Tree]:
-    """The function on one board of a function on a batch. Under vmap it is the batch again, so that
-    rare rules stay cheap.
+    """Makes a function of one board from a function of a batch. Under vmap it is the function of
+    the batch again, so that rare rules stay cheap.
     """
 
     @custom_vmap
@@ -76,38 +76,38 @@ def step_batch(keys: Array, states: State, actions: Array) -> tuple[State, Outco
     """Takes an action on each of [E] boards."""
     key = as_key(keys)
     state, outcome, in_turn = take_action(states, key, actions)
-    beginning = outcome.stage_completed & ~outcome.won
-    return go_on(state, key, in_turn, beginning, jnp.zeros_like(beginning)), outcome
+    new_stage = outcome.stage_completed & ~outcome.won
+    return go_on(state, key, in_turn, new_stage, jnp.zeros_like(new_stage)), outcome
 
 
 def step_batch_and_restart(keys: Array, states: State, actions: Array) -> tuple[State, Outcome]:
-    """As `step_batch`, and a new game begins on each board whose game ended."""
+    """Takes an action on each of [E] boards, and puts a new game where a game has ended."""
     key = as_key(keys)
     state, outcome, in_turn = take_action(states, key, actions)
-    beginning = outcome.stage_completed | outcome.done
-    return go_on(state, key, in_turn, beginning, outcome.done), outcome
+    new_stage = outcome.stage_completed | outcome.done
+    return go_on(state, key, in_turn, new_stage, outcome.done), outcome
 
 
-def go_on(state: State, key: Key, in_turn: Array, beginning: Array, new_game: Array) -> State:
-    """Ends the enemy turn where it is under way, but where a stage begins, for some the first one
-    of a new game, generates its board.
+def go_on(state: State, key: Key, in_turn: Array, new_stage: Array, new_game: Array) -> State:
+    """Ends the enemy turn where one has begun, and draws the board where the stage is new. It is
+    new, too, wherever there is to be a new game.
     """
-    # A new game forgets the snapshots by their number; the words themselves may stay.
+    # To forget the snapshots their number is set to 0. The words themselves may stay.
     forgotten = state.history.replace(
         head=jnp.zeros_like(state.history.head), depth=jnp.zeros_like(state.history.depth)
     )
-    # Its board is generated, as that of any stage.
+    # The board of a new game is drawn with those of all new stages.
     fresh = stages.new_game(key, forgotten).replace(board=state.board)
     state = jax.tree.map(
         lambda new, old: old if new is old else few.select(new_game, new, old), fresh, state
     )
-    state = stages.begin(state, key, beginning, few.NEW_BOARDS)
-    return end_turn(state, key, in_turn & ~beginning, beginning)
+    state = stages.draw_next_boards(state, key, new_stage, few.NEW_BOARDS)
+    return end_turn(state, key, in_turn & ~new_stage, new_stage)
 
 
 def take_action(before: State, key: Key, actions: Array) -> tuple[State, Outcome, Array]:
-    """What an action does up to its outcome; also returns on which boards the enemy turn is yet to
-    end.
+    """Takes an action on each of [E] boards, as far as its outcome depends on it. Also returns the
+    boards on which the enemy turn is yet to end.
     """
     action = jnp.asarray(actions).astype(jnp.int32)
     in_range = (action >= 0) & (action < ACTIONS)
@@ -136,7 +136,7 @@ def take_action(before: State, key: Key, actions: Array) -> tuple[State, Outcome
 
 
 def act(state: State, key: Key, action: Array) -> tuple[State, Effects]:
-    """The player's action alone. The lists keep the slots of those it destroyed."""
+    """The player's action without what follows it. Lists keep holes where entries are removed."""
     is_move = (action >= 0) & (action < SIPHON)
     state, effects = moves.move(state, is_move, jnp.where(is_move, action, 0))
     state, _, _, effects = few.apply_once(

@@ -40,7 +40,7 @@ from hackmatrix.game.state import (
     Player,
     State,
     Transmissions,
-)  # fmt: skip
+)
 
 _ENEMY = ["type", "row", "column", "hp", "disabled", "stunned", "from_siphon", "from_schedule"]
 _TRANSMISSION = ["row", "column", "turns", "type", "from_siphon", "from_schedule"]

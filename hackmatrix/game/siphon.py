@@ -75,11 +75,11 @@ def _programs_around(board: Board, centre: Array) -> Array:
 
 
 def better_elsewhere(state: State) -> Array:
-    """By how much the best credits and the best energy of better places to siphon exceed those
-    here, in sum.
+    """By how much the most credits and the most energy at better places to siphon exceed those
+    here, in sum; 0 where there is no better place.
 
-    A better place has the same data points and the same new programs in its cross, and at least as
-    many credits and as much energy, one of them more. Nothing is missed when there is none.
+    A better place has the same data points and the same new programs in its cross. It has at least
+    as many credits and as much energy, and more of one of them.
     """
     board, player = state.board, state.player
     fresh = EVERY - board.siphoned
@@ -89,14 +89,14 @@ def better_elsewhere(state: State) -> Array:
     programs = jnp.where(nothing_here, 0, _programs_around(board, player.cell))
     new_programs = _blocks_of_other_programs(board, state.owned) & fresh
     blocks = cross & board.blocks
-    has_loot = (cross & (board.data | new_programs)).any()
-    # A place with the same loot reaches all blocks of the cross here, and no other data or new
-    # program.
+    has_data_or_programs = (cross & (board.data | new_programs)).any()
+    # A place with the same data and programs reaches all blocks of the cross here, and no other
+    # data or new programs.
     other = (fresh & board.data) | (
         _blocks_of_other_programs(board, state.owned | programs) & fresh
     )
     places = EVERY - board.blocks - cells.cross(other - cross)
-    places = places & cells.where(has_loot, _reaching_all(player.cell, blocks), EVERY)
+    places = places & cells.where(has_data_or_programs, _reaching_all(player.cell, blocks), EVERY)
 
     open_cells = fresh - board.blocks
     cross = cross - board.blocks

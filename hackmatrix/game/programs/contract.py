@@ -17,7 +17,7 @@ Array = jax.Array
 
 # Runs the program on the active boards, which have paid for it, and returns the states and the
 # kills that count. The lists keep the slots of entries that it removes.
-Effect = Callable[[State, Key, Array], tuple[State, Array]]
+Change = Callable[[State, Key, Array], tuple[State, Array]]
 NO_KILLS: Any = np.int32(0)
 
 
@@ -45,8 +45,8 @@ class Steps(NamedTuple):
 
 
 class Shove(NamedTuple):
-    """The function of a program that only moves enemies. All of these share one pass, in which no
-    two enemies arrive at a cell: only the first one goes.
+    """The function of a program that only moves enemies. All of these share one pass, in which only
+    the first of several enemies with the same target goes there.
     """
 
     steps: Callable[[State], Steps]

@@ -28,8 +28,8 @@ def run(state: State, key: Key, action: Array) -> tuple[State, Array]:
     state, kills = _strike(state, action)
     state = _shove(state, action)
     for program in Program:
-        if not isinstance(program.effect, Strike | Shove):
-            state, more = program.effect(state, key, action == program)
+        if not isinstance(program.function, Strike | Shove):
+            state, more = program.function(state, key, action == program)
             kills = kills + more
     return state, kills
 
@@ -58,9 +58,9 @@ def _strike(state: State, action: Array) -> tuple[State, Array]:
 @outlined
 def _blow(state: State, action: Array) -> Blow:
     blows = {
-        program: program.effect.blow(state)
+        program: program.function.blow(state)
         for program in Program
-        if isinstance(program.effect, Strike)
+        if isinstance(program.function, Strike)
     }
     return _active(blows, action, Blow(jnp.uint32(0), jnp.int32(0)))
 
@@ -83,9 +83,9 @@ def _shove(state: State, action: Array) -> State:
 def _targets(state: State, action: Array) -> tuple[Digits[Array], Digits[Array]]:
     """The rows and columns to which enemies move."""
     all_steps = {
-        program: program.effect.steps(state)
+        program: program.function.steps(state)
         for program in Program
-        if isinstance(program.effect, Shove)
+        if isinstance(program.function, Shove)
     }
     steps = _active(all_steps, action, Steps(*[jnp.uint32(0)] * 4))
     row = digits.minus_one(digits.plus_one(state.enemies.row, steps.up), steps.down)

@@ -13,13 +13,13 @@ from hackmatrix.game import bits
 from hackmatrix.game.fields import WORD
 from hackmatrix.game.programs import removals, shoves, strikes, switches
 from hackmatrix.game.programs.contract import (
+    Change,
     Condition,
-    Effect,
     Shove,
     Strike,
     always,
     is_any_enemy,
-)  # fmt: skip
+)
 from hackmatrix.game.state import FIRST_PROGRAM
 
 
@@ -32,7 +32,7 @@ class Program(IntEnum):
     credits: int
     energy: int
     spawn: int
-    effect: Effect | Strike | Shove
+    function: Change | Strike | Shove
     is_usable: Condition
 
     PUSH = "push", 0, 2, 4, Shove(shoves.push), is_any_enemy
@@ -65,14 +65,14 @@ class Program(IntEnum):
         credits: int,
         energy: int,
         spawn: int,
-        effect: Effect | Strike | Shove,
+        function: Change | Strike | Shove,
         is_usable: Condition,
     ) -> Program:
         program = int.__new__(cls, FIRST_PROGRAM + len(cls.__members__))
         program._value_ = int(program)
         program.title, program.spawn = title, spawn
         program.credits, program.energy = credits, energy
-        program.effect, program.is_usable = effect, is_usable
+        program.function, program.is_usable = function, is_usable
         return program
 
     @property
