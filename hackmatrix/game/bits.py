@@ -6,6 +6,8 @@ would fit.
 
 from __future__ import annotations
 
+WORD = 32
+
 # Numbers in cells.
 LABEL = 5  # the points of a data block, or the number of a program
 SPAWN = 4  # transmissions that siphoning a block brings about
@@ -24,7 +26,7 @@ DATA_SIPHONS, ATTACK = 12, 12
 TURN = 16
 ENTRIES = 6  # the length of a list
 ATK_USES = 7
-OWNED = 32 - ATK_USES
+OWNED = WORD - ATK_USES
 
 
 def greatest(bits: int) -> int:

@@ -16,10 +16,11 @@ from hackmatrix.game.state import MAX_HP
 
 Array = jax.Array
 
-# The content of a cell: 0 for nothing, 1 for the first program and so on, then these.
+# The content of a cell: 0 for nothing, 1 for the first program and so on, then these. The kind of
+# an enemy begins with 1, too.
 DATA, QUESTION, DATA_SIPHON, EXIT = range(1 + len(Program), 5 + len(Program))
 CELL = Fields(
-    kind=3, hp=bits.HP, stunned=1, from_siphon=1, turns=3,
+    kind=bits.KIND + 1, hp=bits.HP, stunned=1, from_siphon=1, turns=3,
     content=EXIT.bit_length(), is_program=1, points=bits.LABEL, spawn=bits.SPAWN,
     amount=bits.AMOUNT, energy=1, siphoned=1, centre=1,
 )  # fmt: skip

@@ -9,8 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from hackmatrix.game.bits import WORD
+
 Array = jax.Array
-WORD = 32
 
 
 class Field(NamedTuple):

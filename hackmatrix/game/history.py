@@ -14,9 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from hackmatrix.game import bits, slots
+from hackmatrix.game.bits import WORD
 from hackmatrix.game.cells import CELLS, HALF, CellSet
 from hackmatrix.game.digits import Digits
-from hackmatrix.game.fields import WORD, Fields
+from hackmatrix.game.fields import Fields
 from hackmatrix.game.outline import outlined
 from hackmatrix.game.state import (
     BOARD_SETS,

@@ -13,8 +13,9 @@ import numpy as np
 from flax import struct
 
 from hackmatrix.game import bits, cells, few, slots
+from hackmatrix.game.bits import WORD
 from hackmatrix.game.cells import EVERY, LONGEST_PATH, CellSet
-from hackmatrix.game.fields import WORD, Fields
+from hackmatrix.game.fields import Fields
 from hackmatrix.game.outline import outlined
 from hackmatrix.game.programs import Program
 from hackmatrix.game.randomness import Key, Purpose, pick_slot, several, uniform_below, word, words

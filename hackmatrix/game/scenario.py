@@ -6,7 +6,7 @@ exit           [row, column]
 cells          36, row by row from row 0, each [kind, ..., flags]
                kind: ".", "S" (data siphon), "X" (exit), "D", points, spawn (data block),
                "P", program 0..22, spawn (program block), "QD" and "QP" (the same, hidden);
-               flags: {c: credits, e: energy, s: siphoned, m: siphon centre}
+               flags: {c: credits, e: energy, s: siphoned, m: siphon centre}; never both c and e
 enemies        [type, row, column, hp, disabled, stunned, from siphon, from schedule] each
 transmissions  [row, column, turns, type, from siphon, from schedule] each
 owned          program numbers

@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from hackmatrix.game import bits
-from hackmatrix.game.fields import WORD
+from hackmatrix.game.bits import WORD
 from hackmatrix.game.programs import removals, shoves, strikes, switches
 from hackmatrix.game.programs.contract import (
     Change,
