@@ -11,7 +11,8 @@ from hackmatrix import game
 from hackmatrix.envs.metrics import PERCENT, Metric, Range, Section, Trend
 from hackmatrix.envs.protocol import Environment, Parts, Step
 from hackmatrix.game import observation
-from hackmatrix.game.state import FIRST_PROGRAM, PROGRAMS, SIPHON, STAGES
+from hackmatrix.game.programs import PROGRAMS
+from hackmatrix.game.state import FIRST_PROGRAM, SIPHON, STAGES
 from hackmatrix.game.valid import valid_word
 
 Array = jax.Array

@@ -1,7 +1,6 @@
 """Sets of board cells as bit sets: one bit a cell, 18 cells a word, any batch shape.
 
-Cell number = 6 * row + column. A number per cell (credits, points, ...) is a tuple of sets, its
-binary digits, least significant first: arithmetic on all 36 cells at once is logic on these digits.
+Cell number = 6 * row + column. Numbers in cells are kept in binary digits (`digits`).
 """
 
 from __future__ import annotations
@@ -62,20 +61,11 @@ class CellSet(struct.PyTreeNode):
 
     def only_if(self, condition: Array) -> CellSet:
         """The set where the condition holds, else the empty set."""
-        mask = full_word(condition)
-        return CellSet(self.low & mask, self.high & mask)
-
-
-Numbers = tuple[CellSet, ...]
+        return CellSet(jnp.where(condition, self.low, 0), jnp.where(condition, self.high, 0))
 
 
 def _population(word: Array) -> Array:
     return jax.lax.population_count(word).astype(jnp.int32)
-
-
-def full_word(condition: Array) -> Array:
-    """All ones where the condition holds, else all zeros."""
-    return jnp.where(condition, np.uint32(0xFFFFFFFF), np.uint32(0))
 
 
 def constant(cells: Iterable[int]) -> CellSet:
@@ -148,61 +138,3 @@ def around(cells: CellSet) -> CellSet:
 def spread(reached: CellSet, free: CellSet) -> CellSet:
     """One wave of a flood fill through the free cells."""
     return reached | (neighbours(reached) & free)
-
-
-def read(numbers: Numbers, cell: Array) -> Array:
-    """The number in one cell."""
-    digits = (digit.has(cell).astype(jnp.int32) << place for place, digit in enumerate(numbers))
-    return sum(digits, start=jnp.int32(0))
-
-
-def total(numbers: Numbers, cells: CellSet) -> Array:
-    """The sum of the numbers in these cells."""
-    counts = ((digit & cells).count() << place for place, digit in enumerate(numbers))
-    return sum(counts, start=jnp.int32(0))
-
-
-def clear(numbers: Numbers, cells: CellSet) -> Numbers:
-    return tuple(digit - cells for digit in numbers)
-
-
-def add(left_numbers: Numbers, right_numbers: Numbers) -> Numbers:
-    """Cell by cell sums, one digit longer than the longer of the two."""
-    carry, digits = None, []
-    for place in range(max(len(left_numbers), len(right_numbers))):
-        terms = [n[place] for n in (left_numbers, right_numbers) if place < len(n)]
-        if carry is not None:
-            terms.append(carry)
-        if len(terms) == 3:
-            a, b, c = terms
-            digits.append(a ^ b ^ c)
-            carry = (a & b) | (c & (a ^ b))
-        elif len(terms) == 2:
-            digits.append(terms[0] ^ terms[1])
-            carry = terms[0] & terms[1]
-        else:
-            digits.append(terms[0])
-            carry = None
-    return tuple(digits) if carry is None else (*digits, carry)
-
-
-def compare(numbers: Numbers, value: Array) -> tuple[CellSet, CellSet]:
-    """The cells whose number is greater than the value, and those where it is equal."""
-    greater, equal = EMPTY, EVERY
-    for place in reversed(range(len(numbers))):
-        bit = (value >> place) & 1 != 0
-        ones = numbers[place]
-        greater = greater | (equal & (ones - EVERY.only_if(bit)))
-        equal = equal & where(bit, ones, ~ones)
-    return greater, equal
-
-
-def greatest(numbers: Numbers, cells: CellSet) -> Array:
-    """The greatest number in these cells; 0 for no cells."""
-    best = jnp.int32(0)
-    for place in reversed(range(len(numbers))):
-        with_bit = cells & numbers[place]
-        found = with_bit.any()
-        cells = where(found, with_bit, cells)
-        best = best + (found.astype(jnp.int32) << place)
-    return best

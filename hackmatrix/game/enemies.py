@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from hackmatrix.game import cells, few, slots
+from hackmatrix.game import cells, digits, few, slots
 from hackmatrix.game.cells import LONGEST_PATH, SIZE, CellSet
+from hackmatrix.game.digits import Digits
 from hackmatrix.game.outline import outlined
 from hackmatrix.game.randomness import Key, Purpose, pick_slot, word
-from hackmatrix.game.slots import Digits
 from hackmatrix.game.state import GLITCH, VIRUS, State
 
 Array = jax.Array
@@ -19,7 +19,7 @@ Array = jax.Array
 STAY, ATTACK = 4, 5  # beside the four directions
 
 
-class Melee(struct.PyTreeNode):
+class Stepping(struct.PyTreeNode):
     """What the enemies' steps read and change."""
 
     key: Key
@@ -28,19 +28,19 @@ class Melee(struct.PyTreeNode):
     blocks: CellSet
     transmissions: CellSet
     present: Array
-    row: Digits
-    column: Digits
+    row: Digits[Array]
+    column: Digits[Array]
     glitches: Array
-    todo: Array  # slots that still act in this step
-    again: Array  # slots that act in the second step
-    second: Array  # whether this is the second step
+    to_act: Array  # slots that are yet to act in this step
+    to_act_again: Array  # slots that act in the second step
+    is_second: Array  # whether this is the second step
 
 
 def enemy_steps(state: State, key: Key, active: Array) -> State:
     """All enemies of the active boards act, in a uniformly random order in each step."""
     enemies = state.enemies
     able = jnp.where(active, enemies.present & ~enemies.disabled & ~enemies.stunned, 0)
-    melee = Melee(
+    stepping = Stepping(
         key=key,
         player=state.player.cell,
         hp_lost=jnp.zeros_like(state.player.hp),
@@ -49,100 +49,99 @@ def enemy_steps(state: State, key: Key, active: Array) -> State:
         present=enemies.present,
         row=enemies.row,
         column=enemies.column,
-        glitches=slots.equals(enemies.kind, GLITCH),
-        todo=able,
-        again=able & slots.equals(enemies.kind, VIRUS),
-        second=jnp.zeros_like(active),
+        glitches=digits.equals(enemies.kind, GLITCH),
+        to_act=able,
+        to_act_again=able & digits.equals(enemies.kind, VIRUS),
+        is_second=jnp.zeros_like(active),
     )
-    boards = active.shape[0]
-    wide, narrow = max(128, boards // 4), max(128, boards // 32)
-    melee = few.apply(_is_acting, _act_twice, melee, wide, enough=narrow)
-    melee = few.repeat(_is_acting, act, melee, narrow)
+    stepping = few.apply(_is_acting, _act_twice, stepping, few.ENEMIES, rest=few.LAST_ENEMIES)
+    stepping = few.repeat(_is_acting, act, stepping, few.LAST_ENEMIES)
     return state.replace(
-        player=state.player.replace(hp=jnp.maximum(state.player.hp - melee.hp_lost, 0)),
-        enemies=enemies.replace(row=melee.row, column=melee.column),
+        player=state.player.replace(hp=jnp.maximum(state.player.hp - stepping.hp_lost, 0)),
+        enemies=enemies.replace(row=stepping.row, column=stepping.column),
     )
 
 
-def _is_acting(melee: Melee) -> Array:
-    return melee.todo != 0
+def _is_acting(stepping: Stepping) -> Array:
+    return stepping.to_act != 0
 
 
-def _act_twice(melee: Melee) -> Melee:
-    return jax.lax.fori_loop(0, 2, lambda _, melee: act(melee), melee)
+def _act_twice(stepping: Stepping) -> Stepping:
+    return jax.lax.fori_loop(0, 2, lambda _, stepping: act(stepping), stepping)
 
 
-def act(melee: Melee) -> Melee:
+def act(stepping: Stepping) -> Stepping:
     """One enemy of each board acts, where one is left to act."""
-    turn = slots.count(melee.todo) + jnp.where(melee.second, 64, 0)
-    actor = _pick_actor(melee.key, turn, melee.todo)
-    decision = decide(melee, actor)
+    turn = slots.count(stepping.to_act) + jnp.where(stepping.is_second, 64, 0)
+    actor = _pick_actor(stepping.key, turn, stepping.to_act)
+    decision = decide(stepping, actor)
     attacks = (decision == ATTACK) & (actor != 0)
-    again = melee.again & ~jnp.where(attacks, actor, 0)
-    todo = melee.todo & ~actor
-    over = todo == 0
-    return melee.replace(
-        hp_lost=melee.hp_lost + attacks,
-        row=_shift(melee.row, actor, decision == 0, decision == 1),
-        column=_shift(melee.column, actor, decision == 3, decision == 2),
-        todo=jnp.where(over, again, todo),
-        again=jnp.where(over, 0, again),
-        second=melee.second | over,
+    to_act_again = stepping.to_act_again & ~jnp.where(attacks, actor, 0)
+    to_act = stepping.to_act & ~actor
+    over = to_act == 0
+    return stepping.replace(
+        hp_lost=stepping.hp_lost + attacks,
+        row=_shift(stepping.row, actor, decision == 0, decision == 1),
+        column=_shift(stepping.column, actor, decision == 3, decision == 2),
+        to_act=jnp.where(over, to_act_again, to_act),
+        to_act_again=jnp.where(over, 0, to_act_again),
+        is_second=stepping.is_second | over,
     )
 
 
 @outlined
-def _pick_actor(key: Key, turn: Array, todo: Array) -> Array:
-    return pick_slot(word(key, Purpose.ENEMY_ORDER, turn), todo)
+def _pick_actor(key: Key, turn: Array, to_act: Array) -> Array:
+    return pick_slot(word(key, Purpose.ENEMY_ORDER, turn), to_act)
 
 
-def _shift(digits: Digits, slot: Array, up: Array, down: Array) -> Digits:
-    number = slots.read(digits, slot)
-    return slots.write(digits, slot, number + up - down)
+def _shift(numbers: Digits[Array], slot: Array, up: Array, down: Array) -> Digits[Array]:
+    """The numbers with that of this slot increased or decreased by one."""
+    raised = digits.plus_one(numbers, jnp.where(up, slot, 0))
+    return digits.minus_one(raised, jnp.where(down, slot, 0))
 
 
 @outlined
-def decide(melee: Melee, actor: Array) -> Array:
+def decide(stepping: Stepping, actor: Array) -> Array:
     """What the actor does: a direction, STAY or ATTACK."""
-    others = slots.cells_of(melee, melee.present & ~actor)
-    unhindered, through = shortest_ways(melee, actor, others)
+    others = slots.cells_of(stepping, stepping.present & ~actor)
+    unhindered, through = shortest_ways(stepping, actor, others)
 
-    cell = slots.cell_of(melee, actor)
-    here, walls, taken = cells.at(cell), _walls(melee, actor), others | melee.transmissions
+    cell = slots.cell_of(stepping, actor)
+    here, walls, taken = cells.at(cell), _walls(stepping, actor), others | stepping.transmissions
     step_through = slots.first(through) & ~_directions(here, taken)
-    closest = _closest(_directions(here, cells.EVERY - walls - taken), cell, melee.player)
+    closest = _closest(_directions(here, cells.EVERY - walls - taken), cell, stepping.player)
 
     steps = jnp.where(step_through != 0, step_through, closest)
     steps = jnp.where(unhindered != 0, unhindered, steps)
     first = slots.count(slots.first(steps) - slots.ONE)
     decision = jnp.where(steps == 0, STAY, first)
-    return jnp.where(_distance(cell, melee.player) == 1, ATTACK, decision)
+    return jnp.where(_distance(cell, stepping.player) == 1, ATTACK, decision)
 
 
 @outlined
-def shortest_ways(melee: Melee, actor: Array, others: CellSet) -> Array:
-    """u32[2, ...]: the first steps of the actor's shortest ways to the player, around all that is
-    in its way and as if only walls were. Bit i: direction i.
+def shortest_ways(stepping: Stepping, actor: Array, others: CellSet) -> Array:
+    """u32[2, ...]: the first steps of the actor's shortest ways to the player, as directions: past
+    all obstacles, and past walls alone as if nothing else were in the way.
     """
-    here, walls = cells.at(slots.cell_of(melee, actor)), _walls(melee, actor)
+    here, walls = cells.at(slots.cell_of(stepping, actor)), _walls(stepping, actor)
     both = np.array([0xFFFFFFFF, 0], np.uint32)
-    minded = jnp.asarray(both.reshape(2, *(1,) * actor.ndim))
-    taken = (others | melee.transmissions) & CellSet(minded, minded)
+    counts = jnp.asarray(both.reshape(2, *(1,) * actor.ndim))
+    taken = (others | stepping.transmissions) & CellSet(counts, counts)
     free, near = cells.EVERY - walls - taken, cells.neighbours(here)
-    reached, nearest = cells.at(melee.player) - walls, cells.EMPTY
+    reached, nearest = cells.at(stepping.player) - walls, cells.EMPTY
     for _ in range(LONGEST_PATH - 1):
         reached = cells.spread(reached, free)
         nearest = cells.where(nearest.any(), nearest, reached & near)
     return _directions(here, nearest)
 
 
-def _walls(melee: Melee, actor: Array) -> CellSet:
-    """The blocks, which are none to a glitch."""
-    return melee.blocks.only_if((melee.glitches & actor) == 0)
+def _walls(stepping: Stepping, actor: Array) -> CellSet:
+    """The blocks; nothing where the actor is a glitch, which walks on them."""
+    return stepping.blocks.only_if((stepping.glitches & actor) == 0)
 
 
 def _directions(here: CellSet, among: CellSet) -> Array:
-    """The directions in which the next cell is in the set; bit i: direction i."""
+    """The directions in which the next cell is in the set, bit i for direction i."""
     directions = jnp.uint32(0)
     for number, direction in enumerate(cells.DIRECTIONS):
         found = (direction(here) & among).any()

@@ -7,7 +7,7 @@ of boards that take it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -20,27 +20,53 @@ Array = jax.Array
 Tree = TypeVar("Tree")
 
 
+class Width(NamedTuple):
+    """How many boards a rule works on at a time: one of so many of all boards, but no fewer than
+    the least number.
+    """
+
+    one_of: int
+    least: int
+
+    def among(self, boards: int) -> int:
+        return max(self.least, boards // self.one_of)
+
+
+# A pass costs as much as its width, however many of its boards need the rule, and boards beyond the
+# width wait for another pass. So a width is about the share of boards that need the rule in a step;
+# the comments say how many of 100 boards do in random play. A pass over fewer than some tens of
+# boards is hardly cheaper, least of all where the rule is cheap, which decides the least widths.
+SPECIAL_ACTIONS = Width(one_of=16, least=32)  # 2 siphon or run a program, more when play is good
+NEW_BOARDS = Width(one_of=32, least=32)  # 3 get a new stage or a new game
+SPAWNING = Width(one_of=32, least=128)  # 10 get a transmission, few of them another one
+ENEMIES = Width(one_of=4, least=128)  # 70 have an enemy that acts, so 3 passes serve most
+LAST_ENEMIES = Width(one_of=32, least=128)  # 5 have more than two enemies that act
+EVERY_BOARD = Width(one_of=1, least=1)
+
+
 def apply(
     is_needed: Callable[[Tree], Array],
     rule: Callable[[Tree], Tree],
     boards: Tree,
-    width: int,
-    enough: int = 0,
+    width: Width,
+    rest: Width | None = None,
 ) -> Tree:
-    """Applies the rule, `width` boards at a time, until at most `enough` boards need it.
+    """Applies the rule to `width` boards at a time, until none needs it, or at most `rest` do.
 
-    `boards` has leaves [E, ...]; the rule takes and returns such a tree of up to `width` boards,
-    and in the end makes itself needless.
+    `boards` has leaves [E, ...]. The rule takes and returns such a tree of fewer boards, and after
+    some passes a board no longer needs it.
     """
+    number = is_needed(boards).shape[0]
+    at_a_time, may_remain = width.among(number), rest.among(number) if rest else 0
 
     def too_many(boards: Tree) -> Array:
-        return is_needed(boards).sum(dtype=jnp.int32) > enough
+        return is_needed(boards).sum(dtype=jnp.int32) > may_remain
 
     def apply_to_some(boards: Tree) -> Tree:
         needed = is_needed(boards)
-        if needed.shape[0] <= width:
+        if number <= at_a_time:
             return _merge(needed, rule(boards), boards)
-        chosen = _first(needed, jnp.arange(width))
+        chosen = _first(needed, jnp.arange(at_a_time))
         gathered = jax.tree.map(lambda leaf: _take(leaf, chosen), boards)
         return jax.tree.map(
             # What the rule left alone need not be put back.
@@ -51,7 +77,7 @@ def apply(
     return jax.lax.while_loop(too_many, apply_to_some, boards)
 
 
-def apply_once(needed: Array, rule: Callable[[Tree], Tree], boards: Tree, width: int) -> Tree:
+def apply_once(needed: Array, rule: Callable[[Tree], Tree], boards: Tree, width: Width) -> Tree:
     """The boards with the rule applied once to those that need it, `width` at a time."""
 
     def once(waiting: tuple[Array, Tree]) -> tuple[Array, Tree]:
@@ -61,18 +87,19 @@ def apply_once(needed: Array, rule: Callable[[Tree], Tree], boards: Tree, width:
 
 
 def repeat(
-    is_needed: Callable[[Tree], Array], rule: Callable[[Tree], Tree], boards: Tree, width: int
+    is_needed: Callable[[Tree], Array], rule: Callable[[Tree], Tree], boards: Tree, width: Width
 ) -> Tree:
-    """Applies the rule over and over to `width` boards, until none of these needs it, then to the
-    next. The rule does no harm to boards that do not need it.
+    """Applies the rule to `width` boards until none of these needs it, then to the next ones. On
+    boards that do not need it the rule must have no effect.
     """
 
-    def to_the_end(boards: Tree) -> Tree:
+    def until_done(boards: Tree) -> Tree:
         return jax.lax.while_loop(lambda boards: is_needed(boards).any(), rule, boards)
 
-    if is_needed(boards).shape[0] <= width:
-        return to_the_end(boards)
-    return apply(is_needed, to_the_end, boards, width)
+    number = is_needed(boards).shape[0]
+    if number <= width.among(number):
+        return until_done(boards)
+    return apply(is_needed, until_done, boards, width)
 
 
 @outlined

@@ -13,17 +13,37 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hackmatrix.game import slots
-from hackmatrix.game.cells import HALF, CellSet
+from hackmatrix.game import bits, slots
+from hackmatrix.game.bits import WORD
+from hackmatrix.game.cells import CELLS, HALF, CellSet
+from hackmatrix.game.digits import Digits
+from hackmatrix.game.fields import Fields
 from hackmatrix.game.outline import outlined
-from hackmatrix.game.state import Board, Enemies, History, Player, State, Transmissions
+from hackmatrix.game.state import (
+    BOARD_SETS,
+    Board,
+    Enemies,
+    History,
+    Player,
+    State,
+    Transmissions,
+)
 
 Array = jax.Array
-_LOW_BITS = 32 - HALF  # of the upper half of a cell set, beside its lower half in one word
-_REST = HALF - _LOW_BITS  # the bits of a cell set that do not fit there
-_SETS_A_WORD = 32 // _REST
-_CELL_SETS = 7 + 5 + 4 + 2 + 2
-WORDS = 5 + _CELL_SETS + -(-_CELL_SETS // _SETS_A_WORD) + 12 + 14
+
+# The first words of a snapshot, before the score.
+PLAYER = Fields(cell=bits.CELL, hp=bits.HP, data_siphons=bits.DATA_SIPHONS, attack=bits.ATTACK)
+RESOURCES = Fields(credits=bits.CREDITS, energy=bits.ENERGY)
+OWNED = Fields(owned=bits.OWNED, atk_uses=bits.ATK_USES)
+CLOCK = Fields(turn=bits.TURN, enemies=bits.ENTRIES, transmissions=bits.ENTRIES, show=1, calm=1)
+COUNTERS = 5
+
+_REST = CELLS - WORD  # the bits of a cell set that do not fit into one word
+_SETS_A_WORD = WORD // _REST
+CELL_WORDS = BOARD_SETS + -(-BOARD_SETS // _SETS_A_WORD)
+_ENEMY_WORDS = 2 * bits.LINE + bits.KIND + bits.HP + 2
+_TRANSMISSION_WORDS = 2 * bits.LINE + bits.KIND + bits.TURNS
+WORDS = COUNTERS + CELL_WORDS + _ENEMY_WORDS + _TRANSMISSION_WORDS
 
 
 def empty(depth: int, batch: tuple[int, ...] = ()) -> History:
@@ -33,7 +53,9 @@ def empty(depth: int, batch: tuple[int, ...] = ()) -> History:
 
 @outlined
 def push(state: State, active: Array) -> State:
-    """Puts a snapshot of the active boards onto their histories; the oldest gives way."""
+    """Puts a snapshot of the active boards onto their histories; the oldest one is forgotten where
+    there is no place left.
+    """
     history = state.history
     depth = history.snapshots.shape[-2]
     place = jnp.where(active, history.head, depth)
@@ -71,83 +93,76 @@ def undo(state: State, active: Array) -> State:
 def pack(state: State) -> list[Array]:
     """A snapshot as WORDS words."""
     player, enemies, transmissions = state.player, state.enemies, state.transmissions
-    stunned_by = player.cell | player.hp << 6 | player.data_siphons << 8 | player.attack << 20
     counters = [
-        stunned_by,
-        player.credits | player.energy << 16,
+        PLAYER.pack(
+            cell=player.cell, hp=player.hp, data_siphons=player.data_siphons, attack=player.attack
+        ),
+        RESOURCES.pack(credits=player.credits, energy=player.energy),
         player.score,
-        state.owned
-        | (state.show.astype(jnp.uint32) << 23)
-        | (state.calm.astype(jnp.uint32) << 24)
-        | (state.atk_uses.astype(jnp.uint32) << 25),
-        state.turn | slots.count(enemies.present) << 16 | slots.count(transmissions.present) << 22,
-    ]
+        OWNED.pack(owned=state.owned, atk_uses=state.atk_uses),
+        CLOCK.pack(
+            turn=state.turn, enemies=slots.count(enemies.present),
+            transmissions=slots.count(transmissions.present), show=state.show, calm=state.calm,
+        ),
+    ]  # fmt: skip
     lists = [
         *enemies.row, *enemies.column, *enemies.kind, *enemies.hp,
         enemies.disabled, enemies.stunned,
         *transmissions.row, *transmissions.column, *transmissions.kind, *transmissions.turns,
     ]  # fmt: skip
-    words = [*counters, *_pack_cells(state.board), *lists]
+    sets = jax.tree.leaves(state.board, is_leaf=lambda node: isinstance(node, CellSet))
+    words = [*counters, *pack_cells(sets), *lists]
     return [word.astype(jnp.uint32) for word in words]
 
 
 def unpack(words: Any, state: State) -> State:
     """The state with all that a snapshot holds put back, without its history."""
     remaining = iter(words)
-    who, purse, score, programs, when = (next(remaining) for _ in range(5))
-    board = _unpack_cells(remaining)
 
-    def digits(number: int) -> tuple[Array, ...]:
+    def several(number: int) -> Digits[Array]:
         return tuple(next(remaining) for _ in range(number))
 
+    who, resources, score, programs, clock = several(COUNTERS)
+    board = Board.of(unpack_cells(several(CELL_WORDS)))
+    counted, owned = CLOCK.unpack(clock), OWNED.unpack(programs)
     no_flags = jnp.zeros_like(who)
     enemies = Enemies(
-        present=slots.below(_field(when, 16, 6)),
-        row=digits(3), column=digits(3), kind=digits(2), hp=digits(2),
-        disabled=next(remaining), stunned=next(remaining),
+        present=slots.below(counted["enemies"]),
+        row=several(bits.LINE), column=several(bits.LINE), kind=several(bits.KIND),
+        hp=several(bits.HP), disabled=next(remaining), stunned=next(remaining),
         from_siphon=no_flags, from_schedule=no_flags,
     )  # fmt: skip
     transmissions = Transmissions(
-        present=slots.below(_field(when, 22, 6)),
-        row=digits(3), column=digits(3), kind=digits(2), turns=digits(6),
-        from_siphon=no_flags, from_schedule=no_flags,
+        present=slots.below(counted["transmissions"]),
+        row=several(bits.LINE), column=several(bits.LINE), kind=several(bits.KIND),
+        turns=several(bits.TURNS), from_siphon=no_flags, from_schedule=no_flags,
     )  # fmt: skip
     player = Player(
-        cell=_field(who, 0, 6), hp=_field(who, 6, 2), credits=_field(purse, 0, 16),
-        energy=_field(purse, 16, 16), data_siphons=_field(who, 8, 12), attack=_field(who, 20, 12),
-        score=score.astype(jnp.int32),
-    )  # fmt: skip
+        **PLAYER.unpack(who), **RESOURCES.unpack(resources), score=score.astype(jnp.int32)
+    )
     return state.replace(
         player=player, board=board, enemies=enemies, transmissions=transmissions,
-        turn=_field(when, 0, 16), owned=programs & np.uint32((1 << 23) - 1),
-        show=_field(programs, 23, 1) != 0, calm=_field(programs, 24, 1) != 0,
-        atk_uses=_field(programs, 25, 7), history=None,
+        turn=counted["turn"], show=counted["show"] != 0, calm=counted["calm"] != 0,
+        owned=owned["owned"].astype(jnp.uint32), atk_uses=owned["atk_uses"], history=None,
     )  # fmt: skip
 
 
-def _field(word: Array, start: int, width: int) -> Array:
-    return (word >> np.uint32(start) & np.uint32((1 << width) - 1)).astype(jnp.int32)
-
-
-def _pack_cells(board: Board) -> list[Array]:
-    """36 bits a set: one word a set, and the last 4 bits of 8 sets in a further word."""
-    sets = jax.tree.leaves(board, is_leaf=lambda node: isinstance(node, CellSet))
+def pack_cells(sets: list[CellSet]) -> list[Array]:
+    """One word for 32 of the 36 bits of each set, then the last 4 bits of every 8 sets in one."""
     words = [cells.low | cells.high << np.uint32(HALF) for cells in sets]
-    for start in range(0, _CELL_SETS, _SETS_A_WORD):
+    for start in range(0, len(sets), _SETS_A_WORD):
         rest = jnp.uint32(0)
         for place, cells in enumerate(sets[start : start + _SETS_A_WORD]):
-            rest = rest | cells.high >> np.uint32(_LOW_BITS) << np.uint32(_REST * place)
+            rest = rest | cells.high >> np.uint32(HALF - _REST) << np.uint32(_REST * place)
         words.append(rest)
     return words
 
 
-def _unpack_cells(words: Iterator[Array]) -> Board:
-    first = [next(words) for _ in range(_CELL_SETS)]
-    rests = [next(words) for _ in range(-(-_CELL_SETS // _SETS_A_WORD))]
-    sets = []
-    for number, word in enumerate(first):
+def unpack_cells(words: Digits[Array]) -> Iterator[CellSet]:
+    """The BOARD_SETS sets that these words hold."""
+    for number, word in enumerate(words[:BOARD_SETS]):
         which, place = divmod(number, _SETS_A_WORD)
-        top = rests[which] >> np.uint32(_REST * place) & np.uint32((1 << _REST) - 1)
-        low = word & np.uint32((1 << HALF) - 1)
-        sets.append(CellSet(low, word >> np.uint32(HALF) | top << np.uint32(_LOW_BITS)))
-    return Board.of(sets)
+        rest = words[BOARD_SETS + which] >> np.uint32(_REST * place)
+        top = rest & np.uint32(bits.greatest(_REST))
+        low = word & np.uint32(bits.greatest(HALF))
+        yield CellSet(low, word >> np.uint32(HALF) | top << np.uint32(HALF - _REST))

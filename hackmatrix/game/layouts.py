@@ -12,18 +12,22 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from hackmatrix.game import cells, few, slots
+from hackmatrix.game import bits, cells, few, slots
+from hackmatrix.game.bits import WORD
 from hackmatrix.game.cells import EVERY, LONGEST_PATH, CellSet
+from hackmatrix.game.fields import Fields
 from hackmatrix.game.outline import outlined
+from hackmatrix.game.programs import Program
 from hackmatrix.game.randomness import Key, Purpose, pick_slot, several, uniform_below, word, words
-from hackmatrix.game.state import BLOCK_SPAWN, PROGRAMS, Board
+from hackmatrix.game.state import Board
 
 Array = jax.Array
 
 FEWEST, MOST = 5, 11
 DRAWS = 100
 _AT_ONCE = 8
-_BITS = 11  # of what a block holds
+_BLOCK = Fields(program=1, question=1, label=bits.LABEL, spawn=bits.SPAWN)
+_LABELS_A_WORD = WORD // bits.LABEL
 
 
 class Search(struct.PyTreeNode):
@@ -58,7 +62,7 @@ def draw(key: Key, exit_: CellSet, room: CellSet) -> Array:
         key=key, room=from_cells(room), exit=exit_, number=number,
         layout=jnp.zeros_like(key.low), draws=zero, found=zero != 0,
     )  # fmt: skip
-    return few.repeat(_is_searching, _draw_some, search, number.shape[0]).layout
+    return few.repeat(_is_searching, _draw_some, search, few.EVERY_BOARD).layout
 
 
 def _is_searching(search: Search) -> Array:
@@ -114,50 +118,52 @@ def fill(key: Key, layout: Array) -> Board:
         blocks.append(slots.first(rest))
         rest = rest & ~blocks[-1]
     content = _contents(key)
-    bit = np.arange(_BITS, dtype=np.uint32).reshape(_BITS, *(1,) * content.ndim)
+    used = sum(field.bits for field in _BLOCK.values())
+    bit = np.arange(used, dtype=np.uint32).reshape(used, *(1,) * content.ndim)
     chosen = jnp.where(content >> bit & 1 != 0, jnp.stack(blocks), 0).sum(1, dtype=jnp.uint32)
-    with_bit = [to_cells(layout) for layout in chosen]
-    program, question, label, spawn = with_bit[0], with_bit[1], with_bit[2:7], with_bit[7:]
+    program, question, *numbers = (to_cells(layout) for layout in chosen)
     nowhere = CellSet(jnp.zeros_like(layout), jnp.zeros_like(layout))
     return Board(
         data=to_cells(layout) - program, program=program, question=question,
         data_siphon=nowhere, exit=nowhere, siphoned=nowhere, centre=nowhere,
-        label=tuple(label), spawn=tuple(spawn), credits=(nowhere,) * 2, energy=(nowhere,) * 2,
+        label=tuple(numbers[: bits.LABEL]), spawn=tuple(numbers[bits.LABEL :]),
+        amount=(nowhere,) * bits.AMOUNT, energy=nowhere,
     )  # fmt: skip
 
 
 @outlined
 def _contents(key: Key) -> Array:
-    """u32[MOST, ...]: what each block holds, in _BITS bits: whether it is a program, whether it is
-    hidden, its label (5 bits) and what it spawns (4 bits).
-    """
+    """u32[MOST, ...]: what each block holds, as the fields of _BLOCK."""
     number = np.arange(MOST).reshape(MOST, *(1,) * key.low.ndim)
-    fate, points = words(key, Purpose.BLOCK_CONTENT, number)
-    fate, points = uniform_below(fate, 20), 1 + uniform_below(points, 9)
-    is_program, is_hidden = fate < 10, fate % 10 == 0
+    kind, points = words(key, Purpose.BLOCK_CONTENT, number)
+    kind, points = uniform_below(kind, 20), 1 + uniform_below(points, 9)
+    is_program, is_hidden = kind < 10, kind % 10 == 0
     programs = _different_programs(key)
+    spawns = jnp.asarray([program.spawn for program in Program], jnp.int32)
     label = jnp.where(is_program, programs, points)
-    spawn = jnp.where(is_program, jnp.asarray(BLOCK_SPAWN, jnp.int32)[programs], points)
-    return (is_program | is_hidden << 1 | label << 2 | spawn << 7).astype(jnp.uint32)
+    spawn = jnp.where(is_program, spawns[programs], points)
+    return _BLOCK.pack(program=is_program, question=is_hidden, label=label, spawn=spawn)
 
 
 def _different_programs(key: Key) -> Array:
     """int32[MOST, ...]: different programs, each uniform over those not yet drawn."""
     number = np.arange(MOST).reshape(MOST, *(1,) * key.low.ndim)
     low, high = _pack_different_programs(key)
-    packed = jnp.where(number < 6, low, high)
-    return (packed >> (5 * (number % 6)).astype(np.uint32) & np.uint32(31)).astype(jnp.int32)
+    which, place = np.divmod(number, _LABELS_A_WORD)
+    packed = jnp.where(which == 0, low, high) >> (bits.LABEL * place).astype(np.uint32)
+    return (packed & np.uint32(bits.greatest(bits.LABEL))).astype(jnp.int32)
 
 
 @outlined
 def _pack_different_programs(key: Key) -> tuple[Array, Array]:
-    """The draws in order, 5 bits each, 6 in a word."""
-    unused = jnp.zeros_like(key.low) + np.uint32((1 << len(PROGRAMS)) - 1)
+    """The draws in order, in two words."""
+    assert MOST <= 2 * _LABELS_A_WORD
+    unused = jnp.zeros_like(key.low) + np.uint32((1 << len(Program)) - 1)
     packed = [jnp.zeros_like(key.low), jnp.zeros_like(key.low)]
     pairs = several(key, Purpose.BLOCK_PROGRAMS, (MOST + 1) // 2)
     for number, random in enumerate(list(chain(*pairs))[:MOST]):
         program = slots.nth(unused, uniform_below(random, slots.count(unused)))
         unused = unused & ~(slots.ONE << program)
-        which, place = divmod(number, 6)
-        packed[which] = packed[which] | program << np.uint32(5 * place)
+        which, place = divmod(number, _LABELS_A_WORD)
+        packed[which] = packed[which] | program << np.uint32(bits.LABEL * place)
     return packed[0], packed[1]

@@ -14,10 +14,10 @@ Array = jax.Array
 
 
 @outlined
-def aim(
+def first_target(
     player: Array, direction: Array, enemies: CellSet, transmissions: CellSet, blocks: CellSet
 ) -> tuple[Array, Array, Array]:
-    """The first target on the line: is it a transmission, is it an enemy, and its cell."""
+    """Whether the first target on the line is a transmission, whether an enemy, and its cell."""
     row, column = player // SIZE, player % SIZE
     nothing = jnp.zeros_like(direction, dtype=bool)
     is_open, at_transmission, at_enemy = ~nothing, nothing, nothing
@@ -47,7 +47,7 @@ def on_board(row: Array, column: Array) -> Array:
 
 def move(state: State, active: Array, direction: Array) -> tuple[State, Effects]:
     """The direction action of the active boards."""
-    at_transmission, at_enemy, target = aim(
+    at_transmission, at_enemy, target = first_target(
         state.player.cell, direction, slots.cells_of(state.enemies),
         slots.cells_of(state.transmissions), state.board.blocks,
     )  # fmt: skip

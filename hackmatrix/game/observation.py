@@ -7,51 +7,38 @@ decodes them later.
 
 from __future__ import annotations
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hackmatrix.game import slots
+from hackmatrix.game import digits, slots
 from hackmatrix.game.cells import CELLS, HALF, SIZE, CellSet
+from hackmatrix.game.digits import Digits
+from hackmatrix.game.features import (
+    CELL,
+    DATA,
+    DATA_SIPHON,
+    EXIT,
+    FEATURES,
+    QUESTION,
+    features_of,
+)
 from hackmatrix.game.outline import outlined
-from hackmatrix.game.state import CRYPTOG, PROGRAMS, State
+from hackmatrix.game.programs import Program
+from hackmatrix.game.state import CRYPTOG, State
 
 Array = jax.Array
-CELL_FEATURES = 42
-# The parts of an observation, in their order.
-PARTS = {"player": (10,), "programs": (len(PROGRAMS),), "cells": (SIZE, SIZE, CELL_FEATURES)}
-OBSERVATION_SIZE = 10 + len(PROGRAMS) + CELLS * CELL_FEATURES
 WORDS = CELLS + 11
 _PLAYER_SCALE = np.array([5, 5, 3, 50, 50, 7, 10, 2, 1, 1], np.float32)
-
-# The fields of a cell word: first bit, number of bits.
-_KIND, _HP, _STUNNED, _FROM_SIPHON = (0, 3), (3, 2), (5, 1), (6, 1)
-_BLOCK, _IS_PROGRAM, _POINTS, _SIPHONED, _SPAWN = (7, 5), (12, 1), (13, 4), (17, 1), (18, 4)
-_TURNS, _CREDITS, _ENERGY = (22, 3), (25, 2), (27, 2)
-_DATA_SIPHON, _EXIT, _CENTRE = (29, 1), (30, 1), (31, 1)
-_DATA, _QUESTION = 24, 25  # in _BLOCK, beside 1..23 for program 0..22 and 0 for no block
-
-
-def _feature_table() -> list[tuple[tuple[int, int], int, float]]:
-    """Every cell feature: the field it shows, the value it stands for (0: the number itself), its
-    unit.
-    """
-    return [
-        *[(_KIND, 1 + kind, 1) for kind in range(4)],
-        (_HP, 0, 3), (_STUNNED, 0, 1), (_FROM_SIPHON, 0, 1),
-        (_BLOCK, _DATA, 1), (_IS_PROGRAM, 0, 1), (_BLOCK, _QUESTION, 1),
-        (_POINTS, 0, 9), (_SIPHONED, 0, 1),
-        *[(_BLOCK, 1 + program, 1) for program in range(len(PROGRAMS))],
-        (_SPAWN, 0, 9), (_TURNS, 0, 4), (_CREDITS, 0, 3), (_ENERGY, 0, 3),
-        (_DATA_SIPHON, 0, 1), (_EXIT, 0, 1), (_CENTRE, 0, 1),
-    ]  # fmt: skip
-
-
-_TABLE = _feature_table()
-_START = np.array([field[0] for field, _, _ in _TABLE], np.uint32)
-_MASK = np.array([(1 << field[1]) - 1 for field, _, _ in _TABLE], np.uint32)
-_VALUE = np.array([value for _, value, _ in _TABLE], np.uint32)
-_UNIT = np.array([1 / unit for _, _, unit in _TABLE], np.float32)
+# The parts of an observation, in their order.
+PARTS = {
+    "player": (len(_PLAYER_SCALE),),
+    "programs": (len(Program),),
+    "cells": (SIZE, SIZE, len(FEATURES)),
+}
+OBSERVATION_SIZE = sum(math.prod(shape) for shape in PARTS.values())
 
 
 def observe(state: State) -> Array:
@@ -76,7 +63,7 @@ def encode(state: State) -> Array:
 def decode(words: Array) -> Array:
     """f32[1545] from u32[47]."""
     parts = decode_parts(words)
-    cells = parts["cells"].reshape(*words.shape[:-1], CELLS * CELL_FEATURES)
+    cells = parts["cells"].reshape(*words.shape[:-1], CELLS * len(FEATURES))
     return jnp.concatenate([parts["player"], parts["programs"], cells], axis=-1)
 
 
@@ -85,17 +72,9 @@ def decode_parts(words: Array) -> dict[str, Array]:
     rest, so who can take them apart should.
     """
     player = words[..., CELLS:-1].astype(jnp.int32).astype(jnp.float32) / _PLAYER_SCALE
-    owned = (words[..., -1:] >> np.arange(len(PROGRAMS), dtype=np.uint32) & 1).astype(jnp.float32)
-    cells = _spread(words[..., :CELLS]).reshape(*words.shape[:-1], *PARTS["cells"])
+    owned = (words[..., -1:] >> np.arange(len(Program), dtype=np.uint32) & 1).astype(jnp.float32)
+    cells = features_of(words[..., :CELLS]).reshape(*words.shape[:-1], *PARTS["cells"])
     return {"player": player, "programs": owned, "cells": cells}
-
-
-@outlined
-def _spread(cell_words: Array) -> Array:
-    """f32[36, 42]: the features of each cell."""
-    fields = cell_words[..., None] >> _START & _MASK
-    shown = jnp.where(_VALUE == 0, fields.astype(jnp.int32), (fields == _VALUE).astype(jnp.int32))
-    return shown.astype(jnp.float32) * _UNIT
 
 
 def _cell_words(state: State) -> Array:
@@ -111,32 +90,24 @@ def _words_by_cell(state: State, enemies: Array, turns: Array) -> Array:
     board = state.board
     shown_program = board.program - board.question
     shown_data = board.data - board.question
-    bare = ~(board.blocks - board.siphoned)
+    visible = ~(board.blocks - board.siphoned)
     number = _numbers(board.label)
-    block = jnp.where(
-        _bits(shown_program) != 0, number + 1,
-        _bits(board.question) * _QUESTION + _bits(shown_data) * _DATA,
-    )  # fmt: skip
-    fields = {
-        _BLOCK: block,
-        _IS_PROGRAM: _bits(shown_program),
-        _POINTS: _numbers(tuple(digit & shown_data for digit in board.label[:4])),
-        _SIPHONED: _bits(board.siphoned & board.blocks),
-        _SPAWN: _numbers(tuple(digit - board.question for digit in board.spawn)),
-        _CREDITS: _numbers(tuple(digit & bare for digit in board.credits)),
-        _ENERGY: _numbers(tuple(digit & bare for digit in board.energy)),
-        _DATA_SIPHON: _bits(board.data_siphon),
-        _EXIT: _bits(board.exit),
-        _CENTRE: _bits(board.centre),
-    }
-    return enemies | turns | _join(fields)
-
-
-def _join(fields: dict[tuple[int, int], Array]) -> Array:
-    word = jnp.uint32(0)
-    for (start, _), number in fields.items():
-        word = word | number << np.uint32(start)
-    return word
+    others = {
+        DATA: shown_data, QUESTION: board.question,
+        DATA_SIPHON: board.data_siphon, EXIT: board.exit,
+    }  # fmt: skip
+    other = sum((_bits(held) * np.uint32(code) for code, held in others.items()), jnp.uint32(0))
+    seen = CELL.pack(
+        content=jnp.where(_bits(shown_program) != 0, 1 + number, other),
+        is_program=_bits(shown_program),
+        points=_numbers(digits.only(board.label, shown_data)),
+        spawn=_numbers(digits.only(board.spawn, ~board.question)),
+        amount=_numbers(digits.only(board.amount, visible)),
+        energy=_bits(board.energy & visible),
+        siphoned=_bits(board.siphoned & board.blocks),
+        centre=_bits(board.centre),
+    )
+    return seen | enemies | turns
 
 
 @outlined
@@ -147,15 +118,13 @@ def _enemy_words(state: State) -> Array:
     cell = _cells_like(state.show)
     row, column = state.player.cell // SIZE, state.player.cell % SIZE
     in_sight = (cell // SIZE == row) | (cell % SIZE == column) | state.show
-    kind = _numbers_of(enemies.kind, first)
+    kind = digits.read(enemies.kind, first)
     first = jnp.where((kind == CRYPTOG) & ~in_sight, 0, first)
-    return _join(
-        {
-            _KIND: jnp.where(first != 0, 1 + kind, 0),
-            _HP: _numbers_of(enemies.hp, first),
-            _STUNNED: _numbers_of((enemies.stunned,), first),
-            _FROM_SIPHON: _numbers_of((enemies.from_siphon,), first),
-        }
+    return CELL.pack(
+        kind=jnp.where(first != 0, 1 + kind, 0),
+        hp=digits.read(enemies.hp, first),
+        stunned=digits.read((enemies.stunned,), first),
+        from_siphon=digits.read((enemies.from_siphon,), first),
     )
 
 
@@ -163,8 +132,8 @@ def _enemy_words(state: State) -> Array:
 def _turn_words(state: State) -> Array:
     """u32[36, ...]: the turns of the first transmission of each cell."""
     first = _first_entries(state.transmissions)
-    turns = jnp.minimum(_numbers_of(state.transmissions.turns, first), np.uint32(4))
-    return _join({_TURNS: turns})
+    turns = jnp.minimum(digits.read(state.transmissions.turns, first), 4)
+    return CELL.pack(turns=turns)
 
 
 def _cells_like(board: Array) -> np.ndarray:
@@ -175,17 +144,9 @@ def _cells_like(board: Array) -> np.ndarray:
 def _first_entries(entries: slots.Placed) -> Array:
     """u32[36, ...]: for each cell the slot of the first entry in it, as a set."""
     line = np.arange(SIZE).reshape(SIZE, *(1,) * entries.present.ndim)
-    rows = slots.equals(entries.row, line) & entries.present
-    here = rows[:, None] & slots.equals(entries.column, line)[None]
+    rows = digits.equals(entries.row, line) & entries.present
+    here = rows[:, None] & digits.equals(entries.column, line)[None]
     return slots.first(here).reshape(CELLS, *entries.present.shape)
-
-
-def _numbers_of(digits: slots.Digits, entry: Array) -> Array:
-    """For each cell the number of its entry; 0 where it has none."""
-    number = jnp.uint32(0)
-    for place, digit in enumerate(digits):
-        number = number | ((digit & entry) != 0).astype(jnp.uint32) << np.uint32(place)
-    return number
 
 
 def _bits(chosen: CellSet) -> Array:
@@ -195,9 +156,9 @@ def _bits(chosen: CellSet) -> Array:
     return word >> (cell % HALF).astype(np.uint32) & np.uint32(1)
 
 
-def _numbers(digits: tuple[CellSet, ...]) -> Array:
+def _numbers(numbers: Digits[CellSet]) -> Array:
     """u32[36, ...]: the number in each cell."""
     number = jnp.uint32(0)
-    for place, digit in enumerate(digits):
+    for place, digit in enumerate(numbers):
         number = number | _bits(digit) << np.uint32(place)
     return number

@@ -14,20 +14,18 @@ import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
 
 from hackmatrix.game import few, history, moves, programs, reward, stages
+from hackmatrix.game.programs import ACTIONS, Program
 from hackmatrix.game.randomness import Key, as_key
 from hackmatrix.game.siphon import better_elsewhere, siphon
 from hackmatrix.game.state import (
-    ACTIONS,
     FIRST_PROGRAM,
     HISTORY_DEPTH,
     SIPHON,
     STAGES,
-    WAIT,
-    WARP,
     Effects,
     Outcome,
     State,
-)  # fmt: skip
+)
 from hackmatrix.game.turn import end_turn, enemy_turn
 from hackmatrix.game.valid import valid_word
 
@@ -37,8 +35,8 @@ NO_ACTION = -1
 
 
 def one_board(batch: Callable[..., Tree]) -> Callable[..., Tree]:
-    """The function on one board of a function on a batch. Under vmap it is the batch again, so that
-    rare rules stay cheap.
+    """Makes a function of one board from a function of a batch. Under vmap it is the function of
+    the batch again, so that rare rules stay cheap.
     """
 
     @custom_vmap
@@ -78,38 +76,38 @@ def step_batch(keys: Array, states: State, actions: Array) -> tuple[State, Outco
     """Takes an action on each of [E] boards."""
     key = as_key(keys)
     state, outcome, in_turn = take_action(states, key, actions)
-    beginning = outcome.stage_completed & ~outcome.won
-    return go_on(state, key, in_turn, beginning, jnp.zeros_like(beginning)), outcome
+    new_stage = outcome.stage_completed & ~outcome.won
+    return go_on(state, key, in_turn, new_stage, jnp.zeros_like(new_stage)), outcome
 
 
 def step_batch_and_restart(keys: Array, states: State, actions: Array) -> tuple[State, Outcome]:
-    """As `step_batch`, and a new game begins on each board whose game ended."""
+    """Takes an action on each of [E] boards, and puts a new game where a game has ended."""
     key = as_key(keys)
     state, outcome, in_turn = take_action(states, key, actions)
-    beginning = outcome.stage_completed | outcome.done
-    return go_on(state, key, in_turn, beginning, outcome.done), outcome
+    new_stage = outcome.stage_completed | outcome.done
+    return go_on(state, key, in_turn, new_stage, outcome.done), outcome
 
 
-def go_on(state: State, key: Key, in_turn: Array, beginning: Array, new_game: Array) -> State:
-    """Ends the enemy turn where it is under way, but where a stage begins, for some the first one
-    of a new game, generates its board.
+def go_on(state: State, key: Key, in_turn: Array, new_stage: Array, new_game: Array) -> State:
+    """Ends the enemy turn where one has begun, and draws the board where the stage is new. It is
+    new, too, wherever there is to be a new game.
     """
-    # A new game forgets the snapshots by their number; the words themselves may stay.
+    # To forget the snapshots their number is set to 0. The words themselves may stay.
     forgotten = state.history.replace(
         head=jnp.zeros_like(state.history.head), depth=jnp.zeros_like(state.history.depth)
     )
-    # Its board is generated, as that of any stage.
+    # The board of a new game is drawn with those of all new stages.
     fresh = stages.new_game(key, forgotten).replace(board=state.board)
     state = jax.tree.map(
         lambda new, old: old if new is old else few.select(new_game, new, old), fresh, state
     )
-    state = stages.begin(state, key, beginning, max(32, beginning.shape[0] // 32))
-    return end_turn(state, key, in_turn & ~beginning, beginning)
+    state = stages.draw_next_boards(state, key, new_stage, few.NEW_BOARDS)
+    return end_turn(state, key, in_turn & ~new_stage, new_stage)
 
 
 def take_action(before: State, key: Key, actions: Array) -> tuple[State, Outcome, Array]:
-    """What an action does up to its outcome; also returns on which boards the enemy turn is yet to
-    end.
+    """Takes an action on each of [E] boards, as far as its outcome depends on it. Also returns the
+    boards on which the enemy turn is yet to end.
     """
     action = jnp.asarray(actions).astype(jnp.int32)
     in_range = (action >= 0) & (action < ACTIONS)
@@ -120,7 +118,7 @@ def take_action(before: State, key: Key, actions: Array) -> tuple[State, Outcome
     state, effects = act(before, key, action)
     completed = is_completed(before, state, action)
     state = stages.complete_stage(state, completed)
-    takes_turn = (action >= 0) & ((action < FIRST_PROGRAM) | (action == WAIT)) & ~completed
+    takes_turn = (action >= 0) & ((action < FIRST_PROGRAM) | (action == Program.WAIT)) & ~completed
     state, in_turn = enemy_turn(state, key, takes_turn)
     died = takes_turn & (state.player.hp == 0)
     won = completed & (before.stage == STAGES)
@@ -138,12 +136,11 @@ def take_action(before: State, key: Key, actions: Array) -> tuple[State, Outcome
 
 
 def act(state: State, key: Key, action: Array) -> tuple[State, Effects]:
-    """The player's action alone. The lists keep the slots of those it destroyed."""
+    """The player's action without what follows it. Lists keep holes where entries are removed."""
     is_move = (action >= 0) & (action < SIPHON)
     state, effects = moves.move(state, is_move, jnp.where(is_move, action, 0))
-    width = max(32, action.shape[0] // 16)
     state, _, _, effects = few.apply_once(
-        action >= SIPHON, _act_specially, (state, key, action, effects), width
+        action >= SIPHON, _act_specially, (state, key, action, effects), few.SPECIAL_ACTIONS
     )
     return state, effects
 
@@ -167,7 +164,7 @@ def is_completed(before: State, after: State, action: Array) -> Array:
     """
     walked = (action >= 0) & (action < SIPHON) & (before.player.cell != after.player.cell)
     on_exit = walked & after.board.exit.has(after.player.cell)
-    return on_exit | ((action == WARP) & (after.player.cell == after.exit_cell))
+    return on_exit | ((action == Program.WARP) & (after.player.cell == after.exit_cell))
 
 
 def _closer(before: State, after: State, completed: Array) -> Array:

@@ -12,7 +12,8 @@ import numpy as np
 from hackmatrix.game import cells, slots
 from hackmatrix.game.cells import LONGEST_PATH, CellSet
 from hackmatrix.game.outline import outlined
-from hackmatrix.game.state import RESET, STAGES, Effects, State
+from hackmatrix.game.programs import Program
+from hackmatrix.game.state import STAGES, Effects, State
 
 Array = jax.Array
 
@@ -77,7 +78,7 @@ def reward_units(
         "damage_penalty": 200 * jnp.minimum(gained, 0),
         "hp_recovery": 200 * jnp.maximum(gained, 0),
         "siphon_quality": -5 * effects.missed,
-        "program_waste": jnp.where((action == RESET) & (old.hp == 2), -60, 0),
+        "program_waste": jnp.where((action == Program.RESET) & (old.hp == 2), -60, 0),
         "siphon_death_penalty": jnp.where(died & _siphoned_enemy_adjacent(after), -2000, 0),
     }
     return {name: jnp.where(valid, units[name], 0) for name in PARTS}

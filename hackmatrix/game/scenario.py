@@ -6,7 +6,7 @@ exit           [row, column]
 cells          36, row by row from row 0, each [kind, ..., flags]
                kind: ".", "S" (data siphon), "X" (exit), "D", points, spawn (data block),
                "P", program 0..22, spawn (program block), "QD" and "QP" (the same, hidden);
-               flags: {c: credits, e: energy, s: siphoned, m: siphon centre}
+               flags: {c: credits, e: energy, s: siphoned, m: siphon centre}; never both c and e
 enemies        [type, row, column, hp, disabled, stunned, from siphon, from schedule] each
 transmissions  [row, column, turns, type, from siphon, from schedule] each
 owned          program numbers
@@ -24,28 +24,27 @@ from typing import Any
 import jax
 import numpy as np
 
-from hackmatrix.game import history, scenario_cells
+from hackmatrix.game import bits, history, scenario_cells
+from hackmatrix.game.bits import greatest
 from hackmatrix.game.cells import SIZE
 from hackmatrix.game.checks import flag, integer, keys, length, sequence, whole
+from hackmatrix.game.programs import ACTIONS, Program
 from hackmatrix.game.slots import CAPACITY
 from hackmatrix.game.state import (
-    ACTIONS,
     ENEMY_HP,
     HISTORY_DEPTH,
-    PROGRAMS,
+    MAX_HP,
     STAGES,
     Enemies,
     History,
     Player,
     State,
     Transmissions,
-)  # fmt: skip
+)
 
 _ENEMY = ["type", "row", "column", "hp", "disabled", "stunned", "from_siphon", "from_schedule"]
 _TRANSMISSION = ["row", "column", "turns", "type", "from_siphon", "from_schedule"]
 _LAST = SIZE - 1
-_WORD_OF_16 = (1 << 16) - 1
-_WORD_OF_12 = (1 << 12) - 1
 _SNAPSHOT_KEYS = [
     "player",
     "turn",
@@ -110,15 +109,15 @@ def _read_snapshot(scenario: Mapping[str, Any], where: str) -> dict[str, Any]:
     keys(scenario, _SNAPSHOT_KEYS, where or "scenario")
     owned = 0
     for program in sequence(scenario["owned"], f"{where}owned"):
-        owned |= 1 << integer(program, f"{where}owned", 0, len(PROGRAMS) - 1)
+        owned |= 1 << integer(program, f"{where}owned", 0, len(Program) - 1)
     return {
         "player": _read_player(scenario["player"], f"{where}player"),
         "board": scenario_cells.read(scenario["cells"], f"{where}cells"),
         "enemies": _read_enemies(scenario["enemies"], f"{where}enemies"),
         "transmissions": _read_transmissions(scenario["transmissions"], f"{where}transmissions"),
         "owned": np.uint32(owned),
-        "turn": whole(scenario["turn"], f"{where}turn", _WORD_OF_16),
-        "atk_uses": whole(scenario["atk_uses"], f"{where}atk_uses", 127),
+        "turn": whole(scenario["turn"], f"{where}turn", greatest(bits.TURN)),
+        "atk_uses": whole(scenario["atk_uses"], f"{where}atk_uses", greatest(bits.ATK_USES)),
         **{name: flag(scenario[name], where + name) for name in ("show", "calm")},
     }
 
@@ -134,23 +133,29 @@ def _write_snapshot(state: State) -> dict[str, Any]:
         "cells": scenario_cells.write(state.board),
         "enemies": _write_entries(state.enemies, _ENEMY),
         "transmissions": _write_entries(state.transmissions, _TRANSMISSION),
-        "owned": [number for number in range(len(PROGRAMS)) if int(state.owned) >> number & 1],
+        "owned": [number for number in range(len(Program)) if int(state.owned) >> number & 1],
         "show": int(state.show),
         "calm": int(state.calm),
         "atk_uses": int(state.atk_uses),
     }
 
 
-_PLAYER_REST = ["hp", "credits", "energy", "data_siphons", "attack", "score"]
-_PLAYER_LIMITS = ((0, 3), (0, _WORD_OF_16), (0, _WORD_OF_16), (0, _WORD_OF_12), (0, _WORD_OF_12))
+# What follows the player's row and column, with the least and the greatest that it may be.
+_PLAYER_REST = {
+    "hp": (0, MAX_HP),
+    "credits": (0, greatest(bits.CREDITS)),
+    "energy": (0, greatest(bits.ENERGY)),
+    "data_siphons": (0, greatest(bits.DATA_SIPHONS)),
+    "attack": (0, greatest(bits.ATTACK)),
+    "score": (-(1 << 30), 1 << 30),
+}
 
 
 def _read_player(values: Any, where: str) -> Player:
     length(values, where, 2 + len(_PLAYER_REST))
-    limits = (*_PLAYER_LIMITS, (-(1 << 30), 1 << 30))
     numbers: dict[str, Any] = {
         name: np.int32(integer(value, f"{where}.{name}", low, high))
-        for name, value, (low, high) in zip(_PLAYER_REST, values[2:], limits, strict=True)
+        for value, (name, (low, high)) in zip(values[2:], _PLAYER_REST.items(), strict=True)
     }
     return Player(cell=_cell(values[:2], where), **numbers)
 
@@ -167,7 +172,7 @@ def _read_enemies(entries: Any, where: str) -> Enemies:
         integer(hp, f"{where}[{number}].hp", 1, ENEMY_HP[kind])
     return Enemies(
         present=_present(columns),
-        hp=_digits(columns["hp"], 2),
+        hp=_digits(columns["hp"], bits.HP),
         disabled=_digits(columns["disabled"], 1)[0],
         stunned=_digits(columns["stunned"], 1)[0],
         **_placed(columns),
@@ -175,10 +180,10 @@ def _read_enemies(entries: Any, where: str) -> Enemies:
 
 
 def _read_transmissions(entries: Any, where: str) -> Transmissions:
-    limits = {"turns": (0, 63), "type": (0, 3)}
+    limits = {"turns": (0, greatest(bits.TURNS)), "type": (0, 3)}
     columns = _read_entries(entries, _TRANSMISSION, limits, where)
     return Transmissions(
-        present=_present(columns), turns=_digits(columns["turns"], 6), **_placed(columns)
+        present=_present(columns), turns=_digits(columns["turns"], bits.TURNS), **_placed(columns)
     )
 
 
@@ -200,9 +205,9 @@ def _read_entries(
 
 def _placed(columns: dict[str, list[int]]) -> dict[str, Any]:
     return {
-        "row": _digits(columns["row"], 3),
-        "column": _digits(columns["column"], 3),
-        "kind": _digits(columns["type"], 2),
+        "row": _digits(columns["row"], bits.LINE),
+        "column": _digits(columns["column"], bits.LINE),
+        "kind": _digits(columns["type"], bits.KIND),
         "from_siphon": _digits(columns["from_siphon"], 1)[0],
         "from_schedule": _digits(columns["from_schedule"], 1)[0],
     }

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from hackmatrix.game import bits
 from hackmatrix.game.cells import CELLS, CellSet, constant
 from hackmatrix.game.checks import integer, keys, length
-from hackmatrix.game.state import PROGRAMS, Board
+from hackmatrix.game.programs import Program
+from hackmatrix.game.state import Board
 
 _PARTS_OF_KIND = {".": 2, "S": 2, "X": 2, "D": 4, "P": 4, "QD": 4, "QP": 4}
-_DIGITS = {"label": 5, "spawn": 4, "credits": 2, "energy": 2}
+_DIGITS = {"label": bits.LABEL, "spawn": bits.SPAWN, "amount": bits.AMOUNT}
+_MOST = {name: bits.greatest(places) for name, places in _DIGITS.items()}
 
 
 def read(cells: Any, where: str) -> Board:
@@ -17,7 +20,10 @@ def read(cells: Any, where: str) -> Board:
     length(cells, where, CELLS)
     sets: dict[str, list[int]] = {
         name: []
-        for name in ("data", "program", "question", "data_siphon", "exit", "siphoned", "centre")
+        for name in (
+            *("data", "program", "question", "data_siphon", "exit"),
+            *("siphoned", "centre", "energy"),
+        )
     }
     numbers: dict[str, list[int]] = {name: [0] * CELLS for name in _DIGITS}
     for cell, entry in enumerate(cells):
@@ -40,8 +46,14 @@ def _read_cell(
     length(entry, where, _PARTS_OF_KIND[kind])
     flags = entry[-1]
     keys(flags, ("c", "e", "s", "m"), where)
-    numbers["credits"][cell] = integer(flags["c"], f"{where}.c", 0, 3)
-    numbers["energy"][cell] = integer(flags["e"], f"{where}.e", 0, 3)
+    credits, energy = (integer(flags[key], f"{where}.{key}", 0, _MOST["amount"]) for key in "ce")
+    if credits and energy:
+        raise ValueError(
+            f"{where}.e: {energy} beside c: {credits}, but a cell holds only one of the two"
+        )
+    numbers["amount"][cell] = credits + energy
+    if energy:
+        sets["energy"].append(cell)
     for name, key in (("siphoned", "s"), ("centre", "m")):
         if integer(flags[key], f"{where}.{key}", 0, 1):
             sets[name].append(cell)
@@ -51,9 +63,9 @@ def _read_cell(
         is_data = kind[-1] == "D"
         sets["data" if is_data else "program"].append(cell)
         label = "points" if is_data else "program"
-        highest = 31 if is_data else len(PROGRAMS) - 1
+        highest = _MOST["label"] if is_data else len(Program) - 1
         numbers["label"][cell] = integer(entry[1], f"{where}.{label}", 0, highest)
-        numbers["spawn"][cell] = integer(entry[2], f"{where}.spawn", 0, 15)
+        numbers["spawn"][cell] = integer(entry[2], f"{where}.spawn", 0, _MOST["spawn"])
     if kind[0] == "Q":
         sets["question"].append(cell)
 
@@ -70,8 +82,9 @@ def _write_cell(board: Board, cell: int) -> list[Any]:
     def number(name: str) -> int:
         return sum(holds(digit) << place for place, digit in enumerate(getattr(board, name)))
 
+    amount, is_energy = number("amount"), holds(board.energy)
     flags = {
-        "c": number("credits"), "e": number("energy"),
+        "c": 0 if is_energy else amount, "e": amount if is_energy else 0,
         "s": int(holds(board.siphoned)), "m": int(holds(board.centre)),
     }  # fmt: skip
     if holds(board.data) or holds(board.program):

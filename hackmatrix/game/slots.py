@@ -1,29 +1,30 @@
 """Ordered lists of enemies and transmissions as bit sets over 32 slots.
 
-A slot set is one word: bit i speaks of list entry i. Every field of a list is kept as such words
-(its binary digits), so that one logic operation treats all entries of a list at once. Between
-actions a list fills the slots from 0 up without holes; list order is slot order.
+A slot set is one word: bit i speaks of list entry i. Every field of a list is kept as such words,
+its binary digits (`digits`), so that one logic operation treats all entries of a list at once.
+Between actions a list fills the slots from 0 up without holes; list order is slot order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hackmatrix.game import cells
-from hackmatrix.game.cells import SIZE, CellSet, full_word
+from hackmatrix.game import cells, digits
+from hackmatrix.game.cells import SIZE, CellSet
+from hackmatrix.game.digits import Digits, equals
 from hackmatrix.game.outline import outlined
 
 CAPACITY = 32
 
 Array = jax.Array
-Digits = tuple[Array, ...]
 ONE = np.uint32(1)
+ALL: Any = np.uint32(0xFFFFFFFF)
 _DISTANCES = (1, 2, 4, 8, 16)
 
 
@@ -33,17 +34,17 @@ class Placed(Protocol):
     @property
     def present(self) -> Array: ...
     @property
-    def row(self) -> Digits: ...
+    def row(self) -> Digits[Array]: ...
     @property
-    def column(self) -> Digits: ...
+    def column(self) -> Digits[Array]: ...
 
 
 class Places(NamedTuple):
     """Only where the entries of a list are."""
 
     present: Array
-    row: Digits
-    column: Digits
+    row: Digits[Array]
+    column: Digits[Array]
 
 
 ListT = TypeVar("ListT")
@@ -75,15 +76,7 @@ def nth(word: Array, n: Array) -> Array:
 def below(number: Array) -> Array:
     """The set of the first `number` slots, for 0 to 32."""
     shift = jnp.minimum(number, CAPACITY - 1).astype(jnp.uint32)
-    return jnp.where(number >= CAPACITY, np.uint32(0xFFFFFFFF), (ONE << shift) - ONE)
-
-
-def equals(digits: Digits, value: Array | np.ndarray | int) -> Array:
-    """The slots whose number is this value (among all slots, present or not)."""
-    same = ~jnp.zeros_like(digits[0])
-    for place, digit in enumerate(digits):
-        same = same & ~(digit ^ full_word(jnp.asarray(value >> place) & 1 != 0))
-    return same
+    return jnp.where(number >= CAPACITY, ALL, (ONE << shift) - ONE)
 
 
 def at_cell(entries: Placed, cell: Array) -> Array:
@@ -95,11 +88,19 @@ def at_cell(entries: Placed, cell: Array) -> Array:
 def beside(entries: Placed, cell: Array) -> Array:
     """The slots whose row and column (present or not) are those of a neighbour of the cell."""
     row, column = cell // SIZE, cell % SIZE
-    above_or_below = equals(entries.row, row + 1) | equals(entries.row, row - 1)
-    left_or_right = equals(entries.column, column + 1) | equals(entries.column, column - 1)
-    return (above_or_below & equals(entries.column, column)) | (
-        equals(entries.row, row) & left_or_right
+    in_next_row, in_next_column = _one_off(entries.row, row), _one_off(entries.column, column)
+    return (in_next_row & equals(entries.column, column)) | (
+        equals(entries.row, row) & in_next_column
     )
+
+
+def diagonal(entries: Placed, cell: Array) -> Array:
+    """The slots whose row and column (present or not) are both next to those of the cell."""
+    return _one_off(entries.row, cell // SIZE) & _one_off(entries.column, cell % SIZE)
+
+
+def _one_off(lines: Digits[Array], line: Array) -> Array:
+    return equals(lines, line + 1) | equals(lines, line - 1)
 
 
 def around(entries: Placed, cell: Array) -> Iterator[Array]:
@@ -112,23 +113,8 @@ def around(entries: Placed, cell: Array) -> Iterator[Array]:
             yield in_row & in_column
 
 
-def read(digits: Digits, slot: Array) -> Array:
-    """The number of the entry in the one slot of this set."""
-    number = jnp.int32(0)
-    for place, digit in enumerate(digits):
-        number = number | ((digit & slot) != 0).astype(jnp.int32) << place
-    return number
-
-
-def write(digits: Digits, slots: Array, value: Array | int) -> Digits:
-    return tuple(
-        (digit & ~slots) | (slots & full_word(jnp.asarray(value >> place) & 1 != 0))
-        for place, digit in enumerate(digits)
-    )
-
-
 def cell_of(entries: Placed, slot: Array) -> Array:
-    return SIZE * read(entries.row, slot) + read(entries.column, slot)
+    return SIZE * digits.read(entries.row, slot) + digits.read(entries.column, slot)
 
 
 def by_cell(entries: Placed) -> Iterator[tuple[int, Array]]:
@@ -220,5 +206,4 @@ def _moves(keep: Array) -> list[Array]:
 def raise_by(entries: ListT, number: Array) -> ListT:
     """Moves all entries up by this many slots; those past the last slot are dropped."""
     shift = jnp.minimum(number, CAPACITY - 1).astype(jnp.uint32)
-    room = full_word(number < CAPACITY)
-    return jax.tree.map(lambda word: (word << shift) & room, entries)
+    return jax.tree.map(lambda word: jnp.where(number < CAPACITY, word << shift, 0), entries)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from hackmatrix.game import cells, few, slots
+from hackmatrix.game import cells, digits, few, slots
 from hackmatrix.game.cells import CELLS, EVERY, CellSet
 from hackmatrix.game.outline import outlined
 from hackmatrix.game.randomness import Key, Purpose, pick_cell, uniform_below, words
@@ -39,15 +39,17 @@ def line_of_fire(player: CellSet, screens: CellSet) -> CellSet:
 
 
 def append(transmissions: Transmissions, cell: Array, kind: Array, purpose: Array) -> Transmissions:
-    """Adds a transmission at the end of the list, but for its turns; a full list drops it."""
+    """Adds a transmission, whose turns are yet to be set, at the end of the list. A full list stays
+    as it is.
+    """
     number = slots.count(transmissions.present)
     fits = (cell != NOWHERE) & (number < slots.CAPACITY)
     new = jnp.where(fits, slots.ONE << (number & 31).astype(jnp.uint32), 0)
     return Transmissions(
         present=transmissions.present | new,
-        row=slots.write(transmissions.row, new, cell // cells.SIZE),
-        column=slots.write(transmissions.column, new, cell % cells.SIZE),
-        kind=slots.write(transmissions.kind, new, kind),
+        row=digits.write(transmissions.row, new, cell // cells.SIZE),
+        column=digits.write(transmissions.column, new, cell % cells.SIZE),
+        kind=digits.write(transmissions.kind, new, kind),
         turns=transmissions.turns,
         from_siphon=transmissions.from_siphon | jnp.where(purpose == Purpose.SIPHON_SPAWN, new, 0),
         from_schedule=transmissions.from_schedule
@@ -67,9 +69,7 @@ class Spawning(struct.PyTreeNode):
 
 
 def spawn(state: State, key: Key, numbers: dict[Purpose, Array]) -> State:
-    """Spawns so many transmissions on each board, for one purpose after the other, all with as many
-    turns.
-    """
+    """Spawns so many transmissions on each board, for one purpose after the other."""
     enemies, before = state.enemies, state.transmissions
     work = Spawning(
         key=key,
@@ -79,9 +79,9 @@ def spawn(state: State, key: Key, numbers: dict[Purpose, Array]) -> State:
         transmissions=before.replace(turns=()),
         left=numbers,
     )
-    work = few.repeat(_is_spawning, spawn_one, work, max(128, key.low.shape[0] // 32))
+    work = few.repeat(_is_spawning, spawn_one, work, few.SPAWNING)
     after = work.transmissions
-    turns = slots.write(before.turns, after.present & ~before.present, FIRST_TURNS)
+    turns = digits.write(before.turns, after.present & ~before.present, FIRST_TURNS)
     return state.replace(transmissions=after.replace(turns=turns))
 
 
@@ -90,12 +90,13 @@ def _is_spawning(work: Spawning) -> Array:
 
 
 def spawn_one(work: Spawning) -> Spawning:
+    """Spawns the next transmission of each board that is still to get one."""
     purpose, number = jnp.int32(0), jnp.int32(0)
     for each, left in sorted(work.left.items(), reverse=True):
         purpose, number = jnp.where(left > 0, each, purpose), jnp.where(left > 0, left, number)
-    luck, kind = words(work.key, purpose, 2 * number)
-    where_to, second_luck = words(work.key, purpose, 2 * number + 1)
-    cell = jnp.where(number > 0, choose_cell(work, luck, second_luck, where_to), NOWHERE)
+    for_preferred, kind = words(work.key, purpose, 2 * number)
+    choice, for_any = words(work.key, purpose, 2 * number + 1)
+    cell = jnp.where(number > 0, choose_cell(work, for_preferred, for_any, choice), NOWHERE)
     return work.replace(
         transmissions=append(work.transmissions, cell, uniform_below(kind, 4), purpose),
         left={each: left - (purpose == each) for each, left in work.left.items()},
@@ -103,13 +104,13 @@ def spawn_one(work: Spawning) -> Spawning:
 
 
 @outlined
-def choose_cell(work: Spawning, luck: Array, second_luck: Array, where_to: Array) -> Array:
-    """Where a transmission appears, or NOWHERE."""
+def choose_cell(work: Spawning, for_preferred: Array, for_any: Array, choice: Array) -> Array:
+    """The cell in which a transmission appears, or NOWHERE, from three random words."""
     player, screens = cells.at(work.player), slots.cells_of(work.enemies) | work.blocks
     candidates = EVERY - player - screens - slots.cells_of(work.transmissions)
     preferred = candidates - line_of_fire(player, screens)
     chance = jnp.asarray(_HIT_CHANCE)
-    is_preferred = luck < chance[preferred.count()]
-    is_anywhere = second_luck < chance[candidates.count()]
-    cell = pick_cell(where_to, cells.where(is_preferred, preferred, candidates))
+    is_preferred = for_preferred < chance[preferred.count()]
+    is_anywhere = for_any < chance[candidates.count()]
+    cell = pick_cell(choice, cells.where(is_preferred, preferred, candidates))
     return jnp.where(is_preferred | is_anywhere, cell, NOWHERE)

@@ -6,11 +6,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hackmatrix.game import cells, few, layouts, slots, spawning
-from hackmatrix.game.cells import CORNERS, EVERY, CellSet, Numbers
+from hackmatrix.game import bits, cells, few, layouts, slots, spawning
+from hackmatrix.game.cells import CORNERS, EVERY, CellSet
+from hackmatrix.game.digits import Digits
 from hackmatrix.game.outline import outlined
 from hackmatrix.game.randomness import Key, Purpose, pick_cell, uniform_below, word, words
 from hackmatrix.game.state import (
+    BOARD_SETS,
     FIRST_INTERVAL,
     MAX_HP,
     STAGES,
@@ -20,7 +22,7 @@ from hackmatrix.game.state import (
     Player,
     State,
     Transmissions,
-)  # fmt: skip
+)
 
 Array = jax.Array
 
@@ -28,7 +30,7 @@ START_CREDITS, START_ENERGY, START_SIPHONS = 10, 11, 1
 
 
 def complete_stage(state: State, completed: Array) -> State:
-    """What completing a stage gives at once; the next stage's board comes from `generate`."""
+    """What completing a stage gives at once. The board of the next stage is drawn later."""
     stage = state.stage + completed
     player = state.player
     return state.replace(
@@ -43,28 +45,28 @@ def complete_stage(state: State, completed: Array) -> State:
 
 
 def generate(state: State, key: Key) -> State:
-    """New boards with transmissions for the stages that the states are in."""
+    """New boards with transmissions, for the stages that the states are in."""
     everywhere = jnp.ones_like(state.show)
-    state = begin(state, key, everywhere, everywhere.shape[0])
+    state = draw_next_boards(state, key, everywhere, few.EVERY_BOARD)
     return spawning.spawn(state, key, {Purpose.STAGE_SPAWN: state.stage})
 
 
-def begin(state: State, key: Key, beginning: Array, width: int) -> State:
-    """New boards for the stages the states are in, where these begin, `width` boards at a time.
-    Enemies and transmissions stay; those of the stage are yet to appear.
+def draw_next_boards(state: State, key: Key, new_stage: Array, width: few.Width) -> State:
+    """Draws boards where the stage is new, `width` of them at a time. Enemies and transmissions
+    stay, and the transmissions of the stage are yet to appear.
     """
-    state, _ = few.apply_once(beginning, _draw_board, (state, key), width)
+    state, _ = few.apply_once(new_stage, _draw_board, (state, key), width)
     board = state.board
     return state.replace(
         board=board.replace(
-            siphoned=board.siphoned.only_if(~beginning), centre=board.centre.only_if(~beginning)
+            siphoned=board.siphoned.only_if(~new_stage), centre=board.centre.only_if(~new_stage)
         ),
-        turn=jnp.where(beginning, 0, state.turn),
-        next_task=jnp.where(beginning, state.interval, state.next_task),
-        show=state.show & ~beginning,
-        calm=state.calm & ~beginning,
-        step=state.step & ~beginning,
-        atk_uses=jnp.where(beginning, 0, state.atk_uses),
+        turn=jnp.where(new_stage, 0, state.turn),
+        next_task=jnp.where(new_stage, state.interval, state.next_task),
+        show=state.show & ~new_stage,
+        calm=state.calm & ~new_stage,
+        step=state.step & ~new_stage,
+        atk_uses=jnp.where(new_stage, 0, state.atk_uses),
     )
 
 
@@ -76,10 +78,9 @@ def _draw_board(boards: tuple[State, Key]) -> tuple[State, Key]:
     exit_ = cells.at(exit_cell)
     blocks = layouts.draw(key, exit_, EVERY - CORNERS - occupied)
     contents = layouts.fill(key, blocks)
-    lit = EVERY - contents.blocks - exit_
-    credits, energy = _resources(key, lit)
+    amount, energy = _resources(key, EVERY - contents.blocks - exit_)
     board = contents.replace(
-        exit=exit_, data_siphon=corners - exit_, credits=credits, energy=energy,
+        exit=exit_, data_siphon=corners - exit_, amount=amount, energy=energy,
         siphoned=state.board.siphoned, centre=state.board.centre,
     )  # fmt: skip
     return state.replace(board=board, exit_cell=exit_cell), key
@@ -90,14 +91,12 @@ def _place_exit(key: Key, corners: CellSet) -> Array:
     return pick_cell(word(key, Purpose.EXIT), corners)
 
 
-def _resources(key: Key, lit: CellSet) -> tuple[Numbers, Numbers]:
-    """Credits or energy in each of these cells."""
+def _resources(key: Key, among: CellSet) -> tuple[Digits[CellSet], CellSet]:
+    """The amounts in these cells, and where they are energy."""
     drawn = _draw_resources(jax.tree.map(lambda word: word[..., None], key))
-    odd, high, is_energy = (cells.of_flags(drawn >> bit & 1 != 0) for bit in range(3))
-    digits = (odd & lit, high & lit)
-    return tuple(digit - is_energy for digit in digits), tuple(
-        digit & is_energy for digit in digits
-    )
+    low, high, energy = (cells.of_flags(drawn >> bit & 1 != 0) & among for bit in range(3))
+    nowhere = jax.tree.map(jnp.zeros_like, among)
+    return (low, high, *(nowhere,) * (bits.AMOUNT - 2)), energy
 
 
 @outlined
@@ -112,8 +111,8 @@ def _draw_resources(key: Key) -> Array:
 def new_game(key: Key, history: History) -> State:
     """A new game before its first stage is generated."""
     zero = jnp.zeros_like(key.low, dtype=jnp.int32)
-    corner, luck = words(key, Purpose.NEW_GAME, 0)
-    bonus = uniform_below(luck, 3)
+    corner, which_bonus = words(key, Purpose.NEW_GAME, 0)
+    bonus = uniform_below(which_bonus, 3)
     player = Player(
         cell=pick_cell(corner, CORNERS), hp=zero + MAX_HP,
         credits=jnp.where(bonus == 0, START_CREDITS, 0),
@@ -132,12 +131,14 @@ def new_game(key: Key, history: History) -> State:
 
 
 def empty_board(none: Array) -> Board:
-    return Board.of([CellSet(none, none)] * 20)
+    return Board.of([CellSet(none, none)] * BOARD_SETS)
 
 
 def no_enemies(none: Array) -> Enemies:
-    return Enemies(none, (none,) * 3, (none,) * 3, (none,) * 2, (none,) * 2, none, none, none, none)
+    line, kind = (none,) * bits.LINE, (none,) * bits.KIND
+    return Enemies(none, line, line, kind, (none,) * bits.HP, none, none, none, none)
 
 
 def no_transmissions(none: Array) -> Transmissions:
-    return Transmissions(none, (none,) * 3, (none,) * 3, (none,) * 2, (none,) * 6, none, none)
+    line, kind = (none,) * bits.LINE, (none,) * bits.KIND
+    return Transmissions(none, line, line, kind, (none,) * bits.TURNS, none, none)

@@ -1,4 +1,4 @@
-"""The state of a game, and the tables of the rules.
+"""The state of a game, and the numbers of the rules.
 
 Every leaf may carry a batch axis in front ([E] boards); the functions of this package never name
 it, except `history` (snapshots [E, depth, words]) and `few` (which gathers the boards that need a
@@ -7,57 +7,23 @@ rare rule).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import jax
-import numpy as np
 from flax import struct
 
-from hackmatrix.game.cells import CellSet, Numbers
-from hackmatrix.game.slots import Digits
+from hackmatrix.game import bits
+from hackmatrix.game.cells import CellSet
+from hackmatrix.game.digits import Digits
 
 Array = jax.Array
 
-ACTIONS = 28
 SIPHON = 4
 FIRST_PROGRAM = 5
 STAGES = 8
 MAX_HP = 3
 FIRST_INTERVAL = 12
 HISTORY_DEPTH = 4
-
-PROGRAMS = [
-    "push",
-    "pull",
-    "crash",
-    "warp",
-    "poly",
-    "wait",
-    "debug",
-    "row",
-    "col",
-    "undo",
-    "step",
-    "siph+",
-    "exch",
-    "show",
-    "reset",
-    "calm",
-    "d_bom",
-    "delay",
-    "anti-v",
-    "score",
-    "reduc",
-    "atk+",
-    "hack",
-]
-(
-    PUSH, PULL, CRASH, WARP, POLY, WAIT, DEBUG, ROW, COL, UNDO, STEP, SIPH, EXCH, SHOW, RESET, CALM,
-    D_BOM, DELAY, ANTI_V, SCORE, REDUC, ATK, HACK,
-) = range(FIRST_PROGRAM, ACTIONS)  # fmt: skip
-CREDIT_COST = np.array([0, 0, 3, 2, 1, 0, 3, 3, 3, 1, 0, 5, 4, 2, 0, 2, 3, 1, 3, 0, 2, 4, 2])
-ENERGY_COST = np.array([2, 2, 2, 2, 1, 1, 0, 1, 1, 0, 3, 0, 0, 0, 4, 4, 0, 2, 0, 5, 1, 4, 2])
-BLOCK_SPAWN = np.array([4, 4, 6, 5, 3, 1, 4, 2, 2, 3, 4, 7, 3, 2, 2, 6, 4, 4, 4, 5, 3, 8, 4])
 
 VIRUS, DAEMON, GLITCH, CRYPTOG = range(4)
 ENEMY_HP = (2, 3, 2, 2)
@@ -83,33 +49,41 @@ class Board(struct.PyTreeNode):
     exit: CellSet
     siphoned: CellSet
     centre: CellSet
-    label: Numbers  # 5 digits: the points of a data block, the number (0..22) of a program block
-    spawn: Numbers  # 4 digits
-    credits: Numbers  # 2 digits
-    energy: Numbers  # 2 digits
+    label: Digits[CellSet]  # the points of a data block, the number of a program
+    spawn: Digits[CellSet]
+    amount: Digits[CellSet]  # credits or energy
+    energy: CellSet  # where the amount is energy
 
     @property
     def blocks(self) -> CellSet:
         return self.data | self.program
 
     @classmethod
-    def of(cls, sets: Sequence[CellSet]) -> Board:
-        """The board of its 20 cell sets, in the order of its leaves."""
+    def of(cls, sets: Iterable[CellSet]) -> Board:
+        """The board of its BOARD_SETS cell sets, in the order of its leaves."""
+        rest = iter(sets)
+
+        def digits(number: int) -> Digits[CellSet]:
+            return tuple(next(rest) for _ in range(number))
+
         return cls(
-            data=sets[0], program=sets[1], question=sets[2], data_siphon=sets[3], exit=sets[4],
-            siphoned=sets[5], centre=sets[6], label=tuple(sets[7:12]), spawn=tuple(sets[12:16]),
-            credits=tuple(sets[16:18]), energy=tuple(sets[18:20]),
+            data=next(rest), program=next(rest), question=next(rest), data_siphon=next(rest),
+            exit=next(rest), siphoned=next(rest), centre=next(rest), label=digits(bits.LABEL),
+            spawn=digits(bits.SPAWN), amount=digits(bits.AMOUNT), energy=next(rest),
         )  # fmt: skip
+
+
+BOARD_SETS = 7 + bits.LABEL + bits.SPAWN + bits.AMOUNT + 1
 
 
 class Enemies(struct.PyTreeNode):
     """Slot sets; `row`, `column`, `kind` and `hp` in binary digits, least significant first."""
 
     present: Array
-    row: Digits
-    column: Digits
-    kind: Digits
-    hp: Digits
+    row: Digits[Array]
+    column: Digits[Array]
+    kind: Digits[Array]
+    hp: Digits[Array]
     disabled: Array
     stunned: Array
     from_siphon: Array
@@ -120,10 +94,10 @@ class Transmissions(struct.PyTreeNode):
     """Slot sets, as in Enemies. `turns` has 6 digits and stays at 63 when it would pass it."""
 
     present: Array
-    row: Digits
-    column: Digits
-    kind: Digits
-    turns: Digits
+    row: Digits[Array]
+    column: Digits[Array]
+    kind: Digits[Array]
+    turns: Digits[Array]
     from_siphon: Array
     from_schedule: Array
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from hackmatrix.game import combat, history, slots, spawning
+from hackmatrix.game import combat, digits, history, slots, spawning
 from hackmatrix.game.enemies import enemy_steps
 from hackmatrix.game.outline import outlined
 from hackmatrix.game.randomness import Key, Purpose
@@ -15,27 +15,25 @@ Array = jax.Array
 
 
 def enemy_turn(state: State, key: Key, active: Array) -> tuple[State, Array]:
-    """The enemy turn of the active boards up to the enemies' steps, which decide who dies; with the
-    step flag on, only the flag is cleared. Also returns whose turn is yet to end.
+    """The enemy turn of the active boards up to the enemies' steps, which decide whether the player
+    dies. Where the step flag is on it is only cleared. Also returns the boards on which the turn is
+    yet to end.
 
-    Also closes the ranks of the lists where the action destroyed some of their entries, active or
-    not.
+    On all boards, active or not, the holes are filled that the action left in the lists.
     """
-    stepping = active & state.step
+    is_skipped = active & state.step
     active = active & ~state.step
-    state = state.replace(step=state.step & ~stepping)
-
-    state = state.replace(turn=state.turn + active)
+    state = state.replace(step=state.step & ~is_skipped, turn=state.turn + active)
     enemies, transmissions = transmissions_arrive(active, state.enemies, state.transmissions)
     state = state.replace(enemies=enemies, transmissions=transmissions)
     return enemy_steps(state, key, active), active
 
 
-def end_turn(state: State, key: Key, active: Array, beginning: Array) -> State:
-    """The rest of the enemy turn of the active boards. On boards that begin a stage, which are none
-    of these, the transmissions of that stage appear in the same pass.
+def end_turn(state: State, key: Key, active: Array, new_stage: Array) -> State:
+    """The rest of the enemy turn of the active boards. On boards with a new stage, none of which is
+    active, the transmissions of that stage appear in the same pass.
     """
-    state = transmissions_appear(state, key, active, jnp.where(beginning, state.stage, 0))
+    state = transmissions_appear(state, key, active, jnp.where(new_stage, state.stage, 0))
     state = enemies_recover(state, active)
     return history.push(state, active)
 
@@ -44,13 +42,10 @@ def end_turn(state: State, key: Key, active: Array, beginning: Array) -> State:
 def transmissions_arrive(
     active: Array, enemies: Enemies, waiting: Transmissions
 ) -> tuple[Enemies, Transmissions]:
-    """Those with at most 1 turn become enemies at the end of the list; the others count down.
-
-    Holes in the lists are filled on the way, active or not.
+    """Transmissions with at most 1 turn become enemies at the end of the list, and the others count
+    down. On all boards, active or not, the holes in both lists are filled.
     """
-    more_than_one = jnp.zeros_like(waiting.present)
-    for digit in waiting.turns[1:]:
-        more_than_one = more_than_one | digit
+    more_than_one = digits.nonzero(waiting.turns[1:])
     due = jnp.where(active, waiting.present & ~more_than_one, 0)
     staying = waiting.present & ~due
     arrivals = slots.squeeze(
@@ -62,24 +57,17 @@ def transmissions_arrive(
         due,
     )  # fmt: skip
     arrivals = slots.raise_by(arrivals, slots.count(enemies.present))
-    counted = waiting.replace(turns=_count_down(waiting.turns, jnp.where(active, staying, 0)))
+    counting = jnp.where(active, staying, 0)
+    counted = waiting.replace(turns=digits.minus_one(waiting.turns, counting))
     return (
         jax.tree.map(jnp.bitwise_or, slots.squeeze(enemies, enemies.present), arrivals),
         slots.squeeze(counted, staying),
     )
 
 
-def _count_down(turns: slots.Digits, where: Array) -> slots.Digits:
-    borrow, result = where, []
-    for digit in turns:
-        result.append(digit ^ borrow)
-        borrow = borrow & ~digit
-    return tuple(result)
-
-
 def transmissions_appear(state: State, key: Key, active: Array, of_stage: Array) -> State:
-    """The scheduled one, when it is time, those that siphoning brought about, and so many of a new
-    stage.
+    """The scheduled transmission appears when it is due, then those pending after siphons, then so
+    many of a new stage.
     """
     due = active & ~state.calm & (state.turn >= state.next_task)
     pending = jnp.where(active, state.pending, 0)

@@ -7,39 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from hackmatrix.game import cells, slots
-from hackmatrix.game.cells import CellSet
 from hackmatrix.game.outline import outlined
-from hackmatrix.game.state import (
-    ACTIONS,
-    ANTI_V,
-    ATK,
-    CALM,
-    COL,
-    CRASH,
-    CREDIT_COST,
-    D_BOM,
-    DAEMON,
-    DEBUG,
-    DELAY,
-    ENERGY_COST,
-    FIRST_PROGRAM,
-    HACK,
-    MAX_HP,
-    POLY,
-    PROGRAMS,
-    PULL,
-    PUSH,
-    REDUC,
-    RESET,
-    ROW,
-    SCORE,
-    SHOW,
-    STAGES,
-    UNDO,
-    VIRUS,
-    WARP,
-    State,
-)  # fmt: skip
+from hackmatrix.game.programs import ACTIONS, Program
+from hackmatrix.game.programs.contract import Situation
+from hackmatrix.game.state import State
 
 Array = jax.Array
 
@@ -52,62 +23,27 @@ def valid_actions(state: State) -> Array:
 def valid_word(state: State) -> Array:
     """The valid actions as one word; bit i: action i."""
     enemies, transmissions = slots.cells_of(state.enemies), slots.cells_of(state.transmissions)
-    return _valid_word(state, enemies, transmissions)
+    return _valid_word(Situation(state, enemies, transmissions))
 
 
 @outlined
-def _valid_word(state: State, enemy_cells: CellSet, transmission_cells: CellSet) -> Array:
-    player = state.player
-    usable = _usable(state, enemy_cells, transmission_cells)
-    conditions = _directions(state, enemy_cells)
-    conditions.append(player.data_siphons > 0)
-    for number in range(len(PROGRAMS)):
-        affordable = (player.credits >= CREDIT_COST[number]) & (
-            player.energy >= ENERGY_COST[number]
-        )
-        owned = state.owned >> np.uint32(number) & 1 != 0
-        conditions.append(owned & affordable & usable.get(FIRST_PROGRAM + number, True))
+def _valid_word(now: Situation) -> Array:
+    conditions = [*_directions(now), now.state.player.data_siphons > 0]
+    conditions += [_is_valid(program, now) for program in Program]
     word = jnp.uint32(0)
     for action, condition in enumerate(conditions):
         word = word | condition.astype(jnp.uint32) << np.uint32(action)
     return word
 
 
-def _directions(state: State, enemy_cells: CellSet) -> list[Array]:
-    here = cells.at(state.player.cell)
-    blocked = state.board.blocks - enemy_cells
+def _directions(now: Situation) -> list[Array]:
+    here = cells.at(now.state.player.cell)
+    blocked = now.state.board.blocks - now.enemies
     return [(direction(here) - blocked).any() for direction in cells.DIRECTIONS]
 
 
-def _usable(state: State, enemy_cells: CellSet, transmission_cells: CellSet) -> dict[int, Array]:
-    """When a program is usable besides owned and affordable; those not named always are."""
-    player, board, enemies = state.player, state.board, state.enemies
-    some_enemy = enemies.present != 0
-    some_transmission = state.transmissions.present != 0
-    crashable = board.blocks | enemy_cells | transmission_cells
-    here = cells.at(player.cell)
-    row, column = player.cell // cells.SIZE, player.cell % cells.SIZE
-    spawning = cells.EMPTY
-    for digit in board.spawn:
-        spawning = spawning | digit
-    return {
-        PUSH: some_enemy,
-        PULL: some_enemy,
-        CRASH: (cells.around(here) & crashable).any(),
-        WARP: some_enemy | some_transmission,
-        POLY: some_enemy,
-        DEBUG: (enemy_cells & board.blocks).any(),
-        ROW: enemies.present & slots.equals(enemies.row, row) != 0,
-        COL: enemies.present & slots.equals(enemies.column, column) != 0,
-        UNDO: state.history.depth > 0,
-        SHOW: ~state.show,
-        RESET: player.hp < MAX_HP,
-        CALM: ~state.calm,
-        D_BOM: enemies.present & slots.equals(enemies.kind, DAEMON) != 0,
-        DELAY: some_transmission,
-        ANTI_V: enemies.present & slots.equals(enemies.kind, VIRUS) != 0,
-        SCORE: state.stage < STAGES,
-        REDUC: ((board.blocks - board.siphoned) & spawning).any(),
-        ATK: state.atk_uses < 2,
-        HACK: board.siphoned.any(),
-    }
+def _is_valid(program: Program, now: Situation) -> Array:
+    player = now.state.player
+    is_owned = now.state.owned >> np.uint32(program.number) & 1 != 0
+    is_affordable = (player.credits >= program.credits) & (player.energy >= program.energy)
+    return is_owned & is_affordable & program.is_usable(now)

@@ -13,7 +13,7 @@ from hackmatrix import game
 from hackmatrix.envs.headless.memory import Memory
 from hackmatrix.envs.headless.view import Json, observation
 from hackmatrix.envs.hosted import HostedGames, Turn, describe
-from hackmatrix.game.state import PROGRAMS
+from hackmatrix.game.programs import PROGRAMS
 from hackmatrix.replay import happenings
 
 ACTION_NAMES = ("up", "down", "left", "right", "siphon", *PROGRAMS)

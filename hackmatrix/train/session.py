@@ -20,10 +20,10 @@ from hackmatrix.train.program import Program
 from hackmatrix.train.reporting import declared
 from hackmatrix.train.reporting.console import Console
 from hackmatrix.train.reporting.final_games import play_final_games
-from hackmatrix.train.reporting.sink_list import SINKS, SinkContext
 from hackmatrix.train.reporting.progress import Broken
 from hackmatrix.train.reporting.replays import Play, Replays
 from hackmatrix.train.reporting.reporter import Reporter
+from hackmatrix.train.reporting.sink_list import SINKS, SinkContext
 from hackmatrix.train.reporting.sinks import Sinks
 from hackmatrix.train.reporting.tracing import Tracer
 from hackmatrix.train.runs.clock import Clock

@@ -21,14 +21,14 @@ HISTORY = 4
 FLAGS = {"c": 0, "e": 0, "s": 0, "m": 0}
 
 # Every cell and every entry is one draw from a table, or a batch would take too many draws.
-_RESOURCES = [(0, 0), (1, 0), (2, 0), (3, 0), (0, 1), (0, 2), (0, 3)]
+_RESOURCES = [(0, 0), *((n, 0) for n in range(1, 8)), *((0, n) for n in range(1, 8))]
 _FLAGS = [
     {"c": c, "e": e, "s": s, "m": m}
     for (c, e), s, m in itertools.product(_RESOURCES, (0, 1), (0, 1))
 ]
 _UNSIPHONED = [flags for flags in _FLAGS if not flags["s"]]
 _OPEN = [[kind, flags] for kind in ".S" for flags in _FLAGS]
-_DATA = [["D", points, spawn] for points in range(1, 10) for spawn in {0, 1, points}]
+_DATA = [["D", n, spawn] for n in (*range(1, 10), 16, 31) for spawn in {0, 1, min(n, 15)}]
 _PROGRAM = [["P", program, spawn] for program in range(PROGRAMS) for spawn in (0, 2, 8)]
 _BLOCKS = [[*block, flags] for block in _DATA + _PROGRAM for flags in _FLAGS[::3]]
 _HIDDEN = [

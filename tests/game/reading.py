@@ -62,12 +62,16 @@ class Reading:
         )
         is_block = data | program
         content = _in_cells(board.data_siphon) + 2 * _in_cells(board.exit)
-        numbers = [board.label, board.spawn, board.credits, board.energy]
+        label, spawn, amount = (
+            _number([_in_cells(digit) for digit in digits])
+            for digits in (board.label, board.spawn, board.amount)
+        )
+        energy = amount * _in_cells(board.energy)
         return np.stack(
             [
                 is_block + (is_block & hidden),
                 np.where(is_block, program, content),
-                *(_number([_in_cells(digit) for digit in digits]) for digits in numbers),
+                *(label, spawn, amount - energy, energy),
                 _in_cells(board.siphoned),
                 _in_cells(board.centre),
             ],

@@ -54,8 +54,9 @@ def faults(states: Tree) -> Iterator[str]:
         outside(digit, blocks) for digit in (*board.label, *board.spawn)
     ):
         yield "blocks' contents without a block"
-    if overlap([either(board.credits), either(board.energy)]):
-        yield "both credits and energy in a cell"
+    low, middle, high = board.amount
+    if outside(board.energy, low | middle | high):
+        yield "energy in a cell that holds nothing"
 
 
 def overlap(sets: list[CellSet]) -> bool:
@@ -69,7 +70,3 @@ def overlap(sets: list[CellSet]) -> bool:
 
 def outside(inner: CellSet, outer: CellSet) -> bool:
     return bool(np.any(inner.low & ~outer.low) or np.any(inner.high & ~outer.high))
-
-
-def either(digits: tuple[CellSet, ...]) -> CellSet:
-    return digits[0] | digits[1]

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from hackmatrix.envs.headless.view import Json
-from hackmatrix.game.state import FIRST_PROGRAM, MAX_HP, PROGRAMS
+from hackmatrix.game.programs import PROGRAMS
+from hackmatrix.game.state import FIRST_PROGRAM, MAX_HP
 
 Colour = tuple[int, int, int]
 

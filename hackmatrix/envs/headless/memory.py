@@ -13,13 +13,14 @@ import numpy as np
 
 from hackmatrix.envs.headless.view import Place, is_visible
 from hackmatrix.game.cells import SIZE
-from hackmatrix.game.state import POLY, PULL, PUSH, SIPHON, UNDO, WAIT, History
+from hackmatrix.game.programs import Program
+from hackmatrix.game.state import SIPHON, History
 
 Board = Mapping[str, Any]
 _DIRECTIONS = ((1, 0), (-1, 0), (0, -1), (0, 1))
 # What moves enemies about, but takes none off the board.
-_KEEPS_ENEMIES = (SIPHON, PUSH, PULL, WAIT)
-_MAKES_ENEMIES_ANEW = (POLY, UNDO)
+_KEEPS_ENEMIES = (SIPHON, Program.PUSH, Program.PULL, Program.WAIT)
+_MAKES_ENEMIES_ANEW = (Program.POLY, Program.UNDO)
 
 
 class Memory:

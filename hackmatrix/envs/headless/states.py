@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from hackmatrix.envs.headless.view import ENEMIES, Place
+from hackmatrix.game import bits
+from hackmatrix.game.bits import greatest
 from hackmatrix.game.cells import SIZE
 from hackmatrix.game.checks import flag, integer, keys, sequence
-from hackmatrix.game.state import FIRST_INTERVAL, FIRST_PROGRAM, PROGRAMS, STAGES
+from hackmatrix.game.programs import PROGRAMS
+from hackmatrix.game.state import FIRST_INTERVAL, FIRST_PROGRAM, STAGES
 
 _EXIT = [SIZE - 1, SIZE - 1]
 _MOST = 1 << 20  # what a number may be at most where only the game's own limits count
@@ -110,9 +113,8 @@ def _put_resource(cell: list[Any], resource: Mapping[str, Any], where: str) -> N
     if _flag(resource, "dataSiphon", where):
         cell[:] = ["S", cell[-1]]
         return
-    amounts = {name: _integer(resource, name, where, 0, _MOST, 0) for name in ("credits", "energy")}
-    name = "credits" if amounts["credits"] else "energy"
-    cell[-1][name[0]] = amounts[name]
+    name = "credits" if _given(resource, "credits", 0) else "energy"
+    cell[-1][name[0]] = _integer(resource, name, where, 0, greatest(bits.AMOUNT), 0)
 
 
 def _program(block: Mapping[str, Any], where: str) -> int:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hackmatrix.game.cells import SIZE
-from hackmatrix.game.state import CRYPTOG, FIRST_PROGRAM, PROGRAMS
+from hackmatrix.game.programs import PROGRAMS
+from hackmatrix.game.state import CRYPTOG, FIRST_PROGRAM
 
 ENEMIES = ("virus", "daemon", "glitch", "cryptog")
 

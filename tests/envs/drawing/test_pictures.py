@@ -9,7 +9,7 @@ import pytest
 
 from hackmatrix.envs.drawing import pictures
 from hackmatrix.envs.drawing import text as drawing
-from hackmatrix.game.state import PROGRAMS
+from hackmatrix.game.programs import PROGRAMS
 from tests.envs.drawing.drawn_board import BOARD, seen
 
 CELL = 25 * pictures.PIXEL  # with the line beside it

@@ -19,10 +19,11 @@ from hackmatrix.envs.headless.states import read_state
 from hackmatrix.envs.headless.view import internal_state, observation
 from hackmatrix.envs.hosted import describe
 from hackmatrix.game import scenario
-from hackmatrix.game.state import UNDO
+from hackmatrix.game.programs import Program
 from tests.envs import reference_games
 from tests.envs.headless.asking import ask
 
+UNDO = Program.UNDO
 SESSIONS = 40
 TURNS = 265
 MEANS = {"row": 2, "col": 3, "credits": 99, "energy": 99, "dataSiphons": 9}

@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 
 from hackmatrix.envs.headless import Session
-from hackmatrix.game.state import UNDO
+from hackmatrix.game.programs import Program
 from tests.envs.headless.asking import ask, set_state
+
+UNDO = Program.UNDO
 
 
 def test_undo_reaches_back_to_the_first_turn(session: Session) -> None:

@@ -8,8 +8,29 @@ import pytest
 
 from hackmatrix.envs.headless import Session
 from hackmatrix.envs.headless.states import read_state
-from hackmatrix.game.state import PROGRAMS
-from tests.envs.headless.asking import ask
+from hackmatrix.game.programs import PROGRAMS
+from tests.envs.headless.asking import ask, set_state
+
+
+def test_a_client_may_put_up_to_seven_credits_or_energy_into_a_cell(session: Session) -> None:
+    player = {"row": 2, "col": 2, "dataSiphons": 1}
+    resources = [{"row": 2, "col": 3, "credits": 5}, {"row": 1, "col": 2, "energy": 7}]
+    seen = set_state(session, player=player, resources=resources)["observation"]
+    assert seen["cells"][2][3]["credits"] == 5
+    assert seen["cells"][1][2]["energy"] == 7
+    told = ask(session, "step", actionIndex=4)
+    assert (told["observation"]["credits"], told["observation"]["energy"]) == (5, 7)
+    parts = told["info"]["reward_breakdown"]
+    assert {name: part for name, part in parts.items() if part} == {"resourceGain": 0.6}
+    assert told["reward"] == 0.59
+    left = [cell for row in told["observation"]["cells"] for cell in row]
+    assert not any("credits" in cell or "energy" in cell for cell in left)
+
+
+def test_of_two_resources_in_a_cell_the_credits_count(session: Session) -> None:
+    both = {"row": 0, "col": 1, "credits": 5, "energy": 9}
+    cell = set_state(session, resources=[both])["observation"]["cells"][0][1]
+    assert (cell["credits"], "energy" in cell) == (5, False)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +60,9 @@ from tests.envs.headless.asking import ask
         ({"blocks": [{"row": 1, "col": 1, "type": "program", "programType": "fly"}]}, "fly"),
         ({"blocks": [{"row": 1, "col": 1, "type": "data", "points": 99}]}, "points"),
         ({"resources": [{"row": 1, "col": 9, "credits": 1}]}, "resources[0].col"),
-        ({"resources": [{"row": 1, "col": 1, "credits": 9}]}, "not an integer from 0 to 3"),
+        ({"resources": [{"row": 1, "col": 1, "credits": 8}]},
+         "resources[0].credits: 8 is not an integer from 0 to 7"),
+        ({"resources": [{"row": 1, "col": 1, "energy": 8}]}, "resources[0].energy: 8"),
     ],
 )  # fmt: skip
 def test_a_state_that_cannot_be_is_refused_by_name_and_changes_nothing(

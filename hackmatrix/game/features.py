@@ -1,0 +1,76 @@
+"""What is seen of a cell: a word, and the features of the observation that it stands for."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hackmatrix.game import bits
+from hackmatrix.game.fields import Field, Fields
+from hackmatrix.game.outline import outlined
+from hackmatrix.game.programs import Program
+from hackmatrix.game.state import MAX_HP
+
+Array = jax.Array
+
+# The content of a cell: 0 for nothing, 1 for the first program and so on, then these. The kind of
+# an enemy begins with 1, too.
+DATA, QUESTION, DATA_SIPHON, EXIT = range(1 + len(Program), 5 + len(Program))
+CELL = Fields(
+    kind=bits.KIND + 1, hp=bits.HP, stunned=1, from_siphon=1, turns=3,
+    content=EXIT.bit_length(), is_program=1, points=bits.LABEL, spawn=bits.SPAWN,
+    amount=bits.AMOUNT, energy=1, siphoned=1, centre=1,
+)  # fmt: skip
+
+
+class Feature(NamedTuple):
+    """A field of the word in some unit, or 1 where no field is named. Where a condition is named,
+    the feature is 0 unless that field has this value.
+    """
+
+    field: str | None
+    unit: int = 1
+    condition: str | None = None
+    value: int = 0
+
+
+def _is(condition: str, value: int) -> Feature:
+    return Feature(None, condition=condition, value=value)
+
+
+FEATURES = [
+    *(_is("kind", 1 + kind) for kind in range(4)),
+    Feature("hp", MAX_HP), Feature("stunned"), Feature("from_siphon"),
+    _is("content", DATA), Feature("is_program"), _is("content", QUESTION),
+    Feature("points", 9), Feature("siphoned"),
+    *(_is("content", 1 + program) for program in range(len(Program))),
+    Feature("spawn", 9), Feature("turns", 4),
+    Feature("amount", 3, "energy", 0), Feature("amount", 3, "energy", 1),
+    _is("content", DATA_SIPHON), _is("content", EXIT), Feature("centre"),
+]  # fmt: skip
+
+
+def _constants(feature: Feature) -> tuple[int, int, int, int, int]:
+    """Where the field starts, its mask, the 1 that is shown in place of a field, the bits of the
+    condition, and what these must be.
+    """
+    field = CELL[feature.field] if feature.field else Field(0, 0)
+    condition = CELL[feature.condition] if feature.condition else Field(0, 0)
+    one = int(feature.field is None)
+    value = feature.value << condition.start
+    return field.start, field.mask, one, condition.mask << condition.start, value
+
+
+_START, _MASK, _ONE, _CONDITION, _VALUE = np.array(list(map(_constants, FEATURES)), np.uint32).T
+_UNIT = np.array([1 / each.unit for each in FEATURES], np.float32)
+
+
+@outlined
+def features_of(cell_words: Array) -> Array:
+    """f32[..., 42] from u32[...]: the features of each cell."""
+    words = cell_words[..., None]
+    shown = jnp.where(words & _CONDITION == _VALUE, words >> _START & _MASK | _ONE, 0)
+    return shown.astype(jnp.int32).astype(jnp.float32) * _UNIT

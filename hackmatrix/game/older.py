@@ -1,0 +1,101 @@
+"""States of the layout that was used until cells could hold more than 3 credits or energy.
+
+Checkpoints of that time hold such states: credits and energy have two digits each on the board, and
+a snapshot keeps its flags beside the programs owned. `older_layout` says what to restore, and
+`upgraded` turns it into states of today.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from hackmatrix.game import history
+from hackmatrix.game.cells import CellSet
+from hackmatrix.game.digits import Digits, nonzero
+from hackmatrix.game.fields import Fields
+from hackmatrix.game.state import Board, State
+
+Array = jax.Array
+
+_OWNED = Fields(owned=23, show=1, calm=1, atk_uses=7)
+_CLOCK = Fields(turn=16, enemies=6, transmissions=6)
+
+
+class OlderBoard(struct.PyTreeNode):
+    """What the cells hold, in the older layout."""
+
+    data: CellSet
+    program: CellSet
+    question: CellSet
+    data_siphon: CellSet
+    exit: CellSet
+    siphoned: CellSet
+    centre: CellSet
+    label: Digits[CellSet]
+    spawn: Digits[CellSet]
+    credits: Digits[CellSet]
+    energy: Digits[CellSet]
+
+
+class OlderState(State):
+    """A state in the older layout."""
+
+    board: Any  # an OlderBoard
+
+
+def older_layout(states: State) -> OlderState:
+    """The older counterpart of states, or of what is known of their arrays: shapes, types and where
+    they lie, which are the same in both layouts.
+    """
+    board = _held(states.board)
+    digits = (*board.pop("amount"), board.pop("energy"))
+    older = OlderBoard(**board, credits=digits[:2], energy=digits[2:])
+    return OlderState(**{**_held(states), "board": older})
+
+
+def upgraded(older: OlderState) -> State:
+    """The same states in the layout of today; any batch shape."""
+    board = _held(older.board)
+    amount, energy = _resources(board.pop("credits"), board.pop("energy"))
+    snapshots = older.history.snapshots
+    new = {
+        "board": Board(**board, amount=amount, energy=energy),
+        "history": older.history.replace(snapshots=_upgraded_snapshots(snapshots)),
+    }
+    return State(**{**_held(older), **new})
+
+
+def _held(node: Any) -> dict[str, Any]:
+    return {field.name: getattr(node, field.name) for field in fields(node)}
+
+
+def _resources(
+    credits: Digits[CellSet], energy: Digits[CellSet]
+) -> tuple[Digits[CellSet], CellSet]:
+    """The amounts in the cells, in three digits, and where they are energy."""
+    low, high = (one | other for one, other in zip(credits, energy, strict=True))
+    return (low, high, jax.tree.map(jnp.zeros_like, low)), nonzero(energy)
+
+
+def _upgraded_snapshots(snapshots: Array) -> Array:
+    """Snapshots [..., words] with their flags and resources where they are today."""
+    words = list(jnp.moveaxis(snapshots, -1, 0))
+    player, resources, score, programs, clock = words[: history.COUNTERS]
+    rest = words[history.COUNTERS :]
+    counted, owned = _CLOCK.unpack(clock), _OWNED.unpack(programs)
+    counters = [
+        player, resources, score,
+        history.OWNED.pack(owned=owned["owned"], atk_uses=owned["atk_uses"]),
+        history.CLOCK.pack(**counted, show=owned["show"], calm=owned["calm"]),
+    ]  # fmt: skip
+    *sets, low_credits, high_credits, low_energy, high_energy = history.unpack_cells(
+        tuple(rest[: history.CELL_WORDS])
+    )
+    amount, energy = _resources((low_credits, high_credits), (low_energy, high_energy))
+    cells = history.pack_cells([*sets, *amount, energy])
+    return jnp.stack([*counters, *cells, *rest[history.CELL_WORDS :]], axis=-1)

@@ -1,0 +1,115 @@
+"""CRASH, WARP and POLY: programs that remove enemies or transmissions, each in its own way."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from hackmatrix.game import cells, combat, digits, slots
+from hackmatrix.game.digits import Digits
+from hackmatrix.game.outline import outlined
+from hackmatrix.game.programs.contract import Situation
+from hackmatrix.game.randomness import Key, Purpose, pick_slot, several, uniform_below, words
+from hackmatrix.game.state import Board, Enemies, State, Transmissions
+
+Array = jax.Array
+
+
+def crash(state: State, key: Key, active: Array) -> tuple[State, Array]:
+    """The blocks, enemies and transmissions in the 8 cells around the player are removed."""
+    enemies, transmissions, board = state.enemies, state.transmissions, state.board
+    killed, enemy_kills = _crashed(enemies, state.player.cell, active)
+    destroyed, transmission_kills = _crashed(transmissions, state.player.cell, active)
+    blocks = _blocks_around(board, state.player.cell).only_if(active)
+    return (
+        state.replace(
+            board=board.replace(
+                data=board.data - blocks,
+                program=board.program - blocks,
+                question=board.question - blocks,
+                label=digits.only(board.label, ~blocks),
+                spawn=digits.only(board.spawn, ~blocks),
+            ),
+            enemies=enemies.replace(present=enemies.present & ~killed),
+            transmissions=transmissions.replace(present=transmissions.present & ~destroyed),
+        ),
+        enemy_kills + transmission_kills,
+    )
+
+
+def is_anything_around(now: Situation) -> Array:
+    around = cells.around(cells.at(now.state.player.cell))
+    return (around & (now.state.board.blocks | now.enemies | now.transmissions)).any()
+
+
+@outlined
+def _crashed(entries: Enemies | Transmissions, cell: Array, active: Array) -> tuple[Array, Array]:
+    """The slots of the entries around the cell, and the kills: at most one in each cell."""
+    killed, firsts = jnp.uint32(0), jnp.uint32(0)
+    for there in slots.around(entries, cell):
+        killed, firsts = killed | there, firsts | slots.first(there)
+    return jnp.where(active, killed, 0), jnp.where(active, combat.counted(entries, firsts), 0)
+
+
+@outlined
+def _blocks_around(board: Board, cell: Array) -> cells.CellSet:
+    return cells.around(cells.at(cell)) & board.blocks
+
+
+def warp(state: State, key: Key, active: Array) -> tuple[State, Array]:
+    """The player goes to the cell of a random enemy or transmission. All enemies there are removed
+    where the target is an enemy, else all transmissions.
+    """
+    enemies, transmissions = state.enemies, state.transmissions
+    cell, at_enemy = _warp_target(enemies, transmissions, key)
+    killed = jnp.where(active & at_enemy, slots.at_cell(enemies, cell), 0)
+    destroyed = jnp.where(active & ~at_enemy, slots.at_cell(transmissions, cell), 0)
+    kills = combat.counted(enemies, slots.first(killed))
+    kills = kills + combat.counted(transmissions, slots.first(destroyed))
+    return (
+        state.replace(
+            player=state.player.replace(cell=jnp.where(active, cell, state.player.cell)),
+            enemies=enemies.replace(present=enemies.present & ~killed),
+            transmissions=transmissions.replace(present=transmissions.present & ~destroyed),
+        ),
+        kills,
+    )
+
+
+def is_any_enemy_or_transmission(now: Situation) -> Array:
+    return now.state.enemies.present | now.state.transmissions.present != 0
+
+
+@outlined
+def _warp_target(enemies: Enemies, transmissions: Transmissions, key: Key) -> tuple[Array, Array]:
+    """The cell of a random enemy or transmission, and whether it is an enemy."""
+    random, which = words(key, Purpose.WARP, 0)
+    number = slots.count(enemies.present)
+    at_enemy = uniform_below(random, number + slots.count(transmissions.present)) < number
+    enemy, transmission = (pick_slot(which, each.present) for each in (enemies, transmissions))
+    cell = jnp.where(
+        at_enemy, slots.cell_of(enemies, enemy), slots.cell_of(transmissions, transmission)
+    )
+    return cell, at_enemy
+
+
+def poly(state: State, key: Key, active: Array) -> tuple[State, Array]:
+    """Every enemy becomes one of the 3 other types, and keeps the damage it has taken."""
+    changed = jnp.where(active, state.enemies.present, 0)
+    enemies, died = combat.change_kind(
+        state.enemies, changed, _other_kinds(key, state.enemies.kind)
+    )
+    return state.replace(enemies=enemies), combat.counted(state.enemies, died)
+
+
+@outlined
+def _other_kinds(key: Key, kind: Digits[Array]) -> Digits[Array]:
+    """For every slot one of the 3 other types: a flip of the two digits that is not 00, redrawn
+    while it is.
+    """
+    low, high = jnp.uint32(0), jnp.uint32(0)
+    for more_low, more_high in several(key, Purpose.POLY, 12):
+        missing = ~(low | high)
+        low, high = low | (more_low & missing), high | (more_high & missing)
+    high = high | ~(low | high)
+    return kind[0] ^ low, kind[1] ^ high

@@ -1,0 +1,56 @@
+"""An outlined function is compiled once for all that use its result.
+
+If JAX or XLA ever ignored the attribute that keeps it apart from its callers, the game would still
+be right, but it would take several times as long to compile and to run. These tests look at the
+compiled program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hackmatrix.game import cells
+from hackmatrix.game.outline import outlined
+
+WAVES, USERS, BOARDS = 12, 8, 64
+STARTS = np.zeros(BOARDS, np.int32)
+FREE = cells.CellSet(*np.full((2, BOARDS), cells.FULL))
+
+
+def flood(start: jax.Array, free: cells.CellSet) -> cells.CellSet:
+    reached = cells.at(start)
+    for _ in range(WAVES):
+        reached = cells.spread(reached, free)
+    return reached
+
+
+def used_often(fill: Callable) -> Callable:
+    """A program with many results, each of them a sum that needs the result of one flood fill."""
+
+    def program(start: jax.Array, free: cells.CellSet) -> list[jax.Array]:
+        reached = fill(start, free)
+        return [(reached.low * np.uint32(user) + reached.high).sum() for user in range(USERS)]
+
+    return program
+
+
+def shifts(program: Callable[..., Any]) -> int:
+    """How many shifts the compiled program has, which is the work of its flood fills."""
+    compiled = jax.jit(program).lower(jnp.asarray(STARTS), FREE).compile().as_text()
+    assert compiled is not None
+    return compiled.count(" shift-left(")
+
+
+def test_an_outlined_function_is_compiled_once_however_many_use_its_result() -> None:
+    assert shifts(used_often(outlined(flood))) == shifts(flood)
+
+
+def test_a_function_that_is_not_outlined_is_compiled_for_several_users() -> None:
+    """Otherwise the test above would show nothing, and nothing would need to be outlined."""
+    for not_outlined in (flood, jax.jit(flood)):
+        assert shifts(used_often(not_outlined)) > 2 * shifts(flood)
