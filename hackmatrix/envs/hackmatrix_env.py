@@ -9,8 +9,8 @@ from flax import struct
 
 from hackmatrix import game
 from hackmatrix.envs.metrics import PERCENT, Metric, Range, Section, Trend
-from hackmatrix.envs.protocol import Environment, Parts, Step
-from hackmatrix.game import observation
+from hackmatrix.envs.protocol import Environment, OlderLayout, Parts, Step
+from hackmatrix.game import observation, older
 from hackmatrix.game.programs import PROGRAMS
 from hackmatrix.game.state import FIRST_PROGRAM, SIPHON, STAGES
 from hackmatrix.game.valid import valid_word
@@ -82,6 +82,7 @@ class HackMatrix(Environment):
     is_drawable = True
     sections = (OUTCOMES, REWARD)
     health = (ENTROPY, STEP_PENALTY, WANDERING)
+    older_layouts = (OlderLayout(older.older_layout, older.upgraded),)
 
     def reset(self, keys: Array) -> game.State:
         return game.reset_batch(keys)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -44,6 +45,17 @@ class Step(struct.PyTreeNode):
         return self.terminated | self.truncated
 
 
+@dataclass(frozen=True)
+class OlderLayout:
+    """States as an earlier version of an environment laid them out, which checkpoints may hold:
+    what to restore in the place of today's states (given as arrays or as what is known of them),
+    and how today's are made of it (to be compiled).
+    """
+
+    layout: Callable[[Any], Any]
+    upgraded: Callable[[Any], Any]
+
+
 class Environment(abc.ABC):
     """Boards [E] as one tree of arrays; pure functions of them.
 
@@ -59,6 +71,7 @@ class Environment(abc.ABC):
     is_drawable: bool = False  # whether its games can be recorded and drawn (hackmatrix.replay)
     sections: tuple[Section, ...] = ()  # the metrics of its steps
     health: tuple[Range | Trend, ...] = ()
+    older_layouts: tuple[OlderLayout, ...] = ()
 
     @abc.abstractmethod
     def reset(self, keys: Array) -> Any:

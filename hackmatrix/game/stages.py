@@ -115,9 +115,9 @@ def new_game(key: Key, history: History) -> State:
     bonus = uniform_below(which_bonus, 3)
     player = Player(
         cell=pick_cell(corner, CORNERS), hp=zero + MAX_HP,
-        credits=jnp.where(bonus == 0, START_CREDITS, 0),
-        energy=jnp.where(bonus == 1, START_ENERGY, 0),
-        data_siphons=jnp.where(bonus == 2, START_SIPHONS, 0),
+        credits=jnp.where(bonus == 0, zero + START_CREDITS, zero),
+        energy=jnp.where(bonus == 1, zero + START_ENERGY, zero),
+        data_siphons=jnp.where(bonus == 2, zero + START_SIPHONS, zero),
         attack=zero + 1, score=zero,
     )  # fmt: skip
     none = jnp.zeros_like(key.low)

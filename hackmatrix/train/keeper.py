@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+import jax
+
+from hackmatrix.envs.protocol import OlderLayout
 from hackmatrix.parallel.agreement import on_any
 from hackmatrix.rl.train_state import TrainState
 from hackmatrix.train.checkpoints.checkpoints import Checkpoints, Layout
@@ -29,10 +32,7 @@ class Keeper:
         """The state to go on from, and the environment step it was saved at; a new one, and None,
         where nothing was saved.
         """
-        shapes = self._program.shapes()
-        restored = self._checkpoints.restore_newest(
-            Layout(shapes), Layout(shapes.replace(players=None))
-        )
+        restored = self._checkpoints.restore_newest(*_layouts(self._program))
         if restored is None:
             self._saved_update = 0  # there is nothing to keep of it yet
             return self._program.first_state(), None
@@ -77,3 +77,26 @@ class Keeper:
         )
         learner = state.learner.replace(update=fresh.learner.update + update)
         return TrainState(learner=learner, players=fresh.players)
+
+
+def _layouts(program: Program) -> Iterator[Layout]:
+    """The ways in which a state may have been saved: as today, with boards as an earlier version of
+    the environment laid them out, or with boards that are of no use to this run.
+    """
+    shapes = program.shapes()
+    yield Layout(shapes)
+    for older in program.env.older_layouts:
+        yield _older(shapes, older)
+    yield Layout(shapes.replace(players=None))
+
+
+def _older(shapes: TrainState, older: OlderLayout) -> Layout:
+    placed = jax.tree.map(lambda leaf: leaf.sharding, shapes.players.boards)
+    upgraded = jax.jit(older.upgraded, out_shardings=placed)
+
+    def upgrade(state: TrainState) -> TrainState:
+        boards = upgraded(state.players.boards)
+        return state.replace(players=state.players.replace(boards=boards))
+
+    players = shapes.players.replace(boards=older.layout(shapes.players.boards))
+    return Layout(shapes.replace(players=players), upgrade)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from launch import starting
+from launch.common import starting
 
 if TYPE_CHECKING:
     from hackmatrix.train.policies.policy import Policy
