@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> None:
         startup.join(place, heartbeat_seconds=_SECONDS, join_seconds=_SECONDS)
     except startup.StartError as error:
         print(f"{PROGRAM}: {error}", file=sys.stderr)
-        startup.leave(1)
+        startup.exit_together(1)
     findings = []
     for finding in doctor.examine(_CONSTRAINTS, _WORKDIR.value):
         findings.append(finding)
@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> None:
     for finding in doctor.bad_elsewhere(findings):
         findings.append(finding)
         print(doctor.line(finding), flush=True)
-    startup.leave(0 if all(finding.is_good for finding in findings) else 1)
+    startup.exit_together(0 if all(finding.is_good for finding in findings) else 1)
 
 
 def parse(arguments: list[str]) -> list[str]:

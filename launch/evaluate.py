@@ -16,7 +16,7 @@ PROGRAM = "launch.evaluate"
 
 _EPISODES = flags.DEFINE_integer("episodes", 1000, "How many games to play.", lower_bound=1)
 _GREEDY = flags.DEFINE_bool("greedy", False, "Take the likeliest action instead of drawing one.")
-_SEED = flags.DEFINE_integer("seed", 0, "Of the games' luck.", lower_bound=0)
+_SEED = flags.DEFINE_integer("seed", 0, "The seed of the games.", lower_bound=0)
 _JSON = flags.DEFINE_bool("json", False, "Print JSON.")
 
 

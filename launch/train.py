@@ -70,7 +70,7 @@ def main(arguments: list[str]) -> None:
     except JaxRuntimeError:
         startup.wait_for_loss(_HEARTBEAT.value)
         raise
-    startup.leave(code)
+    startup.exit_together(code)
 
 
 def _request() -> Request:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PROGRAM = "launch.watch"
 
 _EPISODE = flags.DEFINE_integer("episode", 0, "The number of the game.", lower_bound=0)
-_SEED = flags.DEFINE_integer("seed", 0, "Of the games' luck.", lower_bound=0)
+_SEED = flags.DEFINE_integer("seed", 0, "The seed of the games.", lower_bound=0)
 _GREEDY = flags.DEFINE_bool("greedy", False, "Take the likeliest action instead of drawing one.")
 _HTML = flags.DEFINE_string("html", None, "Write a page to this file instead.")
 _GIF = flags.DEFINE_string("gif", None, "Write an animation to this file instead, or too.")

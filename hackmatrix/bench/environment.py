@@ -60,7 +60,7 @@ def at_crowd(states: game.State, seen: Array) -> Array:
 _UNSEEN = jax.ShapeDtypeStruct((2,), np.int32)  # what a look is given at first
 
 
-def begin(boards: int, look: Look) -> Play:
+def new_play(boards: int, look: Look) -> Play:
     """New games on so many boards."""
     number = jnp.uint32(0)
     states = jax.jit(game.reset_batch)(step_keys(number, boards))
@@ -111,7 +111,7 @@ def work(boards: int, look: Look, steps: int = STEPS) -> Work[Play]:
     def run(playing: Play) -> Play:
         return play(playing, look, steps)
 
-    return Work(run, begin(boards, look), boards * steps)
+    return Work(run, new_play(boards, look), boards * steps)
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class Crowd:
 def crowd(total_steps: int, boards: int, steps: int = STEPS) -> Crowd:
     """Plays at least so many steps, on all boards together."""
     calls = -(-total_steps // (boards * steps))
-    playing = begin(boards, at_crowd)
+    playing = new_play(boards, at_crowd)
     for _ in range(calls):
         playing = play(playing, at_crowd, steps)
     enemies, transmissions = np.asarray(playing.seen).tolist()

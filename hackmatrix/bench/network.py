@@ -35,7 +35,7 @@ class Learning(struct.PyTreeNode):
     outputs: Array  # f32[steps, boards, 29]: logits and value
 
 
-def begin(boards: int, steps: int) -> Learning:
+def new_learning(boards: int, steps: int) -> Learning:
     key = jax.random.key(0)
     layers = [
         (jax.random.normal(key, (wide, out)) / math.sqrt(wide), jnp.zeros(out))
@@ -59,7 +59,7 @@ def forward(layers: Layers, observations: Array) -> Array:
 
 @functools.partial(jax.jit, donate_argnums=0)
 def update(learning: Learning) -> Learning:
-    """A rollout's forward passes, then the updates; the loss is a cheap one of every output."""
+    """A rollout's forward passes, then gradient steps; the loss is a cheap one of every output."""
     outputs = jax.lax.map(lambda each: forward(learning.layers, each), learning.observations)
     minibatches = learning.observations.reshape(MINIBATCHES, -1, WIDTHS[0])
     targets = (outputs + 1).reshape(MINIBATCHES, -1, WIDTHS[-1])
@@ -84,4 +84,4 @@ def update(learning: Learning) -> Learning:
 
 
 def work(boards: int = 256, steps: int = 128) -> Work[Learning]:
-    return Work(update, begin(boards, steps), boards * steps)
+    return Work(update, new_learning(boards, steps), boards * steps)

@@ -110,14 +110,14 @@ def _sinks(program: Program, directory: Path) -> Iterator[Sink]:
 
 
 def _cost(sink: Sink, metrics: Mapping[str, float], chunk_seconds: float) -> Cost:
-    begun = time.perf_counter()
+    start = time.perf_counter()
     sink.write(0, metrics)
     opened = time.perf_counter()
     for step in range(1, WRITES + 1):
         sink.write(step, metrics)
     written = time.perf_counter()
     sink.close()
-    once = opened - begun + time.perf_counter() - written
+    once = opened - start + time.perf_counter() - written
     a_chunk = (written - opened) / WRITES
     return Cost(type(sink).__name__, once, a_chunk, a_chunk / chunk_seconds)
 

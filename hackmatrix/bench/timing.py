@@ -68,7 +68,7 @@ def in_turns(*works: Work, seconds: float) -> list[Rate]:
     for work in works:
         work.sample()
     rounds: list[list[float]] = []
-    begun = time.perf_counter()
-    while len(rounds) < REPEATS or on_any(time.perf_counter() - begun < seconds * len(works)):
+    start = time.perf_counter()
+    while len(rounds) < REPEATS or on_any(time.perf_counter() - start < seconds * len(works)):
         rounds.append([work.sample() for work in works])
     return [Rate(samples) for samples in zip(*rounds, strict=True)]

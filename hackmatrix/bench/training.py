@@ -46,9 +46,9 @@ class Training:
 
 def measure_training(program: Program, steps: int, chunk: int, seconds: float) -> Training:
     """`steps` are those of an update, `chunk` the updates between two looks at a run."""
-    begun = time.perf_counter()
+    start = time.perf_counter()
     program.compile()
-    compile_seconds = time.perf_counter() - begun
+    compile_seconds = time.perf_counter() - start
     state = program.first_state()
 
     def one_update(state: TrainState) -> TrainState:

@@ -1,7 +1,7 @@
 """Whether an environment keeps to the protocol: `check(env)` for ours and for anybody's.
 
 It plays some boards at random and compares what comes of it with what `Environment` promises: the
-shapes and types, the same luck for the same keys, boards that do not know of each other, episodes
+shapes and types, the same draws for the same keys, boards independent of each other, episodes
 that restart, observations that can be stored and decoded later.
 """
 

@@ -75,7 +75,7 @@ class HackMatrixEnv(gymnasium.Env[np.ndarray, np.int64]):
         super().reset(seed=seed)
         if seed is not None or self._turn is None:
             self._games.seed(0, self.np_random)
-        self._turn = self._games.begin()
+        self._turn = self._games.new_games()
         return self._told(self._turn)
 
     def step(self, action: np.int64 | int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:

@@ -55,14 +55,14 @@ class HackMatrixVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
     ) -> tuple[np.ndarray, dict[str, Any]]:
         super().reset(seed=seed if isinstance(seed, int) else None)
         self._seed(seed)
-        self._turn = self._games.begin()
+        self._turn = self._games.new_games()
         return np.array(self._turn.observation), _told(self._turn)
 
     def step(
         self, actions: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        begins = np.asarray(self._current().outcome.done)
-        self._turn = self._games.play(actions, begins)
+        restarts = np.asarray(self._current().outcome.done)
+        self._turn = self._games.play(actions, restarts)
         outcome = self._turn.outcome
         return (
             np.array(self._turn.observation),

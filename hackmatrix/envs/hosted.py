@@ -51,16 +51,16 @@ class HostedGames:
         """The next turn of a board draws from fold_in(key, turn), for a raw key u32[2]."""
         self._keys[board], self._turns[board] = key, turn
 
-    def begin(self) -> Turn:
+    def new_games(self) -> Turn:
         """New games on all boards."""
         everywhere = np.ones(len(self._turns), bool)
         return self.play(np.zeros(len(self._turns), np.int32), everywhere)
 
-    def play(self, actions: np.ndarray, begins: np.ndarray | None = None) -> Turn:
-        """Takes an action on each board, but begins a new game on some; arrays of NumPy."""
-        if begins is None:
-            begins = np.zeros(len(self._turns), bool)
-        turn = self._run(actions, begins)
+    def play(self, actions: np.ndarray, restarts: np.ndarray | None = None) -> Turn:
+        """Takes an action on each board, but starts a new game on some; arrays of NumPy."""
+        if restarts is None:
+            restarts = np.zeros(len(self._turns), bool)
+        turn = self._run(actions, restarts)
         self._turns += 1
         return turn
 
@@ -86,23 +86,23 @@ class HostedGames:
 
         self.states = jax.tree.map(replaced, self.states, board)
 
-    def _run(self, actions: np.ndarray, begins: np.ndarray) -> Turn:
+    def _run(self, actions: np.ndarray, restarts: np.ndarray) -> Turn:
         self.states, turn = _turn(
-            self._keys, self._turns, self.states, np.asarray(actions, np.int32), begins
+            self._keys, self._turns, self.states, np.asarray(actions, np.int32), restarts
         )
         return jax.tree.map(np.asarray, turn)
 
 
 @jax.jit
 def _turn(
-    keys: Array, turns: Array, states: game.State, actions: Array, begins: Array
+    keys: Array, turns: Array, states: game.State, actions: Array, restarts: Array
 ) -> tuple[game.State, Turn]:
     key = as_key(jax.vmap(jax.random.fold_in)(keys, turns))
-    actions = jnp.where(begins, play.NO_ACTION, actions)
+    actions = jnp.where(restarts, play.NO_ACTION, actions)
     after, outcome, in_turn = play.take_action(states, key, actions)
     next_stage = outcome.stage_completed & ~outcome.won
-    states = play.go_on(after, key, in_turn, next_stage | begins, begins)
-    outcome = jax.tree.map(lambda leaf: jnp.where(begins, jnp.zeros_like(leaf), leaf), outcome)
+    states = play.go_on(after, key, in_turn, next_stage | restarts, restarts)
+    outcome = jax.tree.map(lambda leaf: jnp.where(restarts, jnp.zeros_like(leaf), leaf), outcome)
     return states, Turn(
         observation=game.observe(states),
         mask=game.valid_actions(states),

@@ -37,14 +37,14 @@ def gather(value: Any) -> list[Any]:
         return [value]
     client = coordination_client()
     assert client is not None  # there are several processes
-    turn, me = next(_turns), jax.process_index()
-    client.key_value_set(_key(turn, me), json.dumps(value))
+    turn, index = next(_turns), jax.process_index()
+    client.key_value_set(_key(turn, index), json.dumps(value))
     values = [
         json.loads(client.blocking_key_value_get(_key(turn, process), _FOR_EVER_MS))
         for process in range(jax.process_count())
     ]
     if turn:  # all are at this turn, so they have read the one before
-        client.key_value_delete(_key(turn - 1, me))
+        client.key_value_delete(_key(turn - 1, index))
     return values
 
 

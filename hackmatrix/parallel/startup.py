@@ -18,8 +18,8 @@ from hackmatrix.errors import UserError
 from hackmatrix.parallel.jax_private import coordination_client, is_cloud_tpu_vm
 
 RETRY = 42  # the exit code of a process that is to be started again
-_PATIENCE_SECONDS = 300  # for the others to end their work
-_FAREWELL_SECONDS = 10  # for them to end after a failure, which may be theirs too
+_WAIT_SECONDS = 300  # for the other processes to end their work
+_SHUTDOWN_SECONDS = 10  # for them to end after a failure, which may be theirs too
 _LOST = "a process or the coordinator is lost (above is what JAX knows): --resume=auto goes on"
 
 
@@ -74,7 +74,7 @@ def join(given: Place | None, *, heartbeat_seconds: int, join_seconds: int) -> N
         **arguments,
         heartbeat_timeout_seconds=heartbeat_seconds,
         initialization_timeout=join_seconds,
-        shutdown_timeout_seconds=_FAREWELL_SECONDS,
+        shutdown_timeout_seconds=_SHUTDOWN_SECONDS,
     )
     _where_jax_aborts(_LOST)
 
@@ -87,7 +87,7 @@ def wait_for_loss(heartbeat_seconds: int) -> None:
         time.sleep(2 * heartbeat_seconds)
 
 
-def leave(code: int) -> NoReturn:
+def exit_together(code: int) -> NoReturn:
     """Ends this process together with the others; if they do not come, without them."""
     sys.stdout.flush()
     sys.stderr.flush()
@@ -95,8 +95,8 @@ def leave(code: int) -> NoReturn:
     if client is None:
         sys.exit(code)
     with contextlib.suppress(Exception):
-        patience = _FAREWELL_SECONDS if code == 1 else _PATIENCE_SECONDS
-        client.wait_at_barrier("hackmatrix/end", 1000 * patience)
+        seconds = _SHUTDOWN_SECONDS if code == 1 else _WAIT_SECONDS
+        client.wait_at_barrier("hackmatrix/end", 1000 * seconds)
         jax.distributed.shutdown()
     os._exit(code)  # whatever still waits for a process that is lost would wait for ever
 

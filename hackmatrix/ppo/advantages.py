@@ -29,6 +29,6 @@ def estimate(
         advantage = error + gamma * lam * going_on * advantage
         return (advantage, value), advantage
 
-    beginning = (jnp.zeros_like(last_values), last_values)
+    last = (jnp.zeros_like(last_values), last_values)
     steps = (rewards, values, ended)
-    return jax.lax.scan(backwards, beginning, steps, reverse=True, unroll=_UNROLL)[1]
+    return jax.lax.scan(backwards, last, steps, reverse=True, unroll=_UNROLL)[1]

@@ -20,7 +20,7 @@ from hackmatrix.ppo.settings import Settings
 from hackmatrix.rl import return_scale, rollout
 from hackmatrix.rl.draws import Purpose, key_for
 from hackmatrix.rl.return_scale import ReturnScale
-from hackmatrix.rl.rollout import Batch, Luck, Players
+from hackmatrix.rl.rollout import Batch, Players, UpdateKey
 from hackmatrix.rl.tally import Metrics, Tally
 
 Array = jax.Array
@@ -94,8 +94,8 @@ class PPO:
             logits, value = self.network(learner.params, observation)
             return logits, value * unit
 
-        luck = Luck(learner.key, learner.update)
-        return rollout.collect(self.env, evaluate, luck, self.settings.num_steps, players, counted)
+        key = UpdateKey(learner.key, learner.update)
+        return rollout.collect(self.env, evaluate, key, self.settings.num_steps, players, counted)
 
     def learn(
         self, learner: Learner, numbers: Array, batch: Batch, advantage: Array
@@ -110,7 +110,7 @@ class PPO:
 
         def epoch(state: State, number: Array) -> tuple[State, Metrics]:
             rows = minibatches.rows(
-                Luck(learner.key, learner.update), number, numbers, self.settings
+                UpdateKey(learner.key, learner.update), number, numbers, self.settings
             )
             mean, deviation = self._moments(samples.advantage[rows])
 

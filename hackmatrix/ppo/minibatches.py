@@ -12,19 +12,19 @@ import jax.numpy as jnp
 
 from hackmatrix.ppo.settings import Settings
 from hackmatrix.rl.draws import Purpose, key_for, key_of_each
-from hackmatrix.rl.rollout import Luck
+from hackmatrix.rl.rollout import UpdateKey
 
 Array = jax.Array
 
 
-def rows(luck: Luck, epoch: Array, numbers: Array, settings: Settings) -> Array:
+def rows(update_key: UpdateKey, epoch: Array, numbers: Array, settings: Settings) -> Array:
     """i32[minibatches, samples]: rows of [T * E] samples that lie step after step.
 
     `numbers` [E] are those of this device's boards.
     """
     group_envs = settings.group_envs
     groups = numbers[::group_envs] // group_envs
-    keys = key_of_each(key_for(luck.key, Purpose.SHUFFLE, luck.update, epoch), groups)
+    keys = key_of_each(key_for(update_key.key, Purpose.SHUFFLE, update_key.update, epoch), groups)
     samples = settings.num_steps * group_envs
     shuffled = jax.vmap(lambda each: jax.random.permutation(each, samples))(keys)
     step, board = jnp.divmod(shuffled, group_envs)

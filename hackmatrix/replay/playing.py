@@ -41,7 +41,7 @@ class Playing:
         self._games = HostedGames(1)
         self._games.seed(0, np.random.default_rng(seed))
         self._say, self._decide, self._colour = say, decide, colour
-        self._begin(self._games.begin())
+        self._start(self._games.new_games())
 
     def converse(self, lines: Iterable[str]) -> None:
         """Obeys line by line, until the person has had enough."""
@@ -58,7 +58,7 @@ class Playing:
                 case "help" | "?":
                     self._say(HELP)
                 case "new":
-                    self._begin(self._games.begin())
+                    self._start(self._games.new_games())
                     self._show()
                 case "save":
                     self._save(Path(rest))
@@ -109,7 +109,7 @@ class Playing:
             shares = [f"{ACTION_NAMES[each]} {decision.probabilities[each]:.0%}" for each in ranked]
             self._say(f"the policy: {', '.join(shares)}; value {decision.value:.2f}")
 
-    def _begin(self, turn: Turn) -> None:
+    def _start(self, turn: Turn) -> None:
         self._turn, self._is_over = turn, False
         self._board = describe(self._games.board(0))
         self._memory = Memory(self._board, self._board["owned"])
@@ -126,7 +126,7 @@ class Playing:
         except (ValueError, TypeError) as error:
             raise ValueError(f"{file} is no scenario: {error}") from None
         self._games.put(0, loaded)
-        self._begin(self._games.look())
+        self._start(self._games.look())
 
 
 def _only_one(word: str, valid: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""An episode turn by turn: what was seen and allowed, what the policy decision, what came of it."""
+"""A recorded game, turn by turn: what was seen and valid, the policy's decision, the outcome."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Decision:
 
 # From the observation f32[1545], the mask bool[28] and the number of the step.
 Decide = Callable[[np.ndarray, np.ndarray, int], Decision]
-# The raw key u32[2] and the number folded into it that a step draws from; step None begins.
-Luck = Callable[[int | None], tuple[np.ndarray, int]]
+# The raw key u32[2] and the number folded into it that a step draws from; None is the new game.
+StepKey = Callable[[int | None], tuple[np.ndarray, int]]
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,11 @@ class Episode:
         return {**asdict(self), "total": self.total, "actions": list(ACTION_NAMES)}
 
 
-def record(title: str, decide: Decide, luck: Luck, most_steps: int = MOST_STEPS) -> Episode:
-    """Plays a game to its end."""
+def record(title: str, decide: Decide, step_key: StepKey, most_steps: int = MOST_STEPS) -> Episode:
+    """Plays a game to its end and records it."""
     games = HostedGames(1)
-    games.draw_from(0, *luck(None))
-    turn = games.begin()
+    games.draw_from(0, *step_key(None))
+    turn = games.new_games()
     board = describe(games.board(0))
     memory = Memory(board, [])
     frames = []
@@ -75,7 +75,7 @@ def record(title: str, decide: Decide, luck: Luck, most_steps: int = MOST_STEPS)
         valid = np.asarray(turn.mask[0])
         decision = decide(np.asarray(turn.observation[0]), valid, step)
         before, seen = board, observation(board, memory.owned, memory.hints())
-        games.draw_from(0, *luck(step))
+        games.draw_from(0, *step_key(step))
         turn = games.play(np.array([decision.action]))
         board = describe(games.board(0))
         outcome = jax.tree.map(lambda leaf: leaf[0], turn.outcome)

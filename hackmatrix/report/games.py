@@ -20,7 +20,8 @@ def play(
     title = f"{policy.source} at step {policy.step:,}, game {number} of seed {seed}"
     with jax.default_device(_cpu()):
         player = Player(policy, seed, number, greedy)
-        return record(title, lambda *seen: Decision(*player.choose(*seen)), player.luck, most_steps)
+        decide = lambda *seen: Decision(*player.choose(*seen))  # noqa: E731
+        return record(title, decide, player.step_key, most_steps)
 
 
 def as_page(

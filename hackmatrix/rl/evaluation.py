@@ -19,7 +19,7 @@ from hackmatrix.parallel import mesh as meshes
 from hackmatrix.parallel.mesh import REPLICATED, SPLIT
 from hackmatrix.rl import distributions, rollout
 from hackmatrix.rl.draws import seed_key
-from hackmatrix.rl.rollout import Luck, Players
+from hackmatrix.rl.rollout import Players, UpdateKey
 from hackmatrix.rl.tally import LENGTH, RETURN
 
 Array = jax.Array
@@ -111,7 +111,7 @@ def _play(
     def one_step(carry: tuple[Array, Games]) -> tuple[Array, Games]:
         step, games = carry
         boards = games.players.boards
-        act, happen = rollout.step_keys(Luck(key, 0), step, numbers)
+        act, happen = rollout.step_keys(UpdateKey(key, 0), step, numbers)
         observation, mask = env.decode(env.encode(boards))
         action = _action(choice, network(params, observation)[0], mask, act)
         boards, outcome = env.step(happen, boards, action)

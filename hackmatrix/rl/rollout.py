@@ -29,10 +29,10 @@ class Players(struct.PyTreeNode):
     episode_length: Array  # f32[E]
 
 
-class Luck(struct.PyTreeNode):
+class UpdateKey(struct.PyTreeNode):
     """What the draws of an update are keyed by, besides their purpose."""
 
-    key: Array
+    key: Array  # of the seed
     update: Array | int
 
 
@@ -67,12 +67,12 @@ def kind_of_step(env: Environment, players: Players) -> Step:
     return kind
 
 
-def step_keys(luck: Luck, step: Array | int, numbers: Array) -> tuple[Array, Array]:
+def step_keys(update_key: UpdateKey, step: Array | int, numbers: Array) -> tuple[Array, Array]:
     """For a step the keys [E] that actions are drawn with, and (raw ones) those that decide what
     happens.
     """
     act, happen = (
-        key_of_each(key_for(luck.key, purpose, luck.update, step), numbers)
+        key_of_each(key_for(update_key.key, purpose, update_key.update, step), numbers)
         for purpose in (Purpose.ACT, Purpose.STEP)
     )
     return act, jax.random.key_data(happen)
@@ -81,7 +81,7 @@ def step_keys(luck: Luck, step: Array | int, numbers: Array) -> tuple[Array, Arr
 def collect(
     env: Environment,
     evaluate: Evaluate,
-    luck: Luck,
+    update_key: UpdateKey,
     num_steps: int,
     players: Players,
     counted: Tally,
@@ -92,7 +92,7 @@ def collect(
         carry: tuple[Players, Tally], number: Array
     ) -> tuple[tuple[Players, Tally], dict[str, Any]]:
         players, counted = carry
-        act, happen = step_keys(luck, number, players.number)
+        act, happen = step_keys(update_key, number, players.number)
         seen = env.encode(players.boards)
         observation, mask = env.decode(seen)
         logits, value = evaluate(observation)

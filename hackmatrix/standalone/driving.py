@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from hackmatrix.standalone import seeing
+from hackmatrix.standalone import inputs
 from hackmatrix.standalone.policy import NumpyPolicy
 
 MOST_STEPS = 2000  # of a game: a policy may walk to and fro for ever
@@ -67,7 +67,7 @@ def play(program: GameProgram, policy: NumpyPolicy) -> Played:
     actions: list[int] = []
     while not done and len(actions) < MOST_STEPS:
         valid = program.ask("getValidActions")["validActions"]
-        action = policy.act(seeing.vector(seen), seeing.mask(valid))
+        action = policy.act(inputs.vector(seen), inputs.mask(valid))
         answer = program.ask("step", actionIndex=action)
         seen, done = answer["observation"], answer["done"]
         total += answer["reward"]

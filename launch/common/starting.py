@@ -14,7 +14,7 @@ from pathlib import Path
 
 from hackmatrix.errors import UserError
 
-_SECONDS_BETWEEN_SIGNS = 5
+_SECONDS_BETWEEN_LINES = 5
 # What there is where JAX might find more than a CPU: TPUs, and GPUs of several makers.
 _ACCELERATORS = (
     "/dev/accel*", "/dev/vfio/*", "/dev/nvidia*", "/proc/driver/nvidia", "/dev/kfd", "/dev/dxg",
@@ -25,21 +25,21 @@ _ACCELERATORS = (
 def waiting(what: str) -> Iterator[None]:
     """Says on standard error what is being waited for, and for how long already."""
     done = threading.Event()
-    began = time.monotonic()
+    start = time.monotonic()
 
-    def give_signs() -> None:
-        while not done.wait(_SECONDS_BETWEEN_SIGNS):
-            _say(f"{what}: {time.monotonic() - began:.0f} s so far")
+    def say_so_far() -> None:
+        while not done.wait(_SECONDS_BETWEEN_LINES):
+            _say(f"{what}: {time.monotonic() - start:.0f} s so far")
 
     _say(f"{what} ...")
-    signs = threading.Thread(target=give_signs, daemon=True)
-    signs.start()
+    thread = threading.Thread(target=say_so_far, daemon=True)
+    thread.start()
     try:
         yield
     finally:
         done.set()
-        signs.join()
-    _say(f"{what}: done in {time.monotonic() - began:.1f} s")
+        thread.join()
+    _say(f"{what}: done in {time.monotonic() - start:.1f} s")
 
 
 @contextlib.contextmanager

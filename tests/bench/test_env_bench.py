@@ -52,7 +52,7 @@ ENTRY %main (x: f32[8]) -> f32[8] {
 @pytest.fixture(scope="module")
 def played() -> list[environment.Play]:
     """New games and the four steps after, each on its own."""
-    playing = [environment.begin(BOARDS, environment.at_observation)]
+    playing = [environment.new_play(BOARDS, environment.at_observation)]
     for _ in range(4):
         before = jax.tree.map(jnp.copy, playing[-1])  # it is given away
         playing.append(environment.play(before, environment.at_observation, 1))
@@ -142,7 +142,7 @@ def test_a_rate_is_the_median_of_its_samples_and_is_compared_turn_by_turn() -> N
 
 
 def test_the_network_learns_from_every_step() -> None:
-    before = network.begin(boards=8, steps=4)
+    before = network.new_learning(boards=8, steps=4)
     layers = jax.tree.map(np.asarray, before.layers)
     after = network.update(before)
     assert after.outputs.shape == (4, 8, 29)

@@ -20,7 +20,7 @@ class Turns:
 def turns(count: int) -> Turns:
     rng, games = np.random.default_rng(5), HostedGames(1)
     games.seed(0, rng)
-    turn = games.begin()
+    turn = games.new_games()
     observations, masks, boards = [], [], []
     for _ in range(count):
         observations.append(turn.observation[0])

@@ -30,9 +30,9 @@ def games() -> gymnasium.vector.VectorEnv[Any, Any, Any]:
     return gymnasium.make_vec("HackMatrix-v0", num_envs=GAMES, render_mode="rgb_array")
 
 
-def random_valid(masks: np.ndarray, luck: np.random.Generator) -> np.ndarray:
+def random_valid(masks: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """An action for each mask [E, 28]; 0 where none is valid."""
-    return (luck.random(masks.shape) * masks).argmax(-1)
+    return (rng.random(masks.shape) * masks).argmax(-1)
 
 
 def run(code: str) -> str:
@@ -69,7 +69,7 @@ def test_stable_baselines_finds_nothing_to_complain_about(env: Any) -> None:
 
 def test_an_episode_is_a_game_as_the_rules_tell_it(env: Any) -> None:
     observation, told = env.reset(seed=0)
-    luck, total, parts, terminated = (
+    rng, total, parts, terminated = (
         np.random.default_rng(0),
         0.0,
         dict.fromkeys(game.PARTS, 0),
@@ -78,7 +78,7 @@ def test_an_episode_is_a_game_as_the_rules_tell_it(env: Any) -> None:
     while not terminated:
         assert env.observation_space.contains(observation)
         np.testing.assert_array_equal(told["action_mask"], env.action_masks())
-        action = int(random_valid(env.action_masks()[None], luck)[0])
+        action = int(random_valid(env.action_masks()[None], rng)[0])
         observation, reward, terminated, truncated, told = env.step(action)
         total += reward
         parts = {name: parts[name] + told["reward_parts"][name] for name in parts}
@@ -131,12 +131,12 @@ def test_another_render_mode_is_refused() -> None:
 
 def test_many_games_at_once_are_the_same_as_each_alone(env: Any, games: Any) -> None:
     """The step after the end of a game begins the next one, and counts as one of its own."""
-    luck = np.random.default_rng(3)
+    rng = np.random.default_rng(3)
     observations, _ = games.reset(seed=20)
     trace = [(observations, *[np.zeros(GAMES)] * 2, games.action_masks())]
     actions = []
     for _ in range(TURNS):
-        actions.append(random_valid(games.action_masks(), luck))
+        actions.append(random_valid(games.action_masks(), rng))
         observations, rewards, terminated, truncated, told = games.step(actions[-1])
         assert not truncated.any()
         np.testing.assert_array_equal(told["action_mask"], games.action_masks())
@@ -161,10 +161,10 @@ def test_what_is_told_of_many_games_is_what_gymnasium_gives_to_its_wrappers(game
         gymnasium.wrappers.vector.RecordEpisodeStatistics(games)
     )
     wrapped.reset(seed=0)
-    luck = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     returns: list[float] = []
     while len(returns) < 3:
-        *_, told = wrapped.step(random_valid(games.action_masks(), luck))
+        *_, told = wrapped.step(random_valid(games.action_masks(), rng))
         assert len(told) == GAMES
         assert all(set(each["reward_parts"]) == set(game.PARTS) for each in told)
         returns += [each["episode"]["r"] for each in told if "episode" in each]

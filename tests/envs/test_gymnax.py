@@ -41,11 +41,11 @@ class Turn(NamedTuple):
 
 
 def play(params: EnvParams, turns: int) -> Iterator[Turn]:
-    luck = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     _, state = reset(jax.random.split(jax.random.PRNGKey(1), GAMES), params)
     for turn in range(turns):
         keys = jax.random.split(jax.random.PRNGKey(turn), GAMES)
-        actions = (luck.random((GAMES, game.ACTIONS)) * np.asarray(mask_of(state))).argmax(-1)
+        actions = (rng.random((GAMES, game.ACTIONS)) * np.asarray(mask_of(state))).argmax(-1)
         told = step(keys, state, actions, params)
         yield Turn(*jax.tree.map(np.asarray, (keys, state, actions, *told)))
         state = told[1]

@@ -16,13 +16,13 @@ from launch.common import starting
 def test_a_wait_is_announced_and_shows_signs_of_life_and_its_end(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(starting, "_SECONDS_BETWEEN_SIGNS", 0.02)
+    monkeypatch.setattr(starting, "_SECONDS_BETWEEN_LINES", 0.02)
     with starting.waiting("tea"):
         assert capsys.readouterr().err == "tea ...\n"
         time.sleep(0.2)
-    *signs, last = capsys.readouterr().err.splitlines()
-    assert signs
-    assert all(sign == "tea: 0 s so far" for sign in signs)
+    *thread, last = capsys.readouterr().err.splitlines()
+    assert thread
+    assert all(sign == "tea: 0 s so far" for sign in thread)
     assert re.fullmatch(r"tea: done in \d\.\d s", last)
 
 

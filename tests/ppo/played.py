@@ -13,7 +13,7 @@ from hackmatrix.networks.actor_critic import Network
 from hackmatrix.ppo.algorithm import PPO, Learner
 from hackmatrix.rl import draws, rollout, tally
 from hackmatrix.rl.return_scale import ReturnScale
-from hackmatrix.rl.rollout import Batch, Luck, Players
+from hackmatrix.rl.rollout import Batch, Players, UpdateKey
 from tests.envs.toy import Toy
 from tests.rl.rolled import AXIS, mlp, on_one_device, opinionated
 
@@ -54,8 +54,8 @@ class Played:
     told: dict[str, jax.Array]
 
     @property
-    def luck(self) -> Luck:
-        return Luck(self.before.key, self.before.update)
+    def update_key(self) -> UpdateKey:
+        return UpdateKey(self.before.key, self.before.update)
 
 
 def new_learner(algorithm: PPO) -> Learner:

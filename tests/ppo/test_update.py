@@ -71,7 +71,7 @@ def test_a_whole_update_equals_the_one_in_float64(
     }
     seen: list[dict[str, float]] = []
     for epoch in range(used.update_epochs):
-        rows = minibatches.rows(played.luck, jnp.uint32(epoch), played.players.number, used)
+        rows = minibatches.rows(played.update_key, jnp.uint32(epoch), played.players.number, used)
         for part in np.asarray(rows):
             chosen = reference.Minibatch(**{name: column[part] for name, column in flat.items()})
             _, gradient, losses = reference.loss(params, chosen, used)

@@ -21,10 +21,10 @@ class Wanderer:
         action = np.random.default_rng([self._number, step]).choice(mask.size, p=shares)
         return Decision(int(action), shares.round(4).tolist(), step / 4)
 
-    def luck(self, step: int | None) -> tuple[np.ndarray, int]:
+    def step_key(self, step: int | None) -> tuple[np.ndarray, int]:
         return np.array([1, self._number], np.uint32), 0 if step is None else step + 1
 
 
 def wander(title: str, number: int) -> Episode:
     wanderer = Wanderer(number)
-    return record(title, wanderer.decide, wanderer.luck, MOST_STEPS)
+    return record(title, wanderer.decide, wanderer.step_key, MOST_STEPS)

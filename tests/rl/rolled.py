@@ -15,12 +15,12 @@ from hackmatrix.envs import Environment
 from hackmatrix.networks import Spec
 from hackmatrix.networks.actor_critic import Network, Params
 from hackmatrix.rl import draws, rollout, tally
-from hackmatrix.rl.rollout import Batch, Luck, Players
+from hackmatrix.rl.rollout import Batch, Players, UpdateKey
 from tests.envs.toy import Toy
 
 AXIS = "envs"
 BOARDS, STEPS = 12, 16
-LUCK = Luck(draws.seed_key(3), 5)
+UPDATE_KEY = UpdateKey(draws.seed_key(3), 5)
 
 
 def mlp(env: Environment, hidden_dim: int = 16, num_layers: int = 2) -> Network:
@@ -61,12 +61,12 @@ def roll(truncates: bool) -> Rolled:
     env = Toy(truncates)
     network = mlp(env)
     params = opinionated(network)
-    players = rollout.new_players(env, LUCK.key, jnp.arange(BOARDS, dtype=jnp.uint32))
+    players = rollout.new_players(env, UPDATE_KEY.key, jnp.arange(BOARDS, dtype=jnp.uint32))
 
     def run(params: Params, players: Players) -> Any:
         counted = tally.empty(rollout.kind_of_step(env, players))
         after, batch, counted = rollout.collect(
-            env, lambda parts: network(params, parts), LUCK, STEPS, players, counted
+            env, lambda parts: network(params, parts), UPDATE_KEY, STEPS, players, counted
         )
         return after, batch, tally.read(counted, AXIS)
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from hackmatrix.rl.draws import Purpose, key_for, key_of_each, seed_key
-from hackmatrix.rl.rollout import Luck, step_keys
+from hackmatrix.rl.rollout import UpdateKey, step_keys
 
 NUMBERS = jnp.arange(6, dtype=jnp.uint32)
 
@@ -30,9 +30,9 @@ def test_the_purposes_have_the_numbers_that_saved_runs_go_on_with() -> None:
 
 
 def test_the_draws_of_a_board_depend_on_its_number_and_not_on_its_company() -> None:
-    luck = Luck(seed_key(7), jnp.int32(4))
-    act, happen = step_keys(luck, 9, NUMBERS)
-    some_act, some_happen = step_keys(luck, 9, NUMBERS[4:2:-1])
+    update_key = UpdateKey(seed_key(7), jnp.int32(4))
+    act, happen = step_keys(update_key, 9, NUMBERS)
+    some_act, some_happen = step_keys(update_key, 9, NUMBERS[4:2:-1])
     np.testing.assert_array_equal(jax.random.key_data(act)[4:2:-1], jax.random.key_data(some_act))
     np.testing.assert_array_equal(happen[4:2:-1], some_happen)
     assert len({tuple(key) for key in happen.tolist()}) == NUMBERS.size

@@ -7,7 +7,7 @@ import numpy as np
 
 from hackmatrix.rl import distributions
 from tests.envs.toy import LENGTH
-from tests.rl.rolled import LUCK, STEPS, Rolled
+from tests.rl.rolled import STEPS, UPDATE_KEY, Rolled
 
 HAPPENS = 3  # the purpose of draws for what happens in a step
 
@@ -62,7 +62,7 @@ def test_a_truncated_episode_has_missed_what_it_would_still_have_been_worth(
 
 
 def _step_key(step: int) -> jax.Array:
-    key = LUCK.key
-    for number in (HAPPENS, LUCK.update, step):
+    key = UPDATE_KEY.key
+    for number in (HAPPENS, UPDATE_KEY.update, step):
         key = jax.random.fold_in(key, number)
     return key

@@ -139,10 +139,10 @@ def point(raw: Mapping[str, Any], devices: int, seconds: float) -> Point:
     platform = jax.default_backend()
     config = resolve(raw, platform, devices)
     program = Program(config, meshes.over(jax.devices()[:devices]))
-    begun = time.perf_counter()
+    start = time.perf_counter()
     with compiled.without_persistent_cache():
         program.compile()
-    compile_seconds = time.perf_counter() - begun
+    compile_seconds = time.perf_counter() - start
 
     def one_update(state: TrainState) -> TrainState:
         return program.run(state, 1)[0]

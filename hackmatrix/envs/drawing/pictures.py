@@ -66,13 +66,13 @@ def _draw_cell(area: np.ndarray, seen: Mapping[str, Any], cell: Json) -> None:
     _draw_ground(area, cell)
     if "transmission" in cell:
         signal = cell["transmission"]
-        _draw_being(area, "transmission", signal["turnsUntilSpawn"])
+        _draw_occupant(area, "transmission", signal["turnsUntilSpawn"])
         _write(area, 18, 1, signal.get("enemyType", ""), COLOURS["transmission"])
     if "enemy" in cell:
         enemy = cell["enemy"]
-        _draw_being(area, enemy["type"], enemy["hp"], enemy["isStunned"])
+        _draw_occupant(area, enemy["type"], enemy["hp"], enemy["isStunned"])
     if looks.is_player(seen, cell):
-        _draw_being(area, "player", seen["playerHP"])
+        _draw_occupant(area, "player", seen["playerHP"])
 
 
 def _draw_block(area: np.ndarray, block: Json, is_trodden: bool) -> None:
@@ -95,7 +95,7 @@ def _draw_ground(area: np.ndarray, cell: Json) -> None:
             _write(area, 18, 12, str(cell[name]), COLOURS[name])
 
 
-def _draw_being(area: np.ndarray, name: str, points: int, is_stunned: bool = False) -> None:
+def _draw_occupant(area: np.ndarray, name: str, points: int, is_stunned: bool = False) -> None:
     """A sprite, with as many points along its side as it has hp (or turns to wait)."""
     _stamp(area, 1, 3, name, FAINT if is_stunned else COLOURS[name], 2)
     for number in range(min(points, 5)):

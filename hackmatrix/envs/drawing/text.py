@@ -27,14 +27,14 @@ def text(seen: Mapping[str, Any], colour: bool = True) -> str:
     bar = _paint("|", LINES, None, colour)
     lines = [rule]
     for row in reversed(seen["cells"]):
-        for part in (_being, _ground):
+        for part in (_occupant, _ground):
             words = [_in_cell(cell, *part(seen, cell), colour) for cell in row]
             lines.append(bar + bar.join(words) + bar)
         lines.append(rule)
     return "\n".join([*lines, *status(seen)]) + "\n"
 
 
-def _being(seen: Mapping[str, Any], cell: Json) -> tuple[str, Colour]:
+def _occupant(seen: Mapping[str, Any], cell: Json) -> tuple[str, Colour]:
     """Who is in a cell, or soon will be."""
     if is_player(seen, cell):
         return "@", COLOURS["player"]

@@ -74,7 +74,7 @@ class CommandError(Exception):
 
 
 class Session:
-    """A client's game. Luck is that of HostedGames: the seed and the number of turns decide."""
+    """A client's game. It draws as HostedGames does, from the seed and the number of turns."""
 
     def __init__(self, seed: int | None = None) -> None:
         self._games = HostedGames(1)
@@ -98,7 +98,7 @@ class Session:
     def _obey(self, command: Json) -> Json:
         match command["action"]:
             case "reset":
-                return self._start(self._games.begin(), [])
+                return self._start(self._games.new_games(), [])
             case "step":
                 return self._step(command.get("actionIndex"))
             case "getValidActions":

@@ -16,7 +16,7 @@ import orbax.checkpoint as ocp
 
 from hackmatrix.parallel.agreement import Barrier
 
-STATE, MANIFEST = "state", "record"
+STATE, MANIFEST = "state", "record"  # folders of every checkpoint on a disk, so these names stay
 COMMITTED = "commit_success.txt"
 UNFINISHED = ".orbax-checkpoint-tmp"
 
@@ -88,7 +88,7 @@ def _first_of(error: BaseException) -> BaseException:
 @functools.cache
 def silence_orbax() -> None:
     """Its errors are raised, and said in one line; it need not print their tracebacks besides."""
-    logging.getLogger("absl").addFilter(lambda record: "orbax" not in record.pathname)
+    logging.getLogger("absl").addFilter(lambda entry: "orbax" not in entry.pathname)
     before = sys.unraisablehook
 
     def hook(unraisable: sys.UnraisableHookArgs) -> None:

@@ -21,7 +21,7 @@ MOST_SAMPLES = 2**31  # 32-bit numbers count the samples of an update
 def of_values(values: Mapping[str, Any], kind: type[Config] = Config) -> Faults:
     """What is wrong with single settings: unknown, missing, or not what they must be."""
     settings = declared(kind)
-    strange = {name: unknown(name, settings) for name in values if name not in settings}
+    undeclared = {name: unknown(name, settings) for name in values if name not in settings}
     missing = {
         name: f"{name} is missing: begin the configuration with configs.default.get_config()"
         for name in settings
@@ -32,7 +32,7 @@ def of_values(values: Mapping[str, Any], kind: type[Config] = Config) -> Faults:
         for name, setting in settings.items()
         if name in values and not setting.allows(values[name])
     }
-    return {**strange, **missing, **wrong}
+    return {**undeclared, **missing, **wrong}
 
 
 def unknown(name: str, names: Collection[str] = declared(Config)) -> str:

@@ -44,8 +44,8 @@ class Player:
         action = int(likeliest if self._greedy else drawn)
         return action, [round(float(each), 4) for each in probabilities], round(float(value), 4)
 
-    def luck(self, step: int | None) -> tuple[np.ndarray, int]:
-        """What decides the first board, and what happens in a step."""
+    def step_key(self, step: int | None) -> tuple[np.ndarray, int]:
+        """The key that a step draws from, and the number folded into it; None is the new game."""
         if step is None:
             key = key_for(self._key, Purpose.RESET)
         else:

@@ -46,7 +46,7 @@ class Progress:
         self._vital = program.algorithm.vital
         self._clock, self._tell = clock, tell
         self._waiting: tuple[int, int, Report] | None = None
-        self._begun = self._read_at = clock.seconds()
+        self._start = self._read_at = clock.seconds()
 
     def add(self, update: int, updates: int, report: Report) -> None:
         """A chunk of so many updates, up to this one, has been started."""
@@ -82,7 +82,7 @@ class Progress:
         steps = updates * self._config.batch_size / seconds
         left = (self._config.num_updates - update) * seconds / updates
         if self._config.time_limit_minutes:
-            spent = self._clock.seconds() - self._begun
+            spent = self._clock.seconds() - self._start
             left = min(left, 60 * self._config.time_limit_minutes - spent)
         return {
             STEPS_PER_SECOND: steps,

@@ -41,8 +41,8 @@ class Replays:
         self._thread: threading.Thread | None = None
 
     def at_checkpoint(self, step: int, learner: Any) -> None:
-        """Plays a game in a thread, where that does not slow down training. The luck is always the
-        same, so that the course of the game shows what has been learned. All processes call this.
+        """Plays a game in a thread, where that does not slow down training. It always draws from
+        the same keys, so that its course shows what has been learned. All processes call this.
         """
         if self._idle:
             self.prepare(step, self._program.acting(learner))

@@ -1,7 +1,7 @@
 """A trace of some updates of a run, which TensorBoard's profiler opens: what the devices did when,
 and what Python did meanwhile.
 
-The first process records itself and its own devices: the others run the same program in step.
+The first process traces itself and its own devices: the others run the same program in step.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ def check_span(wanted: Span | None, num_updates: int) -> None:
 
 
 class Tracer:
-    """Records the updates that are wanted, if any, and says where the trace lies."""
+    """Traces the updates that are wanted, if any, and says where the trace lies."""
 
     def __init__(self, wanted: Span | None, directory: Path, say: Callable[[str], None]) -> None:
         self._wanted, self._directory, self._say = wanted, directory, say
-        self._is_recording = self._is_done = False
+        self._is_tracing = self._is_done = False
 
     @property
     def ends(self) -> list[int]:
@@ -60,20 +60,20 @@ class Tracer:
         if update == self._wanted.first - 1:
             jax.block_until_ready(state)
             jax.profiler.start_trace(self._directory)
-            self._is_recording = True
-        elif update == self._wanted.last and self._is_recording:
+            self._is_tracing = True
+        elif update == self._wanted.last and self._is_tracing:
             self._stop(state)
 
     def finish(self, state: TrainState) -> None:
         """No update follows the one that gives this state."""
-        if self._is_recording:
+        if self._is_tracing:
             self._stop(state)
         elif self._wanted and not self._is_done:
             self._say(f"No trace is made: update {self._wanted.first:,} was not among those done")
 
     def _stop(self, state: TrainState) -> None:
         jax.block_until_ready(state)
-        self._is_recording, self._is_done = False, True
+        self._is_tracing, self._is_done = False, True
         try:
             jax.profiler.stop_trace()
         except (OSError, jax.errors.JaxRuntimeError) as error:

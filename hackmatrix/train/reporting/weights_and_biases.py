@@ -21,8 +21,8 @@ from hackmatrix.train.runs.provenance import provenance
 
 _ID = "wandb_id"  # a file in the run directory
 _OFFLINE = ("offline", "dryrun", "disabled")
-_WELCOME_SECONDS = 30  # for an answer at the start
-_FAREWELL_SECONDS = 120  # for the rest to arrive at the end
+_INIT_SECONDS = 30  # for an answer at the start
+_FINISH_SECONDS = 120  # for the rest to arrive at the end
 
 
 class Unreachable(OSError):
@@ -63,7 +63,7 @@ class WeightsAndBiases:
         self._uploaded: Path | None = None
 
     def write(self, step: int, metrics: Metrics) -> None:
-        with _no_harm():
+        with _as_unreachable():
             if self._page is None:
                 self._page = self._open()
             self._page.log(known(metrics), step=step, commit=True)
@@ -73,7 +73,7 @@ class WeightsAndBiases:
         page, self._page = self._page, None
         if page is None:
             return
-        with _no_harm():
+        with _as_unreachable():
             self._upload(page)
             try:
                 page.finish()
@@ -129,8 +129,8 @@ def _quiet_wandb() -> Any:
         wandb.Settings(
             silent=True,
             console="off",
-            init_timeout=_WELCOME_SECONDS,
-            finish_timeout=_FAREWELL_SECONDS,
+            init_timeout=_INIT_SECONDS,
+            finish_timeout=_FINISH_SECONDS,
             finish_timeout_raises=True,
         )
     )
@@ -138,7 +138,7 @@ def _quiet_wandb() -> Any:
 
 
 @contextmanager
-def _no_harm() -> Iterator[None]:
+def _as_unreachable() -> Iterator[None]:
     """A run does not end for what goes wrong elsewhere, of whatever type it is."""
     try:
         yield

@@ -12,11 +12,11 @@ class Clock:
     """Seconds since it was made, and how many of them each phase took."""
 
     def __init__(self) -> None:
-        self._begun = time.monotonic()
+        self._start = time.monotonic()
         self._spent: dict[str, float] = defaultdict(float)
 
     def seconds(self) -> float:
-        return time.monotonic() - self._begun
+        return time.monotonic() - self._start
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:

@@ -15,7 +15,7 @@ from hackmatrix.envs.metrics import Metric, Section
 from hackmatrix.networks.actor_critic import Network, Params
 from hackmatrix.rl import distributions, rollout
 from hackmatrix.rl.draws import Purpose, key_for
-from hackmatrix.rl.rollout import Batch, Luck, Players
+from hackmatrix.rl.rollout import Batch, Players, UpdateKey
 from hackmatrix.rl.tally import Metrics, Tally
 from hackmatrix.train.config import Config, setting
 from hackmatrix.train.config.rules import SHARE
@@ -61,9 +61,9 @@ class Reinforce:
         def look(parts: Any) -> tuple[Array, Array]:
             return self.network(learner.params, parts)
 
-        luck = Luck(learner.key, learner.update)
+        update_key = UpdateKey(learner.key, learner.update)
         players, batch, counted = rollout.collect(
-            self.env, look, luck, self.config.num_steps, players, counted
+            self.env, look, update_key, self.config.num_steps, players, counted
         )
         returns = self._returns(batch)
         own = jax.lax.pcast(learner.params, self.axis, to="varying")

@@ -28,7 +28,7 @@ def client() -> Iterator[Client]:
 
 
 def test_random_play_is_answered_as_by_a_session_in_this_process(client: Client) -> None:
-    session, luck, seconds = Session(SEED), random.Random(0), []
+    session, rng, seconds = Session(SEED), random.Random(0), []
     command = {"action": "reset"}
     for _ in range(STEPS):
         began = time.perf_counter()
@@ -39,7 +39,7 @@ def test_random_play_is_answered_as_by_a_session_in_this_process(client: Client)
         assert valid == json.loads(session.answer(b'{"action":"getValidActions"}'))["validActions"]
         is_over = answer.get("done") or not valid
         command = {"action": "reset"} if is_over else {
-            "action": "step", "actionIndex": luck.choice(valid)
+            "action": "step", "actionIndex": rng.choice(valid)
         }  # fmt: skip
     # A few milliseconds; far more than that is a program that compiles as it goes.
     assert statistics.median(seconds) < 0.1
@@ -65,14 +65,14 @@ def test_recorded_random_sessions_are_answered_in_the_shape_recorded(client: Cli
     grammar = recordings.Grammar(
         answer for session in sessions for _, answer in session.exchanges if "error" not in answer
     )
-    wrong, luck = [], random.Random(1)
+    wrong, rng = [], random.Random(1)
     for session in sessions:
         if session.is_deterministic:
             continue
         valid: list[int] = []
         for command, recorded in session.exchanges:
             if command["action"] == "step" and command["actionIndex"] not in valid:
-                command = {"action": "step", "actionIndex": luck.choice(valid)}
+                command = {"action": "step", "actionIndex": rng.choice(valid)}
             told = client.ask(command)
             valid = told.get("validActions", valid)
             assert set(told) == set(recorded)

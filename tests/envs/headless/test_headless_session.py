@@ -57,24 +57,24 @@ def test_ten_thousand_random_steps_agree_with_the_game_for_the_same_keys() -> No
     the means to run them: random play would seldom get there.
     """
     start = {"player": MEANS, "ownedPrograms": EVERY_PROGRAM}
-    sessions, luck = [Session(seed) for seed in range(SESSIONS)], random.Random(0)
+    sessions, rng = [Session(seed) for seed in range(SESSIONS)], random.Random(0)
     for session in sessions:
         ask(session, "setState", state=start)
     keys = np.stack([key_of(seed) for seed in range(SESSIONS)])
     board = jax.tree.map(np.asarray, scenario.load(read_state(start)[0]))
     states = jax.tree.map(lambda leaf: np.stack([leaf] * SESSIONS), board)
-    begins = np.arange(SESSIONS) % 2 == 0
+    restarts = np.arange(SESSIONS) % 2 == 0
     steps = ends = 0
     for turn in range(TURNS):
         masks = reference_games.valid_actions(states, SESSIONS)
         valid = [np.flatnonzero(mask).tolist() for mask in masks]
-        actions = np.array([luck.choice(each or [0]) for each in valid])
+        actions = np.array([rng.choice(each or [0]) for each in valid])
         each = np.asarray(keys_of_turn(keys, turn))
         stepped, outcomes = reference_games.step(each, states, actions)
-        states = reference_games.chosen(begins, reference_games.new_games(each), stepped)
+        states = reference_games.chosen(restarts, reference_games.new_games(each), stepped)
         for number, session in enumerate(sessions):
             assert ask(session, "getValidActions") == {"validActions": valid[number]}
-            if begins[number]:
+            if restarts[number]:
                 told = ask(session, "reset")
             else:
                 told = ask(session, "step", actionIndex=int(actions[number]))
@@ -82,9 +82,9 @@ def test_ten_thousand_random_steps_agree_with_the_game_for_the_same_keys() -> No
             described = describe(row(states, number))
             expect_observation(told["observation"], described)
             assert ask(session, "getInternalState") == internal_state(described)
-        begins = outcomes.done & ~begins
-        steps += int(np.sum(~begins))
-        ends += int(np.sum(begins))
+        restarts = outcomes.done & ~restarts
+        steps += int(np.sum(~restarts))
+        ends += int(np.sum(restarts))
     assert steps >= 10_000
     assert ends > 50
 

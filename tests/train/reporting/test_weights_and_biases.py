@@ -174,7 +174,7 @@ def test_where_the_page_is_is_said_and_nothing_else(
 def test_a_run_goes_on_without_a_page_when_nobody_answers(
     begun: Run, environment: pytest.MonkeyPatch
 ) -> None:
-    environment.setattr(weights_and_biases, "_WELCOME_SECONDS", 1)
+    environment.setattr(weights_and_biases, "_INIT_SECONDS", 1)
     environment.setenv("WANDB_MODE", "online")
     environment.setenv("WANDB_BASE_URL", NOBODY)
     environment.setenv("WANDB_API_KEY", "0" * 40)

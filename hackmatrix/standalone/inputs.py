@@ -1,4 +1,4 @@
-"""The numbers that policies see, from an observation of the headless protocol."""
+"""The inputs of a policy, observation and mask, from the answers of the headless protocol."""
 
 from __future__ import annotations
 
