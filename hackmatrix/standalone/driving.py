@@ -6,7 +6,6 @@ import json
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Self
 
 from hackmatrix.standalone import inputs
@@ -50,12 +49,7 @@ class GameProgram:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Ends its input, and so the program."""
         self._program.communicate()
 

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
+
+from tests.train.pair import free_port
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 240  # for anything; the machine may be busy
@@ -33,12 +34,6 @@ GLOO = re.compile(
     r"\[Gloo\] Rank | is connected to | peer ranks\. |Expected number of connected peer ranks is : "
 )
 NO_GAMES = "--config.eval_episodes=0"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Pod:

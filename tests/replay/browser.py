@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from types import TracebackType
 from typing import Any, BinaryIO
 
 PATIENCE = 100  # seconds until a browser that hangs is ended
@@ -98,12 +97,7 @@ class Browser:
     def __enter__(self) -> Browser:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._watchdog.cancel()
         self._program.kill()
         self._program.wait()

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import socket
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +12,9 @@ from configs import default
 from hackmatrix.errors import UserError
 from hackmatrix.train.plan import Request, make_plan
 from hackmatrix.train.reporting.tracing import Span
+from tests.train import pair
 
 PROGRAM = Path(__file__).with_name("planning_process.py")
-SECONDS = 120
 SMALL = {"env": "gymnax:CartPole-v1", "num_envs": 8, "num_steps": 8, "hidden_dim": 8}
 
 
@@ -72,12 +68,6 @@ def test_what_cannot_begin_is_said_before_there_is_a_directory(
     assert list(tmp_path.iterdir()) == []
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("plans")
@@ -86,25 +76,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def found(directory: Path) -> list[dict[str, Any]]:
     """What came of it for each of two processes."""
-    port = str(free_port())
-    children = [
-        subprocess.Popen(
-            [sys.executable, str(PROGRAM), port, str(process), str(directory)],
-            env=os.environ | {"PYTHONPATH": str(PROGRAM.parents[2])},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for process in (0, 1)
-    ]
-    try:
-        outputs = [child.communicate(timeout=SECONDS) for child in children]
-    finally:
-        for child in children:
-            child.kill()
-    for _, errors in outputs:
-        assert "Traceback" not in errors, errors
-    return [json.loads(output.splitlines()[-1]) for output, _ in outputs]  # gloo prints before
+    return pair.results(PROGRAM, directory)
 
 
 def test_all_processes_have_the_plan_of_the_first(

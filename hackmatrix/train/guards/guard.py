@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from types import TracebackType
 from typing import Any, Self
 
 from jax.sharding import Mesh
@@ -34,13 +33,8 @@ class Guard:
         self._signals.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._signals.__exit__(kind, error, trace)
+    def __exit__(self, *_: object) -> None:
+        self._signals.__exit__()
 
     def next_chunk(self, update: int) -> int:
         """How many updates to do next, after so many are done; 0 when all are, when the time is up,

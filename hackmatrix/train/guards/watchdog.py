@@ -8,7 +8,6 @@ import signal
 import sys
 import threading
 import time
-from types import TracebackType
 from typing import Self
 
 
@@ -31,12 +30,7 @@ class Watchdog:
         threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._left.set()
 
     def _watch(self) -> None:

@@ -1,27 +1,16 @@
 """Checkpoints of two processes of four devices each, over real sockets, and of one with one."""
 
-import json
-import os
 import shutil
-import socket
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hackmatrix.train.checkpoints.checkpoints import Checkpoints, Layout
+from tests.train import pair
 from tests.train.checkpoints.small_state import bits, like, on, state
 
 PROGRAM = Path(__file__).with_name("saving_process.py")
-SECONDS = 90
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @pytest.fixture(scope="module")
@@ -39,25 +28,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def found(directory: Path) -> list[dict[str, Any]]:
     """What each of the two found, after they have saved to from_two/."""
-    port = str(free_port())
-    children = [
-        subprocess.Popen(
-            [sys.executable, str(PROGRAM), port, str(process), str(directory)],
-            env=os.environ | {"PYTHONPATH": str(PROGRAM.parents[3])},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for process in (0, 1)
-    ]
-    try:
-        outputs = [child.communicate(timeout=SECONDS) for child in children]
-    finally:
-        for child in children:
-            child.kill()
-    for _, errors in outputs:
-        assert "Traceback" not in errors, errors
-    return [json.loads(output.splitlines()[-1]) for output, _ in outputs]  # gloo prints before
+    return pair.results(PROGRAM, directory)
 
 
 def test_processes_tell_each_other_what_they_know(found: list[dict[str, Any]]) -> None:
