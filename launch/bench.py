@@ -18,7 +18,7 @@ from absl import app, flags, logging
 
 from hackmatrix.parallel import slices
 from hackmatrix.train.config.command_line import define_config, parser
-from launch.common import starting
+from launch.startup import starting
 
 if TYPE_CHECKING:
     from hackmatrix.bench.report import Report

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from absl import app, flags, logging
 
-from launch.common import starting
+from launch.startup import starting
 
 PROGRAM = "launch.doctor"
 _CONSTRAINTS = Path(__file__).parents[1] / "constraints.txt"

@@ -10,7 +10,7 @@ import json
 
 from absl import app, flags, logging
 
-from launch.common import policy_flags, starting
+from launch.startup import policy_flags, starting
 
 PROGRAM = "launch.evaluate"
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from absl import app, flags, logging
 
-from launch.common import policy_flags, starting
+from launch.startup import policy_flags, starting
 
 PROGRAM = "launch.play"
 

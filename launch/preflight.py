@@ -10,7 +10,7 @@ import sys
 from absl import app, flags, logging
 
 from hackmatrix.train.config.command_line import define_config, parser
-from launch.common import starting
+from launch.startup import starting
 
 PROGRAM = "launch.preflight"
 

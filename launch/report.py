@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from absl import app, flags, logging
 
 from configs import default
-from launch.common import policy_flags, starting
+from launch.startup import policy_flags, starting
 
 if TYPE_CHECKING:
     from hackmatrix.train.runs.directory import Run

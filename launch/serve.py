@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from absl import app, flags
 
-from launch.common import starting
+from launch.startup import starting
 
 _HEADLESS = flags.DEFINE_bool("headless-cli", False, "Speak the headless protocol.")
 _SEED = flags.DEFINE_integer("seed", None, "Play the same games each time.", lower_bound=0)

@@ -13,7 +13,7 @@ from ml_collections import config_flags
 from configs import default
 from hackmatrix.errors import UserError
 from hackmatrix.train.config.command_line import define_config, parser
-from launch.common.starting import keep_compiled_programs, leave_missing_tpu
+from launch.startup.starting import keep_compiled_programs, leave_missing_tpu
 
 if TYPE_CHECKING:
     from hackmatrix.train.plan import Request

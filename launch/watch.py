@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from absl import app, flags, logging
 
-from launch.common import policy_flags, starting
+from launch.startup import policy_flags, starting
 
 if TYPE_CHECKING:
     from hackmatrix.replay.record import Episode

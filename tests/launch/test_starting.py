@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from launch.common import starting
+from launch.startup import starting
 
 
 def test_a_wait_is_announced_and_shows_signs_of_life_and_its_end(

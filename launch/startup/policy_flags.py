@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from launch.common import starting
+from launch.startup import starting
 
 if TYPE_CHECKING:
     from hackmatrix.train.policies.policy import Policy
