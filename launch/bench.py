@@ -83,9 +83,14 @@ def main(arguments: list[str]) -> None:
             measuring.measure_training(config, seconds, Report(as_json))
         elif mode == "scaling":
             measuring.measure_scaling(
-                config, [int(number) for number in _PROCESSES.value], _SLICES.value, _ENVS.value,
-                seconds, Path(_OUT.value), as_json,
-            )  # fmt: skip
+                config,
+                [int(number) for number in _PROCESSES.value],
+                _SLICES.value,
+                _ENVS.value,
+                seconds,
+                Path(_OUT.value),
+                as_json,
+            )
         elif mode == "sinks":
             measuring.measure_sinks(config, seconds, as_json)
         else:

@@ -30,10 +30,14 @@ def main(_: list[str]) -> None:
         with driving.GameProgram(command) as program:
             for number in range(_GAMES.value):
                 played = driving.play(program, policy)
-                print(f"game {number}: return {played.total:.2f}, stage {played.stage}, score "
-                      f"{played.score}, {len(played.actions)} actions", flush=True)  # fmt: skip
+                print(f"game {number}: {_summary(played)}", flush=True)
     except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
         sys.exit(f"{PROGRAM}: {' '.join(str(error).split())}")
+
+
+def _summary(played: driving.Played) -> str:
+    end = f"return {played.total:.2f}, stage {played.stage}, score {played.score}"
+    return f"{end}, {len(played.actions)} actions"
 
 
 def parse(arguments: list[str]) -> list[str]:

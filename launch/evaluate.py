@@ -36,8 +36,14 @@ def main(_: list[str]) -> None:
     summaries = {name: results.summary(played, policy.env) for name, played in games.items()}
     best = results.best_game(games["agent"])
     if _JSON.value:
-        about = {"policy": policy.source, "step": policy.step, "episodes": episodes, "seed": seed,
-                 "greedy": greedy, "best_game": best}  # fmt: skip
+        about = {
+            "policy": policy.source,
+            "step": policy.step,
+            "episodes": episodes,
+            "seed": seed,
+            "greedy": greedy,
+            "best_game": best,
+        }
         print(json.dumps({**about, **results.as_json(summaries)}, indent=2))
         return
     print(

@@ -52,9 +52,12 @@ def lines(speeds: list[Speed]) -> Iterator[str]:
     for each in speeds:
         low, high = f"{each.rate.low:,.0f}", f"{each.rate.high:,.0f}"
         yield _row(
-            each.name, f"{each.games or 1}", f"{each.rate.median:,.0f}", f"({low} - {high})",
+            each.name,
+            f"{each.games or 1}",
+            f"{each.rate.median:,.0f}",
+            f"({low} - {high})",
             f"{each.times_single:.2f}",
-        )  # fmt: skip
+        )
 
 
 def to_json(speed: Speed) -> str:

@@ -50,11 +50,16 @@ class Report:
     def row(self, row: Row) -> None:
         of_network = row.observed.over(row.network)
         cells = (
-            f"{row.boards}", f"{row.compile_seconds:.1f}", *_of(row.observed),
-            f"{row.observed.nanoseconds:.0f}", f"{row.words.median:,.0f}",
-            f"{row.unobserved.median:,.0f}", f"{row.network.median:,.0f}", f"{of_network:.2f}",
+            f"{row.boards}",
+            f"{row.compile_seconds:.1f}",
+            *_of(row.observed),
+            f"{row.observed.nanoseconds:.0f}",
+            f"{row.words.median:,.0f}",
+            f"{row.unobserved.median:,.0f}",
+            f"{row.network.median:,.0f}",
+            f"{of_network:.2f}",
             f"{row.bytes_per_board}",
-        )  # fmt: skip
+        )
         values = {
             "boards": row.boards,
             "compile_seconds": row.compile_seconds,

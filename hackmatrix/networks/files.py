@@ -55,9 +55,12 @@ def write(file: Path, params: Params, about: About) -> None:
     fresh = file.with_name(f"{file.name}.new")
     with fresh.open("wb") as opened:
         np.savez(
-            opened, format=np.int32(FORMAT), about=np.str_(json.dumps(asdict(about))),
-            allow_pickle=False, **arrays,
-        )  # fmt: skip
+            opened,
+            format=np.int32(FORMAT),
+            about=np.str_(json.dumps(asdict(about))),
+            allow_pickle=False,
+            **arrays,
+        )
     os.replace(fresh, file)
 
 

@@ -101,10 +101,8 @@ class PPO:
         self, learner: Learner, numbers: Array, batch: Batch, advantage: Array
     ) -> tuple[Learner, Metrics]:
         """All epochs over a batch of the boards of these numbers [E], with advantages f32[T, E]."""
-        samples = Samples(
-            batch.seen, batch.action, batch.log_prob, advantage,
-            (advantage + batch.value) / learner.return_scale.unit,
-        )  # fmt: skip
+        targets = (advantage + batch.value) / learner.return_scale.unit
+        samples = Samples(batch.seen, batch.action, batch.log_prob, advantage, targets)
         samples = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), samples)
         rate = self._learning_rate(learner.update)
 

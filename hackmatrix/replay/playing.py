@@ -35,9 +35,12 @@ class Playing:
     _is_over: bool
 
     def __init__(
-        self, seed: int | None, say: Callable[[str], None], decide: Decide | None = None,
+        self,
+        seed: int | None,
+        say: Callable[[str], None],
+        decide: Decide | None = None,
         colour: bool = True,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._games = HostedGames(1)
         self._games.seed(0, np.random.default_rng(seed))
         self._say, self._decide, self._colour = say, decide, colour

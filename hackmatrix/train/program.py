@@ -98,8 +98,10 @@ class Program:
         key = draws.seed_key(self.config.seed)
         players = jax.shard_map(
             functools.partial(rollout.new_players, self.env),
-            mesh=self.mesh, in_specs=(REPLICATED, SPLIT), out_specs=SPLIT,
-        )(key, jnp.arange(self.config.num_envs, dtype=jnp.uint32))  # fmt: skip
+            mesh=self.mesh,
+            in_specs=(REPLICATED, SPLIT),
+            out_specs=SPLIT,
+        )(key, jnp.arange(self.config.num_envs, dtype=jnp.uint32))
         return TrainState(self.algorithm.init(key), players)
 
 

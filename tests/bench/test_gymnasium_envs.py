@@ -81,8 +81,10 @@ def test_many_games_are_compared_with_a_single_one(bench: Any) -> None:
     before = Small.begun
     speeds = bench.measure(seconds=0)
     assert [(each.name, each.games) for each in speeds] == [
-        ("make", None), ("make_vec", 1), ("make_vec", 8)
-    ]  # fmt: skip
+        ("make", None),
+        ("make_vec", 1),
+        ("make_vec", 8),
+    ]
     for each in speeds:
         assert len(each.rate.samples) == REPEATS
         assert each.times_single == pytest.approx(each.rate.over(speeds[0].rate))

@@ -89,8 +89,10 @@ def test_collectives_belong_to_the_innermost_loop_that_runs_them() -> None:
 def launched(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "launch.preflight", *arguments],
-        cwd=ROOT, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
 
 
 def test_what_was_found_is_printed_as_json() -> None:

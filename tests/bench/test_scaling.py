@@ -39,8 +39,12 @@ def printed(directory: Path) -> list[str]:
     given = f"--out={directory}", "--processes=1,2", "--slices=v4-8"
     done = subprocess.run(
         [sys.executable, "-m", "launch.bench", "scaling", *SMALL, *given],
-        cwd=ROOT, env={**os.environ, **QUICK}, capture_output=True, text=True, timeout=600,
-    )  # fmt: skip
+        cwd=ROOT,
+        env={**os.environ, **QUICK},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
     assert done.returncode == 0, done.stderr
     assert str(directory / "scaling.png") in done.stderr
     return done.stdout.splitlines()
@@ -129,8 +133,10 @@ def test_a_process_has_so_many_simulated_devices() -> None:
 def test_what_cannot_be_measured_is_said_in_one_line(argument: str, reason: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "launch.bench", "scaling", *SMALL, argument],
-        cwd=ROOT, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 1
     assert done.stdout == ""
     *before, line = done.stderr.splitlines()

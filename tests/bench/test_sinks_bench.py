@@ -25,8 +25,9 @@ def found() -> Found:
 def test_every_sink_is_measured_against_the_chunk(found: Found) -> None:
     names = ["Console", "JsonLines", "TensorBoard"]
     assert [cost.sink for cost in found.costs] == [
-        *names, *(["WeightsAndBiases"] if util.find_spec("wandb") else [])
-    ]  # fmt: skip
+        *names,
+        *(["WeightsAndBiases"] if util.find_spec("wandb") else []),
+    ]
     assert found.chunk_seconds > 0
     for cost in found.costs:
         assert cost.once > 0

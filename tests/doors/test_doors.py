@@ -20,6 +20,11 @@ from hackmatrix.standalone.policy import NumpyPolicy
 ROOT = Path(__file__).parents[2]
 OUTSIDE = Path(__file__).parent / "outside"
 BATCH = 16 * 256  # of reinforce_config
+SIZES = (
+    "--config.num_envs=8", "--config.num_steps=8", "--config.num_minibatches=1",
+    "--config.update_epochs=1", "--config.hidden_dim=8", "--config.log_interval=2",
+    "--config.eval_episodes=0", "--config.run_name=toy",
+)  # fmt: skip
 
 
 def run(*arguments: str | Path) -> str:
@@ -32,9 +37,14 @@ def run(*arguments: str | Path) -> str:
 def attempt(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *map(str, arguments)],
-        cwd=ROOT, env={**os.environ, "PYTHONPATH": f"{ROOT}:{OUTSIDE}", "XLA_FLAGS": ""},
-        text=True, timeout=400, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
-    )  # fmt: skip
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{OUTSIDE}", "XLA_FLAGS": ""},
+        text=True,
+        timeout=400,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
 
 
 def train(workdir: Path, *arguments: str | Path) -> str:
@@ -54,11 +64,7 @@ def config(run: Path) -> dict[str, Any]:
 def network_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of the game with the toy network, resumed once."""
     workdir = tmp_path_factory.mktemp("network")
-    sizes = [f"--config.{each}" for each in (
-        "num_envs=8", "num_steps=8", "num_minibatches=1", "update_epochs=1", "hidden_dim=8",
-        "log_interval=2", "eval_episodes=0", "run_name=toy",
-    )]  # fmt: skip
-    train(workdir, "--config.network=toy_network:Toy", "--config.total_timesteps=256", *sizes)
+    train(workdir, "--config.network=toy_network:Toy", "--config.total_timesteps=256", *SIZES)
     told = train(workdir, "--resume=toy", "--config.total_timesteps=512")
     assert "Going on from the checkpoint at step 256" in told
     return workdir / "toy"
@@ -124,9 +130,12 @@ def digests(run: Path, step: int) -> Any:
 def test_a_setting_of_ones_own_is_checked_and_saved(reinforce_run: Path, tmp_path: Path) -> None:
     assert config(reinforce_run)["baseline_decay"] == 0.9
     refused = attempt(
-        "-m", "launch.train", f"--workdir={tmp_path}", f"--config={OUTSIDE}/reinforce_config.py",
+        "-m",
+        "launch.train",
+        f"--workdir={tmp_path}",
+        f"--config={OUTSIDE}/reinforce_config.py",
         "--config.baseline_decay=2.0",
-    )  # fmt: skip
+    )
     assert refused.returncode == 1
     said = refused.stdout.splitlines()[-1]
     assert said == "launch.train: baseline_decay=2.0 must be a number from 0 to 1"
@@ -147,10 +156,16 @@ def test_a_run_from_before_a_setting_was_there_goes_on_as_it_did(
 
 def test_a_sink_of_ones_own_receives_every_chunk(tmp_path: Path) -> None:
     told = run(
-        OUTSIDE / "train_with_sink.py", f"--workdir={tmp_path}", "--config.run_name=sunk",
-        "--config.env=gymnax:CartPole-v1", "--config.num_envs=8", "--config.num_steps=16",
-        "--config.hidden_dim=16", "--config.total_timesteps=5120", "--config.eval_episodes=0",
-    )  # fmt: skip
+        OUTSIDE / "train_with_sink.py",
+        f"--workdir={tmp_path}",
+        "--config.run_name=sunk",
+        "--config.env=gymnax:CartPole-v1",
+        "--config.num_envs=8",
+        "--config.num_steps=16",
+        "--config.hidden_dim=16",
+        "--config.total_timesteps=5120",
+        "--config.eval_episodes=0",
+    )
     received = [line.split()[1:] for line in told.splitlines() if line.startswith("sink: ")]
     chunks = metrics(tmp_path / "sunk")
     assert received[-1] == ["closed"]
@@ -160,11 +175,17 @@ def test_a_sink_of_ones_own_receives_every_chunk(tmp_path: Path) -> None:
 
 def test_an_environment_of_ones_own_is_trained_on(tmp_path: Path) -> None:
     told = train(
-        tmp_path, "--config.env=toy_environment:Corridor", "--config.num_envs=16",
-        "--config.num_steps=16", "--config.hidden_dim=16", "--config.lr=0.01",
-        "--config.total_timesteps=30720", "--config.ent_coef=0.01", "--config.eval_episodes=64",
+        tmp_path,
+        "--config.env=toy_environment:Corridor",
+        "--config.num_envs=16",
+        "--config.num_steps=16",
+        "--config.hidden_dim=16",
+        "--config.lr=0.01",
+        "--config.total_timesteps=30720",
+        "--config.ent_coef=0.01",
+        "--config.eval_episodes=64",
         "--config.run_name=walk",
-    )  # fmt: skip
+    )
     assert "reached (%)" in told
     reached = json.loads((tmp_path / "walk/evaluation.json").read_text())
     assert reached["agent"]["corridor/reached"]["mean"] == 1

@@ -116,8 +116,14 @@ def test_games_go_on_differently_after_each_reset_but_the_same_after_the_same_se
 def test_before_the_first_reset_there_is_no_game() -> None:
     env: Any = gymnasium.make("HackMatrix-v0", render_mode="ansi").unwrapped
     games: Any = gymnasium.make_vec("HackMatrix-v0", num_envs=2, render_mode="rgb_array")
-    for call in (lambda: env.step(0), env.action_masks, env.render, games.action_masks,
-                 lambda: games.step(np.zeros(2, int)), games.render):  # fmt: skip
+    for call in (
+        lambda: env.step(0),
+        env.action_masks,
+        env.render,
+        games.action_masks,
+        lambda: games.step(np.zeros(2, int)),
+        games.render,
+    ):
         with pytest.raises(gymnasium.error.ResetNeeded):
             call()
 
@@ -193,9 +199,14 @@ def test_maskable_ppo_of_stable_baselines_trains(env: Any) -> None:
     """A few updates: what it plays by then is still poor, but it is trained, and plays on."""
     contrib = pytest.importorskip("sb3_contrib", reason="needs PyTorch")
     model = contrib.MaskablePPO(
-        "MlpPolicy", gymnasium.make("HackMatrix-v0"), n_steps=512, batch_size=128, n_epochs=2,
-        seed=0, device="cpu",
-    )  # fmt: skip
+        "MlpPolicy",
+        gymnasium.make("HackMatrix-v0"),
+        n_steps=512,
+        batch_size=128,
+        n_epochs=2,
+        seed=0,
+        device="cpu",
+    )
     before = [weights.detach().clone() for weights in model.policy.parameters()]
     model.learn(2048)
     assert all(

@@ -66,9 +66,14 @@ def test_a_step_is_that_of_the_game_and_a_new_game_where_one_ends() -> None:
         np.testing.assert_array_equal(turn.terminated, outcome.done)
         assert not turn.truncated.any()
         jax.tree.map(np.testing.assert_array_equal, turn.information["reward_parts"], outcome.parts)
-        for name, value in (("stage", after.stage), ("score", after.player.score),
-                            ("hp", after.player.hp), ("won", outcome.won), ("died", outcome.died),
-                            ("stage_completed", outcome.stage_completed)):  # fmt: skip
+        for name, value in (
+            ("stage", after.stage),
+            ("score", after.player.score),
+            ("hp", after.player.hp),
+            ("won", outcome.won),
+            ("died", outcome.died),
+            ("stage_completed", outcome.stage_completed),
+        ):
             np.testing.assert_array_equal(turn.information[name], value)
         ends += int(turn.terminated.sum())
     assert ends > GAMES // 2
@@ -129,9 +134,16 @@ def test_an_unmodified_ppo_learns_to_choose_valid_actions() -> None:
     """It knows no mask, so an action that is not valid ends its games: that is what it learns."""
     steps = 30 * 64 * GAMES
     ppo = PPO.create(
-        env=Legacy(env), num_envs=GAMES, num_steps=64, num_epochs=4, num_minibatches=4,
-        learning_rate=1e-3, total_timesteps=steps, eval_freq=steps, skip_initial_evaluation=True,
-    ).replace(eval_callback=lambda ppo, state, key: state.global_step)  # fmt: skip
+        env=Legacy(env),
+        num_envs=GAMES,
+        num_steps=64,
+        num_epochs=4,
+        num_minibatches=4,
+        learning_rate=1e-3,
+        total_timesteps=steps,
+        eval_freq=steps,
+        skip_initial_evaluation=True,
+    ).replace(eval_callback=lambda ppo, state, key: state.global_step)
     trained, _ = jax.jit(ppo.train)(jax.random.PRNGKey(0))
     boards = reference_games.new_games(np.arange(512, dtype=np.uint32).reshape(256, 2))
     masks = reference_games.valid_actions(boards, 256)

@@ -97,11 +97,10 @@ def test_an_upgraded_state_is_the_same_scenario_with_the_same_history(
 def test_upgraded_states_have_the_shapes_and_types_of_today(states: game.State) -> None:
     today = jax.eval_shape(game.reset_batch, jax.ShapeDtypeStruct((BOARDS, 2), np.uint32))
     jax.tree.map(
-        lambda new, leaf: np.testing.assert_equal(
-            (leaf.shape, leaf.dtype), (new.shape, new.dtype)
-        ),
-        today, states,
-    )  # fmt: skip
+        lambda new, leaf: np.testing.assert_equal((leaf.shape, leaf.dtype), (new.shape, new.dtype)),
+        today,
+        states,
+    )
 
 
 @pytest.mark.parametrize("shape", [(), (4, 4)])

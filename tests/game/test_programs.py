@@ -40,9 +40,12 @@ def played(folder: Path, *names: str) -> subprocess.CompletedProcess[str]:
     functions.write_text(functions.read_text() + FUNCTION)
     shutil.copy(PLAY, folder)
     return subprocess.run(
-        [sys.executable, PLAY.name], cwd=folder, env={**os.environ, "PYTHONPATH": str(folder)},
-        capture_output=True, text=True,
-    )  # fmt: skip
+        [sys.executable, PLAY.name],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+    )
 
 
 def test_a_program_is_added_by_a_row_and_a_function(tmp_path: Path) -> None:

@@ -43,11 +43,15 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     started = {
         name: subprocess.Popen(
             [sys.executable, "-m", f"launch.{name}", *ARGUMENTS.get(name, OF_A_POLICY)],
-            cwd=ROOT, env=environment, text=True, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            cwd=ROOT,
+            env=environment,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
         )
         for name in PROGRAMS
-    }  # fmt: skip
+    }
     return {name: process.communicate(timeout=100)[0] for name, process in started.items()}
 
 

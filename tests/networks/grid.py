@@ -51,8 +51,9 @@ class GridWalk(Environment):
         fresh = self.reset(keys)
         boards = jax.tree.map(
             lambda new, old: jnp.where(ended.reshape(-1, *[1] * (old.ndim - 1)), new, old),
-            fresh, after,
-        )  # fmt: skip
+            fresh,
+            after,
+        )
         return boards, Step(
             reward=reached.astype(jnp.float32),
             terminated=ended,

@@ -115,10 +115,12 @@ class Adam:
 
     def __init__(self, params: Params) -> None:
         self.steps = 0
-        self.mean = {name: {k: np.zeros_like(v) for k, v in layer.items()}
-                     for name, layer in params.items()}  # fmt: skip
-        self.square = {name: {k: np.zeros_like(v) for k, v in layer.items()}
-                       for name, layer in params.items()}  # fmt: skip
+        self.mean = {
+            name: {k: np.zeros_like(v) for k, v in layer.items()} for name, layer in params.items()
+        }
+        self.square = {
+            name: {k: np.zeros_like(v) for k, v in layer.items()} for name, layer in params.items()
+        }
 
     def step(self, params: Params, gradient: Params, lr: float, max_norm: float) -> Params:
         norm = np.sqrt(

@@ -26,9 +26,13 @@ def advantage_of(played: Played) -> np.ndarray:
     used, batch = played.settings, as_float64(played.batch.replace(seen=None))
     missed = 0 if batch.missed is None else batch.missed
     return reference.advantages(
-        batch.reward + used.gamma * missed, batch.value, batch.ended, batch.last_value,
-        used.gamma, used.gae_lambda,
-    )  # fmt: skip
+        batch.reward + used.gamma * missed,
+        batch.value,
+        batch.ended,
+        batch.last_value,
+        used.gamma,
+        used.gae_lambda,
+    )
 
 
 def test_advantages_are_the_discounted_sums_of_errors(played: Played) -> None:
@@ -114,10 +118,13 @@ def test_the_gradient_of_the_reference_is_the_slope_of_its_loss(played: Played) 
     mask = random.random((count, 6)) < 0.6
     mask[:, 0] = True
     chosen = reference.Minibatch(
-        observation=random.normal(size=(count, 12)), mask=mask, action=np.zeros(count, int),
-        log_prob=random.normal(size=count) - 1, advantage=random.normal(size=count),
+        observation=random.normal(size=(count, 12)),
+        mask=mask,
+        action=np.zeros(count, int),
+        log_prob=random.normal(size=count) - 1,
+        advantage=random.normal(size=count),
         target=random.normal(size=count),
-    )  # fmt: skip
+    )
     _, gradient, _ = reference.loss(params, chosen, played.settings)
     for name, index in (("Dense_0", (3, 2)), ("actor", (5, 1)), ("critic", (4, 0))):
         kernel = params[name]["kernel"]

@@ -56,12 +56,16 @@ class Pod:
         place = f"--coordinator=127.0.0.1:{free_port()}", f"--num_processes={processes}"
         self._commands = [
             [
-                *program, f"--workdir={workdir}", *SMALL, "--heartbeat_seconds=5",
+                *program,
+                f"--workdir={workdir}",
+                *SMALL,
+                "--heartbeat_seconds=5",
                 *([*place, f"--process_id={each}"] if processes > 1 else []),
-                *arguments, *(only or {}).get(each, ()),
+                *arguments,
+                *(only or {}).get(each, ()),
             ]
             for each in range(processes)
-        ]  # fmt: skip
+        ]
         flags = f"--xla_force_host_platform_device_count={devices // processes} {COMPILE_SOON}"
         self._environment = {**os.environ, "XLA_FLAGS": flags, "PYTHON": sys.executable}
         self._environment |= {"PYTHONPATH": str(ROOT / "tests/stand_ins")}
@@ -73,10 +77,15 @@ class Pod:
             with self._log(number).open("w") as log:
                 self.processes.append(
                     subprocess.Popen(
-                        command, cwd=ROOT, env=self._environment, text=True,
-                        stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                        command,
+                        cwd=ROOT,
+                        env=self._environment,
+                        text=True,
+                        stdin=subprocess.DEVNULL,
+                        stdout=log,
+                        stderr=subprocess.STDOUT,
                     )
-                )  # fmt: skip
+                )
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -119,8 +119,10 @@ def test_a_mistake_of_all_is_said_by_all(tmp_path: Path) -> None:
         "clip_eps=7.0 must be a number between 0 and 1",
     ]
     assert pod.said(0).splitlines()[-2:] == [f"launch.train: {each}" for each in mistakes]
-    assert pod.said(1).splitlines()[-2:] == [f"launch.train: process 0: {mistakes[0]}",
-                                             f"launch.train: {mistakes[1]}"]  # fmt: skip
+    assert pod.said(1).splitlines()[-2:] == [
+        f"launch.train: process 0: {mistakes[0]}",
+        f"launch.train: {mistakes[1]}",
+    ]
     assert not pod.run.exists()
 
 

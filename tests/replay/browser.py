@@ -11,6 +11,10 @@ import threading
 from typing import Any, BinaryIO
 
 PATIENCE = 100  # seconds until a browser that hangs is ended
+FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+    "--remote-debugging-pipe",
+)  # fmt: skip
 
 
 def chromium() -> str | None:
@@ -29,13 +33,14 @@ class Browser:
         self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         hears, tells = os.pipe()
         answers, says = os.pipe()
+        page = f"--user-data-dir={self._profile.name}", "about:blank"
         # The browser reads from descriptor 3 and writes to 4.
         self._program = subprocess.Popen(
-            ["bash", "-c", f'exec "$0" "$@" 3<&{hears} 4>&{says}', program, "--headless",
-             "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
-             f"--user-data-dir={self._profile.name}", "--remote-debugging-pipe", "about:blank"],
-            pass_fds=(hears, says), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+            ["bash", "-c", f'exec "$0" "$@" 3<&{hears} 4>&{says}', program, *FLAGS, *page],
+            pass_fds=(hears, says),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         os.close(hears)
         os.close(says)
         self._tells: BinaryIO = os.fdopen(tells, "wb", buffering=0)

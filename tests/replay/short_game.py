@@ -23,9 +23,13 @@ def _frame(col: int, decision: Decision | None) -> Frame:
     board, owned = read_state({"player": player, "enemies": [virus], "turn": col})
     reward = {"step_penalty": -0.01} if decision else {}
     return Frame(
-        seen=observation(board, owned, []), valid=[0, _RIGHT], decision=decision,
-        reward=sum(reward.values()), parts=reward, happened=[],
-    )  # fmt: skip
+        seen=observation(board, owned, []),
+        valid=[0, _RIGHT],
+        decision=decision,
+        reward=sum(reward.values()),
+        parts=reward,
+        happened=[],
+    )
 
 
 def _decision() -> Decision:

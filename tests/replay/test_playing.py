@@ -82,8 +82,9 @@ def test_a_file_that_is_no_scenario_is_refused(talk: Talk, tmp_path: Path, text:
 
 def test_a_policy_gives_advice_if_asked(talk: Talk) -> None:
     assert not any("the policy" in each for each in talk())
-    assert any(each.startswith("the policy: ") and "value 1.50" in each
-               for each in talk(advised=True))  # fmt: skip
+    assert any(
+        each.startswith("the policy: ") and "value 1.50" in each for each in talk(advised=True)
+    )
 
 
 def test_a_game_ends_and_another_begins(talk: Talk) -> None:

@@ -45,8 +45,11 @@ def test_keys_pause_step_and_rewind(episode: Episode, tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     shown = subprocess.Popen(
         [sys.executable, "-c", SHOW, str(tmp_path / "episode")],
-        cwd=ROOT, stdin=theirs, stdout=theirs, stderr=theirs,
-    )  # fmt: skip
+        cwd=ROOT,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
     watchdog = threading.Timer(100, shown.kill)
     watchdog.start()
     os.close(theirs)

@@ -27,8 +27,10 @@ def test_an_environment_without_stages_has_no_empty_charts() -> None:
 def test_metrics_of_one_chart_are_told_apart_by_their_titles_and_share_its_scale() -> None:
     sections = charts(DECLARED, ["stats/completed_stage_1", "stats/win_rate", "stats/mean_score"])
     shares, score = sections["How it plays"]
-    assert shares.curves == {"stats/completed_stage_1": "completed stage 1",
-                             "stats/win_rate": "won"}  # fmt: skip
+    assert shares.curves == {
+        "stats/completed_stage_1": "completed stage 1",
+        "stats/win_rate": "won",
+    }
     assert shares.factor == 100
     assert (score.title, score.factor, score.curves) == ("score", 1, {"stats/mean_score": ""})
 

@@ -44,8 +44,12 @@ def tell(found: Run, *tags: str) -> None:
 
 
 def evaluate(found: Run) -> None:
-    games: Any = {RETURN: np.full(9, RANDOM_RETURN), LENGTH: np.arange(9.0), "ended": np.ones(9),
-                  "actions": np.eye(9, 28, dtype=int)}  # fmt: skip
+    games: Any = {
+        RETURN: np.full(9, RANDOM_RETURN),
+        LENGTH: np.arange(9.0),
+        "ended": np.ones(9),
+        "actions": np.eye(9, 28, dtype=int),
+    }
     summary = results.summary(games, make(found.config.env))
     summaries = {"agent": summary, "random": summary}
     told = {"step": STEP, "episodes": 9, "seed": 3, **results.as_json(summaries)}
@@ -55,15 +59,28 @@ def evaluate(found: Run) -> None:
 def report(workdir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "launch.report", f"--workdir={workdir}", *arguments],
-        cwd=ROOT, capture_output=True, text=True, timeout=200, check=False,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
 
 
 @pytest.fixture(scope="module")
 def reported(tmp_path_factory: pytest.TempPathFactory) -> Run:
     found = a_run(tmp_path_factory.mktemp("runs"))
-    tell(found, RETURN, "train/entropy", "train/approx_kl", "stats/mean_stage", "reward/kills",
-         "reward/step_penalty", "train/pg_loss", "perf/steps_per_second")  # fmt: skip
+    tell(
+        found,
+        RETURN,
+        "train/entropy",
+        "train/approx_kl",
+        "stats/mean_stage",
+        "reward/kills",
+        "reward/step_penalty",
+        "train/pg_loss",
+        "perf/steps_per_second",
+    )
     evaluate(found)
     found.replays.mkdir()
     (found.replays / f"{STEP}.html").write_text(html.page(short_game()))

@@ -36,9 +36,13 @@ def test_without_jax_a_policy_plays_over_the_protocol(file: Path, tmp_path: Path
     server = f"env PYTHONPATH={ROOT} {sys.executable} -m launch.serve --headless-cli --seed=3"
     played = subprocess.run(
         [sys.executable, "-m", "launch.drive", f"--policy={file}", f"--server={server}"],
-        cwd=ROOT, env={**os.environ, "PYTHONPATH": f"{tmp_path}"},
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
     assert played.returncode == 0, played.stderr
     assert played.stdout.startswith("game 0: return ")
 
@@ -48,8 +52,12 @@ def test_a_file_that_is_no_policy_is_refused_in_one_line(tmp_path: Path) -> None
     file.write_bytes(b"no archive")
     refused = subprocess.run(
         [sys.executable, "-m", "launch.drive", f"--policy={file}"],
-        cwd=ROOT, capture_output=True, text=True, timeout=100, check=False,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
     assert refused.returncode == 1
     assert refused.stderr.startswith("launch.drive: ")
     assert len(refused.stderr.splitlines()) == 1

@@ -24,9 +24,16 @@ UPDATES = 100
 
 def walking(network: str) -> Config:
     return config(
-        env="tests.networks.grid:GridWalk", network=network, channels=16, num_layers=2,
-        num_steps=32, gamma=0.9, ent_coef=0.01, lr=3e-3, scale_returns=False,
-    )  # fmt: skip
+        env="tests.networks.grid:GridWalk",
+        network=network,
+        channels=16,
+        num_layers=2,
+        num_steps=32,
+        gamma=0.9,
+        ent_coef=0.01,
+        lr=3e-3,
+        scale_returns=False,
+    )
 
 
 @pytest.fixture(scope="module", params=NETWORKS)
@@ -55,8 +62,9 @@ def test_three_updates_are_the_same_on_any_mesh(programs: dict[int, Program]) ->
     jax.tree.map(np.testing.assert_array_equal, one.players.boards, eight.players.boards)
     jax.tree.map(
         lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5),
-        one.learner.params, eight.learner.params,
-    )  # fmt: skip
+        one.learner.params,
+        eight.learner.params,
+    )
     gradients = [float(report.metrics["train/grad_norm"]) for report in reports]
     np.testing.assert_allclose(gradients[1] / gradients[0], 1, rtol=1e-4)
 

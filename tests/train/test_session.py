@@ -39,9 +39,15 @@ def environment(devices: int = 1) -> dict[str, str]:
 
 def launch(workdir: Path, *arguments: str, devices: int = 1) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command(workdir, *arguments), cwd=ROOT, env=environment(devices), text=True, timeout=120,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
-    )  # fmt: skip
+        command(workdir, *arguments),
+        cwd=ROOT,
+        env=environment(devices),
+        text=True,
+        timeout=120,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
 
 
 def run_in(workdir: Path) -> Path:
@@ -79,9 +85,13 @@ def watched(tmp_path: Path) -> Iterator[Callable[..., tuple[int, str]]]:
 
     def start(number: signal.Signals) -> tuple[int, str]:
         process = subprocess.Popen(
-            command(tmp_path, *SMALL, "--config.total_timesteps=100_000_000"), cwd=ROOT, text=True,
-            env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
+            command(tmp_path, *SMALL, "--config.total_timesteps=100_000_000"),
+            cwd=ROOT,
+            text=True,
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
         processes.append(process)
         assert process.stdout is not None
         told, chunks = "", 0

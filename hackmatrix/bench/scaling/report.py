@@ -137,12 +137,20 @@ def _in_a_line(made: Mapping[str, str]) -> str:
 
 def _cells(point: Point) -> tuple[str, ...]:
     return (
-        point.kind, f"{point.devices}", f"{point.hosts}", f"{point.envs_a_device}",
-        f"{point.batch:,}", _number(point.steps_per_second, ",.0f"),
-        _number(point.steps_per_second_a_device, ",.0f"), _number(point.efficiency, ".2f"),
-        _number(point.step_p50, ".1f", 1e3), _number(point.step_p95, ".1f", 1e3),
-        _number(point.compile_seconds, ".1f"), f"{point.repeats}", point.source,
-    )  # fmt: skip
+        point.kind,
+        f"{point.devices}",
+        f"{point.hosts}",
+        f"{point.envs_a_device}",
+        f"{point.batch:,}",
+        _number(point.steps_per_second, ",.0f"),
+        _number(point.steps_per_second_a_device, ",.0f"),
+        _number(point.efficiency, ".2f"),
+        _number(point.step_p50, ".1f", 1e3),
+        _number(point.step_p95, ".1f", 1e3),
+        _number(point.compile_seconds, ".1f"),
+        f"{point.repeats}",
+        point.source,
+    )
 
 
 def _number(value: float | None, form: str, scale: float = 1) -> str:

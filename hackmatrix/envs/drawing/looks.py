@@ -32,14 +32,14 @@ COLOURS: dict[str, Colour] = {
     "credits": (242, 204, 96),
     "energy": (110, 210, 255),
 }
+_FLAGS = {"show": "showActivated", "calm": "scheduledTasksDisabled"}
 _STATUS_WIDTH = 37
 
 
 def status(seen: Mapping[str, Any]) -> list[str]:
     """What the player has, in a few lines."""
     names = [PROGRAMS[action - FIRST_PROGRAM] for action in seen["ownedPrograms"]]
-    flags = [name for name, key in (("show", "showActivated"), ("calm", "scheduledTasksDisabled"))
-             if seen[key]]  # fmt: skip
+    flags = [name for name, key in _FLAGS.items() if seen[key]]
     return [
         f"stage {seen['stage']}  turn {seen['turn']}  score {seen['score']}  {' '.join(flags)}",
         f"hp {seen['playerHP']}/{MAX_HP}  credits {seen['credits']}  energy {seen['energy']}",

@@ -64,14 +64,15 @@ def _read_player(player: Any) -> list[int]:
 
 def _read_enemy(enemy: Any, where: str) -> list[int]:
     keys(enemy, ["type", "row", "col", "hp"], where)
+    names = ("stunned", "spawnedFromSiphon", "isFromScheduledTask")
+    flags = [_flag(enemy, name, where) for name in names]
     return [
         _enemy_type(enemy["type"], f"{where}.type"),
         *_place(enemy, where),
         _integer(enemy, "hp", where, 1, _MOST, None),
         0,
-        *(_flag(enemy, name, where) for name in
-          ("stunned", "spawnedFromSiphon", "isFromScheduledTask")),
-    ]  # fmt: skip
+        *flags,
+    ]
 
 
 def _read_transmission(transmission: Any, where: str) -> list[int]:

@@ -59,9 +59,12 @@ RUN_NAME = Rule(
 TEXT = Rule(lambda value: value.strip() != "", "some text")
 DTYPE = one_of("float32", "bfloat16")
 ENVIRONMENT = Rule(
-    lambda value: value == "hackmatrix" or re.fullmatch(r"gymnax:\S+", value) is not None
-    or plugins.is_address(value),
+    lambda value: (
+        value == "hackmatrix"
+        or re.fullmatch(r"gymnax:\S+", value) is not None
+        or plugins.is_address(value)
+    ),
     '"hackmatrix", "gymnax:NAME" such as "gymnax:CartPole-v1", or "MODULE:NAME" of your own',
-)  # fmt: skip
+)
 NETWORK = one_of_or_plugin(*NETWORKS)
 ALGORITHM = one_of_or_plugin(*ALGORITHMS)

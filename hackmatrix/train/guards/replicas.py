@@ -41,6 +41,9 @@ def _digests(mesh: Mesh) -> Any:
     return jax.jit(
         jax.shard_map(
             lambda tree: jax.lax.all_gather(digest(tree), ENVS),
-            mesh=mesh, in_specs=REPLICATED, out_specs=REPLICATED, check_vma=False,
+            mesh=mesh,
+            in_specs=REPLICATED,
+            out_specs=REPLICATED,
+            check_vma=False,
         )
-    )  # fmt: skip
+    )

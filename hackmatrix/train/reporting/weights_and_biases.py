@@ -45,9 +45,11 @@ def check() -> None:
     mode = wandb.setup().settings.mode
     if mode not in _OFFLINE and not wandb.login(prompt=False, verify=False):
         raise ConfigError(
-            ["wandb=True but nobody is logged in: run `wandb login`, or set WANDB_API_KEY, or "
-             "WANDB_MODE=offline to send it later"]
-        )  # fmt: skip
+            [
+                "wandb=True but nobody is logged in: run `wandb login`, or set WANDB_API_KEY, or "
+                "WANDB_MODE=offline to send it later"
+            ]
+        )
 
 
 class WeightsAndBiases:

@@ -18,8 +18,10 @@ CELL = 25 * pictures.PIXEL  # with the line beside it
 def changed_cells(one: np.ndarray, other: np.ndarray) -> set[tuple[int, int]]:
     """Of two pictures of boards."""
     rows, columns = np.nonzero((one != other).any(-1)[: 6 * CELL])
-    return {(5 - int(row) // CELL, int(column) // CELL)
-            for row, column in zip(rows, columns, strict=True)}  # fmt: skip
+    return {
+        (5 - int(row) // CELL, int(column) // CELL)
+        for row, column in zip(rows, columns, strict=True)
+    }
 
 
 def test_a_picture_is_of_one_size_however_much_the_player_has() -> None:

@@ -19,9 +19,12 @@ class Client:
     def __init__(self, *flags: str) -> None:
         self._said = tempfile.TemporaryFile()  # noqa: SIM115
         self.program = subprocess.Popen(
-            [sys.executable, "-m", "launch.serve", *flags], cwd=ROOT,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said,
-        )  # fmt: skip
+            [sys.executable, "-m", "launch.serve", *flags],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+        )
         self._watchdog = threading.Timer(PATIENCE, self.program.kill)
         self._watchdog.start()
 

@@ -59,8 +59,9 @@ def differences(told: Any, recorded: Any, where: str = "") -> Iterator[str]:
 
 
 def _is_same(told: Any, recorded: Any) -> bool:
-    numbers = [isinstance(value, int | float) and not isinstance(value, bool)
-               for value in (told, recorded)]  # fmt: skip
+    numbers = [
+        isinstance(value, int | float) and not isinstance(value, bool) for value in (told, recorded)
+    ]
     if all(numbers):
         return abs(told - recorded) < 1e-9
     return type(told) is type(recorded) and told == recorded

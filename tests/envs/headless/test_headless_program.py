@@ -38,9 +38,9 @@ def test_random_play_is_answered_as_by_a_session_in_this_process(client: Client)
         valid = client.ask({"action": "getValidActions"})["validActions"]
         assert valid == json.loads(session.answer(b'{"action":"getValidActions"}'))["validActions"]
         is_over = answer.get("done") or not valid
-        command = {"action": "reset"} if is_over else {
-            "action": "step", "actionIndex": rng.choice(valid)
-        }  # fmt: skip
+        command = (
+            {"action": "reset"} if is_over else {"action": "step", "actionIndex": rng.choice(valid)}
+        )
     # A few milliseconds; far more than that is a program that compiles as it goes.
     assert statistics.median(seconds) < 0.1
 

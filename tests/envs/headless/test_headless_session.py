@@ -135,13 +135,18 @@ def test_an_action_that_there_is_not_is_refused_and_changes_nothing(
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=4)
-    | st.dictionaries(
-        st.sampled_from(["row", "col", "type", "hp", "player", "enemies", "blocks", "turn", "x"]),
-        inner, max_size=4,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(
+                ["row", "col", "type", "hp", "player", "enemies", "blocks", "turn", "x"]
+            ),
+            inner,
+            max_size=4,
+        )
     ),
     max_leaves=12,
-)  # fmt: skip
+)
 names = st.sampled_from(["step", "setState", "getValidActions", "getInternalState", "fly", ""])
 commands = st.fixed_dictionaries(
     {"action": names | json_values}, optional={"actionIndex": json_values, "state": json_values}

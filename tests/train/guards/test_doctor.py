@@ -17,9 +17,12 @@ ROOT = Path(__file__).parents[3]
 def start(*arguments: str) -> subprocess.Popen:
     return subprocess.Popen(
         [sys.executable, "-m", "launch.doctor", *arguments],
-        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
         env={**os.environ, "JAX_PLATFORMS": "cpu"},
-    )  # fmt: skip
+    )
 
 
 def test_a_version_other_than_the_tested_one_is_named(tmp_path: Path) -> None:

@@ -27,6 +27,11 @@ wandb = pytest.importorskip("wandb", reason="the extra wandb is not installed")
 
 ROOT = Path(__file__).parents[3]
 METRICS = {"train/entropy": 2.5, "perf/steps_per_second": 12_000.0}
+CARTPOLE = (
+    "--config.wandb", "--config.env=gymnax:CartPole-v1", "--config.num_envs=8",
+    "--config.num_steps=16", "--config.hidden_dim=16", "--config.lr=1e-3",
+    "--config.total_timesteps=2560", "--config.eval_episodes=0", "--config.run_name=mine",
+)  # fmt: skip
 NOBODY = "http://127.0.0.1:9"  # no server listens there
 
 
@@ -234,13 +239,14 @@ def test_that_nobody_is_logged_in_is_said_before_anything_is_begun(
 def test_a_program_with_the_setting_has_a_page_and_its_checkpoint(tmp_path: Path) -> None:
     """Of CartPole, which compiles in seconds."""
     done = subprocess.run(
-        [sys.executable, "-m", "launch.train", f"--workdir={tmp_path}", "--config.wandb",
-         "--config.env=gymnax:CartPole-v1", "--config.num_envs=8", "--config.num_steps=16",
-         "--config.hidden_dim=16", "--config.lr=1e-3", "--config.total_timesteps=2560",
-         "--config.eval_episodes=0", "--config.run_name=mine"],
-        cwd=ROOT, text=True, timeout=300, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        [sys.executable, "-m", "launch.train", f"--workdir={tmp_path}", *CARTPOLE],
+        cwd=ROOT,
+        text=True,
+        timeout=300,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         check=False,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stdout
     assert "wandb: " not in done.stdout
     mine = find(tmp_path, "mine")

@@ -40,8 +40,10 @@ def _texts(data: bytes) -> Iterator[bytes]:
 def history(found: list[Any]) -> list[dict[str, Any]]:
     """The metrics of each step."""
     return [
-        {item.key or ".".join(item.nested_key): json.loads(item.value_json)
-         for item in record.history.item}
+        {
+            item.key or ".".join(item.nested_key): json.loads(item.value_json)
+            for item in record.history.item
+        }
         for record in found
         if record.WhichOneof("record_type") == "history"
-    ]  # fmt: skip
+    ]
