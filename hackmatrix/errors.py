@@ -1,4 +1,4 @@
-"""Errors that a user causes, and can mend."""
+"""The base class of errors that a user causes and can correct."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What is measured: the speed of the game and of the network, and what programs are made of."""
+"""Benchmarks of the game, the network and training, and what compiled programs consist of."""

@@ -1,4 +1,4 @@
-"""What a compiled program is made of, read from its optimised HLO."""
+"""Operations, loops, collectives and memory of a compiled program, read from its optimised HLO."""
 
 from __future__ import annotations
 

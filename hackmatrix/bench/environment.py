@@ -1,4 +1,4 @@
-"""The game alone: how fast boards are played at random, and what a board and its lists hold."""
+"""Benchmark of the game alone: random play on many boards, their size, their longest lists."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The Gymnasium environments: many games stepped by one call, beside one game a call.
+"""Benchmark of the Gymnasium environments: many games stepped by one call, beside one game a call.
 
-A step is one valid action at random, or the beginning of the next game where one has ended.
+A step is one valid action at random, or the reset of a game that has ended.
 """
 
 from __future__ import annotations

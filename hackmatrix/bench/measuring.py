@@ -1,4 +1,4 @@
-"""What `python -m launch.bench` measures: each function one thing, told as it comes."""
+"""The modes of `python -m launch.bench`, a function each; results are printed as they come."""
 
 from __future__ import annotations
 

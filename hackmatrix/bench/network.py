@@ -1,7 +1,7 @@
-"""The network alone: what training would cost if the environment cost nothing.
+"""Benchmark of the network alone: the cost of training if the environment cost nothing.
 
-An update's worth of it: a forward pass for every step of a rollout, then epochs of minibatches of
-gradients and Adam, all on random data that is already there.
+An update is a forward pass for every step of a rollout, then epochs of minibatches of gradients and
+Adam, all on random data that is already on the device.
 """
 
 from __future__ import annotations

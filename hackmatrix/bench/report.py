@@ -1,4 +1,4 @@
-"""What was measured, a line at a time: a table for people, or JSON lines for programs."""
+"""Results of benchmarks, a line at a time: a table for people, or JSON lines for programs."""
 
 from __future__ import annotations
 

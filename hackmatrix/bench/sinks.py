@@ -1,6 +1,4 @@
-"""What it costs to tell of a run: the time in which a sink writes a chunk's metrics, beside the
-chunk's own.
-"""
+"""Benchmark of the sinks: the time each takes to write a chunk's metrics, beside the chunk's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps a second, repeated until the number can be believed."""
+"""Steps a second, in repeats that alternate between the programs that are compared."""
 
 from __future__ import annotations
 

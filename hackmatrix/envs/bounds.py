@@ -1,4 +1,4 @@
-"""How large the numbers of an observation get."""
+"""The greatest value of each number of an observation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The game as an environment."""
+"""The game as an environment of the trainer: its observation, masks, metrics and their health."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an algorithm asks of an environment: many boards at once, each with a key of its own."""
+"""The protocol of environments: many boards at once, each with a random key of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The multilayer perceptron: it sees an observation as a row of numbers."""
+"""A multilayer perceptron over all numbers of the observation."""
 
 from __future__ import annotations
 

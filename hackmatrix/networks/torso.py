@@ -1,4 +1,4 @@
-"""What every torso is: a flax module from the parts of an observation to features."""
+"""The base class of torsos: flax modules from the parts of an observation to features."""
 
 from __future__ import annotations
 

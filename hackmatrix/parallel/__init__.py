@@ -1,1 +1,1 @@
-"""Many devices: the mesh, the TPU slices, and where each array lives."""
+"""Devices and processes: the mesh, TPU slices, start-up, and agreement between processes."""

@@ -1,6 +1,7 @@
-"""What all processes have to know of each other. All of them call these, in the same order.
+"""Collective operations of processes: gather, broadcast and a barrier.
 
-They talk through the coordinator, so that no device waits for it, and none has to be there yet.
+All processes call them in the same order. They go through the coordinator and not through devices,
+so no device waits for them, and they work before there are any devices.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Several processes that train as one: how they find each other, and how they part."""
+"""Start and end of several processes that train as one, and what they do when one is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What proximal policy optimisation tells of an update, and where that is healthy."""
+"""The metrics of an update of proximal policy optimisation, and their healthy ranges."""
 
 from __future__ import annotations
 

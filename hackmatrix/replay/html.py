@@ -1,4 +1,4 @@
-"""An episode as one page that needs nothing else: no network, no other file."""
+"""An episode as one self-contained HTML page, without other files and without a network."""
 
 from __future__ import annotations
 

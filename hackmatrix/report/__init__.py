@@ -1,1 +1,1 @@
-"""A run to look at: games of its agent, its curves, and a page of it all."""
+"""Reports of a run: its curves, games of its agent, and one page of everything."""

@@ -1,4 +1,4 @@
-"""The curves of a run, from the lines of its metrics, also while they are being written."""
+"""The curves of a run, read from its metrics.jsonl, which may still be growing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Games of a policy, to look at."""
+"""Recorded games of a policy, and the pages of them that a run has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run as one page that needs nothing else: no network, no other file."""
+"""A run as one self-contained HTML page, without other files and without a network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the training loop asks of an algorithm."""
+"""The protocol of algorithms: what the training loop calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Playing: what the network makes an agent do, and what comes of it."""
+"""Rollouts: steps of the current policy on all boards, as batches for the algorithm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics of play, summed up on the devices until somebody asks.
+"""Metrics of play, summed on the devices and read once a chunk.
 
 Sums are kept for each board, so a step costs a few additions and no communication.
 """

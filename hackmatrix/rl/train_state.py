@@ -1,4 +1,4 @@
-"""What a chunk of updates works on, and what it tells."""
+"""The train state, and the report of a chunk of updates."""
 
 from __future__ import annotations
 

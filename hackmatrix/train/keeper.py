@@ -1,4 +1,4 @@
-"""What is kept of a run: its state, from time to time and at its end."""
+"""The keeper of a run's checkpoints: restores the newest, and saves when one is due."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a session will do: planned by the first process, told to all once, checked by all once."""
+"""The plan of a session: made by the first process, broadcast once, and checked by all of them."""
 
 from __future__ import annotations
 

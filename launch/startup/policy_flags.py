@@ -1,4 +1,4 @@
-"""The flags of programs that look at a policy, and the policy they name."""
+"""The flags that name a policy or a run, and loading what they name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program does before its work: it says what it waits for, and keeps what it compiles."""
+"""The start of a program: what it waits for is said, compiled programs are kept, devices chosen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work in processes of its own: JAX counts devices once, and holds on to them until it ends."""
+"""Runs work in processes of its own, as JAX fixes the devices of a process when it starts."""
 
 from __future__ import annotations
 

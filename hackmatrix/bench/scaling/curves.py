@@ -1,5 +1,5 @@
-"""How training scales with devices: more of them for more environments (weak), or for as many
-(strong). Each point has processes of its own.
+"""Weak and strong scaling of training: more devices for proportionally more environments, or for as
+many as before. Each point is measured in processes of its own.
 """
 
 from __future__ import annotations

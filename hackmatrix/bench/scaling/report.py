@@ -1,4 +1,4 @@
-"""What a scaling benchmark leaves: a table for people, scaling.csv, scaling.png, TensorBoard."""
+"""The output of a scaling benchmark: a table for people, scaling.csv, scaling.png, TensorBoard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What boards look like wherever they are drawn: colours, labels, the player's means in words."""
+"""Colours, labels and status lines of a board, the same in text and in pictures."""
 
 from __future__ import annotations
 

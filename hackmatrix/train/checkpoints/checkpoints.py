@@ -1,10 +1,10 @@
-"""Checkpoints: the train state on disk, whole or not at all, and known to be what was saved.
+"""Checkpoints: the train state on disk, committed atomically and verified by digests when restored.
 
-    STEP/                 one that was finished; a step is one of the environment
+    STEP/                 a committed checkpoint; STEP counts environment steps
         state/            the arrays, as orbax writes them
         record/metadata   the manifest: shapes, types and digests of the arrays, and the run's own
-        inventory.json    what files it has, to notice any change to them
-    STEP.aside-N          one that was damaged, or that the run has gone back behind
+        inventory.json    the files and their hashes, to notice any change to them
+    STEP.aside-N          a damaged checkpoint, or one later than the step the run was rewound to
 
 All processes of a run call everything here together, in the same order.
 """

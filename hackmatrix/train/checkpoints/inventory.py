@@ -1,7 +1,7 @@
-"""What files a finished checkpoint has, and their hashes, so that any change to them is noticed.
+"""The inventory of a checkpoint: its files and their hashes, so that any change is noticed.
 
 The arrays and the manifest have digests of their own, which decide whether a checkpoint is used. An
-inventory also covers what nobody reads: a disk that changes that may change the rest next.
+inventory also covers files that nobody reads: a disk that changes those may change the rest next.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The leaves of a tree by their names, and what two trees have not in common."""
+"""The leaves of a pytree by their paths, and the differences between two trees."""
 
 from __future__ import annotations
 

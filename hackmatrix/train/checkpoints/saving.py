@@ -1,4 +1,4 @@
-"""One checkpoint on its way to the disk, by orbax, while the run goes on."""
+"""The asynchronous save of one checkpoint, by orbax, while the run goes on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How large an update is where nobody said so: environments, steps, minibatches, epochs, rate.
+"""The default size of an update: environments, steps, minibatches, epochs and learning rate.
 
 The reference is an update of 256 x 128 samples in 4 minibatches and 4 epochs. A larger batch keeps
 the reference's minibatch, so its gradient noise, and grows by their number; it is seen fewer times,

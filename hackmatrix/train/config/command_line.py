@@ -1,4 +1,4 @@
-"""The --config flag of programs; whatever is wrong with their flags is one line.
+"""The --config flag of programs, and errors of one line for wrong flags.
 
 ml_collections reads the command line already where the flag is defined, so a mistake may come to
 light there or when the flags are parsed.

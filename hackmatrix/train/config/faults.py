@@ -1,4 +1,4 @@
-"""Everything that is wrong with a configuration, at once.
+"""All mistakes of a configuration, reported together.
 
 A fault is one line: the setting, its value, and what it must be.
 """

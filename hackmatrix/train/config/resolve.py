@@ -1,4 +1,4 @@
-"""From what a user gave to the configuration of a run.
+"""Resolves the settings that a user gave to the configuration of a run.
 
 Nothing here needs JAX unless an algorithm of the user's own does, so faults are reported at once.
 """

@@ -1,4 +1,4 @@
-"""Whether all processes are about to do the same; if not, they would fail obscurely, or hang."""
+"""Compares the processes of a run before they compute together: different ones could hang."""
 
 from __future__ import annotations
 

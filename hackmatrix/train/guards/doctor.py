@@ -1,4 +1,4 @@
-"""Whether this machine, and with others all of them, can train: findings, each good or not."""
+"""Checks whether the machines of a run can train: a finding each, good or bad."""
 
 from __future__ import annotations
 

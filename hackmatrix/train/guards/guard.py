@@ -1,4 +1,4 @@
-"""What guards a run: signals, a limit of time, a watchdog, and the comparison of replicas."""
+"""The guard of a run: signals, a time limit, a watchdog, and the comparison of replicas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether all devices have the same parameters, as they should at any time."""
+"""Compares the replicas of the learner on all devices, which must be equal at any time."""
 
 from __future__ import annotations
 

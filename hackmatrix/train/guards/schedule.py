@@ -1,4 +1,4 @@
-"""How far a run goes before somebody looks at it again."""
+"""The length of the next chunk of updates."""
 
 from __future__ import annotations
 

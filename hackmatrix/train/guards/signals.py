@@ -1,4 +1,4 @@
-"""Being asked to stop: by SIGTERM from a machine that is taken away, by SIGINT from a person."""
+"""Signals that ask a run to stop: SIGTERM when a machine is preempted, SIGINT from a person."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The watchdog: ends a process that waits for ever, so that it can be started again."""
+"""The watchdog: ends a process that hangs, so that it can be started again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A policy that plays one game of an environment; the game of an evaluation, if asked."""
+"""A policy that plays one game of an environment, with the draws of an evaluation."""
 
 from __future__ import annotations
 

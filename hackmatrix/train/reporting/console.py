@@ -1,4 +1,4 @@
-"""What a person sees of a run: what will happen, a line a chunk while it does, what came of it."""
+"""The console of a run: a summary at its start, a line a chunk, and the outcome at its end."""
 
 from __future__ import annotations
 

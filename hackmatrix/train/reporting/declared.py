@@ -1,4 +1,4 @@
-"""All metrics of a run, as they are declared by whoever makes them."""
+"""All metrics of a run, as the environment, the algorithm and the loop declare them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run reached: whole games at its end, beside those of a random player."""
+"""The evaluation at the end of a run: whole games of the agent, beside those of a random player."""
 
 from __future__ import annotations
 

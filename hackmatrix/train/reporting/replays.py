@@ -1,8 +1,8 @@
-"""Games of the agent that a run leaves behind to look at: RUN/replays/STEP.html.
+"""Replays of a run: recorded games of its agent, as pages RUN/replays/STEP.html.
 
 At the end of a run that is the best of the evaluated games. Before, there is one for each
 checkpoint if training leaves the CPU idle, that is on an accelerator; it is played in a thread.
-Only the first process plays. What goes wrong is said in one line, and the run goes on.
+Only the first process plays. A failure is reported in one line, and the run goes on.
 """
 
 from __future__ import annotations

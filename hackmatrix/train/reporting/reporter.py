@@ -1,4 +1,4 @@
-"""Telling how a run goes: to sinks, in warnings, in a trace and in games to look at."""
+"""Reports of a run in progress: metrics to sinks, warnings, a trace and replays."""
 
 from __future__ import annotations
 

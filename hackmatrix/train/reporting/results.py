@@ -1,4 +1,4 @@
-"""What evaluated games come to: means with 95% intervals, as a table and as JSON."""
+"""Results of evaluated games: means with 95% intervals, as a table and as JSON."""
 
 from __future__ import annotations
 

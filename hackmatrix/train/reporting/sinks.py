@@ -1,4 +1,4 @@
-"""Where metrics go: TensorBoard, JSON lines, and whatever else has the shape of a Sink.
+"""Sinks of metrics: TensorBoard, JSON lines, and any other object with the methods of Sink.
 
 A metric that is NaN has no data (no episode ended, say), so it is left out.
 """

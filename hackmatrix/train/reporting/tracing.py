@@ -1,5 +1,4 @@
-"""A trace of some updates of a run, which TensorBoard's profiler opens: what the devices did when,
-and what Python did meanwhile.
+"""A profiler trace of some updates of a run, for TensorBoard: what devices and Python were doing.
 
 The first process traces itself and its own devices: the others run the same program in step.
 """

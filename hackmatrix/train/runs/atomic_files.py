@@ -1,4 +1,4 @@
-"""Files that are replaced in one step: a reader finds the old one or the new one, whole."""
+"""Atomic replacement of files: a reader finds the old content or the new one, never a part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the time of a run goes: one clock, asked by all."""
+"""The clock of a run: seconds since its start, and seconds spent in each phase."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a run comes from: what a person needs who wants to have it again."""
+"""The provenance of a run: versions, revision, devices and command line, to reproduce it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a directory is the same for all processes."""
+"""Tests whether a directory is the same for all processes, by a sentinel file."""
 
 from __future__ import annotations
 
