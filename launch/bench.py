@@ -37,16 +37,16 @@ _OVERFLOW_STEPS = flags.DEFINE_integer(
     "overflow_steps", 0, "Play so many steps to see how long the lists get.", lower_bound=0
 )
 _ENVS = flags.DEFINE_integer(
-    "envs", 64, "Environments in scaling: a device for weak, all for strong.", lower_bound=1
+    "envs", 64, "Scaling: environments a device (weak), or of all devices (strong).", lower_bound=1
 )
 _PROCESSES = flags.DEFINE_list(
-    "processes", [], "Scaling over such numbers of processes here, each with a device of its own."
+    "processes", [], "Scaling: the numbers of processes on this machine, each with one device."
 )
 _SLICES = flags.DEFINE_list(
     "slices", [], "Scaling: only compile for these TPU slices too, in rows of their own."
 )
-_OUT = flags.DEFINE_string("out", "runs/scaling", "Where scaling leaves its table and its plot.")
-_JSON = flags.DEFINE_bool("json", False, "Print JSON, a line a measurement.")
+_OUT = flags.DEFINE_string("out", "runs/scaling", "Scaling: the directory of its table and plot.")
+_JSON = flags.DEFINE_bool("json", False, "Print JSON, one line a measurement.")
 
 
 def _are_numbers(texts: list[str]) -> bool:

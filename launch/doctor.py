@@ -18,9 +18,13 @@ _CONSTRAINTS = Path(__file__).parents[1] / "constraints.txt"
 _SECONDS = 30  # of silence, or of waiting for the others
 
 _WORKDIR = flags.DEFINE_string("workdir", "runs", "Where run directories are made, or gs://...")
-_COORDINATOR = flags.DEFINE_string("coordinator", None, "HOST:PORT of process 0.")
-_NUM_PROCESSES = flags.DEFINE_integer("num_processes", None, "How many there are.", lower_bound=1)
-_PROCESS_ID = flags.DEFINE_integer("process_id", None, "Which of them this is, from 0.")
+_COORDINATOR = flags.DEFINE_string(
+    "coordinator", None, "HOST:PORT of process 0, where several processes meet."
+)
+_NUM_PROCESSES = flags.DEFINE_integer(
+    "num_processes", None, "The number of processes.", lower_bound=1
+)
+_PROCESS_ID = flags.DEFINE_integer("process_id", None, "The number of this process, from 0.")
 
 
 def main(arguments: list[str]) -> None:

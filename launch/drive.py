@@ -19,7 +19,9 @@ PROGRAM = "launch.drive"
 
 _POLICY = flags.DEFINE_string("policy", None, "The .npz file that launch.export wrote.")
 _GAMES = flags.DEFINE_integer("games", 1, "How many games to play.", lower_bound=1)
-_SERVER = flags.DEFINE_string("server", None, "The program of the game; ours if none is named.")
+_SERVER = flags.DEFINE_string(
+    "server", None, "The command of the game; launch.serve if none is given."
+)
 
 
 def main(_: list[str]) -> None:

@@ -33,7 +33,7 @@ def main(_: list[str]) -> None:
         files.write(plain, policy.params, about(policy))
         compiled.write_bytes(artifact(policy))
     except OSError as error:
-        sys.exit(f"{PROGRAM}: {error.filename}: {error.strerror}; say where with --out")
+        sys.exit(f"{PROGRAM}: {error.filename}: {error.strerror}; choose another --out")
     print(f"{policy.source} at step {policy.step:,}: {plain} and {compiled}")
 
 

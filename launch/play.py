@@ -33,7 +33,7 @@ def main(_: list[str]) -> None:
         player = Player(policy, seed=0, number=0, greedy=True)
         decide = lambda *seen: Decision(*player.choose(*seen))  # noqa: E731
 
-    with starting.waiting(f"{PROGRAM}: compiling the game, or fetching it compiled"):
+    with starting.waiting(f"{PROGRAM}: compiling the game, or loading it from the cache"):
         from hackmatrix.replay.playing import HELP, Playing
 
         playing = Playing(_SEED.value, _say, decide, colour=sys.stdout.isatty())

@@ -1,6 +1,6 @@
 """Makes one page of a run: `python -m launch.report --run=RUN [--out=FILE]`.
 
-Its curves, what it reached, its configuration and a game, in one HTML file that needs no network.
+The page has its curves, its evaluation, its configuration and a game, and needs no network.
 It also shows a run that is under way.
 """
 
@@ -40,7 +40,7 @@ def main(_: list[str]) -> None:
     try:
         file.write_text(page.page(run, told, default.get_config(), replay, why_none), "utf-8")
     except OSError as error:
-        sys.exit(f"{PROGRAM}: {file}: {error.strerror}; say another --out")
+        sys.exit(f"{PROGRAM}: {file}: {error.strerror}; choose another --out")
     print(f"{file}: up to step {told.steps[-1]:,}, {'with' if replay else 'without'} a game")
 
 
@@ -54,7 +54,9 @@ def _replay(run: Run) -> tuple[str | None, str]:
         return page, ""
     if not make(run.config.env).is_drawable:
         return None, f"Games of {run.config.env} cannot be drawn."
-    with starting.waiting(f"{PROGRAM}: no replay lies there; compiling the game and playing one"):
+    with starting.waiting(
+        f"{PROGRAM}: the run has no replay yet; compiling the game and playing one"
+    ):
         try:
             found = policy.load(run.directory.parent, run.name, None, _say)
             return games.as_page(found, seed=0, number=0)[0], ""

@@ -18,8 +18,8 @@ from launch.startup import starting
 
 _HEADLESS = flags.DEFINE_bool("headless-cli", False, "Speak the headless protocol.")
 _SEED = flags.DEFINE_integer("seed", None, "Play the same games each time.", lower_bound=0)
-_INFO = flags.DEFINE_bool("info", False, "Say on standard error when the client comes and goes.")
-_DEBUG = flags.DEFINE_bool("debug", False, "Say on standard error what the client says.")
+_INFO = flags.DEFINE_bool("info", False, "Log to standard error when commands start and end.")
+_DEBUG = flags.DEFINE_bool("debug", False, "Log to standard error each command and its answer.")
 
 
 def main(arguments: list[str]) -> None:
@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> None:
     answers = _standard_output()
     with starting.waiting("launch.serve: loading JAX and the game"):
         from hackmatrix.envs import headless
-    with starting.waiting("launch.serve: compiling the game, or fetching it compiled"):
+    with starting.waiting("launch.serve: compiling the game, or loading it from the cache"):
         session = headless.Session(_SEED.value)
         session.warm_up()
     # It ends, too, when the client has gone or a person has had enough.

@@ -23,12 +23,16 @@ PROGRAM = "launch.train"
 _CONFIG = define_config(PROGRAM)
 _WORKDIR = flags.DEFINE_string("workdir", "runs", "Where run directories are made.")
 _COORDINATOR = flags.DEFINE_string(
-    "coordinator", None, "HOST:PORT of process 0, where several processes meet; a TPU needs none."
+    "coordinator",
+    None,
+    "HOST:PORT of process 0, where several processes meet; TPU slices need none.",
 )
-_NUM_PROCESSES = flags.DEFINE_integer("num_processes", None, "How many there are.", lower_bound=1)
-_PROCESS_ID = flags.DEFINE_integer("process_id", None, "Which of them this is, from 0.")
+_NUM_PROCESSES = flags.DEFINE_integer(
+    "num_processes", None, "The number of processes.", lower_bound=1
+)
+_PROCESS_ID = flags.DEFINE_integer("process_id", None, "The number of this process, from 0.")
 _HEARTBEAT = flags.DEFINE_integer(
-    "heartbeat_seconds", 30, "After such a silence a process counts as lost.", lower_bound=1
+    "heartbeat_seconds", 30, "A process that is silent for so long is lost.", lower_bound=1
 )
 _JOIN = flags.DEFINE_integer(
     "join_seconds", 300, "How long processes wait for each other at the start.", lower_bound=1

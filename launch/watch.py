@@ -22,8 +22,8 @@ PROGRAM = "launch.watch"
 _EPISODE = flags.DEFINE_integer("episode", 0, "The number of the game.", lower_bound=0)
 _SEED = flags.DEFINE_integer("seed", 0, "The seed of the games.", lower_bound=0)
 _GREEDY = flags.DEFINE_bool("greedy", False, "Take the likeliest action instead of drawing one.")
-_HTML = flags.DEFINE_string("html", None, "Write a page to this file instead.")
-_GIF = flags.DEFINE_string("gif", None, "Write an animation to this file instead, or too.")
+_HTML = flags.DEFINE_string("html", None, "Write the game as a page to this file.")
+_GIF = flags.DEFINE_string("gif", None, "Write the game as an animated GIF to this file.")
 
 
 def main(_: list[str]) -> None:
@@ -54,7 +54,7 @@ def _write(flag: flags.FlagHolder[str | None], content: bytes, episode: Episode)
     try:
         file.write_bytes(content)
     except OSError as error:
-        sys.exit(f"{PROGRAM}: {file}: {error.strerror}; say another --{flag.name}")
+        sys.exit(f"{PROGRAM}: {file}: {error.strerror}; choose another --{flag.name}")
     print(f"{file}: {len(episode.frames) - 1} turns, return {episode.total:.2f}")
 
 

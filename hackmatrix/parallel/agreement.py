@@ -112,7 +112,7 @@ class Barrier:
         if jax.process_count() == 1:
             return
         if self._broken:
-            raise BrokenBarrier("a barrier is broken")
+            raise BrokenBarrier("another process has given up")
         client = coordination_client()
         assert client is not None  # there are several processes
         turn = f"{self._prefix}/{next(self._turns)}"

@@ -20,11 +20,14 @@ from hackmatrix.parallel.jax_private import coordination_client, is_cloud_tpu_vm
 RETRY = 42  # the exit code of a process that is to be started again
 _WAIT_SECONDS = 300  # for the other processes to end their work
 _SHUTDOWN_SECONDS = 10  # for them to end after a failure, which may be theirs too
-_LOST = "a process or the coordinator is lost (above is what JAX knows): --resume=auto goes on"
+_LOST = (
+    "a process or the coordinator is lost (JAX's message is above): start all processes "
+    "again, with --resume=auto"
+)
 
 
 class StartError(UserError):
-    """Processes that cannot begin together; one line says why and what to do."""
+    """Processes that cannot start together; one line says why and what to do."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ def place(coordinator: str | None, processes: int | None, process: int | None) -
     if coordinator is None and processes is None and process is None:
         return None
     if coordinator is None or processes is None or process is None:
-        raise StartError("--coordinator, --num_processes and --process_id go together")
+        raise StartError("give all of --coordinator, --num_processes and --process_id, or none")
     host, _, port = coordinator.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 2**16:
         raise StartError(f"--coordinator={coordinator} must be HOST:PORT, such as 10.0.0.1:8476")
@@ -69,7 +72,9 @@ def join(given: Place | None, *, heartbeat_seconds: int, join_seconds: int) -> N
     # Its handler would swallow SIGTERM; processes agree to stop without it.
     jax.config.update("jax_enable_preemption_service", False)
     where = f" at {given.coordinator}" if given else ""
-    _where_jax_aborts(f"not all processes have met{where} in {join_seconds} s")
+    _where_jax_aborts(
+        f"not all processes have met{where} in {join_seconds} s: start all of them together"
+    )
     jax.distributed.initialize(
         **arguments,
         heartbeat_timeout_seconds=heartbeat_seconds,

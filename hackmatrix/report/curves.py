@@ -41,9 +41,9 @@ def read(file: Path) -> Curves:
                 lines.pop()
             lines.append(line)
     except OSError as error:
-        raise NoCurves(f"{file}: {error.strerror}; the run has told of nothing yet") from None
+        raise NoCurves(f"{file}: {error.strerror}; the run has no metrics yet") from None
     if not lines:
-        raise NoCurves(f"{file} has no metrics yet; a run tells of itself every few updates")
+        raise NoCurves(f"{file} has no metrics yet; a run writes some every few updates")
     tags = sorted({tag for line in lines for tag in line} - {_STEP, _TIME})
     return _thinned(
         Curves(

@@ -93,7 +93,7 @@ def _reached(evaluation: Mapping[str, Any], env: Environment) -> str:
 def _not_evaluated(run: Run) -> str:
     how = f"python -m launch.evaluate --run={run.name}"
     return (
-        "<p>It plays games to see what it reached at its end. Those of its newest checkpoint: "
+        "<p>Not evaluated yet, as that is done at the end. For the newest checkpoint: "
         f"<code>{escape(how)}</code></p>"
     )
 

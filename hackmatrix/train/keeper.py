@@ -72,8 +72,8 @@ class Keeper:
         """The learner that was saved, on boards of another number or kind than it had."""
         fresh = self._program.first_state()
         self._say(
-            "Another number of environments than before: they all begin new games, and the "
-            "optimiser's averages are from another batch"
+            "The environments changed in number or kind: they all begin new games, and the "
+            "optimiser's averages are from the former batches"
         )
         learner = state.learner.replace(update=fresh.learner.update + update)
         return TrainState(learner=learner, players=fresh.players)

@@ -40,8 +40,10 @@ def run_session(request: Request, default: Mapping[str, Any], play: Play) -> int
     state, step = keeper.restore()
     if plan.resumes and step is None:
         step = 0
-        console.say("Nothing of it has been saved yet: it begins anew")
-    console.say("Compiling the training program (up to a minute, kept for the next time) ...")
+        console.say("The run has no checkpoint yet: it starts from its first update")
+    console.say(
+        "Compiling the training program (up to a minute; it is cached for later starts) ..."
+    )
     with clock.phase("compile"):
         program.compile()
     console.say(f"Compiled in {clock.spent()['compile']:.0f} s")
@@ -59,7 +61,7 @@ def run_session(request: Request, default: Mapping[str, Any], play: Play) -> int
             finally:
                 keeper.close()
         if guard.was_asked_to_stop():
-            console.end(f"Stopped; --resume={plan.run.name} goes on", plan.run.directory)
+            console.end(f"Stopped; go on with --resume={plan.run.name}", plan.run.directory)
             return RETRY
         play_final_games(program, state, plan.run, replays, console.say)
         console.end("Done", plan.run.directory)

@@ -44,7 +44,7 @@ def test_sigterm_to_one_stops_all_and_the_resumed_run_is_the_undisturbed_one(
         assert stopped.codes() == [42, 42], stopped.said(0)
     saved = stopped.steps()[-1]
     assert saved < LAST_STEP
-    assert f"Stopped at step {saved:,}" in stopped.said(0).replace("; --resume=run goes on", "")
+    assert f"Stopped at step {saved:,}" in stopped.said(0).replace("; go on with --resume=run", "")
     # Only one is told to resume, and that is enough.
     with Pod(tmp_path, 2, NO_GAMES, devices=2, only={0: ["--resume=auto"]}) as resumed:
         assert resumed.codes() == [0, 0], resumed.said(0)
@@ -143,4 +143,6 @@ def test_a_process_that_meets_nobody_ends_to_be_started_again(tmp_path: Path) ->
     with Pod(tmp_path, 1, "--coordinator=127.0.0.1:1", *place, devices=2) as pod:
         assert pod.codes() == [42]
     last = pod.said(0).splitlines()[-1]
-    assert last == "launch.train: not all processes have met at 127.0.0.1:1 in 2 s"
+    assert last == (
+        "launch.train: not all processes have met at 127.0.0.1:1 in 2 s: start all of them together"
+    )

@@ -101,7 +101,7 @@ def test_it_is_enough_to_tell_the_first_process_to_resume(found: list[dict[str, 
 
 
 def test_where_no_run_can_begin_all_say_so(directory: Path, found: list[dict[str, Any]]) -> None:
-    reason = f"no run can begin in {directory / 'file'}"
+    reason = f"no run can be made in {directory / 'file'}"
     assert found[0]["unwritable"].startswith(reason)
     assert found[1]["unwritable"].startswith(f"process 0: {reason}")
 

@@ -47,13 +47,13 @@ _PARTS = {
 
 def converse(session: Session, lines: BinaryIO, answers: BinaryIO) -> None:
     """Answers line by line, until there are no more."""
-    _LOG.info("a client may speak")
+    _LOG.info("ready for commands")
     for line in _whole_lines(lines):
         answer = session.answer(line)
         answers.write(answer + b"\n")
         answers.flush()
         _LOG.debug("%r -> %r", line, answer)
-    _LOG.info("the client has nothing more to say")
+    _LOG.info("end of the commands")
 
 
 def _whole_lines(lines: BinaryIO) -> Iterator[bytes]:

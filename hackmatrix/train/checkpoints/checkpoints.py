@@ -157,8 +157,8 @@ class Checkpoints:
                 return restored
         if steps:
             raise CheckpointError(
-                f"all checkpoints in {self._directory} are damaged: bring one back from elsewhere, "
-                "or begin a new run"
+                f"all checkpoints in {self._directory} are damaged: restore one from a backup, "
+                "or start a new run without --resume"
             )
         return None
 
@@ -173,7 +173,7 @@ class Checkpoints:
         digests = _digests(arrays)
         changed = [name for name in wanted if digests[name] != manifest.digests[name]]
         if changed:
-            raise _Damaged(f"{' and '.join(changed)} not as saved")
+            raise _Damaged(f"not as saved: {', '.join(changed)}")
         if wanted.keys() == manifest.leaves.keys():
             self._saved = step
         state = jax.tree.unflatten(
@@ -191,7 +191,7 @@ class Checkpoints:
     def _read(self, step: int) -> Manifest:
         directory = self._place(step)
         if not (directory / COMMITTED).exists():
-            raise ValueError(f"{COMMITTED} is missing, it was not finished")
+            raise ValueError(f"{COMMITTED} is missing, so it was never finished")
         return unseal(json.loads((directory / MANIFEST / "metadata").read_text()))
 
     def _load(self, step: int, wanted: dict[str, Any]) -> dict[str, jax.Array]:

@@ -23,7 +23,7 @@ def of_values(values: Mapping[str, Any], kind: type[Config] = Config) -> Faults:
     settings = declared(kind)
     undeclared = {name: unknown(name, settings) for name in values if name not in settings}
     missing = {
-        name: f"{name} is missing: begin the configuration with configs.default.get_config()"
+        name: f"{name} is missing: start the configuration from configs.default.get_config()"
         for name in settings
         if name not in values
     }

@@ -77,7 +77,7 @@ def bad_elsewhere(findings: list[Finding]) -> list[Finding]:
 def pins(constraints: Path) -> Finding:
     """Installed versions against those that were tested."""
     if not constraints.is_file():
-        return Finding("pins", f"{constraints} is not here, so versions go unchecked")
+        return Finding("pins", f"there is no {constraints}, so versions are not checked")
     pinned = dict(_PIN.findall(constraints.read_text()))
     installed = {name: _installed(name) for name in pinned}
     others = [
@@ -110,7 +110,7 @@ def directory(workdir: Path) -> Finding:
     if failures := [each for each in gather(failure) if each]:
         return Finding("workdir", f"{failures[0]}: name another with --workdir", False)
     if blind := _processes_that_do_not_see(workdir):
-        text = f"processes {blind} have another {workdir}: name a shared one, or {GOOGLE_STORAGE}"
+        text = f"processes {blind} see another {workdir}: name a shared one, or {GOOGLE_STORAGE}"
         return Finding("workdir", text, False)
     shared = ", shared by all processes" if jax.process_count() > 1 else ""
     return Finding("workdir", f"{workdir} can be written{shared}")
@@ -120,7 +120,7 @@ def storage() -> Finding:
     missing = [name for name in _FOR_STORAGE if not _is_there(name)]
     if missing:
         text = f"{', '.join(missing)} missing: install the extra hackmatrix[gcp]"
-        return Finding("workdir", f"{GOOGLE_STORAGE} needs more: {text}", False)
+        return Finding("workdir", f"{GOOGLE_STORAGE} cannot be used: {text}", False)
     return Finding("workdir", f"{GOOGLE_STORAGE}: packages for it are installed")
 
 
@@ -148,7 +148,9 @@ def lock(path: Path) -> Finding:
         return Finding("TPU lock", "none")
     holders = _holders(path)
     if holders:
-        return Finding("TPU lock", f"a TPU program runs: process {holders[0]} holds {path}", False)
+        return Finding(
+            "TPU lock", f"process {holders[0]} uses the TPU (it holds {path}): end it", False
+        )
     return Finding("TPU lock", f"{path} is left from a program that ended: remove it", False)
 
 
@@ -156,14 +158,20 @@ def clocks(times: list[float]) -> Finding:
     skew = max(times) - min(times)
     text = f"{skew:.1f} s between processes, the exchange included"
     if skew > _MOST_SKEW_SECONDS:
-        return Finding("clocks", f"{text}: set them, as logs and checkpoints tell times", False)
+        return Finding(
+            "clocks", f"{text}: synchronise them, as logs and checkpoints have times", False
+        )
     return Finding("clocks", text)
 
 
 def same_versions(found: list[dict[str, str]]) -> Finding:
     others = [process for process, each in enumerate(found) if each != found[0]]
     if others:
-        return Finding("versions", f"processes {others} have others than process 0", False)
+        return Finding(
+            "versions",
+            f"processes {others} have other packages than process 0: install the same",
+            False,
+        )
     return Finding("versions", "the same in all processes")
 
 

@@ -31,7 +31,7 @@ def check(tree: Any, mesh: Mesh) -> None:
         if odd:
             raise Diverged(
                 f"{name} is not the same on all devices: {', '.join(odd)} differ from the others; "
-                "go on from an older checkpoint, and without that machine if it happens again"
+                "resume from an older checkpoint, and if it happens again, without that machine"
             )
 
 

@@ -39,4 +39,6 @@ class Signals:
             return
         self.asked_to_stop, self._noted_at = True, time.monotonic()
         name = signal.Signals(number).name
-        self._say(f"{name}: saving and stopping; once more stops at once, without saving")
+        self._say(
+            f"{name}: saving and stopping; the same signal again stops at once, without saving"
+        )

@@ -39,7 +39,7 @@ class Watchdog:
                 return
         print(
             f"No chunk of updates was finished for {self._seconds:g} s (watchdog_minutes): this "
-            "process ends itself; --resume=auto goes on. What it was doing:",
+            "process ends; go on with --resume=auto. Where each of its threads was:",
             file=sys.stderr,
             flush=True,
         )

@@ -25,7 +25,7 @@ def play_final_games(
     games = run.config.eval_episodes
     if not games:
         return
-    say(f"Playing {games} games to see what it reached ...")
+    say(f"Evaluation: playing {games} games ...")
     learner = state.learner
     step = int(learner.update) * run.config.batch_size
     params = program.acting(learner)

@@ -76,7 +76,8 @@ class Progress:
 
     def _broken(self, update: int, metrics: Mapping[str, float]) -> Broken:
         names = [name for name in self._vital if not math.isfinite(metrics[name])]
-        return Broken(f"update {update + 1} is broken: {' and '.join(names)} not finite")
+        are = "is" if len(names) == 1 else "are"
+        return Broken(f"update {update + 1} is broken: {' and '.join(names)} {are} not finite")
 
     def _speed(self, update: int, updates: int, seconds: float) -> dict[str, float]:
         steps = updates * self._config.batch_size / seconds

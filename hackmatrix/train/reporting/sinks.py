@@ -59,7 +59,7 @@ class Sinks:
             with suppress(OSError):  # it keeps what it could not write, and tries that again
                 sink.close()
             with suppress(OSError):  # nobody may be listening any more
-                self._say(f"{type(sink).__name__} is given up, the run goes on without it: {error}")
+                self._say(f"{type(sink).__name__} failed, the run goes on without it: {error}")
 
 
 class JsonLines:

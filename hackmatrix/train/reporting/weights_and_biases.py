@@ -26,7 +26,7 @@ _FINISH_SECONDS = 120  # for the rest to arrive at the end
 
 
 class Unreachable(OSError):
-    """Something is wrong over there, or on the way; one line says what."""
+    """wandb or its server failed; one line says how."""
 
 
 def is_installed() -> bool:
@@ -38,7 +38,7 @@ def is_installed() -> bool:
 
 
 def check() -> None:
-    """ConfigError, before anything was begun, where nobody could log."""
+    """ConfigError, before a run starts, where wandb is missing or nobody is logged in."""
     if not is_installed():
         raise ConfigError(["wandb=True needs the package wandb: pip install 'hackmatrix[wandb]'"])
     wandb = _quiet_wandb()
@@ -81,7 +81,9 @@ class WeightsAndBiases:
                 page.finish()
             except TimeoutError as error:
                 rest = f"{self._run.directory}/wandb/run-*-{page.id}"
-                raise TimeoutError(f"not all has arrived; `wandb sync {rest}` sends it") from error
+                raise TimeoutError(
+                    f"the upload is incomplete; `wandb sync {rest}` sends the rest"
+                ) from error
 
     def _open(self) -> Any:
         place, config = self._run.directory / _ID, self._run.config
@@ -141,7 +143,7 @@ def _quiet_wandb() -> Any:
 
 @contextmanager
 def _as_unreachable() -> Iterator[None]:
-    """A run does not end for what goes wrong elsewhere, of whatever type it is."""
+    """Any error of wandb becomes an Unreachable, with which the run goes on."""
     try:
         yield
     except Exception as error:

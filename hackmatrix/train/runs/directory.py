@@ -79,7 +79,7 @@ def create(workdir: str | Path, config: Config) -> Run:
         _write_down(run)
     except OSError as error:
         raise RunError(
-            f"no run can begin in {root}: {_why(error)}; say where with --workdir"
+            f"no run can be made in {root}: {_why(error)}; choose another --workdir"
         ) from error
     return run
 
@@ -90,7 +90,7 @@ def resume(run: Run, config: Config) -> Run:
     try:
         _write_down(continued)
     except OSError as error:
-        raise RunError(f"{run.directory} cannot be written to: {_why(error)}") from error
+        raise RunError(f"the run {run.directory} cannot be written to: {_why(error)}") from error
     return continued
 
 
@@ -115,7 +115,7 @@ def find(workdir: str | Path, which: str, name: str | None = None) -> Run | None
 
 def _local(workdir: str | Path) -> Path:
     if re.match(r"\w+:/", str(workdir)):
-        raise RunError(f"workdir={workdir} is no directory: runs need a disk that takes new lines")
+        raise RunError(f"workdir={workdir} is no local directory, which a run needs to append its metrics")
     return Path(workdir)
 
 
@@ -158,7 +158,7 @@ def _open(directory: Path) -> Run:
         return Run(directory, from_json((directory / _CONFIG).read_text()))
     except (OSError, ValueError, ConfigError) as error:
         why = "; ".join(str(error).splitlines())
-        raise RunError(f"{directory / _CONFIG} is none of this version: {why}") from error
+        raise RunError(f"{directory / _CONFIG} cannot be read by this version: {why}") from error
 
 
 def _runs(root: Path) -> list[Path]:

@@ -117,7 +117,7 @@ def test_it_soon_shows_a_sign_of_life_and_ends_with_its_input() -> None:
         assert client.program.stdout.read() == b""
         said = client.errors().splitlines()
         assert said[0] == "launch.serve: loading JAX and the game ..."
-        assert "the client has nothing more to say" in said[-1]
+        assert "end of the commands" in said[-1]
 
 
 def test_a_closed_pipe_ends_it_without_a_word() -> None:

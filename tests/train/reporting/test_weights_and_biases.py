@@ -189,7 +189,7 @@ def test_a_run_goes_on_without_a_page_when_nobody_answers(
         sinks.write(1, METRICS)
         sinks.write(2, METRICS)
     (line,) = said
-    assert line.startswith("WeightsAndBiases is given up, the run goes on without it: ")
+    assert line.startswith("WeightsAndBiases failed, the run goes on without it: ")
     assert len(line.splitlines()) == 1
     assert len(begun.metrics.read_text().splitlines()) == 2
 
