@@ -10,9 +10,9 @@ from hackmatrix.game.cells import CELLS
 from hackmatrix.game.features import FEATURES
 from hackmatrix.game.observation import OBSERVATION_SIZE
 
-# The only ones that pass 1: of the player, then of a cell. They are bounded by what a state holds.
+# The only numbers that pass 1, of the player and of a cell: as great as a state can hold them.
 _STAGE, _DATA_SIPHONS, _ATTACK = 5, 6, 7
-_POINTS, _SPAWN, _CREDITS, _ENERGY = 10, 35, 37, 38
+_OF_A_CELL = {"points": bits.LABEL, "spawn": bits.SPAWN, "amount": bits.AMOUNT}
 
 
 def highest() -> np.ndarray:
@@ -22,7 +22,7 @@ def highest() -> np.ndarray:
     high[_DATA_SIPHONS] = greatest(bits.DATA_SIPHONS) / 10
     high[_ATTACK] = (greatest(bits.ATTACK) - 1) / 2
     cells = high[-CELLS * len(FEATURES) :].reshape(CELLS, len(FEATURES))
-    cells[:, _POINTS] = greatest(bits.LABEL) / 9
-    cells[:, _SPAWN] = greatest(bits.SPAWN) / 9
-    cells[:, [_CREDITS, _ENERGY]] = greatest(bits.AMOUNT) / 3
+    for number, feature in enumerate(FEATURES):
+        if feature.field in _OF_A_CELL:
+            cells[:, number] = greatest(_OF_A_CELL[feature.field]) / feature.unit
     return high
