@@ -20,8 +20,8 @@ from hackmatrix.train.reporting.sinks import Metrics
 
 LINES_A_PAGE = 20  # the titles come again after so many
 _WIDTH = 100
-_BAR = 8
-_NARROWEST = 6
+_BAR = 7
+_WIDE = 999.99  # as many digits as a column has room for
 
 _BOLD, _DIM, _GREEN, _YELLOW = "1", "2", "32", "33"
 
@@ -129,7 +129,8 @@ class Console:
 
 
 def _column(metric: Metric) -> Column:
-    return Column(metric.column, max(_NARROWEST, len(metric.column)), metric.tag, metric.shown)
+    width = max(len(metric.column), len(metric.shown(_WIDE)))
+    return Column(metric.column, width, metric.tag, metric.shown)
 
 
 def _thousands(value: float) -> str:

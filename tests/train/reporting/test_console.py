@@ -66,7 +66,7 @@ def test_a_chunk_is_a_line_under_titles(out: io.StringIO, config: Config) -> Non
     Console(config, DECLARED, out).write(config.num_updates // 2 * config.batch_size, METRICS)
     titles, line = out.getvalue().splitlines()
     assert words(titles) == TITLES
-    assert words(line) == "━━━━──── 50% 5.00M 12.1k 2m 41s +0.53 31.2 1.78 4 63% 1.92 0.021"
+    assert words(line) == "━━━──── 50% 5.00M 12.1k 2m 41s +0.53 31.2 1.78 4 63% 1.92 0.021"
     assert len(titles) == len(line) <= 100
 
 
@@ -218,7 +218,7 @@ def test_a_file_gets_no_colours_and_plain_signs_where_others_cannot_be_written(
     with (tmp_path / "log").open("w", encoding="ascii") as out:
         Console(config, DECLARED, out).write(config.total_timesteps, METRICS)
     text = (tmp_path / "log").read_text()
-    assert "########" in text
+    assert "#######" in text
     assert "\x1b" not in text
 
 
