@@ -33,7 +33,9 @@ def measure_environment(numbers: list[int], seconds: float, report: Report) -> N
         _, compile_seconds = compiled.compile_afresh(environment.lower_step(boards))
         looks = environment.at_observation, environment.at_words, environment.at_nothing
         observed, words, unobserved, alone = timing.in_turns(
-            *(environment.work(boards, look) for look in looks), network.work(), seconds=seconds
+            *(environment.work(boards, look) for look in looks),
+            network.work(network.reference()),
+            seconds=seconds,
         )
         report.row(
             Row(

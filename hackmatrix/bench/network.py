@@ -1,4 +1,4 @@
-"""Benchmark of the network alone: the cost of training if the environment cost nothing.
+"""Benchmark of a network alone: the cost of training if the environment cost nothing.
 
 An update is a forward pass for every step of a rollout, then epochs of minibatches of gradients and
 Adam, all on random data that is already on the device.
@@ -7,81 +7,88 @@ Adam, all on random data that is already on the device.
 from __future__ import annotations
 
 import functools
-import itertools
-import math
 
 import jax
 import jax.numpy as jnp
 import optax
 from flax import struct
 
+from hackmatrix import networks
 from hackmatrix.bench.timing import Work
-from hackmatrix.game import ACTIONS
-from hackmatrix.game.observation import OBSERVATION_SIZE
+from hackmatrix.envs import make
+from hackmatrix.envs.protocol import Parts
+from hackmatrix.networks import Spec
+from hackmatrix.networks.actor_critic import Network, Params
 
 Array = jax.Array
-Layers = list[tuple[Array, Array]]
 
-WIDTHS = (OBSERVATION_SIZE, 256, 256, ACTIONS + 1)
-MINIBATCHES = 4
-EPOCHS = 4
+# What the game alone is compared with.
+REFERENCE = Spec("mlp", 256, 2, channels=0, separate_critic=False, compute_dtype="float32")
+MINIBATCHES, EPOCHS = 4, 4
 _ADAM = optax.adam(2.5e-4)
 
 
 class Learning(struct.PyTreeNode):
-    layers: Layers
+    params: Params
     adam: optax.OptState
-    observations: Array  # f32[steps, boards, 1545]
-    outputs: Array  # f32[steps, boards, 29]: logits and value
+    parts: Parts  # of observations: f32[steps, boards, *shape]
+    outputs: tuple[Array, Array]  # logits f32[steps, boards, A] and values f32[steps, boards]
 
 
-def new_learning(boards: int, steps: int) -> Learning:
+def reference() -> Network:
+    """The network that the game alone is compared with."""
+    return networks.make(REFERENCE, make("hackmatrix"))
+
+
+def new_learning(network: Network, boards: int, steps: int) -> Learning:
     key = jax.random.key(0)
-    layers = [
-        (jax.random.normal(key, (wide, out)) / math.sqrt(wide), jnp.zeros(out))
-        for wide, out in itertools.pairwise(WIDTHS)
-    ]
+    params = network.init(key)
     return Learning(
-        layers=layers,
-        adam=_ADAM.init(layers),
-        observations=jax.random.uniform(key, (steps, boards, WIDTHS[0])),
-        outputs=jnp.zeros((steps, boards, WIDTHS[-1])),
+        params=params,
+        adam=_ADAM.init(params),
+        parts={
+            name: jax.random.uniform(key, (steps, boards, *shape))
+            for name, shape in network.observation.items()
+        },
+        outputs=(jnp.zeros((steps, boards, network.num_actions)), jnp.zeros((steps, boards))),
     )
 
 
-def forward(layers: Layers, observations: Array) -> Array:
-    """f32[..., 29] from f32[..., 1545]."""
-    *hidden, (last_weights, last_bias) = layers
-    for weights, bias in hidden:
-        observations = jax.nn.relu(observations @ weights + bias)
-    return observations @ last_weights + last_bias
-
-
-@functools.partial(jax.jit, donate_argnums=0)
-def update(learning: Learning) -> Learning:
+def update(network: Network, minibatches: int, epochs: int, learning: Learning) -> Learning:
     """A rollout's forward passes, then gradient steps; the loss is a cheap one of every output."""
-    outputs = jax.lax.map(lambda each: forward(learning.layers, each), learning.observations)
-    minibatches = learning.observations.reshape(MINIBATCHES, -1, WIDTHS[0])
-    targets = (outputs + 1).reshape(MINIBATCHES, -1, WIDTHS[-1])
+    outputs = jax.lax.map(lambda parts: network(learning.params, parts), learning.parts)
+    parts, targets = jax.tree.map(
+        lambda leaf: leaf.reshape(minibatches, -1, *leaf.shape[2:]), (learning.parts, outputs)
+    )
 
-    def loss(layers: Layers, observations: Array, targets: Array) -> Array:
-        return jnp.square(forward(layers, observations) - targets).mean()
+    def loss(params: Params, parts: Parts, targets: tuple[Array, Array]) -> Array:
+        given = network(params, parts)
+        return sum(
+            jnp.square(one - other - 1).mean() for one, other in zip(given, targets, strict=True)
+        )
 
     def descend(
-        state: tuple[Layers, optax.OptState], minibatch: tuple[Array, Array]
-    ) -> tuple[tuple[Layers, optax.OptState], None]:
-        layers, adam = state
-        changes, adam = _ADAM.update(jax.grad(loss)(layers, *minibatch), adam)
-        return (optax.apply_updates(layers, changes), adam), None
+        state: tuple[Params, optax.OptState], minibatch: tuple[Parts, tuple[Array, Array]]
+    ) -> tuple[tuple[Params, optax.OptState], None]:
+        params, adam = state
+        changes, adam = _ADAM.update(jax.grad(loss)(params, *minibatch), adam)
+        return (optax.apply_updates(params, changes), adam), None
 
     def epoch(
-        state: tuple[Layers, optax.OptState], _: None
-    ) -> tuple[tuple[Layers, optax.OptState], None]:
-        return jax.lax.scan(descend, state, (minibatches, targets))
+        state: tuple[Params, optax.OptState], _: None
+    ) -> tuple[tuple[Params, optax.OptState], None]:
+        return jax.lax.scan(descend, state, (parts, targets))
 
-    (layers, adam), _ = jax.lax.scan(epoch, (learning.layers, learning.adam), None, EPOCHS)
-    return learning.replace(layers=layers, adam=adam, outputs=outputs)
+    (params, adam), _ = jax.lax.scan(epoch, (learning.params, learning.adam), None, epochs)
+    return learning.replace(params=params, adam=adam, outputs=outputs)
 
 
-def work(boards: int = 256, steps: int = 128) -> Work[Learning]:
-    return Work(update, new_learning(boards, steps), boards * steps)
+def work(
+    network: Network,
+    boards: int = 256,
+    steps: int = 128,
+    minibatches: int = MINIBATCHES,
+    epochs: int = EPOCHS,
+) -> Work[Learning]:
+    one = jax.jit(functools.partial(update, network, minibatches, epochs), donate_argnums=0)
+    return Work(one, new_learning(network, boards, steps), boards * steps)

@@ -54,7 +54,15 @@ def measure_training(program: Program, steps: int, chunk: int, seconds: float) -
     def one_update(state: TrainState) -> TrainState:
         return program.run(state, 1)[0]
 
-    training, alone = Work(one_update, state, steps), network.work()
+    config = program.config
+    training = Work(one_update, state, steps)
+    alone = network.work(
+        program.network,
+        config.num_envs // program.mesh.size,
+        config.num_steps,
+        config.num_minibatches,
+        config.update_epochs,
+    )
     training.sample()
     alone.sample()
     with _counted_compilations() as compilations:

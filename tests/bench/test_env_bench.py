@@ -142,12 +142,12 @@ def test_a_rate_is_the_median_of_its_samples_and_is_compared_turn_by_turn() -> N
 
 
 def test_the_network_learns_from_every_step() -> None:
-    before = network.new_learning(boards=8, steps=4)
-    layers = jax.tree.map(np.asarray, before.layers)
-    after = network.update(before)
-    assert after.outputs.shape == (4, 8, 29)
-    assert int(after.adam[0].count) == network.EPOCHS * network.MINIBATCHES
-    for old, new in zip(jax.tree.leaves(layers), jax.tree.leaves(after.layers), strict=True):
+    before = network.new_learning(network.reference(), boards=8, steps=4)
+    params = jax.tree.map(np.asarray, before.params)
+    after = network.update(network.reference(), 4, 3, before)
+    assert [output.shape for output in after.outputs] == [(4, 8, 28), (4, 8)]
+    assert int(after.adam[0].count) == 4 * 3
+    for old, new in zip(jax.tree.leaves(params), jax.tree.leaves(after.params), strict=True):
         assert (old != np.asarray(new)).any()
 
 
