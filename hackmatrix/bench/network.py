@@ -62,10 +62,8 @@ def update(network: Network, minibatches: int, epochs: int, learning: Learning) 
     )
 
     def loss(params: Params, parts: Parts, targets: tuple[Array, Array]) -> Array:
-        given = network(params, parts)
-        return sum(
-            jnp.square(one - other - 1).mean() for one, other in zip(given, targets, strict=True)
-        )
+        logits, values = network(params, parts)
+        return jnp.square(logits - targets[0] - 1).mean() + jnp.square(values - targets[1]).mean()
 
     def descend(
         state: tuple[Params, optax.OptState], minibatch: tuple[Parts, tuple[Array, Array]]
