@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import shlex
 import sys
-import zipfile
 
 from absl import app, flags
 
+from hackmatrix.errors import UserError
 from hackmatrix.standalone import driving
 from hackmatrix.standalone.policy import NumpyPolicy
 
@@ -33,7 +33,7 @@ def main(_: list[str]) -> None:
             for number in range(_GAMES.value):
                 played = driving.play(program, policy)
                 print(f"game {number}: {_summary(played)}", flush=True)
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+    except (UserError, OSError, ValueError, KeyError) as error:
         sys.exit(f"{PROGRAM}: {' '.join(str(error).split())}")
 
 
