@@ -166,7 +166,7 @@ class Checkpoints:
         manifest = _on_all(lambda: self._read(step))
         misfits = [mismatches(manifest.leaves, layout.shapes) for layout in layouts]
         if all(misfits):
-            raise Incompatible(step, misfits[0])
+            raise Incompatible(step, min(misfits, key=len))
         layout = layouts[misfits.index([])]
         wanted = named(layout.shapes)
         arrays = _on_all(lambda: self._load(step, wanted))

@@ -59,7 +59,7 @@ def test_a_lock_is_held_or_left_behind(tmp_path: Path) -> None:
     lock = tmp_path / "libtpu_lockfile"
     assert doctor.lock(lock).is_good
     with lock.open("w"):
-        assert f"process {os.getpid()} holds" in doctor.lock(lock).text
+        assert f"process {os.getpid()} uses the TPU" in doctor.lock(lock).text
     left = doctor.lock(lock)
     assert not left.is_good
     assert "remove it" in left.text

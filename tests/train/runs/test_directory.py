@@ -110,7 +110,7 @@ def test_a_working_directory_that_takes_no_runs_is_said_in_one_line(
     tmp_path: Path, config: Config
 ) -> None:
     (tmp_path / "file").touch()
-    for workdir, words in ((tmp_path / "file", "--workdir"), ("gs://bucket/runs", "no directory")):
+    for workdir, words in ((tmp_path / "file", "--workdir"), ("gs://bucket/runs", "no local")):
         with pytest.raises(RunError) as raised:
             create(workdir, config)
         assert str(workdir) in str(raised.value)
@@ -190,7 +190,7 @@ def test_a_run_that_can_be_written_to_no_more_is_refused_in_one_line(
     run = create(tmp_path, config)
     (run.directory / "config.json").unlink()
     (run.directory / "config.json").mkdir()
-    with pytest.raises(RunError, match=f"^{run.directory} cannot be written to: ") as raised:
+    with pytest.raises(RunError, match=f"^the run {run.directory} cannot be written to: ") as raised:
         resume(run, config)
     assert len(str(raised.value).splitlines()) == 1
 
