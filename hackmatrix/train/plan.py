@@ -56,6 +56,7 @@ class Plan:
 
 def agree(request: Request) -> tuple[Plan, Program]:
     """The plan of all processes, and their training program, which is not compiled yet."""
+    compare(on_all(lambda: _asked_for(request)))  # before a directory is made
     told = on_first(lambda: _as_json(make_plan(request)))
     prepared: list[tuple[Plan, Program]] = []
 
@@ -63,7 +64,7 @@ def agree(request: Request) -> tuple[Plan, Program]:
         plan = _from_json(told)
         program = Program(plan.config, meshes.over())
         prepared.append((plan, program))
-        return _facts(request, plan, program) if jax.process_count() > 1 else {}
+        return _facts(plan, program) if jax.process_count() > 1 else {}
 
     facts = on_all(prepare)
     ((plan, program),) = prepared
@@ -89,12 +90,17 @@ def make_plan(request: Request) -> Plan:
     return Plan(run, found is not None, request.trace, sentinel)
 
 
-def _facts(request: Request, plan: Plan, program: Program) -> dict[str, str]:
-    """What has to be the same on all processes. A supervisor may tell only some to resume."""
+def _asked_for(request: Request) -> dict[str, str]:
+    """Settings, which have to be the same on all processes. A supervisor may tell only some to
+    resume.
+    """
+    return {name: repr(value) for name, value in request.settings.items() if name != "resume"}
+
+
+def _facts(plan: Plan, program: Program) -> dict[str, str]:
+    """What else has to be the same on all processes."""
     assert plan.sentinel is not None
-    given = {name: repr(value) for name, value in request.given.items() if name != "resume"}
     return {
-        **given,
         **versions(),
         "source files": source_hash(),
         "compiled program": short_hash(program.lower().as_text().encode()),
