@@ -50,6 +50,9 @@ def get_config() -> config_dict.ConfigDict:
     config.max_grad_norm = 0.5
     # Rewards range from -10 to over 500: divide them by the running deviation of the returns.
     config.scale_returns = True
+    # Learn from potential-based shaping in place of the game's own reward for each step towards the
+    # exit, which pays for going to and fro. What is reported is always the game's reward.
+    config.potential_shaping = False
 
     # The network, below a head for the policy and one for the value: "mlp", "conv" (3x3 over the
     # cells of the board), "cells" (attention among the cells), or "MODULE:NAME" of your own.

@@ -10,7 +10,7 @@ import json
 
 from absl import app, flags, logging
 
-from launch.startup import policy_flags, starting
+from launch.startup import plan_flag, policy_flags, starting
 
 PROGRAM = "launch.evaluate"
 
@@ -25,13 +25,15 @@ def main(_: list[str]) -> None:
     starting.keep_compiled_programs()
     starting.leave_missing_tpu()
     policy = policy_flags.load(PROGRAM)
+    planner = plan_flag.planner(PROGRAM, policy)
     from hackmatrix.parallel import mesh
     from hackmatrix.rl.evaluation import Evaluation
     from hackmatrix.train.reporting import results
 
     episodes, seed, greedy = _EPISODES.value, _SEED.value, _GREEDY.value
     with starting.waiting(f"{PROGRAM}: compiling and playing 2 x {episodes:,} games"):
-        evaluation = Evaluation(policy.env, policy.network, mesh.over())
+        look_ahead = planner.look_ahead if planner else None
+        evaluation = Evaluation(policy.env, policy.network, mesh.over(), look_ahead)
         games = evaluation.beside_random(policy.params, seed, episodes, greedy=greedy)
     summaries = {name: results.summary(played, policy.env) for name, played in games.items()}
     best = results.best_game(games["agent"])
@@ -42,6 +44,7 @@ def main(_: list[str]) -> None:
             "episodes": episodes,
             "seed": seed,
             "greedy": greedy,
+            "plan": plan_flag.simulations(),
             "best_game": best,
         }
         print(json.dumps({**about, **results.as_json(summaries)}, indent=2))
@@ -51,6 +54,7 @@ def main(_: list[str]) -> None:
     )
     print("\n".join(results.table(summaries, policy.env)))
     again = f"{policy_flags.again()} --seed={seed}{' --greedy' if greedy else ''}"
+    again += plan_flag.again()
     print(f"the best game: python -m launch.watch {again} --episode={best}")
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from absl import app, flags, logging
 
-from launch.startup import policy_flags, starting
+from launch.startup import plan_flag, policy_flags, starting
 
 PROGRAM = "launch.play"
 
@@ -30,7 +30,9 @@ def main(_: list[str]) -> None:
 
         if policy.env.name != "hackmatrix":
             sys.exit(f"{PROGRAM}: a policy for {policy.env.name} has no advice for hackmatrix")
-        player = Player(policy, seed=0, number=0, greedy=True)
+        player = Player(
+            policy, seed=0, number=0, greedy=True, planner=plan_flag.planner(PROGRAM, policy)
+        )
         decide = lambda *seen: Decision(*player.choose(*seen))  # noqa: E731
 
     with starting.waiting(f"{PROGRAM}: compiling the game, or loading it from the cache"):

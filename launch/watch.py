@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from absl import app, flags, logging
 
-from launch.startup import policy_flags, starting
+from launch.startup import plan_flag, policy_flags, starting
 
 if TYPE_CHECKING:
     from hackmatrix.replay.record import Episode
@@ -31,12 +31,13 @@ def main(_: list[str]) -> None:
     starting.stay_off_accelerators()
     starting.keep_compiled_programs()
     policy = policy_flags.load(PROGRAM)
+    planner = plan_flag.planner(PROGRAM, policy)
     from hackmatrix.report import games
 
     if not policy.env.is_drawable:
         sys.exit(f"{PROGRAM}: games of {policy.env.name} cannot be drawn")
     with starting.waiting(f"{PROGRAM}: compiling the game and playing it"):
-        episode = games.play(policy, _SEED.value, _EPISODE.value, _GREEDY.value)
+        episode = games.play(policy, _SEED.value, _EPISODE.value, _GREEDY.value, planner=planner)
     if _HTML.value:
         from hackmatrix.replay import html
 

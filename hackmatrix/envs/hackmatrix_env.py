@@ -9,9 +9,11 @@ from flax import struct
 
 from hackmatrix import game
 from hackmatrix.envs.metrics import PERCENT, Metric, Range, Section, Trend
-from hackmatrix.envs.protocol import Environment, OlderLayout, Parts, Step
-from hackmatrix.game import observation, older
+from hackmatrix.envs.protocol import Environment, OlderLayout, Parts, Shaping, Step
+from hackmatrix.game import hidden, observation, older
 from hackmatrix.game.programs import PROGRAMS
+from hackmatrix.game.randomness import as_key
+from hackmatrix.game.reward import distances_to_exit
 from hackmatrix.game.state import FIRST_PROGRAM, SIPHON, STAGES
 from hackmatrix.game.valid import valid_word
 
@@ -19,6 +21,7 @@ Array = jax.Array
 ACTION_NAMES = ("up", "down", "left", "right", "siphon", *PROGRAMS)
 _ACTION_BITS = np.arange(game.ACTIONS, dtype=np.uint32)
 _COMPLETED = tuple(f"stats/completed_stage_{stage}" for stage in range(1, STAGES + 1))
+_A_STEP = 0.05  # what the reward gives for a step towards the exit
 _SHARE = "episodes that complete a stage, %"
 _KIND = "actions, %"
 _STAGE = "stage at the end of an episode"
@@ -79,6 +82,7 @@ class HackMatrix(Environment):
     action_names = ACTION_NAMES
     observation = observation.PARTS
     truncates = False
+    has_potential = True
     is_drawable = True
     sections = (OUTCOMES, REWARD)
     health = (ENTROPY, STEP_PENALTY, WANDERING)
@@ -97,14 +101,24 @@ class HackMatrix(Environment):
             each_step={**_reward_parts(outcome), **_kinds_of_action(actions)},
             each_episode=_ends(states, outcome),
             highest={"stats/highest_stage": _stage_reached(states, outcome)},
+            shaping=_shaping(states, after, outcome),
         )
 
     def encode(self, states: game.State) -> Seen:
         return Seen(observation.encode(states), valid_word(states))
 
+    def redrawn(self, keys: Array, states: game.State) -> game.State:
+        return hidden.redrawn(as_key(keys), states)
+
     def decode(self, seen: Seen) -> tuple[Parts, Array]:
         mask = seen.valid[..., None] >> _ACTION_BITS & 1 != 0
         return observation.decode_parts(seen.words), mask
+
+
+def _shaping(before: game.State, after: game.State, outcome: game.Outcome) -> Shaping:
+    """The potential is the way that is left to the exit."""
+    old, new = -_A_STEP * distances_to_exit(before, after).astype(jnp.float32)
+    return Shaping(old, jnp.where(outcome.done, 0, new), outcome.parts["distance_shaping"])
 
 
 def _reward_parts(outcome: game.Outcome) -> dict[str, Array]:

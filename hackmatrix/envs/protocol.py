@@ -24,6 +24,22 @@ class NoSuchEnvironment(UserError, ValueError):
     """A name that stands for no environment that a trainer can use; the message says why."""
 
 
+class Shaping(struct.PyTreeNode):
+    """How a step changed a potential of the boards [E], f32: `before` and `after` it (0 where the
+    episode came to its end), and `rewarded`, the part of the reward that stands for that change.
+    """
+
+    before: Array
+    after: Array
+    rewarded: Array
+
+    def potential_based(self, gamma: float) -> Array:
+        """What to add to the reward so that the potential's change is rewarded in the way that
+        leaves the best policy what it is (Ng et al. 1999), and in no other.
+        """
+        return gamma * self.after - self.before - self.rewarded
+
+
 class Step(struct.PyTreeNode):
     """What a step led to, on each of [E] boards.
 
@@ -39,6 +55,7 @@ class Step(struct.PyTreeNode):
     each_step: dict[str, Array]
     each_episode: dict[str, Array]
     highest: dict[str, Array]
+    shaping: Shaping | None = None  # of environments that have a potential
 
     @property
     def ended(self) -> Array:
@@ -68,6 +85,7 @@ class Environment(abc.ABC):
     action_names: tuple[str, ...]
     observation: Mapping[str, tuple[int, ...]]  # the parts of one board's observation: shapes
     truncates: bool  # whether it ever cuts an episode off
+    has_potential: bool = False  # whether its steps tell a shaping
     is_drawable: bool = False  # whether its games can be recorded and drawn (hackmatrix.replay)
     sections: tuple[Section, ...] = ()  # the metrics of its steps
     health: tuple[Range | Trend, ...] = ()
@@ -90,6 +108,12 @@ class Environment(abc.ABC):
         """The observation in its named parts (f32[E, ...]) and the mask of valid actions bool[E, A]
         of what was seen.
         """
+
+    def redrawn(self, keys: Array, states: Any) -> Any:
+        """States that look the same to a player, with all that is hidden from it drawn anew (raw
+        keys u32[E, 2]). Only environments that have this can be planned on honestly.
+        """
+        raise NotImplementedError(f"{self.name} does not say what is hidden from a player")
 
     @property
     def num_actions(self) -> int:

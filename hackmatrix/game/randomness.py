@@ -40,6 +40,10 @@ class Purpose(IntEnum):
     BLOCK_CONTENT = 10
     BLOCK_PROGRAMS = 11
     RESOURCES = 12
+    HIDDEN_CONTENT = 13
+    HIDDEN_KIND = 14
+    HIDDEN_PLACE = 15
+    HIDDEN_SCHEDULE = 16
 
 
 class Key(struct.PyTreeNode):

@@ -13,6 +13,7 @@ from flax import struct
 from hackmatrix.envs import Environment
 from hackmatrix.envs.metrics import Range, Section, Trend
 from hackmatrix.envs.protocol import Parts
+from hackmatrix.errors import UserError
 from hackmatrix.networks.actor_critic import Network, Params, with_value_unit
 from hackmatrix.ppo import advantages, metrics, minibatches
 from hackmatrix.ppo.loss import Samples, clipped_loss
@@ -37,6 +38,10 @@ class Learner(struct.PyTreeNode):
     key: Array  # of the seed
 
 
+class NoPotential(UserError):
+    """A setting that asks for what the environment does not have."""
+
+
 @dataclass(frozen=True)
 class PPO:
     """The algorithm, as `hackmatrix.rl.algorithm.Algorithm` describes one."""
@@ -48,6 +53,12 @@ class PPO:
 
     sections: ClassVar[tuple[Section, ...]] = (metrics.SECTION,)
     vital: ClassVar[tuple[str, ...]] = (metrics.PG_LOSS, metrics.VF_LOSS, metrics.GRAD_NORM)
+
+    def __post_init__(self) -> None:
+        if self.settings.potential_shaping and not self.env.has_potential:
+            raise NoPotential(
+                f"potential_shaping=True is not for {self.env.name}, which has no potential"
+            )
 
     @property
     def health(self) -> tuple[Range | Trend, ...]:
@@ -67,7 +78,7 @@ class PPO:
         self, learner: Learner, players: Players, counted: Tally
     ) -> tuple[Learner, Players, Tally, Metrics]:
         players, batch, counted = self.play(learner, players, counted)
-        advantage = self._advantages(batch)
+        advantage = self.advantages(batch)
         targets = advantage + batch.value
         if self.settings.scale_returns:
             scale = return_scale.learn(learner.return_scale, targets, self.axis)
@@ -125,9 +136,11 @@ class PPO:
         told = jax.lax.pmean(jax.tree.map(jnp.mean, told), self.axis)
         return learner.replace(params=params, optimiser=state), {**told, metrics.LR: rate}
 
-    def _advantages(self, batch: Batch) -> Array:
+    def advantages(self, batch: Batch) -> Array:
         """f32[T, E]. An episode that was cut off would still have been worth what it missed."""
         gamma, reward = self.settings.gamma, batch.reward
+        if self.settings.potential_shaping and batch.shaping is not None:
+            reward = reward + batch.shaping.potential_based(gamma)
         if batch.missed is not None:
             reward = reward + gamma * batch.missed
         return advantages.estimate(

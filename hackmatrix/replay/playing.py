@@ -106,7 +106,10 @@ class Playing:
         self._say("valid: " + "  ".join(f"{ACTION_NAMES[each]} ({each})" for each in valid))
         if self._decide:
             decision = self._decide(
-                np.asarray(self._turn.observation[0]), mask, self._board["turn"]
+                np.asarray(self._turn.observation[0]),
+                mask,
+                self._board["turn"],
+                self._games.states,
             )
             ranked = sorted(valid, key=lambda action: -decision.probabilities[action])[:_LIKELIEST]
             shares = [f"{ACTION_NAMES[each]} {decision.probabilities[each]:.0%}" for each in ranked]

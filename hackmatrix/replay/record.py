@@ -29,8 +29,9 @@ class Decision:
     value: float
 
 
-# From the observation f32[1545], the mask bool[28] and the number of the step.
-Decide = Callable[[np.ndarray, np.ndarray, int], Decision]
+# From the observation f32[1545], the mask bool[28], the number of the step, and the game as it is
+# (a batch of one), for who looks ahead.
+Decide = Callable[[np.ndarray, np.ndarray, int, game.State], Decision]
 # The raw key u32[2] and the number folded into it that a step draws from; None is the new game.
 StepKey = Callable[[int | None], tuple[np.ndarray, int]]
 
@@ -73,7 +74,7 @@ def record(title: str, decide: Decide, step_key: StepKey, most_steps: int = MOST
     frames = []
     for step in range(most_steps):
         valid = np.asarray(turn.mask[0])
-        decision = decide(np.asarray(turn.observation[0]), valid, step)
+        decision = decide(np.asarray(turn.observation[0]), valid, step, games.states)
         before, seen = board, observation(board, memory.owned, memory.hints())
         games.draw_from(0, *step_key(step))
         turn = games.play(np.array([decision.action]))

@@ -6,20 +6,26 @@ import jax
 
 from hackmatrix.replay import html
 from hackmatrix.replay.record import MOST_STEPS, Decision, Episode, record
+from hackmatrix.search.planner import Planner
 from hackmatrix.train.policies.player import Player
 from hackmatrix.train.policies.policy import Policy
 from hackmatrix.train.runs.directory import Run
 
 
 def play(
-    policy: Policy, seed: int, number: int, greedy: bool = False, most_steps: int = MOST_STEPS
+    policy: Policy,
+    seed: int,
+    number: int,
+    greedy: bool = False,
+    most_steps: int = MOST_STEPS,
+    planner: Planner | None = None,
 ) -> Episode:
     """Game `number` of a seed. The network computes where its parameters are, the game on a CPU if
     there is one: a single board gains nothing from an accelerator.
     """
     title = f"{policy.source} at step {policy.step:,}, game {number} of seed {seed}"
     with jax.default_device(_cpu()):
-        player = Player(policy, seed, number, greedy)
+        player = Player(policy, seed, number, greedy, planner)
         decide = lambda *seen: Decision(*player.choose(*seen))  # noqa: E731
         return record(title, decide, player.step_key, most_steps)
 

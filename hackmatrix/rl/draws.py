@@ -19,6 +19,7 @@ class Purpose(IntEnum):
     ACT = 2
     STEP = 3
     SHUFFLE = 4
+    PLAN = 5
 
 
 def seed_key(seed: int) -> Array:

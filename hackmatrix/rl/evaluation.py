@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -18,13 +19,15 @@ from hackmatrix.envs.protocol import Parts
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.parallel.mesh import REPLICATED, SPLIT
 from hackmatrix.rl import distributions, rollout
-from hackmatrix.rl.draws import seed_key
+from hackmatrix.rl.draws import Purpose, key_for, key_of_each, seed_key
 from hackmatrix.rl.rollout import Players, UpdateKey
 from hackmatrix.rl.tally import LENGTH, RETURN
 
 Array = jax.Array
 # Logits and values of observations, with these parameters.
 Forward = Callable[[Any, Parts], tuple[Array, Array]]
+# Actions i32[E] that were planned with these parameters, from keys [E] and boards [E].
+LookAhead = Callable[[Any, Array, Any], Array]
 ENDED, ACTIONS = "ended", "actions"
 SECTION = Section("How it plays", (Metric(ENDED, "came to an end", PERCENT),))
 EVALUATION_SEED = 1_000_003  # of the games that a run plays at its end
@@ -49,16 +52,27 @@ class Games(struct.PyTreeNode):
     actions: Array  # i32[E, A]: how often each was taken
 
 
+@dataclass(frozen=True)
+class Agent:
+    """What plays, but for its parameters. One that looks ahead takes planned actions."""
+
+    env: Environment
+    network: Forward
+    look_ahead: LookAhead | None = None
+
+
 class Evaluation:
     """Plays on all devices of a mesh; compiled once for any parameters."""
 
-    def __init__(self, env: Environment, network: Forward, mesh: Mesh):
+    def __init__(
+        self, env: Environment, network: Forward, mesh: Mesh, look_ahead: LookAhead | None = None
+    ) -> None:
         self._mesh = mesh
         # Devices play on their own, for as many steps as their longest game, and tell each other
         # nothing: there is no communication whose types could be checked.
         self._play = jax.jit(
             jax.shard_map(
-                functools.partial(_play, env, network),
+                functools.partial(_play, Agent(env, network, look_ahead)),
                 mesh=mesh,
                 in_specs=(REPLICATED, REPLICATED, REPLICATED, SPLIT),
                 out_specs=SPLIT,
@@ -91,9 +105,8 @@ class Evaluation:
         }
 
 
-def _play(
-    env: Environment, network: Forward, choice: Choice, params: Any, key: Array, numbers: Array
-) -> Games:
+def _play(agent: Agent, choice: Choice, params: Any, key: Array, numbers: Array) -> Games:
+    env = agent.env
     players = rollout.new_players(env, key, numbers)
     nothing = jnp.zeros_like(players.episode_length)
     tags = [RETURN, LENGTH, *sorted(rollout.kind_of_step(env, players).each_episode)]
@@ -111,18 +124,37 @@ def _play(
     def one_step(carry: tuple[Array, Games]) -> tuple[Array, Games]:
         step, games = carry
         boards = games.players.boards
-        act, happen = rollout.step_keys(UpdateKey(key, 0), step, numbers)
-        observation, mask = env.decode(env.encode(boards))
-        action = _action(choice, network(params, observation)[0], mask, act)
+        action = _choose(agent, choice, params, (key, step, numbers), boards)
+        _, happen = rollout.step_keys(UpdateKey(key, 0), step, numbers)
         boards, outcome = env.step(happen, boards, action)
         return step + 1, _counted(games, boards, action, outcome)
 
     return jax.lax.while_loop(is_going_on, one_step, (jnp.uint32(0), games))[1]
 
 
-def _action(choice: Choice, logits: Array, mask: Array, keys: Array) -> Array:
-    options = distributions.masked(jnp.where(choice.uniform, 0, logits), mask)
-    return jnp.where(choice.greedy, options.mode(), distributions.sample(options, keys))
+def _choose(
+    agent: Agent, choice: Choice, params: Any, draw: tuple[Array, Array, Array], boards: Any
+) -> Array:
+    """Actions i32[E] for the boards. A draw is of a key, a step and the numbers of the games."""
+    key, step, numbers = draw
+    act, _ = rollout.step_keys(UpdateKey(key, 0), step, numbers)
+
+    def at_once() -> Array:
+        observation, mask = agent.env.decode(agent.env.encode(boards))
+        logits = jnp.where(choice.uniform, 0, agent.network(params, observation)[0])
+        options = distributions.masked(logits, mask)
+        return jnp.where(choice.greedy, options.mode(), distributions.sample(options, act))
+
+    look_ahead = agent.look_ahead
+    if look_ahead is None:
+        return at_once()
+    keys = planning_keys(key, step, numbers)
+    return jax.lax.cond(choice.uniform, at_once, lambda: look_ahead(params, keys, boards))
+
+
+def planning_keys(key: Array, step: Array | int, numbers: Array) -> Array:
+    """The keys [E] of what games of these numbers plan at a step."""
+    return key_of_each(key_for(key, Purpose.PLAN, 0, step), numbers)
 
 
 def _counted(games: Games, boards: Any, action: Array, outcome: Any) -> Games:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from hackmatrix.envs import Environment
-from hackmatrix.envs.protocol import Parts, Step
+from hackmatrix.envs.protocol import Parts, Shaping, Step
 from hackmatrix.rl import distributions, tally
 from hackmatrix.rl.draws import Purpose, key_for, key_of_each
 from hackmatrix.rl.tally import Tally
@@ -44,6 +44,7 @@ class Batch(struct.PyTreeNode):
     log_prob: Array
     value: Array
     reward: Array
+    shaping: Shaping | None  # f32; None where the environment has no potential
     missed: Array | None  # the value at the end of a truncated episode; None if none ever is
     ended: Array  # bool
     last_value: Array  # [E]: of what is seen after the last step
@@ -112,6 +113,7 @@ def collect(
             "log_prob": choice.log_prob(action),
             "value": value,
             "reward": outcome.reward,
+            "shaping": outcome.shaping,
             "missed": missed,
             "ended": outcome.ended,
         }

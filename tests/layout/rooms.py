@@ -13,7 +13,7 @@ _ERRORS = {"hackmatrix.errors", "hackmatrix.plugins"}
 _GAME = {"hackmatrix.game"}
 _ENVS = _GAME | _ERRORS | {"hackmatrix.envs"}
 _LEARNING = _ENVS | {"hackmatrix.parallel", "hackmatrix.networks", "hackmatrix.rl"}
-_TRAIN = _LEARNING | {"hackmatrix.ppo", "hackmatrix.train"}
+_TRAIN = _LEARNING | {"hackmatrix.ppo", "hackmatrix.search", "hackmatrix.train"}
 
 # What each room may import besides itself. "hackmatrix" alone is the package's own __init__.py.
 MAY_IMPORT: dict[str, set[str]] = {
@@ -25,6 +25,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "hackmatrix.networks": _ENVS,
     "hackmatrix.rl": _ENVS | {"hackmatrix.parallel", "hackmatrix.networks"},
     "hackmatrix.ppo": _LEARNING - {"hackmatrix.parallel"},
+    "hackmatrix.search": _LEARNING - {"hackmatrix.parallel"},
     "hackmatrix.train": _TRAIN,
     "hackmatrix.replay": _ENVS - {"hackmatrix.plugins"},
     # For machines without JAX.
@@ -32,7 +33,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # It measures all that computes, so it may know it; only a program needs what was measured.
     "hackmatrix.bench": _TRAIN,
     # What people look at, so nothing that computes may need it.
-    "hackmatrix.report": _ENVS | {"hackmatrix.train", "hackmatrix.replay"},
+    "hackmatrix.report": _ENVS | {"hackmatrix.train", "hackmatrix.replay", "hackmatrix.search"},
     "hackmatrix": _ENVS,
     "configs": set(),
 }

@@ -38,6 +38,7 @@ class Settings:
     lr: float = 0.01
     anneal_lr: bool = False
     scale_returns: bool = True
+    potential_shaping: bool = False
 
 
 @dataclass

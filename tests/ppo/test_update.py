@@ -10,8 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from hackmatrix.envs.protocol import Shaping
 from hackmatrix.ppo import advantages, metrics, minibatches
-from hackmatrix.ppo.algorithm import PPO
+from hackmatrix.ppo.algorithm import PPO, NoPotential
+from tests.envs.toy import Toy
 from tests.ppo import reference
 from tests.ppo.played import Played, Settings
 from tests.rl.rolled import AXIS, on_one_device
@@ -42,6 +44,26 @@ def test_advantages_are_the_discounted_sums_of_errors(played: Played) -> None:
         batch.reward, batch.value, batch.ended, batch.last_value, used.gamma, used.gae_lambda
     )
     np.testing.assert_allclose(estimated, advantage_of(played), atol=1e-5)
+
+
+def test_advantages_of_potential_based_shaping_are_those_of_another_reward(played: Played) -> None:
+    class Shaped(Toy):
+        has_potential = True
+
+    batch = played.batch
+    before, after, rewarded = jax.random.normal(jax.random.key(3), (3, *batch.reward.shape))
+    used = dataclasses.replace(played.settings, potential_shaping=True)
+    algorithm = PPO(Shaped(), played.network, used, AXIS)
+    shaped = algorithm.advantages(batch.replace(shaping=Shaping(before, after, rewarded)))
+    signal = batch.reward - rewarded + used.gamma * after - before
+    expected = advantage_of(dataclasses.replace(played, batch=batch.replace(reward=signal)))
+    np.testing.assert_allclose(shaped, expected, atol=1e-5)
+
+
+def test_what_has_no_potential_cannot_be_shaped(played: Played) -> None:
+    used = dataclasses.replace(played.settings, potential_shaping=True)
+    with pytest.raises(NoPotential, match="potential_shaping=True is not for toy"):
+        PPO(played.env, played.network, used, AXIS)
 
 
 def test_values_are_learned_in_units_of_the_return_scale(played: Played) -> None:

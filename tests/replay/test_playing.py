@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ def talk() -> Talk:
     """Says lines to a game of a seed; gives all that it says."""
 
     def talk(*lines: str, seed: int = 4, advised: bool = False) -> list[str]:
-        def decide(observation: np.ndarray, mask: np.ndarray, step: int) -> Decision:
+        def decide(observation: np.ndarray, mask: np.ndarray, step: int, _: Any) -> Decision:
             return Decision(int(np.argmax(mask)), (mask / mask.sum()).tolist(), 1.5)
 
         said: list[str] = []

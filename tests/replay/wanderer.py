@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from hackmatrix.replay.record import Decision, Episode, record
@@ -15,7 +17,7 @@ class Wanderer:
     def __init__(self, number: int) -> None:
         self._number = number
 
-    def decide(self, observation: np.ndarray, mask: np.ndarray, step: int) -> Decision:
+    def decide(self, observation: np.ndarray, mask: np.ndarray, step: int, _: Any) -> Decision:
         weights = mask * np.arange(1, mask.size + 1)
         shares = weights / weights.sum()
         action = np.random.default_rng([self._number, step]).choice(mask.size, p=shares)

@@ -88,6 +88,7 @@ class Config:
     ent_coef: float = setting(0.15, WEIGHT)
     max_grad_norm: float = setting(0.5, POSITIVE)
     scale_returns: bool = setting(True, FLAG)
+    potential_shaping: bool = setting(False, FLAG, since=3)
 
     network: str = setting("mlp", NETWORK, since=3)
     hidden_dim: int = setting(256, COUNT)

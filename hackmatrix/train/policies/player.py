@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +12,8 @@ from hackmatrix.envs.protocol import in_parts
 from hackmatrix.networks.actor_critic import Params
 from hackmatrix.rl import distributions
 from hackmatrix.rl.draws import Purpose, key_for, key_of_each, seed_key
+from hackmatrix.rl.evaluation import planning_keys
+from hackmatrix.search.planner import Plan, Planner
 from hackmatrix.train.policies.policy import Policy
 
 Array = jax.Array
@@ -18,7 +22,14 @@ Array = jax.Array
 class Player:
     """Plays game `number` of a seed, with the draws that an evaluation makes for it."""
 
-    def __init__(self, policy: Policy, seed: int, number: int, greedy: bool) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        seed: int,
+        number: int,
+        greedy: bool = False,
+        planner: Planner | None = None,
+    ) -> None:
         self._key, self._number, self._greedy = seed_key(seed), number, greedy
         self._params = jax.device_put(policy.params)
         network, shapes = policy.network, policy.env.observation
@@ -32,17 +43,30 @@ class Player:
             return jnp.argmax(choice.logits, -1), drawn, choice.probs, value
 
         self._look = jax.jit(look)
+        self._plan = jax.jit(planner) if planner else None
 
     def choose(
-        self, observation: np.ndarray, mask: np.ndarray, step: int
+        self, observation: np.ndarray, mask: np.ndarray, step: int, board: Any
     ) -> tuple[int, list[float], float]:
-        """The action, the probability of each, and the value."""
+        """The action, the probability of each, and the value. Where it looks ahead from the board
+        (a batch of one) they are the best action, the share of tries of each, and what the best one
+        came to.
+        """
+        if self._plan:
+            return self._best(self._plan, step, board)
         act = key_for(self._key, Purpose.ACT, 0, step)
         numbers = np.array([self._number], np.uint32)
         said = self._look(self._params, observation[None], mask[None], act, numbers)
         likeliest, drawn, probabilities, value = (np.asarray(each)[0] for each in said)
         action = int(likeliest if self._greedy else drawn)
         return action, [round(float(each), 4) for each in probabilities], round(float(value), 4)
+
+    def _best(self, plan: Any, step: int, board: Any) -> tuple[int, list[float], float]:
+        numbers = jnp.array([self._number], jnp.uint32)
+        found: Plan = plan(self._params, planning_keys(self._key, step, numbers), board)
+        action, tries = int(found.action[0]), np.asarray(found.tries[0])
+        shares = [round(float(each), 4) for each in tries / tries.sum()]
+        return action, shares, round(float(found.value[0, action]), 4)
 
     def step_key(self, step: int | None) -> tuple[np.ndarray, int]:
         """The key that a step draws from, and the number folded into it; None is the new game."""

@@ -41,7 +41,7 @@ def test_the_actions_of_a_game_are_those_that_an_evaluation_draws(policy: Policy
     player = Player(policy, seed=SEED, number=NUMBER, greedy=False)
     drawn, expected = [], []
     for step, (observation, mask) in enumerate(zip(*what_is_seen(policy), strict=True)):
-        action, probabilities, value = player.choose(observation, mask, step)
+        action, probabilities, value = player.choose(observation, mask, step, None)
         parts = in_parts(jnp.asarray(observation[None]), policy.env.observation)
         logits, values = policy.network(policy.params, parts)
         choice = distributions.masked(logits, jnp.asarray(mask[None]))
@@ -57,7 +57,7 @@ def test_the_actions_of_a_game_are_those_that_an_evaluation_draws(policy: Policy
 def test_the_greedy_policy_takes_the_likeliest_action(policy: Policy) -> None:
     player = Player(policy, seed=SEED, number=NUMBER, greedy=True)
     for observation, mask in zip(*what_is_seen(policy), strict=True):
-        action, probabilities, _ = player.choose(observation, mask, 0)
+        action, probabilities, _ = player.choose(observation, mask, 0, None)
         assert action == int(np.argmax(probabilities))
         assert mask[action]
         assert not np.any(np.array(probabilities)[~mask])

@@ -1,0 +1,153 @@
+"""What the player of a game cannot know, drawn anew: states to plan with honestly.
+
+The player knows the observation and can count: turns, score, siphons used, programs run. Hidden are
+
+- what lies in question blocks,
+- where the cryptogs are that are out of sight (their number is known),
+- what transmissions will become and what sent them, and which enemies the schedule sent,
+- when the next scheduled transmission is due, up to an interval from now,
+
+and all this in the snapshots that UNDO restores, too. Beside the observation a player sees which
+actions are valid. That REDUC is not is taken into account; that CRASH or DEBUG are valid because of
+a cryptog out of sight is not.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hackmatrix.game import bits, cells, digits, history, slots
+from hackmatrix.game.cells import CELLS, EVERY, SIZE, CellSet
+from hackmatrix.game.programs import Program
+from hackmatrix.game.randomness import Key, Purpose, pick_cell, uniform_below, words
+from hackmatrix.game.state import CRYPTOG, ENEMY_HP, Board, Enemies, History, State, Transmissions
+
+Array = jax.Array
+_SPAWNS = np.array([program.spawn for program in Program], np.int32)
+
+
+def redrawn(key: Key, state: State) -> State:
+    """A state that looks the same to the player, with all that is hidden drawn from its own
+    distribution. It depends on what the player knows and on the key, and on nothing else of the
+    state. Any batch shape.
+    """
+    due, _ = words(key, Purpose.HIDDEN_SCHEDULE, 0)
+    return _redrawn(key, state).replace(
+        next_task=state.turn + 1 + uniform_below(due, state.interval),
+        history=_redrawn_history(key, state),
+    )
+
+
+def _redrawn_history(key: Key, state: State) -> History:
+    snapshots = state.history.snapshots
+    of_each = jax.tree.map(lambda word: word[..., None], key)
+    past = history.unpack(jnp.moveaxis(snapshots, -1, 0), state)
+    redrawn_words = history.pack(_redrawn(of_each, past))
+    return state.history.replace(snapshots=jnp.stack(redrawn_words, axis=-1))
+
+
+def _redrawn(key: Key, state: State) -> State:
+    """All but the schedule and the history."""
+    transmissions = _transmissions(key, state.transmissions)
+    return state.replace(
+        board=_question_blocks(key, state.board),
+        transmissions=transmissions,
+        enemies=_enemies(key, state),
+    )
+
+
+def _question_blocks(key: Key, board: Board) -> Board:
+    """Data or a program with equal chances, no program twice on the board."""
+    question = board.question
+    shown = board.program - question
+    unused = jnp.uint32((1 << len(Program)) - 1) & ~_programs_in(shown, board.label)
+
+    def fill(unused: Array, cell: Array) -> tuple[Array, tuple[Array, Array, Array]]:
+        kind, points = words(key, Purpose.HIDDEN_CONTENT, 2 * cell)
+        which, _ = words(key, Purpose.HIDDEN_CONTENT, 2 * cell + 1)
+        is_program = (kind >> np.uint32(31) != 0) & question.has(cell) & (unused != 0)
+        program = slots.nth(unused, uniform_below(which, slots.count(unused))).astype(jnp.int32)
+        value = 1 + uniform_below(points, 9)
+        label = jnp.where(is_program, program, value)
+        spawn = jnp.where(is_program, jnp.asarray(_SPAWNS)[program % len(Program)], value)
+        used = jnp.where(is_program, slots.ONE << program.astype(jnp.uint32), 0)
+        return unused & ~used, (is_program, label, spawn)
+
+    _, drawn = jax.lax.scan(fill, unused, jnp.arange(CELLS))
+    is_program, label, spawn = (jnp.moveaxis(each, 0, -1) for each in drawn)
+    program = cells.of_flags(is_program)
+    # Once REDUC has nothing left to reduce, the hidden blocks have no spawn either.
+    is_reducible = (digits.nonzero(board.spawn) - board.siphoned).any()
+    spawn = jnp.where(is_reducible[..., None], spawn, 0)
+    return board.replace(
+        data=(board.data - question) | (question - program),
+        program=shown | program,
+        label=digits.select(question, _digits(label, bits.LABEL), board.label),
+        spawn=digits.select(question, _digits(spawn, bits.SPAWN), board.spawn),
+    )
+
+
+def _programs_in(blocks: CellSet, label: digits.Digits[CellSet]) -> Array:
+    """Which programs these blocks hold: bit i for program i."""
+    held = jnp.uint32(0)
+    for number in range(len(Program)):
+        there = (digits.equals(label, number) & blocks).any()
+        held = held | there.astype(jnp.uint32) << np.uint32(number)
+    return held
+
+
+def _digits(number: Array, places: int) -> digits.Digits[CellSet]:
+    """The binary digits of a number in each cell, i32[..., 36]."""
+    return tuple(cells.of_flags(number >> place & 1 != 0) for place in range(places))
+
+
+def _transmissions(key: Key, transmissions: Transmissions) -> Transmissions:
+    """Each of any kind; no flag of theirs is seen."""
+    present, nothing = transmissions.present, jnp.zeros_like(transmissions.present)
+    return transmissions.replace(
+        kind=tuple(digit & present for digit in words(key, Purpose.HIDDEN_KIND, 0)),
+        from_siphon=nothing,
+        from_schedule=nothing,
+    )
+
+
+def _enemies(key: Key, state: State) -> Enemies:
+    """Those out of sight are cryptogs somewhere out of sight. An enemy of another type under one of
+    them is not seen either.
+    """
+    enemies, out_of_sight = state.enemies, _out_of_sight(state)
+    cryptogs = digits.equals(enemies.kind, CRYPTOG) & slots.in_cells(enemies, out_of_sight)
+    under = slots.cells_of(enemies, slots.firsts(enemies) & cryptogs)
+    hidden = slots.in_cells(enemies, under) | cryptogs
+    seen = slots.cells_of(enemies, ~hidden) | slots.cells_of(state.transmissions)
+    free = out_of_sight - state.board.blocks - seen
+    among = cells.where(free.any(), free, out_of_sight)
+
+    def place(carry: tuple, slot: Array) -> tuple[tuple, None]:
+        row, column = carry
+        cell = pick_cell(words(key, Purpose.HIDDEN_PLACE, slot)[0], among)
+        it = hidden & slots.ONE << slot.astype(jnp.uint32)
+        return (digits.write(row, it, cell // SIZE), digits.write(column, it, cell % SIZE)), None
+
+    (row, column), _ = jax.lax.scan(
+        place, (enemies.row, enemies.column), jnp.arange(slots.CAPACITY)
+    )
+    return enemies.replace(
+        row=row, column=column,
+        kind=digits.write(enemies.kind, hidden, CRYPTOG),
+        hp=digits.write(enemies.hp, hidden, ENEMY_HP[CRYPTOG]),
+        disabled=enemies.disabled & ~hidden,
+        stunned=enemies.stunned & ~hidden,
+        from_siphon=enemies.from_siphon & ~hidden,
+        from_schedule=jnp.zeros_like(enemies.from_schedule),
+    )  # fmt: skip
+
+
+def _out_of_sight(state: State) -> CellSet:
+    """The cells in which a cryptog is not seen."""
+    row, column = state.player.cell[..., None] // SIZE, state.player.cell[..., None] % SIZE
+    cell = np.arange(CELLS)
+    flags = (cell // SIZE != row) & (cell % SIZE != column) & ~state.show[..., None]
+    return cells.of_flags(flags) & EVERY

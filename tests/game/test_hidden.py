@@ -1,0 +1,116 @@
+"""What the player cannot know is drawn anew, and nothing of what was there stays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from boards import plain
+from soundness import faults
+from steps import keys, load
+
+from hackmatrix import game
+from hackmatrix.game.hidden import redrawn
+from hackmatrix.game.programs import Program
+from hackmatrix.game.randomness import as_key
+
+Tree = Any
+BOARDS, STEPS = 512, 120
+MIGHTY = {"credits": 99, "energy": 99, "data_siphons": 9}
+
+
+@jax.jit
+def play(states: Tree, key: jax.Array) -> Tree:
+    """So many valid actions on each board; who dies begins anew."""
+
+    def one(states: Tree, key: jax.Array) -> tuple[Tree, None]:
+        act, happen = jax.random.split(key)
+        mask = jax.vmap(game.valid_actions)(states)
+        action = jax.random.categorical(act, jnp.where(mask, 0.0, -jnp.inf))
+        each = jax.random.key_data(jax.random.split(happen, BOARDS))
+        return game.step_batch_and_restart(each, states, action)[0], None
+
+    return jax.lax.scan(one, states, jax.random.split(key, STEPS))[0]
+
+
+@jax.jit
+def redraw(states: Tree, number: int) -> Tree:
+    each = jax.random.key_data(jax.random.split(jax.random.key(number), BOARDS))
+    return redrawn(as_key(each), states)
+
+
+observe = jax.jit(jax.vmap(game.observe))
+step = jax.jit(game.step_batch)
+valid_actions = jax.jit(jax.vmap(game.valid_actions))
+
+
+@pytest.fixture(scope="module")
+def boards() -> Tree:
+    """Boards in the middle of games in which much has happened."""
+    states = game.reset_batch(jax.random.key_data(jax.random.split(jax.random.key(1), BOARDS)))
+    player = states.player.replace(
+        **{name: jnp.full(BOARDS, number, jnp.int32) for name, number in MIGHTY.items()}
+    )
+    owned = jnp.full(BOARDS, (1 << 23) - 1, jnp.uint32)
+    return play(states.replace(player=player, owned=owned), jax.random.key(2))
+
+
+def row(states: Tree, number: int) -> Tree:
+    return jax.tree.map(lambda leaf: leaf[number], states)
+
+
+def same(some: Tree, others: Tree) -> list[bool]:
+    pairs = zip(jax.tree.leaves(some), jax.tree.leaves(others), strict=True)
+    return [np.array_equal(one, other) for one, other in pairs]
+
+
+def test_a_redrawn_board_looks_the_same_and_is_a_board_that_can_be(boards: Tree) -> None:
+    other = redraw(boards, 5)
+    assert np.array_equal(observe(other), observe(boards))
+    but = [action for action in range(28) if action not in (Program.CRASH, Program.DEBUG)]
+    assert np.array_equal(valid_actions(other)[:, but], valid_actions(boards)[:, but])
+    assert list(faults(jax.tree.map(np.asarray, other))) == []
+    assert not all(same(other, boards))
+
+
+def test_boards_that_look_alike_are_redrawn_alike(boards: Tree) -> None:
+    """However all that is hidden was changed before, the same key leads to the same board: nothing
+    of the truth is left in it.
+    """
+    assert all(same(redraw(redraw(boards, 6), 5), redraw(boards, 5)))
+
+
+def test_so_are_the_boards_that_undo_restores(boards: Tree) -> None:
+    undo = jnp.full(BOARDS, Program.UNDO)
+    restored = [step(keys(1), redraw(boards, number), undo)[0] for number in (5, 6)]
+    possible = np.asarray(valid_actions(boards))[:, Program.UNDO]
+    assert possible.sum() > 50
+    looks = [np.asarray(observe(each))[possible] for each in restored]
+    assert np.array_equal(*looks)
+    assert not all(same(*restored))
+
+
+def test_what_is_hidden_has_the_distribution_that_the_rules_give_it() -> None:
+    board = plain()
+    board["cells"][14] = ["QD", 3, 3, board["cells"][14][-1]]
+    board["cells"][15] = ["QP", 7, 2, board["cells"][15][-1]]
+    board["cells"][16] = ["P", 9, 3, board["cells"][16][-1]]
+    board["enemies"] = [[3, 3, 3, 2, 0, 0, 0, 0]]
+    drawn = redraw(load([board] * BOARDS), 3)
+    seen = [game.scenario.dump(row(drawn, number)) for number in range(BOARDS)]
+    blocks = [each["cells"][cell] for each in seen for cell in (14, 15)]
+    programs = [block[1] for block in blocks if block[0] == "QP"]
+    points = [block[1] for block in blocks if block[0] == "QD"]
+    assert len(programs) / len(blocks) == pytest.approx(0.5, abs=0.06)
+    assert set(programs) == set(range(23)) - {9}
+    assert set(points) == set(range(1, 10))
+    assert all(block[1] == block[2] for block in blocks if block[0] == "QD")
+    kinds = [each["transmissions"][0][3] for each in seen]
+    assert np.bincount(kinds) / BOARDS == pytest.approx(0.25, abs=0.08)
+    places = {tuple(each["enemies"][0][1:3]) for each in seen}
+    assert len(places) == 25 - 3 - 1  # beside the player's row and column, blocks, a transmission
+    due = [each["next_task"] - each["turn"] for each in seen]
+    assert set(due) == set(range(1, 13))
