@@ -169,6 +169,14 @@ def _faults_of_keys(play: _Play, played: Played) -> Iterator[str]:
         yield "step: the same keys, boards and actions give different results"
 
 
+def _goes_the_same_way(play: _Play, played: Played, kept: np.ndarray) -> bool:
+    """Whether these boards go the same way while the others have other keys."""
+    keys = np.where(kept[:, None], played.keys, play.keys())
+    mixed = _host(play.run_step(keys, played.states, played.actions))
+    some, same = jax.tree.map(lambda leaf: leaf[kept], (mixed, (played.after, played.step)))
+    return _same(some, same)
+
+
 def _faults_of_neighbours(play: _Play, played: Played) -> Iterator[str]:
     """A board in another place, among others, goes the same way."""
     order = play.rng.permutation(play.boards)
@@ -178,11 +186,7 @@ def _faults_of_neighbours(play: _Play, played: Played) -> Iterator[str]:
     if not _same(moved, jax.tree.map(lambda leaf: leaf[order], (played.after, played.step))):
         yield "step: what happens on a board depends on its place in the batch"
     half = np.arange(play.boards) < play.boards // 2
-    others = play.keys()
-    mixed_keys = np.where(half[:, None], played.keys, others)
-    mixed = play.run_step(mixed_keys, played.states, played.actions)
-    kept = jax.tree.map(lambda leaf: leaf[half], (played.after, played.step))
-    if not _same(jax.tree.map(lambda leaf: np.asarray(leaf)[half], mixed), kept):
+    if not all(_goes_the_same_way(play, played, kept) for kept in (half, ~half)):
         yield "step: what happens on a board depends on the keys of others"
 
 
