@@ -1,4 +1,4 @@
-"""The same run on 1, 2, 4 and 8 devices: the real game, the real training program."""
+"""The same run on 1, 2 and 8 devices: the real game, the real training program."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hackmatrix.train.program import Program
 from tests.train.settings import config
 
 UPDATES = 3
-DEVICES = (1, 2, 4, 8)
+DEVICES = (1, 2, 8)
 
 
 @dataclass
