@@ -25,7 +25,7 @@ Array = jax.Array
 Forward = Callable[[Any, Parts], tuple[Array, Array]]
 ROUNDS = 4
 _LOW = -1e9  # below any return
-_LUCK, _STEP, _ACT = range(3)  # what keys are for
+_HIDDEN, _STEP, _ACT = range(3)  # what keys are for
 
 
 class Plan(struct.PyTreeNode):
@@ -58,26 +58,29 @@ class Planner:
         liking = jnp.where(mask, self.network(params, observation)[0], _LOW)
         valid = mask.sum(-1)
         nothing = jnp.zeros(mask.shape)
-        plan = Plan(jnp.argmax(liking, -1), liking, nothing)
-        total = nothing
-        for number in range(ROUNDS):
-            places = -(-self.simulations // ROUNDS)
-            kept = jnp.clip(-(-valid // 2**number), jnp.minimum(valid, 2), places).clip(1)
+        place = jnp.arange(-(-self.simulations // ROUNDS))
+
+        def deal(number: Array, carry: tuple[Plan, Array]) -> tuple[Plan, Array]:
+            """A round: each of the better half of the actions gets as many tries."""
+            plan, total = carry
+            half = (valid + (1 << number) - 1) >> number
+            kept = jnp.clip(half, jnp.minimum(valid, 2), place.size).clip(1)
             order = jnp.argsort(-plan.value, axis=-1)
-            place = jnp.arange(places)
             first = jnp.take_along_axis(order, place % kept[:, None], axis=-1)
-            # Actions are compared under the same luck.
+            # Actions are compared under the same draws.
             of_round = jax.vmap(jax.random.fold_in, (0, None))(keys, number)
-            lucks = jax.vmap(jax.vmap(jax.random.fold_in, (None, 0)))(
+            of_each = jax.vmap(jax.vmap(jax.random.fold_in, (None, 0)))(
                 of_round, (place // kept[:, None]).astype(jnp.uint32)
             )
-            came_to = self._try(params, lucks, boards, first)
+            came_to = self._try(params, of_each, boards, first)
             chosen = jax.nn.one_hot(first, mask.shape[-1])
             tries = plan.tries + chosen.sum(1)
             total = total + (came_to[..., None] * chosen).sum(1)
             value = jnp.where(tries > 0, total / jnp.maximum(tries, 1), _LOW)
-            plan = Plan(jnp.argmax(value, -1).astype(jnp.int32), value, tries)
-        return plan
+            return Plan(jnp.argmax(value, -1).astype(jnp.int32), value, tries), total
+
+        before = Plan(jnp.argmax(liking, -1).astype(jnp.int32), liking, nothing)
+        return jax.lax.fori_loop(0, ROUNDS, deal, (before, nothing))[0]
 
     def look_ahead(self, params: Any, keys: Array, boards: Any) -> Array:
         """The best actions i32[E], as `hackmatrix.rl.evaluation.LookAhead` gives them."""
@@ -89,7 +92,7 @@ class Planner:
         keys = keys.reshape(-1)
         boards = jax.tree.map(lambda leaf: jnp.repeat(leaf, shape[1], axis=0), boards)
         if self.honest:
-            boards = self.env.redrawn(_raw(keys, _LUCK, 0), boards)
+            boards = self.env.redrawn(_raw(keys, _HIDDEN, 0), boards)
         playing = jnp.ones(keys.shape, bool)
         boards, playing, total = self._step(
             keys, jnp.uint32(0), first.reshape(-1), (boards, playing, jnp.zeros(keys.shape))
