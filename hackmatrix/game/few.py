@@ -71,8 +71,10 @@ def apply(
         return jax.tree.map(
             # What the rule left alone need not be put back.
             lambda old, before, after: old if after is before else _put(old, chosen, after),
-            boards, gathered, rule(gathered),
-        )  # fmt: skip
+            boards,
+            gathered,
+            rule(gathered),
+        )
 
     return jax.lax.while_loop(too_many, apply_to_some, boards)
 
@@ -124,9 +126,12 @@ def _take(leaf: Array, chosen: Array) -> Array:
 
 def _put(leaf: Array, chosen: Array, values: Array) -> Array:
     return leaf.at[chosen].set(
-        values, mode="drop", unique_indices=True, indices_are_sorted=True,
+        values,
+        mode="drop",
+        unique_indices=True,
+        indices_are_sorted=True,
         wrap_negative_indices=False,
-    )  # fmt: skip
+    )
 
 
 def _merge(mask: Array, chosen: Tree, other: Tree) -> Tree:

@@ -135,14 +135,15 @@ def _enemies(key: Key, state: State) -> Enemies:
         place, (enemies.row, enemies.column), jnp.arange(slots.CAPACITY)
     )
     return enemies.replace(
-        row=row, column=column,
+        row=row,
+        column=column,
         kind=digits.write(enemies.kind, hidden, CRYPTOG),
         hp=digits.write(enemies.hp, hidden, ENEMY_HP[CRYPTOG]),
         disabled=enemies.disabled & ~hidden,
         stunned=enemies.stunned & ~hidden,
         from_siphon=enemies.from_siphon & ~hidden,
         from_schedule=jnp.zeros_like(enemies.from_schedule),
-    )  # fmt: skip
+    )
 
 
 def _out_of_sight(state: State) -> CellSet:

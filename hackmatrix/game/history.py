@@ -128,23 +128,39 @@ def unpack(words: Any, state: State) -> State:
     no_flags = jnp.zeros_like(who)
     enemies = Enemies(
         present=slots.below(counted["enemies"]),
-        row=several(bits.LINE), column=several(bits.LINE), kind=several(bits.KIND),
-        hp=several(bits.HP), disabled=next(remaining), stunned=next(remaining),
-        from_siphon=no_flags, from_schedule=no_flags,
-    )  # fmt: skip
+        row=several(bits.LINE),
+        column=several(bits.LINE),
+        kind=several(bits.KIND),
+        hp=several(bits.HP),
+        disabled=next(remaining),
+        stunned=next(remaining),
+        from_siphon=no_flags,
+        from_schedule=no_flags,
+    )
     transmissions = Transmissions(
         present=slots.below(counted["transmissions"]),
-        row=several(bits.LINE), column=several(bits.LINE), kind=several(bits.KIND),
-        turns=several(bits.TURNS), from_siphon=no_flags, from_schedule=no_flags,
-    )  # fmt: skip
+        row=several(bits.LINE),
+        column=several(bits.LINE),
+        kind=several(bits.KIND),
+        turns=several(bits.TURNS),
+        from_siphon=no_flags,
+        from_schedule=no_flags,
+    )
     player = Player(
         **PLAYER.unpack(who), **RESOURCES.unpack(resources), score=score.astype(jnp.int32)
     )
     return state.replace(
-        player=player, board=board, enemies=enemies, transmissions=transmissions,
-        turn=counted["turn"], show=counted["show"] != 0, calm=counted["calm"] != 0,
-        owned=owned["owned"].astype(jnp.uint32), atk_uses=owned["atk_uses"], history=None,
-    )  # fmt: skip
+        player=player,
+        board=board,
+        enemies=enemies,
+        transmissions=transmissions,
+        turn=counted["turn"],
+        show=counted["show"] != 0,
+        calm=counted["calm"] != 0,
+        owned=owned["owned"].astype(jnp.uint32),
+        atk_uses=owned["atk_uses"],
+        history=None,
+    )
 
 
 def pack_cells(sets: list[CellSet]) -> list[Array]:

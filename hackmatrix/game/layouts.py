@@ -59,9 +59,14 @@ def draw(key: Key, exit_: CellSet, room: CellSet) -> Array:
     number = FEWEST + uniform_below(word(key, Purpose.BLOCK_COUNT), MOST - FEWEST + 1)
     zero = jnp.zeros_like(number)
     search = Search(
-        key=key, room=from_cells(room), exit=exit_, number=number,
-        layout=jnp.zeros_like(key.low), draws=zero, found=zero != 0,
-    )  # fmt: skip
+        key=key,
+        room=from_cells(room),
+        exit=exit_,
+        number=number,
+        layout=jnp.zeros_like(key.low),
+        draws=zero,
+        found=zero != 0,
+    )
     return few.repeat(_is_searching, _draw_some, search, few.EVERY_BOARD).layout
 
 
@@ -124,11 +129,18 @@ def fill(key: Key, layout: Array) -> Board:
     program, question, *numbers = (to_cells(layout) for layout in chosen)
     nowhere = CellSet(jnp.zeros_like(layout), jnp.zeros_like(layout))
     return Board(
-        data=to_cells(layout) - program, program=program, question=question,
-        data_siphon=nowhere, exit=nowhere, siphoned=nowhere, centre=nowhere,
-        label=tuple(numbers[: bits.LABEL]), spawn=tuple(numbers[bits.LABEL :]),
-        amount=(nowhere,) * bits.AMOUNT, energy=nowhere,
-    )  # fmt: skip
+        data=to_cells(layout) - program,
+        program=program,
+        question=question,
+        data_siphon=nowhere,
+        exit=nowhere,
+        siphoned=nowhere,
+        centre=nowhere,
+        label=tuple(numbers[: bits.LABEL]),
+        spawn=tuple(numbers[bits.LABEL :]),
+        amount=(nowhere,) * bits.AMOUNT,
+        energy=nowhere,
+    )
 
 
 @outlined

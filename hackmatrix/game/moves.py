@@ -48,9 +48,12 @@ def on_board(row: Array, column: Array) -> Array:
 def move(state: State, active: Array, direction: Array) -> tuple[State, Effects]:
     """The direction action of the active boards."""
     at_transmission, at_enemy, target = first_target(
-        state.player.cell, direction, slots.cells_of(state.enemies),
-        slots.cells_of(state.transmissions), state.board.blocks,
-    )  # fmt: skip
+        state.player.cell,
+        direction,
+        slots.cells_of(state.enemies),
+        slots.cells_of(state.transmissions),
+        state.board.blocks,
+    )
     hit_enemy = jnp.where(active & at_enemy, slots.first(slots.at_cell(state.enemies, target)), 0)
     destroyed = jnp.where(
         active & at_transmission, slots.first(slots.at_cell(state.transmissions, target)), 0

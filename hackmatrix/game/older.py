@@ -89,10 +89,12 @@ def _upgraded_snapshots(snapshots: Array) -> Array:
     rest = words[history.COUNTERS :]
     counted, owned = _CLOCK.unpack(clock), _OWNED.unpack(programs)
     counters = [
-        player, resources, score,
+        player,
+        resources,
+        score,
         history.OWNED.pack(owned=owned["owned"], atk_uses=owned["atk_uses"]),
         history.CLOCK.pack(**counted, show=owned["show"], calm=owned["calm"]),
-    ]  # fmt: skip
+    ]
     *sets, low_credits, high_credits, low_energy, high_energy = history.unpack_cells(
         tuple(rest[: history.CELL_WORDS])
     )

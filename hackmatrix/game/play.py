@@ -124,14 +124,25 @@ def take_action(before: State, key: Key, actions: Array) -> tuple[State, Outcome
     won = completed & (before.stage == STAGES)
 
     units = reward.reward_units(
-        before, state, action=action, valid=valid, completed=completed, died=died,
-        effects=effects, closer=_closer(before, state, completed),
-    )  # fmt: skip
+        before,
+        state,
+        action=action,
+        valid=valid,
+        completed=completed,
+        died=died,
+        effects=effects,
+        closer=_closer(before, state, completed),
+    )
     total, parts = reward.as_reward(units)
     outcome = Outcome(
-        reward=total, parts=parts, done=won | died | ~valid, invalid=~valid,
-        stage_completed=completed, won=won, died=died,
-    )  # fmt: skip
+        reward=total,
+        parts=parts,
+        done=won | died | ~valid,
+        invalid=~valid,
+        stage_completed=completed,
+        won=won,
+        died=died,
+    )
     return state, outcome, in_turn
 
 

@@ -80,9 +80,13 @@ def _draw_board(boards: tuple[State, Key]) -> tuple[State, Key]:
     contents = layouts.fill(key, blocks)
     amount, energy = _resources(key, EVERY - contents.blocks - exit_)
     board = contents.replace(
-        exit=exit_, data_siphon=corners - exit_, amount=amount, energy=energy,
-        siphoned=state.board.siphoned, centre=state.board.centre,
-    )  # fmt: skip
+        exit=exit_,
+        data_siphon=corners - exit_,
+        amount=amount,
+        energy=energy,
+        siphoned=state.board.siphoned,
+        centre=state.board.centre,
+    )
     return state.replace(board=board, exit_cell=exit_cell), key
 
 
@@ -114,20 +118,34 @@ def new_game(key: Key, history: History) -> State:
     corner, which_bonus = words(key, Purpose.NEW_GAME, 0)
     bonus = uniform_below(which_bonus, 3)
     player = Player(
-        cell=pick_cell(corner, CORNERS), hp=zero + MAX_HP,
+        cell=pick_cell(corner, CORNERS),
+        hp=zero + MAX_HP,
         credits=jnp.where(bonus == 0, zero + START_CREDITS, zero),
         energy=jnp.where(bonus == 1, zero + START_ENERGY, zero),
         data_siphons=jnp.where(bonus == 2, zero + START_SIPHONS, zero),
-        attack=zero + 1, score=zero,
-    )  # fmt: skip
+        attack=zero + 1,
+        score=zero,
+    )
     none = jnp.zeros_like(key.low)
     off = zero != 0
     return State(
-        player=player, board=empty_board(none), enemies=no_enemies(none),
-        transmissions=no_transmissions(none), stage=zero + 1, turn=zero, exit_cell=zero, owned=none,
-        show=off, calm=off, step=off, atk_uses=zero, pending=zero, interval=zero + FIRST_INTERVAL,
-        next_task=zero, history=history,
-    )  # fmt: skip
+        player=player,
+        board=empty_board(none),
+        enemies=no_enemies(none),
+        transmissions=no_transmissions(none),
+        stage=zero + 1,
+        turn=zero,
+        exit_cell=zero,
+        owned=none,
+        show=off,
+        calm=off,
+        step=off,
+        atk_uses=zero,
+        pending=zero,
+        interval=zero + FIRST_INTERVAL,
+        next_task=zero,
+        history=history,
+    )
 
 
 def empty_board(none: Array) -> Board:

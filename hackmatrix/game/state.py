@@ -67,10 +67,18 @@ class Board(struct.PyTreeNode):
             return tuple(next(rest) for _ in range(number))
 
         return cls(
-            data=next(rest), program=next(rest), question=next(rest), data_siphon=next(rest),
-            exit=next(rest), siphoned=next(rest), centre=next(rest), label=digits(bits.LABEL),
-            spawn=digits(bits.SPAWN), amount=digits(bits.AMOUNT), energy=next(rest),
-        )  # fmt: skip
+            data=next(rest),
+            program=next(rest),
+            question=next(rest),
+            data_siphon=next(rest),
+            exit=next(rest),
+            siphoned=next(rest),
+            centre=next(rest),
+            label=digits(bits.LABEL),
+            spawn=digits(bits.SPAWN),
+            amount=digits(bits.AMOUNT),
+            energy=next(rest),
+        )
 
 
 BOARD_SETS = 7 + bits.LABEL + bits.SPAWN + bits.AMOUNT + 1

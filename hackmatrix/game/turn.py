@@ -50,12 +50,18 @@ def transmissions_arrive(
     staying = waiting.present & ~due
     arrivals = slots.squeeze(
         Enemies(
-            present=due, row=waiting.row, column=waiting.column, kind=waiting.kind,
-            hp=combat.full_hp(waiting.kind), disabled=due, stunned=jnp.zeros_like(due),
-            from_siphon=waiting.from_siphon, from_schedule=waiting.from_schedule,
+            present=due,
+            row=waiting.row,
+            column=waiting.column,
+            kind=waiting.kind,
+            hp=combat.full_hp(waiting.kind),
+            disabled=due,
+            stunned=jnp.zeros_like(due),
+            from_siphon=waiting.from_siphon,
+            from_schedule=waiting.from_schedule,
         ),
         due,
-    )  # fmt: skip
+    )
     arrivals = slots.raise_by(arrivals, slots.count(enemies.present))
     counting = jnp.where(active, staying, 0)
     counted = waiting.replace(turns=digits.minus_one(waiting.turns, counting))
