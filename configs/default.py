@@ -17,7 +17,8 @@ def get_config() -> config_dict.ConfigDict:
     # What is played: "hackmatrix", "gymnax:NAME" such as "gymnax:CartPole-v1", or an environment of
     # your own: "MODULE:NAME", on Python's path.
     config.env = "hackmatrix"
-    # How it is learned: "ppo", or an algorithm of your own as "MODULE:NAME".
+    # How it is learned: "ppo", "expert" (what a search finds, guided by the network, is what
+    # the network learns), or an algorithm of your own as "MODULE:NAME".
     config.algorithm = "ppo"
     # The same seed gives the same run, on any number of devices.
     config.seed = 0
@@ -53,6 +54,12 @@ def get_config() -> config_dict.ConfigDict:
     # Learn from potential-based shaping in place of the game's own reward for each step towards the
     # exit, which pays for going to and fro. What is reported is always the game's reward.
     config.potential_shaping = False
+
+    # Expert iteration: the boards that are looked at before each action.
+    config.simulations = 16
+
+    # Begin with what another agent has learned: policies/NAME, or a file that launch.export wrote.
+    config.start_from = config_dict.placeholder(str)
 
     # The network, below a head for the policy and one for the value: "mlp", "conv" (3x3 over the
     # cells of the board), "cells" (attention among the cells), or "MODULE:NAME" of your own.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from hackmatrix.envs.metrics import PERCENT, Metric, Range, Section
+from hackmatrix.rl import descent
 
 PG_LOSS, VF_LOSS = "train/pg_loss", "train/vf_loss"
-TOTAL_LOSS, GRAD_NORM = "train/total_loss", "train/grad_norm"
+TOTAL_LOSS = "train/total_loss"
 ENTROPY, APPROX_KL, CLIP_FRAC = "train/entropy", "train/approx_kl", "train/clip_frac"
 EXPLAINED_VARIANCE, RETURN_SCALE = "train/explained_variance", "train/return_scale"
-LR = "train/lr"
 
 SECTION = Section(
     "How it learns",
@@ -20,9 +20,8 @@ SECTION = Section(
         Metric(PG_LOSS, "policy loss"),
         Metric(VF_LOSS, "value loss"),
         Metric(TOTAL_LOSS, "total loss"),
-        Metric(GRAD_NORM, "norm of the gradient"),
         Metric(RETURN_SCALE, "unit of the values"),
-        Metric(LR, "learning rate"),
+        *descent.METRICS,
     ),
 )
 HEALTH = (

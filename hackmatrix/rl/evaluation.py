@@ -19,8 +19,8 @@ from hackmatrix.envs.protocol import Parts
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.parallel.mesh import REPLICATED, SPLIT
 from hackmatrix.rl import distributions, rollout
-from hackmatrix.rl.draws import Purpose, key_for, key_of_each, seed_key
-from hackmatrix.rl.rollout import Players, UpdateKey
+from hackmatrix.rl.draws import seed_key
+from hackmatrix.rl.rollout import Players, UpdateKey, planning_keys
 from hackmatrix.rl.tally import LENGTH, RETURN
 
 Array = jax.Array
@@ -148,13 +148,8 @@ def _choose(
     look_ahead = agent.look_ahead
     if look_ahead is None:
         return at_once()
-    keys = planning_keys(key, step, numbers)
+    keys = planning_keys(UpdateKey(key, 0), step, numbers)
     return jax.lax.cond(choice.uniform, at_once, lambda: look_ahead(params, keys, boards))
-
-
-def planning_keys(key: Array, step: Array | int, numbers: Array) -> Array:
-    """The keys [E] of what games of these numbers plan at a step."""
-    return key_of_each(key_for(key, Purpose.PLAN, 0, step), numbers)
 
 
 def _counted(games: Games, boards: Any, action: Array, outcome: Any) -> Games:

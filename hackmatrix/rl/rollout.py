@@ -18,6 +18,8 @@ from hackmatrix.rl.tally import Tally
 Array = jax.Array
 # Logits f32[E, A] and values f32[E], in units of reward, of observations [E].
 Evaluate = Callable[[Parts], tuple[Array, Array]]
+# What to do at a step of this number: given the players, and what is seen of their boards.
+Decide = Callable[[Array, "Players", Any], "Decision"]
 
 
 class Players(struct.PyTreeNode):
@@ -36,6 +38,17 @@ class UpdateKey(struct.PyTreeNode):
     update: Array | int
 
 
+class Decision(struct.PyTreeNode):
+    """Actions for boards [E], and what is known of them. `better` is the policy that was found by
+    looking ahead; None where nobody did.
+    """
+
+    action: Array  # i32[E]
+    log_prob: Array  # f32[E]: of the action, by the network
+    value: Array  # f32[E]: of the board, in units of reward
+    better: Array | None = None  # f32[E, A]: probabilities
+
+
 class Batch(struct.PyTreeNode):
     """What was played: leaves [T, E, ...]. `seen` is what the action was chosen from."""
 
@@ -43,6 +56,7 @@ class Batch(struct.PyTreeNode):
     action: Array  # i32
     log_prob: Array
     value: Array
+    better: Array | None
     reward: Array
     shaping: Shaping | None  # f32; None where the environment has no potential
     missed: Array | None  # the value at the end of a truncated episode; None if none ever is
@@ -79,6 +93,12 @@ def step_keys(update_key: UpdateKey, step: Array | int, numbers: Array) -> tuple
     return act, jax.random.key_data(happen)
 
 
+def planning_keys(update_key: UpdateKey, step: Array | int, numbers: Array) -> Array:
+    """The keys [E] that a step is planned with."""
+    key = key_for(update_key.key, Purpose.PLAN, update_key.update, step)
+    return key_of_each(key, numbers)
+
+
 def collect(
     env: Environment,
     evaluate: Evaluate,
@@ -87,19 +107,38 @@ def collect(
     players: Players,
     counted: Tally,
 ) -> tuple[Players, Batch, Tally]:
-    """Plays so many steps on each board."""
+    """Plays so many steps on each board, with actions drawn from the policy."""
 
-    def step(
-        carry: tuple[Players, Tally], number: Array
-    ) -> tuple[tuple[Players, Tally], dict[str, Any]]:
-        players, counted = carry
-        act, happen = step_keys(update_key, number, players.number)
-        seen = env.encode(players.boards)
+    def draw(step: Array, players: Players, seen: Any) -> Decision:
         observation, mask = env.decode(seen)
         logits, value = evaluate(observation)
         choice = distributions.masked(logits, mask)
+        act, _ = step_keys(update_key, step, players.number)
         action = distributions.sample(choice, act)
-        boards, outcome = env.step(happen, players.boards, action)
+        return Decision(action, choice.log_prob(action), value)
+
+    return collect_decided(env, evaluate, draw, update_key, num_steps, players, counted)
+
+
+def collect_decided(
+    env: Environment,
+    evaluate: Evaluate,
+    decide: Decide,
+    update_key: UpdateKey,
+    num_steps: int,
+    players: Players,
+    counted: Tally,
+) -> tuple[Players, Batch, Tally]:
+    """Plays so many steps on each board, with actions that are decided on in any way."""
+
+    def one(
+        carry: tuple[Players, Tally], step: Array
+    ) -> tuple[tuple[Players, Tally], dict[str, Any]]:
+        players, counted = carry
+        seen = env.encode(players.boards)
+        decided = decide(step, players, seen)
+        _, happen = step_keys(update_key, step, players.number)
+        boards, outcome = env.step(happen, players.boards, decided.action)
         missed = None
         if env.truncates:
             final = evaluate(env.decode(outcome.final)[0])[1]
@@ -109,9 +148,10 @@ def collect(
         going_on = ~outcome.ended
         played = {
             "seen": seen,
-            "action": action,
-            "log_prob": choice.log_prob(action),
-            "value": value,
+            "action": decided.action,
+            "log_prob": decided.log_prob,
+            "value": decided.value,
+            "better": decided.better,
             "reward": outcome.reward,
             "shaping": outcome.shaping,
             "missed": missed,
@@ -123,6 +163,6 @@ def collect(
         return (players, tally.add(counted, outcome, total, length)), played
 
     steps = jnp.arange(num_steps, dtype=jnp.uint32)
-    (players, counted), played = jax.lax.scan(step, (players, counted), steps)
+    (players, counted), played = jax.lax.scan(one, (players, counted), steps)
     last_value = evaluate(env.decode(env.encode(players.boards))[0])[1]
     return players, Batch(**played, last_value=last_value), counted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from typing import Any
 
@@ -12,6 +13,8 @@ from jax.sharding import Mesh, NamedSharding
 
 from hackmatrix import networks
 from hackmatrix.envs import Environment, make
+from hackmatrix.errors import UserError
+from hackmatrix.networks import files
 from hackmatrix.networks.actor_critic import Params
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.parallel.mesh import ENVS, REPLICATED, SPLIT
@@ -36,12 +39,20 @@ class Program:
         self.algorithm: Algorithm = algorithms.find(config.algorithm)(
             self.env, self.network, config, ENVS
         )
+        self._start = self._params_to_start_from()
         self._lowered: jax.stages.Lowered | None = None
         self._compiled: jax.stages.Compiled | None = None
         chunk = functools.partial(_chunk, self.env, self.algorithm)
         specs = _SPECS, REPLICATED
         self._chunk = jax.jit(
-            jax.shard_map(chunk, mesh=mesh, in_specs=specs, out_specs=specs), donate_argnums=0
+            jax.shard_map(
+                chunk,
+                mesh=mesh,
+                in_specs=specs,
+                out_specs=specs,
+                check_vma=getattr(self.algorithm, "types_are_checked", True),
+            ),
+            donate_argnums=0,
         )
 
     def first_state(self) -> TrainState:
@@ -102,7 +113,23 @@ class Program:
             in_specs=(REPLICATED, SPLIT),
             out_specs=SPLIT,
         )(key, jnp.arange(self.config.num_envs, dtype=jnp.uint32))
-        return TrainState(self.algorithm.init(key), players)
+        learner = self.algorithm.init(key)
+        if self._start is not None:
+            learner = learner.replace(params=self._start)
+        return TrainState(learner, players)
+
+    def _params_to_start_from(self) -> Params | None:
+        """Those of another agent, if the configuration names one."""
+        if not (name := self.config.start_from):
+            return None
+        params, about = files.read(name)
+        own = self.network.spec
+        if about.env != self.env.name or dataclasses.asdict(about.spec) != dataclasses.asdict(own):
+            raise UserError(
+                f"start_from={name} plays {about.env} with {about.spec}; this run is to play "
+                f"{self.env.name} with {own}"
+            )
+        return params
 
 
 def _placed(shapes: Any, sharding: NamedSharding) -> Any:

@@ -12,7 +12,8 @@ from hackmatrix import plugins
 from hackmatrix.networks import NETWORKS
 
 AUTO = "auto"  # resume=auto
-ALGORITHMS = {"ppo": "hackmatrix.ppo:PPO"}  # where each algorithm is, as MODULE:NAME
+# Where each algorithm is, as MODULE:NAME.
+ALGORITHMS = {"ppo": "hackmatrix.ppo:PPO", "expert": "hackmatrix.search.expert:Expert"}
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,8 @@ from hackmatrix.train.config.rules import (
     Rule,
 )
 
-FIRST_EDITION = 1  # of the settings; 2 came with pods, 3 with networks and algorithms by name
+FIRST_EDITION = 1  # of the settings; 2 came with pods, 3 with networks and algorithms by name,
+# 4 with expert iteration
 _DECLARATION = "setting"
 _SAME = object()
 
@@ -89,6 +90,8 @@ class Config:
     max_grad_norm: float = setting(0.5, POSITIVE)
     scale_returns: bool = setting(True, FLAG)
     potential_shaping: bool = setting(False, FLAG, since=3)
+    simulations: int = setting(16, COUNT, since=4)
+    start_from: str | None = setting(None, TEXT, since=4)
 
     network: str = setting("mlp", NETWORK, since=3)
     hidden_dim: int = setting(256, COUNT)

@@ -12,7 +12,6 @@ from hackmatrix.envs.protocol import in_parts
 from hackmatrix.networks.actor_critic import Params
 from hackmatrix.rl import distributions
 from hackmatrix.rl.draws import Purpose, key_for, key_of_each, seed_key
-from hackmatrix.rl.evaluation import planning_keys
 from hackmatrix.search.planner import Plan, Planner
 from hackmatrix.train.policies.policy import Policy
 

@@ -5,8 +5,19 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from hackmatrix.rl.rollout import Batch
+from hackmatrix.rl.signal import Signal
+
 Array = jax.Array
 _UNROLL = 16
+
+
+def of(batch: Batch, signal: Signal, lam: float) -> Array:
+    """f32[T, E]. An episode that was cut off would still have been worth what it missed."""
+    reward = signal.of(batch.reward, batch.shaping)
+    if batch.missed is not None:
+        reward = reward + signal.gamma * batch.missed
+    return estimate(reward, batch.value, batch.ended, batch.last_value, signal.gamma, lam)
 
 
 def estimate(

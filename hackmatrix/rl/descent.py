@@ -1,0 +1,90 @@
+"""Gradient descent on a batch: epochs of minibatches, with the mean gradient of all devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from hackmatrix.envs.metrics import Metric
+from hackmatrix.networks.actor_critic import Params
+from hackmatrix.rl import minibatches
+from hackmatrix.rl.rollout import UpdateKey
+from hackmatrix.rl.settings import Settings
+from hackmatrix.rl.tally import Metrics
+
+Array = jax.Array
+State = tuple[Params, optax.OptState]
+# The mean loss over the samples of a minibatch, and what to know about it. The samples' leaves are
+# [samples, ...]; what was worked out for the whole minibatch, over all devices, comes beside them.
+Loss = Callable[[Params, Any, Any], tuple[Array, Metrics]]
+GRAD_NORM, LR = "train/grad_norm", "train/lr"
+METRICS = (Metric(GRAD_NORM, "norm of the gradient"), Metric(LR, "learning rate"))
+
+
+@dataclass(frozen=True)
+class Descent:
+    settings: Settings
+    axis: str
+
+    def first_state(self, params: Params) -> optax.OptState:
+        return self._optimiser().init(params)
+
+    def epochs(
+        self,
+        state: State,
+        key: UpdateKey,
+        numbers: Array,
+        samples: Any,
+        loss: Loss,
+        prepare: Callable[[Array], Any] = lambda rows: (),
+    ) -> tuple[State, Metrics]:
+        """All epochs over the samples (leaves [T, E, ...]) of the boards of these numbers [E].
+        `prepare` is given the rows i32[minibatches, samples] of an epoch, of the samples in one
+        line, and tells what each minibatch needs besides them: leaves [minibatches, ...].
+        """
+        samples = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), samples)
+        rate = self._learning_rate(key.update)
+
+        def epoch(state: State, number: Array) -> tuple[State, Metrics]:
+            rows = minibatches.rows(key, number, numbers, self.settings)
+
+            def minibatch(state: State, part: tuple[Array, Any]) -> tuple[State, Metrics]:
+                rows, prepared = part
+                chosen = jax.tree.map(lambda leaf: leaf[rows], samples)
+                return self._step(state, lambda own: loss(own, chosen, prepared), rate)
+
+            return jax.lax.scan(minibatch, state, (rows, prepare(rows)))
+
+        each = jnp.arange(self.settings.update_epochs, dtype=jnp.uint32)
+        state, told = jax.lax.scan(epoch, state, each)
+        told = jax.lax.pmean(jax.tree.map(jnp.mean, told), self.axis)
+        return state, {**told, LR: rate}
+
+    def _step(
+        self, state: State, loss: Callable[[Params], tuple[Array, Metrics]], rate: Array
+    ) -> tuple[State, Metrics]:
+        params, adam = state
+        # Without pcast autodiff would sum over the axis by itself, and the mean of sums is N times
+        # the gradient.
+        own = jax.lax.pcast(params, self.axis, to="varying")
+        gradient, told = jax.grad(loss, has_aux=True)(own)
+        gradient = jax.lax.pmean(gradient, self.axis)
+        changes, adam = self._optimiser().update(gradient, adam, params)
+        told[GRAD_NORM] = optax.tree.norm(gradient)
+        params = jax.tree.map(lambda leaf, change: leaf - rate * change, params, changes)
+        return (params, adam), told
+
+    def _optimiser(self) -> optax.GradientTransformation:
+        """Adam, but for the learning rate."""
+        clip = optax.clip_by_global_norm(self.settings.max_grad_norm)
+        return optax.chain(clip, optax.scale_by_adam(eps=1e-5))
+
+    def _learning_rate(self, update: Array | int) -> Array:
+        if not self.settings.anneal_lr:
+            return jnp.float32(self.settings.lr)
+        return self.settings.lr * jnp.maximum(1 - update / self.settings.num_updates, 0)

@@ -1,0 +1,66 @@
+"""What is learned by an algorithm that descends on a policy and values."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import optax
+from flax import struct
+
+from hackmatrix.envs.protocol import Parts
+from hackmatrix.networks.actor_critic import Network, Params, with_value_unit
+from hackmatrix.rl.descent import Descent
+from hackmatrix.rl.draws import Purpose, key_for
+from hackmatrix.rl.return_scale import ReturnScale, unknown_scale
+from hackmatrix.rl.rollout import Evaluate, UpdateKey
+
+Array = jax.Array
+
+
+class Learner(struct.PyTreeNode):
+    """What is learned, and what the next update depends on besides the boards. The parameters'
+    values are in units of the return scale.
+    """
+
+    params: Params
+    optimiser: optax.OptState
+    return_scale: ReturnScale
+    update: Array  # i32: the updates done
+    key: Array  # of the seed
+
+    @property
+    def update_key(self) -> UpdateKey:
+        return UpdateKey(self.key, self.update)
+
+    def acting(self) -> Params:
+        """The parameters with values in units of reward."""
+        return with_value_unit(self.params, self.return_scale.unit)
+
+    def evaluating(self, network: Network) -> Evaluate:
+        """The network with values in units of reward."""
+        unit = self.return_scale.unit
+
+        def evaluate(observation: Parts) -> tuple[Array, Array]:
+            logits, value = network(self.params, observation)
+            return logits, value * unit
+
+        return evaluate
+
+    def with_scale(self, scale: ReturnScale) -> Learner:
+        """With values in another unit: they stay what they were in units of reward."""
+        change = self.return_scale.unit / scale.unit
+        params = with_value_unit(self.params, change)
+        changed: Learner = self.replace(params=params, return_scale=scale)
+        return changed
+
+
+def first_learner(network: Network, descent: Descent, key: Array) -> Learner:
+    """A learner that knows nothing yet."""
+    params = network.init(key_for(key, Purpose.PARAMETERS))
+    return Learner(
+        params=params,
+        optimiser=descent.first_state(params),
+        return_scale=unknown_scale(),
+        update=jnp.int32(0),
+        key=key,
+    )

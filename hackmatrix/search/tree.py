@@ -1,0 +1,100 @@
+"""Search in a tree of boards: policy improvement by planning with Gumbel (Danihelka et al. 2022).
+
+The game itself is the model: a node of the tree is a board, and what follows from an action there
+is played. The network tells which actions are worth trying and what a board is worth. What happens
+by chance is drawn once for each action of a node.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import mctx
+from flax import struct
+
+from hackmatrix.envs import Environment
+from hackmatrix.rl import distributions
+from hackmatrix.rl.evaluation import Forward
+from hackmatrix.rl.signal import Signal
+
+Array = jax.Array
+_CONSIDERED = 16  # actions at most, at the root
+_Node = tuple[Any, Array]  # boards, and the keys of what happens there
+
+
+class Found(struct.PyTreeNode):
+    """Of [E] boards: the action to take, the policy that the search found better than the
+    network's, f32[E, A], and the share of the simulations that began with each action, f32[E, A].
+    """
+
+    action: Array
+    policy: Array
+    visits: Array
+
+
+@dataclass(frozen=True, eq=False)  # so that jax.jit can tell it from others
+class TreeSearch:
+    """Searches the boards as they are, so many simulations each, for what the signal rewards."""
+
+    env: Environment
+    network: Forward
+    signal: Signal
+    simulations: int
+
+    def __call__(self, params: Any, keys: Array, boards: Any, noise: Array) -> Found:
+        """What was found of [E] boards, by keys [E]. Of actions that are equally good the one with
+        more noise f32[E, A] is taken, and tried more: Gumbel noise explores, 0 does not.
+        """
+        logits, value, mask = self._look(params, boards)
+        tree = mctx.search(
+            params,
+            jax.random.key(0),  # nothing is drawn from it
+            root=mctx.RootFnOutput(prior_logits=logits, value=value, embedding=(boards, keys)),
+            recurrent_fn=self._play,
+            root_action_selection_fn=functools.partial(
+                mctx.gumbel_muzero_root_action_selection,
+                num_simulations=self.simulations,
+                max_num_considered_actions=_CONSIDERED,
+                qtransform=mctx.qtransform_completed_by_mix_value,
+            ),
+            interior_action_selection_fn=functools.partial(
+                mctx.gumbel_muzero_interior_action_selection,
+                qtransform=mctx.qtransform_completed_by_mix_value,
+            ),
+            num_simulations=self.simulations,
+            invalid_actions=~mask,
+            extra_data=mctx.GumbelMuZeroExtraData(root_gumbel=noise),
+        )
+        visits = tree.summary().visit_counts
+        worth = jax.vmap(mctx.qtransform_completed_by_mix_value, (0, None))(tree, tree.ROOT_INDEX)
+        better = distributions.masked(logits + worth, mask)
+        most = visits == visits.max(-1, keepdims=True)
+        best = jnp.argmax(jnp.where(most & mask, better.logits + noise, -jnp.inf), -1)
+        shares = visits / self.simulations
+        return Found(best.astype(jnp.int32), better.probs, shares)
+
+    def _look(self, params: Any, boards: Any) -> tuple[Array, Array, Array]:
+        observation, mask = self.env.decode(self.env.encode(boards))
+        logits, value = self.network(params, observation)
+        return distributions.masked(logits, mask).logits, value, mask
+
+    def _play(
+        self, params: Any, _: Array, action: Array, node: _Node
+    ) -> tuple[mctx.RecurrentFnOutput, _Node]:
+        """The boards after an action; what a new game brings after an end is worth nothing."""
+        boards, keys = node
+        keys = jax.vmap(jax.random.fold_in)(keys, action)
+        raw = jax.random.key_data(keys)
+        boards, outcome = self.env.step(raw, boards, action.astype(jnp.int32))
+        logits, value, _ = self._look(params, boards)
+        said = mctx.RecurrentFnOutput(
+            reward=self.signal.of(outcome.reward, outcome.shaping),
+            discount=self.signal.gamma * ~outcome.ended,
+            prior_logits=logits,
+            value=value,
+        )
+        return said, (boards, keys)
