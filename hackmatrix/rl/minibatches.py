@@ -10,9 +10,9 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from hackmatrix.rl.settings import Settings
 from hackmatrix.rl.draws import Purpose, key_for, key_of_each
 from hackmatrix.rl.rollout import UpdateKey
+from hackmatrix.rl.settings import Settings
 
 Array = jax.Array
 

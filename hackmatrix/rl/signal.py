@@ -28,7 +28,9 @@ class Signal:
 
     def check(self, env: Environment) -> None:
         if self.potential_shaping and not env.has_potential:
-            raise NoPotential(f"potential_shaping=True is not for {env.name}, which has no potential")
+            raise NoPotential(
+                f"potential_shaping=True is not for {env.name}, which has no potential"
+            )
 
     def of(self, reward: Array, shaping: Shaping | None) -> Array:
         """What is learned from, of the rewards of steps."""

@@ -39,13 +39,10 @@ class Planner:
         imagined = self.env.redrawn(jax.random.key_data(drawn), imagined)
         no_noise = jnp.zeros((drawn.size, self.env.num_actions))
         found = search(params, drawn, imagined, no_noise)
-        mean = jax.tree.map(
-            lambda leaf: leaf.reshape(keys.size, worlds, *leaf.shape[1:]).mean(1),
-            found.replace(action=jnp.float32(0) * found.action),
+        policy, value = (
+            leaf.reshape(keys.size, worlds, -1).mean(1) for leaf in (found.policy, found.value)
         )
-        best = jnp.argmax(mean.policy, -1).astype(jnp.int32)
-        plan: Found = mean.replace(action=best)
-        return plan
+        return Found(jnp.argmax(policy, -1).astype(jnp.int32), policy, value)
 
     def look_ahead(self, params: Any, keys: Array, boards: Any) -> Array:
         """The best actions i32[E], as `hackmatrix.rl.evaluation.LookAhead` gives them."""

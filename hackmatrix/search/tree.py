@@ -27,13 +27,11 @@ _Node = tuple[Any, Array]  # boards, and the keys of what happens there
 
 
 class Found(struct.PyTreeNode):
-    """Of [E] boards: the action to take, the policy that the search found better than the
-    network's, f32[E, A], and the share of the simulations that began with each action, f32[E, A].
-    """
+    """What a search found on [E] boards."""
 
-    action: Array
-    policy: Array
-    visits: Array
+    action: Array  # i32[E]: the one to take
+    policy: Array  # f32[E, A]: probabilities of a policy that is better than the network's
+    value: Array  # f32[E, A]: what the actions are worth; the board's value where none was tried
 
 
 @dataclass(frozen=True, eq=False)  # so that jax.jit can tell it from others
@@ -69,13 +67,14 @@ class TreeSearch:
             invalid_actions=~mask,
             extra_data=mctx.GumbelMuZeroExtraData(root_gumbel=noise),
         )
-        visits = tree.summary().visit_counts
+        said = tree.summary()
+        visits = said.visit_counts
         worth = jax.vmap(mctx.qtransform_completed_by_mix_value, (0, None))(tree, tree.ROOT_INDEX)
         better = distributions.masked(logits + worth, mask)
         most = visits == visits.max(-1, keepdims=True)
         best = jnp.argmax(jnp.where(most & mask, better.logits + noise, -jnp.inf), -1)
-        shares = visits / self.simulations
-        return Found(best.astype(jnp.int32), better.probs, shares)
+        values = jnp.where(visits > 0, said.qvalues, value[:, None])
+        return Found(best.astype(jnp.int32), better.probs, values)
 
     def _look(self, params: Any, boards: Any) -> tuple[Array, Array, Array]:
         observation, mask = self.env.decode(self.env.encode(boards))

@@ -33,7 +33,7 @@ def planner(program: str, policy: Policy) -> Planner | None:
 
     if type(policy.env).redrawn is Environment.redrawn:
         sys.exit(f"{program}: --plan is not for {policy.env.name}, whose hidden parts are unknown")
-    return Planner(policy.env, policy.network, _PLAN.value)
+    return Planner(policy.env, policy.network, policy.signal, _PLAN.value)
 
 
 def again() -> str:

@@ -12,7 +12,9 @@ from hackmatrix.envs.protocol import in_parts
 from hackmatrix.networks.actor_critic import Params
 from hackmatrix.rl import distributions
 from hackmatrix.rl.draws import Purpose, key_for, key_of_each, seed_key
-from hackmatrix.search.planner import Plan, Planner
+from hackmatrix.rl.rollout import UpdateKey, planning_keys
+from hackmatrix.search.planner import Planner
+from hackmatrix.search.tree import Found
 from hackmatrix.train.policies.policy import Policy
 
 Array = jax.Array
@@ -48,8 +50,8 @@ class Player:
         self, observation: np.ndarray, mask: np.ndarray, step: int, board: Any
     ) -> tuple[int, list[float], float]:
         """The action, the probability of each, and the value. Where it looks ahead from the board
-        (a batch of one) they are the best action, the share of tries of each, and what the best one
-        came to.
+        (a batch of one) they are what the search found: the best action, the better policy, and
+        what that action is worth.
         """
         if self._plan:
             return self._best(self._plan, step, board)
@@ -62,10 +64,11 @@ class Player:
 
     def _best(self, plan: Any, step: int, board: Any) -> tuple[int, list[float], float]:
         numbers = jnp.array([self._number], jnp.uint32)
-        found: Plan = plan(self._params, planning_keys(self._key, step, numbers), board)
-        action, tries = int(found.action[0]), np.asarray(found.tries[0])
-        shares = [round(float(each), 4) for each in tries / tries.sum()]
-        return action, shares, round(float(found.value[0, action]), 4)
+        keys = planning_keys(UpdateKey(self._key, 0), step, numbers)
+        found: Found = plan(self._params, keys, board)
+        action = int(found.action[0])
+        probabilities = [round(float(each), 4) for each in found.policy[0]]
+        return action, probabilities, round(float(found.value[0, action]), 4)
 
     def step_key(self, step: int | None) -> tuple[np.ndarray, int]:
         """The key that a step draws from, and the number folded into it; None is the new game."""

@@ -16,6 +16,7 @@ from hackmatrix.networks import files
 from hackmatrix.networks.actor_critic import Network, Params
 from hackmatrix.networks.files import About
 from hackmatrix.parallel import mesh as meshes
+from hackmatrix.rl.signal import Signal
 from hackmatrix.rl.train_state import TrainState
 from hackmatrix.train.checkpoints.checkpoints import Checkpoints, Layout
 from hackmatrix.train.program import Program
@@ -29,8 +30,8 @@ class PolicyError(UserError):
 
 @dataclass(frozen=True)
 class Policy:
-    """A network with its parameters, what it plays, and where it is from. Its values are in units
-    of reward.
+    """A network with its parameters, what it plays, where it is from, and what it learned from. Its
+    values are in units of reward.
     """
 
     env: Environment
@@ -38,6 +39,7 @@ class Policy:
     params: Params
     source: str
     step: int
+    signal: Signal
 
 
 def load(
@@ -65,14 +67,16 @@ def of_run(found: Run, say: Callable[[str], None] = print) -> Policy:
     if restored is None:
         raise PolicyError(f"{found.directory} has no checkpoint yet")
     params = program.acting(restored.state.learner)
-    return Policy(program.env, program.network, params, found.name, restored.step)
+    signal = Signal(found.config.gamma, found.config.potential_shaping)
+    return Policy(program.env, program.network, params, found.name, restored.step, signal)
 
 
 def of_file(file: Path) -> Policy:
     """From the plain arrays that an export wrote."""
     params, about = files.read(file)
     env = make(about.env)
-    return Policy(env, networks.make(about.spec, env), params, about.run, about.step)
+    signal = Signal(about.gamma, about.potential_shaping)
+    return Policy(env, networks.make(about.spec, env), params, about.run, about.step, signal)
 
 
 def about(policy: Policy) -> About:
@@ -84,4 +88,6 @@ def about(policy: Policy) -> About:
         run=policy.source,
         step=policy.step,
         spec=policy.network.spec,
+        gamma=policy.signal.gamma,
+        potential_shaping=policy.signal.potential_shaping,
     )
