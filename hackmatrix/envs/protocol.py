@@ -111,9 +111,13 @@ class Environment(abc.ABC):
 
     def redrawn(self, keys: Array, states: Any) -> Any:
         """States that look the same to a player, with all that is hidden from it drawn anew (raw
-        keys u32[E, 2]). Only environments that have this can be planned on honestly.
+        keys u32[E, 2]). Only environments that have this can be searched.
         """
         raise NotImplementedError(f"{self.name} does not say what is hidden from a player")
+
+    @property
+    def tells_what_is_hidden(self) -> bool:
+        return type(self).redrawn is not Environment.redrawn
 
     @property
     def num_actions(self) -> int:

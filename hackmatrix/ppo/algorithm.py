@@ -63,7 +63,9 @@ class PPO:
         targets = advantage + batch.value
         if self.settings.scale_returns:
             scale = return_scale.learn(learner.return_scale, targets, self.axis)
-            learner = learner.replace(return_scale=scale)
+            # The values of a network that knows nothing yet need not be kept.
+            started = self.settings.start_from is not None
+            learner = learner.with_scale(scale) if started else learner.replace(return_scale=scale)
         explained = return_scale.explained_variance(targets, batch.value, self.axis)
         learner, losses = self.learn(learner, players.number, batch, advantage)
         told = {

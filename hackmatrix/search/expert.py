@@ -15,6 +15,7 @@ from flax import struct
 
 from hackmatrix.envs import Environment
 from hackmatrix.envs.metrics import PERCENT, Metric, Range, Section, Trend
+from hackmatrix.errors import UserError
 from hackmatrix.networks.actor_critic import Network, Params
 from hackmatrix.rl import advantages, descent, distributions, return_scale, rollout
 from hackmatrix.rl.descent import Descent
@@ -39,6 +40,10 @@ SECTION = Section(
         *descent.METRICS,
     ),
 )
+
+
+class NotForSearch(UserError):
+    """An environment that cannot be searched."""
 
 
 class Samples(struct.PyTreeNode):
@@ -66,6 +71,10 @@ class Expert:
 
     def __post_init__(self) -> None:
         self.signal.check(self.env)
+        if not self.env.tells_what_is_hidden:
+            raise NotForSearch(
+                f"algorithm=expert is not for {self.env.name}, whose hidden parts are unknown"
+            )
 
     @property
     def signal(self) -> Signal:

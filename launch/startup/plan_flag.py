@@ -28,10 +28,9 @@ def planner(program: str, policy: Policy) -> Planner | None:
     """The planner that was asked for; ends the program with one line where there can be none."""
     if not _PLAN.value:
         return None
-    from hackmatrix.envs import Environment
     from hackmatrix.search.planner import Planner
 
-    if type(policy.env).redrawn is Environment.redrawn:
+    if not policy.env.tells_what_is_hidden:
         sys.exit(f"{program}: --plan is not for {policy.env.name}, whose hidden parts are unknown")
     return Planner(policy.env, policy.network, policy.signal, _PLAN.value)
 

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from hackmatrix.envs.protocol import Shaping
-from hackmatrix.ppo import advantages, metrics, minibatches
-from hackmatrix.ppo.algorithm import PPO, NoPotential
+from hackmatrix.ppo import metrics
+from hackmatrix.ppo.algorithm import PPO
+from hackmatrix.rl import advantages, descent, minibatches
+from hackmatrix.rl.signal import NoPotential
 from tests.envs.toy import Toy
 from tests.ppo import reference
 from tests.ppo.played import Played, Settings
@@ -169,7 +171,7 @@ def test_the_learning_rate_falls_to_nothing_when_told_to(played: Played) -> None
         def rate(update: jax.Array) -> jax.Array:
             learner = played.before.replace(update=update)
             numbers = played.players.number
-            return algorithm.learn(learner, numbers, played.batch, advantage)[1][metrics.LR]
+            return algorithm.learn(learner, numbers, played.batch, advantage)[1][descent.LR]
 
         compiled = on_one_device(rate)
         return [float(compiled(jnp.int32(update))) for update in updates]

@@ -18,6 +18,7 @@ from hackmatrix.networks.actor_critic import Params
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.parallel.agreement import is_first
 from hackmatrix.rl.evaluation import EVALUATION_SEED, MOST_STEPS
+from hackmatrix.rl.signal import Signal
 from hackmatrix.train.checkpoints.saving import one_line
 from hackmatrix.train.policies.policy import Policy
 from hackmatrix.train.program import Program
@@ -75,8 +76,9 @@ class Replays:
         return f"{told}: {self._file(step)}"
 
     def _policy(self, step: int, params: Params, device: jax.Device) -> Policy:
-        copy = meshes.copied(params, device)
-        return Policy(self._program.env, self._program.network, copy, self._run.name, step)
+        copy, config = meshes.copied(params, device), self._run.config
+        signal = Signal(config.gamma, config.potential_shaping)
+        return Policy(self._program.env, self._program.network, copy, self._run.name, step, signal)
 
     def _save(self, policy: Policy, number: int, most_steps: int) -> float | None:
         """The return of the game; None if it could not be recorded."""

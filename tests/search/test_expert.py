@@ -1,0 +1,56 @@
+"""Expert iteration, on an environment whose every number can be worked out by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from hackmatrix.parallel import mesh
+from hackmatrix.rl.evaluation import Evaluation
+from hackmatrix.rl.tally import RETURN
+from hackmatrix.search.expert import NotForSearch
+from hackmatrix.train.config import Config
+from hackmatrix.train.program import Program
+from tests.envs.toy import LENGTH, Toy
+from tests.search.open import Open
+from tests.train.settings import config
+
+UPDATES = 12
+
+
+def expert(**given: Any) -> Config:
+    usual = {
+        "algorithm": "expert", "simulations": 8, "gamma": 0.5, "num_envs": 16, "num_steps": 8,
+        "lr": 0.02, "update_epochs": 4,
+    }  # fmt: skip
+    return config(**{**usual, **given})
+
+
+def trained(devices: int, updates: int) -> tuple[Program, Any, dict[str, Any]]:
+    program = Program(expert(), mesh.over(jax.devices()[:devices]), Open())
+    state, report = program.run(program.first_state(), updates)
+    return program, state, jax.device_get(report.metrics)
+
+
+def test_the_network_learns_what_the_search_finds() -> None:
+    program, state, told = trained(1, UPDATES)
+    played = Evaluation(Open(), program.network, program.mesh).play(
+        program.acting(state.learner), seed=1, games=32, greedy=True
+    )
+    assert played[RETURN].mean() > 0.95 * LENGTH
+    assert told["train/policy_distance"] > 0
+    assert all(np.isfinite(value) for value in told.values())
+
+
+def test_an_update_is_the_same_on_any_mesh() -> None:
+    one, four = (jax.device_get(trained(devices, 2)[1].learner.params) for devices in (1, 4))
+    for alone, split in zip(*map(jax.tree.leaves, (one, four)), strict=True):
+        np.testing.assert_allclose(alone, split, atol=1e-5)
+
+
+def test_what_cannot_be_searched_is_refused() -> None:
+    with pytest.raises(NotForSearch, match="algorithm=expert is not for toy, whose hidden parts"):
+        Program(expert(), mesh.over(jax.devices()[:1]), Toy())

@@ -1,0 +1,78 @@
+"""Search in a tree, on an environment whose every number can be worked out by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hackmatrix.rl.draws import key_of_each, seed_key
+from hackmatrix.rl.signal import Signal
+from hackmatrix.search.tree import Found, TreeSearch
+from tests.envs.toy import LENGTH, Boards
+from tests.rl.rolled import mlp
+from tests.search.open import Open
+
+BOARDS, SIMULATIONS, GAMMA = 32, 16, 0.1
+NETWORK = mlp(Open(), hidden_dim=8, num_layers=1)
+
+
+def boards_at(time: int) -> Boards:
+    keys = jax.random.key_data(jax.random.split(jax.random.key(1), BOARDS))
+    return Open().reset(keys).replace(time=jnp.full(BOARDS, time, jnp.int32))
+
+
+def found_on(boards: Boards, params: Any, numbers: Any, truncates: bool = False) -> Found:
+    search = TreeSearch(Open(truncates), NETWORK, Signal(GAMMA, False), SIMULATIONS)
+    keys = key_of_each(seed_key(2), jnp.asarray(numbers, jnp.uint32))
+    found: Found = jax.jit(search)(params, keys, boards, jnp.zeros(boards.mask.shape))
+    return jax.tree.map(np.asarray, found)
+
+
+@pytest.fixture(scope="module")
+def params() -> Any:
+    """Of a network that knows nothing yet."""
+    return NETWORK.init(jax.random.key(0))
+
+
+@pytest.fixture(scope="module")
+def found(params: Any) -> Found:
+    return found_on(boards_at(0), params, range(BOARDS))
+
+
+def test_the_wanted_action_is_found(found: Found) -> None:
+    np.testing.assert_array_equal(found.action, boards_at(0).wanted)
+
+
+def test_the_policy_that_was_found_is_better_and_takes_valid_actions_alone(found: Found) -> None:
+    boards = boards_at(0)
+    mask = np.asarray(boards.mask)
+    np.testing.assert_allclose(found.policy.sum(-1), 1, atol=1e-5)
+    assert (np.asarray(found.policy)[~mask] == 0).all()
+    of_wanted = np.take_along_axis(np.asarray(found.policy), np.asarray(boards.wanted)[:, None], 1)
+    uniform = 1 / mask.sum(-1)
+    assert (of_wanted[:, 0] >= uniform - 1e-6).all()
+    assert of_wanted.mean() > 0.9
+
+
+def test_a_board_is_searched_the_same_whatever_lies_beside_it(params: Any, found: Found) -> None:
+    some = np.array([3, 17, 8])
+    alone = found_on(jax.tree.map(lambda leaf: leaf[some], boards_at(0)), params, some)
+    np.testing.assert_array_equal(alone.action, found.action[some])
+    np.testing.assert_allclose(alone.policy, found.policy[some], atol=1e-5)
+
+
+@pytest.mark.parametrize("truncates", [False, True])
+def test_what_comes_after_an_end_counts_only_where_the_game_was_cut_off(
+    params: Any, truncates: bool
+) -> None:
+    boards = boards_at(LENGTH - 1)
+    found = found_on(boards, params, range(BOARDS), truncates)
+    wanted = np.asarray(boards.wanted)
+    worth = np.take_along_axis(np.asarray(found.value), wanted[:, None], 1)[:, 0]
+    np.testing.assert_array_equal(found.action, wanted)
+    assert (worth == 1).all() != truncates
+    np.testing.assert_allclose(worth, 1, atol=5 * GAMMA)
