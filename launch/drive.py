@@ -17,7 +17,7 @@ from hackmatrix.standalone.policy import NumpyPolicy
 
 PROGRAM = "launch.drive"
 
-_POLICY = flags.DEFINE_string("policy", None, "The .npz file that launch.export wrote.")
+_POLICY = flags.DEFINE_string("policy", None, "policies/NAME, or a file that launch.export wrote.")
 _GAMES = flags.DEFINE_integer("games", 1, "How many games to play.", lower_bound=1)
 _SERVER = flags.DEFINE_string(
     "server", None, "The command of the game; launch.serve if none is given."

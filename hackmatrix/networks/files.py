@@ -25,6 +25,8 @@ from hackmatrix.errors import UserError
 from hackmatrix.networks import Spec
 
 FORMAT = 2
+SHIPPED = "policies"  # agents that come with the trainer are named policies/NAME, and lie there
+_FOLDER = Path(__file__).parents[2] / SHIPPED
 _PREFIX = "params/"
 Params = dict[str, Any]
 
@@ -68,8 +70,21 @@ def write(file: Path, params: Params, about: About) -> None:
     os.replace(fresh, file)
 
 
+def is_shipped(name: str) -> bool:
+    """Whether it is the name of an agent that comes with the trainer: policies/NAME."""
+    folder, _, rest = name.partition("/")
+    return folder == SHIPPED and bool(rest) and "/" not in rest and not rest.endswith(".npz")
+
+
 def read(file: str | Path) -> tuple[Params, About]:
-    """The parameters, as the network takes them, and what is known of them."""
+    """The parameters, as the network takes them, and what is known of them. The file is named by
+    its path, or as policies/NAME.
+    """
+    if is_shipped(str(file)):
+        file = _FOLDER / f"{Path(file).name}.npz"
+        if not file.exists():
+            shipped = ", ".join(f"{SHIPPED}/{each.stem}" for each in sorted(_FOLDER.glob("*.npz")))
+            raise PolicyFileError(f"there is no {SHIPPED}/{file.stem}; there is {shipped}")
     try:
         with np.load(file, allow_pickle=False) as opened:
             arrays = dict(opened)

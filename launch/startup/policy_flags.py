@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from hackmatrix.train.runs.directory import Run
 
 _RUN = flags.DEFINE_string("run", None, "The run: its name, its directory, or auto for the newest.")
-_POLICY = flags.DEFINE_string("policy", None, "The policy: a file that launch.export wrote.")
+_POLICY = flags.DEFINE_string(
+    "policy", None, "The policy: policies/NAME, or a file that launch.export wrote."
+)
 _WORKDIR = flags.DEFINE_string("workdir", "runs", "Where run directories are.")
 
 

@@ -45,10 +45,12 @@ class Policy:
 def load(
     workdir: str | Path, run_name: str | None, file: str | None, say: Callable[[str], None]
 ) -> Policy:
-    """The policy of the run of this name, or of this file; exactly one of them is given."""
+    """The policy of the run of this name, or of this file; exactly one of them is given. Either may
+    be a policy that comes with the trainer, policies/NAME.
+    """
     try:
-        if file:
-            return of_file(Path(file))
+        if named := file or (files.is_shipped(str(run_name)) and run_name):
+            return of_file(named)
         found = directory.find(workdir, str(run_name))
         if found is None:
             raise PolicyError(f"no run in {workdir} has saved a checkpoint")
@@ -71,7 +73,7 @@ def of_run(found: Run, say: Callable[[str], None] = print) -> Policy:
     return Policy(program.env, program.network, params, found.name, restored.step, signal)
 
 
-def of_file(file: Path) -> Policy:
+def of_file(file: str | Path) -> Policy:
     """From the plain arrays that an export wrote."""
     params, about = files.read(file)
     env = make(about.env)
