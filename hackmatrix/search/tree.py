@@ -22,8 +22,27 @@ from hackmatrix.rl.evaluation import Forward
 from hackmatrix.rl.signal import Signal
 
 Array = jax.Array
+_AT_STAKE = 0.5  # of what a board is worth: differences that are smaller count less
 _CONSIDERED = 16  # actions at most, at the root
 _Node = tuple[Any, Array]  # boards, and the keys of what happens there
+
+
+def _advice(tree: mctx.Tree, node: Array) -> Array:
+    """f32[A]: what to add to the network's logits at a node, by what its actions came to.
+
+    As in the paper, but for the scale. It stretches the values of a node from 0 to 1, however close
+    they are to each other; where nothing is at stake, that makes certainties of mere noise. Here
+    they are compared with what the board is worth.
+    """
+    values = mctx.qtransform_completed_by_mix_value(tree, node, rescale_values=False)
+    at_stake = _AT_STAKE * _weight(tree, node) * jnp.abs(tree.raw_values[node])
+    spread = jnp.maximum(values.max() - values.min(), at_stake)
+    return _weight(tree, node) * (values - values.max()) / jnp.maximum(spread, 1e-8)
+
+
+def _weight(tree: mctx.Tree, node: Array) -> Array:
+    """What mctx multiplies values with."""
+    return 0.1 * (50 + tree.children_visits[node].max())
 
 
 class Found(struct.PyTreeNode):
@@ -57,11 +76,10 @@ class TreeSearch:
                 mctx.gumbel_muzero_root_action_selection,
                 num_simulations=self.simulations,
                 max_num_considered_actions=_CONSIDERED,
-                qtransform=mctx.qtransform_completed_by_mix_value,
+                qtransform=_advice,
             ),
             interior_action_selection_fn=functools.partial(
-                mctx.gumbel_muzero_interior_action_selection,
-                qtransform=mctx.qtransform_completed_by_mix_value,
+                mctx.gumbel_muzero_interior_action_selection, qtransform=_advice
             ),
             num_simulations=self.simulations,
             invalid_actions=~mask,
@@ -69,8 +87,8 @@ class TreeSearch:
         )
         said = tree.summary()
         visits = said.visit_counts
-        worth = jax.vmap(mctx.qtransform_completed_by_mix_value, (0, None))(tree, tree.ROOT_INDEX)
-        better = distributions.masked(logits + worth, mask)
+        advice = jax.vmap(_advice, (0, None))(tree, tree.ROOT_INDEX)
+        better = distributions.masked(logits + advice, mask)
         most = visits == visits.max(-1, keepdims=True)
         best = jnp.argmax(jnp.where(most & mask, better.logits + noise, -jnp.inf), -1)
         values = jnp.where(visits > 0, said.qvalues, value[:, None])
