@@ -7,6 +7,7 @@ that restart, observations that can be stored and decoded later.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -50,7 +51,7 @@ def _faults(env: Environment, boards: int, steps: int, seed: int) -> Iterator[st
     play = _Play(env, boards, seed)
     yield from _faults_of_reset(play)
     trace = [play.step() for _ in range(steps)]
-    for look in (_faults_of_observation, _faults_of_step, _faults_of_values, _faults_of_ends):
+    for look in _LOOKS:
         yield from look(env, trace)
     yield from _faults_of_keys(play, trace[-1])
     yield from _faults_of_neighbours(play, trace[-1])
@@ -161,6 +162,34 @@ def _faults_of_ends(env: Environment, trace: list[Played]) -> Iterator[str]:
     seen, final = trace[0].seen, trace[0].step.final
     if env.truncates and str(jax.tree.structure(final)) != str(jax.tree.structure(seen)):
         yield "step: `final` must have the structure of what `encode` gives"
+
+
+def _faults_of_potential(env: Environment, trace: list[Played]) -> Iterator[str]:
+    """A potential is of a board: a step that does not end an episode leaves it for the next."""
+    if env.has_potential == (trace[0].step.shaping is None):
+        yield "step: `shaping` must be given by an environment that has a potential, by no other"
+        return
+    steps = [each.step for each in trace]
+    for now, then in itertools.pairwise(steps):
+        if now.shaping is None or then.shaping is None:
+            return
+        goes_on = ~now.terminated & ~now.truncated
+        before, after = then.shaping.before, now.shaping.after
+        if not np.allclose(before[goes_on], after[goes_on], atol=1e-6):
+            yield "step: the potential after a step is not the one before the next"
+            return
+        if after[now.terminated].any():
+            yield "step: the potential after the end of an episode must be 0"
+            return
+
+
+_LOOKS = (
+    _faults_of_observation,
+    _faults_of_step,
+    _faults_of_values,
+    _faults_of_ends,
+    _faults_of_potential,
+)
 
 
 def _faults_of_keys(play: _Play, played: Played) -> Iterator[str]:

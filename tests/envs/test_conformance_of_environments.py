@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import pytest
 
 from hackmatrix.envs import conformance, make
-from hackmatrix.envs.protocol import Parts, Step
-from tests.envs.toy import Boards, Toy
+from hackmatrix.envs.protocol import Parts, Shaping, Step
+from tests.envs.toy import LENGTH, Boards, Toy
 
 Array = jax.Array
 
@@ -112,6 +112,27 @@ class Infinite(Toy):
         return after, step.replace(reward=step.reward / 0)
 
 
+class Potential(Toy):
+    """The time that is left, but the next episode's begins at the end of the last."""
+
+    has_potential = True
+
+    def step(self, keys: Array, states: Any, actions: Array) -> tuple[Any, Step]:
+        after, step = super().step(keys, states, actions)
+        left = (LENGTH - jnp.stack([states.time, after.time])).astype(jnp.float32)
+        return after, step.replace(shaping=Shaping(left[0], left[1], jnp.zeros(left.shape[1:])))
+
+
+class Unsteady(Potential):
+    """The potential is another one every time that it is asked for."""
+
+    def step(self, keys: Array, states: Any, actions: Array) -> tuple[Any, Step]:
+        after, step = super().step(keys, states, actions)
+        assert step.shaping is not None
+        other = step.shaping.after * ~step.ended + actions
+        return after, step.replace(shaping=step.shaping.replace(after=other))
+
+
 @pytest.mark.parametrize(
     ("env", "said"),
     [
@@ -125,6 +146,8 @@ class Infinite(Toy):
         (Truncating, "is truncated, but `truncates` is False"),
         (Endless, "no episode ended in 20 steps"),
         (Infinite, "a reward is not finite"),
+        (Potential, "the potential after the end of an episode must be 0"),
+        (Unsteady, "the potential after a step is not the one before the next"),
     ],
 )
 def test_a_broken_promise_is_named(env: type[Toy], said: str) -> None:
