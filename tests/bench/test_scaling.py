@@ -11,6 +11,7 @@ import pytest
 
 from hackmatrix.bench.scaling import apart
 from hackmatrix.bench.timing import REPEATS
+from tests.compiling import COMPILE_SOON
 from tests.train.reporting.event_files import events
 
 pytest.importorskip("matplotlib", reason="matplotlib, which draws the plot, is not installed")
@@ -23,7 +24,7 @@ SMALL = (
     "--config.num_layers=1", f"--envs={ENVS}", "--seconds=0",
 )  # fmt: skip
 QUICK = {
-    "PYTHONPATH": str(ROOT / "tests/stand_ins"), "XLA_FLAGS": "--xla_backend_optimization_level=0",
+    "PYTHONPATH": str(ROOT / "tests/stand_ins"), "XLA_FLAGS": COMPILE_SOON,
 }  # fmt: skip
 Row = dict[str, str]
 

@@ -16,6 +16,7 @@ import pytest
 from hackmatrix.envs import conformance, make
 from hackmatrix.networks import files
 from hackmatrix.standalone.policy import NumpyPolicy
+from tests.compiling import COMPILE_SOON
 
 ROOT = Path(__file__).parents[2]
 OUTSIDE = Path(__file__).parent / "outside"
@@ -38,7 +39,7 @@ def attempt(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *map(str, arguments)],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": f"{ROOT}:{OUTSIDE}", "XLA_FLAGS": ""},
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{OUTSIDE}", "XLA_FLAGS": COMPILE_SOON},
         text=True,
         timeout=400,
         stdout=subprocess.PIPE,

@@ -14,11 +14,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
+from tests.compiling import xla_flags
 from tests.train.pair import free_port
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 240  # for anything; the machine may be busy
-COMPILE_SOON = "--xla_backend_optimization_level=0"
 UPDATES, BATCH = 60, 16 * 8
 LAST_STEP = UPDATES * BATCH
 # CartPole stands in for the game, because it compiles in seconds.
@@ -66,7 +66,7 @@ class Pod:
             ]
             for each in range(processes)
         ]
-        flags = f"--xla_force_host_platform_device_count={devices // processes} {COMPILE_SOON}"
+        flags = xla_flags(devices // processes)
         self._environment = {**os.environ, "XLA_FLAGS": flags, "PYTHON": sys.executable}
         self._environment |= {"PYTHONPATH": str(ROOT / "tests/stand_ins")}
         self._environment |= {"SUPERVISE_PAUSE": "0", "PYTHONUNBUFFERED": "1"}

@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from tests.compiling import xla_flags
+
 ROOT = Path(__file__).parents[2]
 UPDATES = 600
 BATCH = 8 * 16
@@ -32,9 +34,8 @@ def command(workdir: Path, *arguments: str) -> list[str]:
 
 
 def environment(devices: int = 1) -> dict[str, str]:
-    flags = f"--xla_force_host_platform_device_count={devices}"
     quick = {"PYTHONPATH": str(ROOT / "tests/stand_ins")}
-    return {**os.environ, **quick, "XLA_FLAGS": flags, "COLUMNS": "100"}
+    return {**os.environ, **quick, "XLA_FLAGS": xla_flags(devices), "COLUMNS": "100"}
 
 
 def launch(workdir: Path, *arguments: str, devices: int = 1) -> subprocess.CompletedProcess[str]:
