@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import resource
 import statistics
 import time
@@ -17,8 +18,8 @@ from hackmatrix.bench import network
 from hackmatrix.bench.timing import Rate, Work, in_turns
 from hackmatrix.parallel.mesh import ENVS, REPLICATED, SPLIT
 from hackmatrix.ppo import PPO
-from hackmatrix.ppo.algorithm import Learner
 from hackmatrix.rl import rollout, tally
+from hackmatrix.rl.learner import Learner
 from hackmatrix.rl.rollout import Batch, Players
 from hackmatrix.rl.train_state import TrainState
 from hackmatrix.train.program import Program
@@ -56,13 +57,15 @@ def measure_training(program: Program, steps: int, chunk: int, seconds: float) -
 
     config = program.config
     training = Work(one_update, state, steps)
-    alone = network.work(
+    share = network.work(
         program.network,
         config.num_envs // program.mesh.size,
         config.num_steps,
         config.num_minibatches,
         config.update_epochs,
     )
+    # Measured on one device; the others would do their shares at the same time.
+    alone = dataclasses.replace(share, steps=steps)
     training.sample()
     alone.sample()
     with _counted_compilations() as compilations:
