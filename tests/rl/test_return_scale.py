@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from hackmatrix.rl import return_scale
-from tests.rl.rolled import AXIS, on_one_device
+from hackmatrix.rl.draws import seed_key
+from hackmatrix.rl.learner import Learner
+from hackmatrix.rl.return_scale import ReturnScale
+from tests.envs.toy import Toy
+from tests.rl.rolled import AXIS, mlp, on_one_device, opinionated
 
 
 def test_the_return_scale_is_the_recent_root_mean_square() -> None:
@@ -39,3 +44,16 @@ def test_the_explained_variance_is_what_values_tell_of_the_returns(
     )
     found = explain(returns, jnp.array(values))
     assert float(found) == pytest.approx(explained, abs=1e-6)
+
+
+def test_values_stay_what_they_were_when_their_unit_changes() -> None:
+    env = Toy()
+    network = mlp(env)
+    params = opinionated(network)
+    scale = ReturnScale(jnp.float32(4), jnp.float32(1))
+    learner = Learner(params, None, scale, jnp.int32(0), seed_key(0))
+    parts = env.decode(env.reset(jax.random.key_data(jax.random.split(jax.random.key(1), 5))))[0]
+    other = learner.with_scale(ReturnScale(jnp.float32(100), jnp.float32(1)))
+    before, after = (each.evaluating(network)(parts)[1] for each in (learner, other))
+    np.testing.assert_allclose(before, after, rtol=1e-5)
+    np.testing.assert_allclose(network(other.params, parts)[1], after / 10, rtol=1e-5)

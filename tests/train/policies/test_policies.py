@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 
 from hackmatrix.envs.protocol import Parts, in_parts
+from hackmatrix.errors import UserError
 from hackmatrix.game import observation
 from hackmatrix.networks import files
+from hackmatrix.parallel import mesh as meshes
 from hackmatrix.train.policies import policy as policies
 from hackmatrix.train.policies.policy import PolicyError
+from hackmatrix.train.program import Program
 from hackmatrix.train.runs.directory import Run, create
 from tests.train.policies.saved_policies import STEP, UNIT, saved_run
 from tests.train.settings import resolved
@@ -87,3 +90,18 @@ def test_a_run_without_checkpoints_has_no_policy(tmp_path: Path) -> None:
         policies.load(tmp_path / "nowhere", "auto", None, print)
     with pytest.raises(PolicyError, match="there is no run 'other'"):
         policies.load(tmp_path, "other", None, print)
+
+
+def test_a_run_may_start_from_another_policy(found: Run, tmp_path: Path) -> None:
+    policy = policies.of_run(found)
+    files.write(tmp_path / "policy.npz", policy.params, policies.about(policy))
+    given = {"hidden_dim": 16, "num_envs": 64, "start_from": str(tmp_path / "policy.npz")}
+    state = Program(resolved(**given), meshes.over(jax.devices()[:1])).first_state()
+    jax.tree.map(np.testing.assert_array_equal, state.learner.params, policy.params)
+    with pytest.raises(UserError, match=r"hidden_dim=16.*this run is to play.*hidden_dim=32"):
+        Program(resolved(**{**given, "hidden_dim": 32}), meshes.over(jax.devices()[:1]))
+
+
+def test_a_policy_that_is_not_shipped_is_refused_with_those_that_are() -> None:
+    with pytest.raises(PolicyError, match="there is no policies/nobody; there is policies/"):
+        policies.load("runs", "policies/nobody", None, print)
