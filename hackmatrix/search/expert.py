@@ -28,9 +28,6 @@ from hackmatrix.search.tree import TreeSearch
 
 Array = jax.Array
 _DISTANCE, _VALUE_LOSS, _ENTROPY = "train/policy_distance", "train/vf_loss", "train/entropy"
-# How much of a search's advice the network is to learn from one search. All of it would be learned
-# together with what chance had to do with it, which makes a policy more random with every update.
-_FOLLOWED = 0.25
 _EXPLAINED, _SCALE = "train/explained_variance", "train/return_scale"
 SECTION = Section(
     "How it learns",
@@ -125,8 +122,7 @@ class Expert:
             explore = jax.vmap(lambda key: jax.random.gumbel(key, (mask.shape[-1],)))(noise)
             found = search(params, hidden, boards, explore)
             log_prob = distributions.masked(logits, mask).log_prob(found.action)
-            better = distributions.masked(logits + _FOLLOWED * found.advice, mask)
-            return Decision(found.action, log_prob, value, better.probs)
+            return Decision(found.action, log_prob, value, found.policy)
 
         return rollout.collect_decided(
             self.env,

@@ -39,11 +39,10 @@ class Planner:
         imagined = self.env.redrawn(jax.random.key_data(drawn), imagined)
         no_noise = jnp.zeros((drawn.size, self.env.num_actions))
         found = search(params, drawn, imagined, no_noise)
-        advice, policy, value = (
-            leaf.reshape(keys.size, worlds, -1).mean(1)
-            for leaf in (found.advice, found.policy, found.value)
+        policy, value = (
+            leaf.reshape(keys.size, worlds, -1).mean(1) for leaf in (found.policy, found.value)
         )
-        return Found(jnp.argmax(policy, -1).astype(jnp.int32), advice, policy, value)
+        return Found(jnp.argmax(policy, -1).astype(jnp.int32), policy, value)
 
     def look_ahead(self, params: Any, keys: Array, boards: Any) -> Array:
         """The best actions i32[E], as `hackmatrix.rl.evaluation.LookAhead` gives them."""

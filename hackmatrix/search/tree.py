@@ -49,8 +49,7 @@ class Found(struct.PyTreeNode):
     """What a search found on [E] boards."""
 
     action: Array  # i32[E]: the one to take
-    advice: Array  # f32[E, A]: what to add to the network's logits for a better policy
-    policy: Array  # f32[E, A]: the probabilities of that better policy
+    policy: Array  # f32[E, A]: probabilities of a policy that is better than the network's
     value: Array  # f32[E, A]: what the actions are worth; the board's value where none was tried
 
 
@@ -93,7 +92,7 @@ class TreeSearch:
         most = visits == visits.max(-1, keepdims=True)
         best = jnp.argmax(jnp.where(most & mask, better.logits + noise, -jnp.inf), -1)
         values = jnp.where(visits > 0, said.qvalues, value[:, None])
-        return Found(best.astype(jnp.int32), advice, better.probs, values)
+        return Found(best.astype(jnp.int32), better.probs, values)
 
     def _look(self, params: Any, boards: Any) -> tuple[Array, Array, Array]:
         observation, mask = self.env.decode(self.env.encode(boards))
