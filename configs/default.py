@@ -22,6 +22,9 @@ def get_config() -> config_dict.ConfigDict:
     config.algorithm = "ppo"
     # The same seed gives the same run, on any number of devices.
     config.seed = 0
+    # Train so many agents, one after the other, with this seed and those that follow it, and tell
+    # what they reach on average: the runs RUN_NAME-seedN.
+    config.num_seeds = 1
 
     # The batch of an update: environments over all devices, times steps of a rollout. With
     # auto_tune CPU 64 x 64, GPU 512 x 128 a device, TPU 512 x 128 a chip; without it 256 x 128.

@@ -61,12 +61,15 @@ def main(arguments: list[str]) -> None:
 
     from hackmatrix.parallel import startup
     from hackmatrix.report import games
-    from hackmatrix.train import session
+    from hackmatrix.train.seeds import run_seeds
+    from hackmatrix.train.session import run_session
 
     try:
         place = startup.place(_COORDINATOR.value, _NUM_PROCESSES.value, _PROCESS_ID.value)
         startup.join(place, heartbeat_seconds=_HEARTBEAT.value, join_seconds=_JOIN.value)
-        code = session.run_session(_request(), dict(default.get_config()), games.as_page)
+        request = _request()
+        run = run_seeds if request.settings["num_seeds"] != 1 else run_session
+        code = run(request, dict(default.get_config()), games.as_page)
     except UserError as error:
         for line in str(error).splitlines():
             print(f"{PROGRAM}: {line}", file=sys.stderr)

@@ -51,6 +51,7 @@ TRAIN = (
     {"keeper", "plan"},
     {"loop"},
     {"session"},
+    {"seeds"},
 )
 _TRAINER = "hackmatrix.train"
 _LINE = {f"{_TRAINER}.{name}": line for line, names in enumerate(TRAIN) for name in names}

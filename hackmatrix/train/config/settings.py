@@ -70,6 +70,7 @@ class Config:
     env: str = setting("hackmatrix", ENVIRONMENT)
     algorithm: str = setting("ppo", ALGORITHM, since=3)
     seed: int = setting(0, SEED)
+    num_seeds: int = setting(1, COUNT, since=4)
 
     auto_tune: bool = setting(True, FLAG)
     num_envs: int = setting(None, COUNT)

@@ -26,6 +26,7 @@ from hackmatrix.train.runs.provenance import provenance
 
 _CONFIG = "config.json"
 _PROVENANCE = "provenance.json"
+EVALUATION = "evaluation.json"
 _PREFIX = "hackmatrix-jax"
 
 
@@ -58,7 +59,7 @@ class Run:
 
     @property
     def evaluation(self) -> Path:
-        return self.directory / "evaluation.json"
+        return self.directory / EVALUATION
 
     @property
     def provenance(self) -> Path:

@@ -1,0 +1,88 @@
+"""Several agents that differ by their seeds alone, and what they have in common: a claim about
+learning needs more than one.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from hackmatrix.errors import UserError
+from hackmatrix.parallel.agreement import is_first, on_first
+from hackmatrix.train.guards.signals import DONE
+from hackmatrix.train.plan import Request
+from hackmatrix.train.reporting import results
+from hackmatrix.train.reporting.replays import Play
+from hackmatrix.train.reporting.results import Estimate
+from hackmatrix.train.runs import atomic_files
+from hackmatrix.train.runs.directory import EVALUATION
+from hackmatrix.train.session import run_session
+
+_CONFIDENCE = 0.975  # below the upper end of an interval of 95%
+
+
+class SeedsError(UserError):
+    """Seeds that cannot be trained together; one line says why and what to do."""
+
+
+def run_seeds(request: Request, default: Mapping[str, Any], play: Play) -> int:
+    """Trains `num_seeds` agents one after the other, in the runs NAME-seedN, and tells what they
+    reached on average; gives the exit code. Those that are finished already are left as they are,
+    and one that was stopped goes on: the same command again does what is left.
+    """
+    settings = request.settings
+    name, first = settings["run_name"], settings["seed"]
+    if not name or settings["resume"]:
+        raise SeedsError(
+            "num_seeds needs --config.run_name=NAME, and no --resume: with the same name again it "
+            "goes on where it was stopped"
+        )
+    runs = {seed: f"{name}-seed{seed}" for seed in range(first, first + settings["num_seeds"])}
+    for seed, run in runs.items():
+        directory = request.workdir / run
+        if on_first((directory / EVALUATION).exists):
+            continue
+        own = {"seed": seed, "run_name": run, "num_seeds": 1}
+        own["resume"] = run if on_first(directory.exists) else None
+        one = replace(request, settings={**settings, **own}, given={**request.given, **own})
+        code = run_session(one, default, play)
+        if code != DONE:
+            return code
+    if is_first():
+        _tell(request.workdir, name, list(runs.values()))
+    return DONE
+
+
+def _tell(workdir: Path, name: str, runs: list[str]) -> None:
+    """Prints the means over the runs, and keeps them in NAME-seeds.json."""
+    told = [json.loads((workdir / run / EVALUATION).read_text()) for run in runs]
+    agents = [results.from_json(each)["agent"] for each in told]
+    means = over_seeds(agents)
+    file = workdir / f"{name}-seeds.json"
+    summary = {"runs": runs, **results.as_json({"agents": means})}
+    atomic_files.write(file, json.dumps(summary, indent=2) + "\n")
+    print(f"\n{len(runs)} agents, means over seeds with 95% intervals (Student's t), in {file}")
+    for tag, each in means.items():
+        if not tag.startswith("actions/"):
+            print(f"  {tag:<30} {each.mean:9.3f}  ({each.low:.3f} to {each.high:.3f})")
+
+
+def over_seeds(agents: list[results.Summary]) -> results.Summary:
+    """Means over agents; the intervals tell how agents differ, not how their games do."""
+    return {tag: _over([each[tag].mean for each in agents]) for tag in agents[0]}
+
+
+def _over(means: list[float]) -> Estimate:
+    mean, count = float(np.mean(means)), len(means)
+    if count == 1:
+        return Estimate(mean, math.nan, math.nan)
+    error = float(np.std(means, ddof=1)) / math.sqrt(count)
+    margin = float(special.stdtrit(count - 1, _CONFIDENCE)) * error
+    return Estimate(mean, mean - margin, mean + margin)
