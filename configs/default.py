@@ -87,6 +87,10 @@ def get_config() -> config_dict.ConfigDict:
     # Compare the parameters that the devices have every so many updates: they must be equal.
     config.replica_check_interval = 1000
 
+    # Every so many minutes play so many games, always the same ones, for curves under eval/ of what
+    # is learned; 0 never does. The best checkpoint by them is kept besides the newest.
+    config.eval_interval_minutes = 10.0
+    config.eval_games = 256  # one compiled program plays as many at the end
     # Games to play at the end, beside a player that takes any valid action; 0 for none.
     config.eval_episodes = 256
 

@@ -15,7 +15,9 @@ from launch.startup import plan_flag, policy_flags, starting
 PROGRAM = "launch.evaluate"
 
 _EPISODES = flags.DEFINE_integer("episodes", 1000, "How many games to play.", lower_bound=1)
-_GREEDY = flags.DEFINE_bool("greedy", False, "Take the likeliest action instead of drawing one.")
+_GREEDY = flags.DEFINE_bool(
+    "greedy", False, "Only take the likeliest actions; otherwise both ways of playing are shown."
+)
 _SEED = flags.DEFINE_integer("seed", 0, "The seed of the games.", lower_bound=0)
 _JSON = flags.DEFINE_bool("json", False, "Print JSON.")
 
@@ -31,16 +33,18 @@ def main(_: list[str]) -> None:
     from hackmatrix.train.reporting import results
 
     episodes, seed, greedy = _EPISODES.value, _SEED.value, _GREEDY.value
-    with starting.waiting(f"{PROGRAM}: compiling and playing 2 x {episodes:,} games"):
+    both = not greedy and planner is None  # a plan is no draw
+    with starting.waiting(f"{PROGRAM}: compiling and playing {2 + both} x {episodes:,} games"):
         look_ahead = planner.look_ahead if planner else None
         evaluation = Evaluation(policy.env, policy.network, mesh.over(), look_ahead)
-        games = evaluation.beside_random(policy.params, seed, episodes, greedy=greedy)
+        games = evaluation.beside_random(policy.params, seed, episodes, greedy=greedy, both=both)
     summaries = {name: results.summary(played, policy.env) for name, played in games.items()}
     best = results.best_game(games["agent"])
     if _JSON.value:
         about = {
             "policy": policy.source,
             "step": policy.step,
+            "best": policy.is_best,
             "episodes": episodes,
             "seed": seed,
             "greedy": greedy,
@@ -49,9 +53,7 @@ def main(_: list[str]) -> None:
         }
         print(json.dumps({**about, **results.as_json(summaries)}, indent=2))
         return
-    print(
-        f"{policy.source} at step {policy.step:,}: {episodes:,} games of seed {seed}, 95% intervals"
-    )
+    print(f"{policy.title}: {episodes:,} games of seed {seed}, 95% intervals")
     print("\n".join(results.table(summaries, policy.env)))
     again = f"{policy_flags.again()} --seed={seed}{' --greedy' if greedy else ''}"
     again += plan_flag.again()

@@ -34,7 +34,7 @@ def main(_: list[str]) -> None:
         compiled.write_bytes(artifact(policy))
     except OSError as error:
         sys.exit(f"{PROGRAM}: {error.filename}: {error.strerror}; choose another --out")
-    print(f"{policy.source} at step {policy.step:,}: {plain} and {compiled}")
+    print(f"{policy.title}: {plain} and {compiled}")
 
 
 if __name__ == "__main__":

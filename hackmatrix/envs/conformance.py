@@ -141,6 +141,11 @@ def _faults_of_step(env: Environment, trace: list[Played]) -> Iterator[str]:
     undeclared = told.keys() - {metric.tag for metric in env.metrics}
     if undeclared:
         yield f"step: `sections` does not declare the metrics {', '.join(sorted(undeclared))}"
+    if env.goal not in (None, *step.each_episode):
+        yield f"step: no episode ends with the metric {env.goal}, which `goal` names"
+    counted = {name for names in env.action_kinds.values() for name in names}
+    if strange := sorted(counted - {*env.action_names}):
+        yield f"`action_kinds` has what `action_names` lacks: {', '.join(strange)}"
     if env.truncates == (step.final is None):
         yield "step: `final` must be given by an environment that truncates, and by no other"
 

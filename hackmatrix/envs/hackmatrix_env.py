@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -84,7 +86,9 @@ class HackMatrix(Environment):
     truncates = False
     has_potential = True
     is_drawable = True
+    action_kinds = MappingProxyType({"moves": ACTION_NAMES[:SIPHON], "programs": tuple(PROGRAMS)})
     sections = (OUTCOMES, REWARD)
+    goal = "stats/mean_stage"
     health = (ENTROPY, STEP_PENALTY, WANDERING)
     older_layouts = (OlderLayout(older.older_layout, older.upgraded),)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -87,7 +88,9 @@ class Environment(abc.ABC):
     truncates: bool  # whether it ever cuts an episode off
     has_potential: bool = False  # whether its steps tell a shaping
     is_drawable: bool = False  # whether its games can be recorded and drawn (hackmatrix.replay)
+    action_kinds: Mapping[str, Sequence[str]] = MappingProxyType({})  # names of actions, by kind
     sections: tuple[Section, ...] = ()  # the metrics of its steps
+    goal: str | None = None  # the metric of whole episodes to judge agents by; None: the return
     health: tuple[Range | Trend, ...] = ()
     older_layouts: tuple[OlderLayout, ...] = ()
 

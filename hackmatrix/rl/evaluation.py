@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -18,7 +18,7 @@ from hackmatrix.envs.metrics import PERCENT, Metric, Section
 from hackmatrix.envs.protocol import Parts
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.parallel.mesh import REPLICATED, SPLIT
-from hackmatrix.rl import distributions, rollout
+from hackmatrix.rl import distributions, rollout, tally
 from hackmatrix.rl.draws import seed_key
 from hackmatrix.rl.rollout import Players, UpdateKey, planning_keys
 from hackmatrix.rl.tally import LENGTH, RETURN
@@ -30,8 +30,24 @@ Forward = Callable[[Any, Parts], tuple[Array, Array]]
 LookAhead = Callable[[Any, Array, Any], Array]
 ENDED, ACTIONS = "ended", "actions"
 SECTION = Section("How it plays", (Metric(ENDED, "came to an end", PERCENT),))
-EVALUATION_SEED = 1_000_003  # of the games that a run plays at its end
+EVALUATION_SEED = 1_000_003  # of the games that a run plays meanwhile and at its end
 MOST_STEPS = 2000  # of a game: an agent may walk to and fro for ever
+
+
+def outcomes(env: Environment) -> list[Metric]:
+    """What may be known of a whole episode."""
+    return [*tally.SECTION.metrics, *env.metrics, *SECTION.metrics]
+
+
+def curves(env: Environment) -> Section:
+    """The same, measured now and then by games that are the same every time."""
+    measured = [replace(each, tag=curve(each.tag), column="") for each in outcomes(env)]
+    return Section("How it plays the same games", tuple(measured))
+
+
+def curve(tag: str) -> str:
+    """The tag of what is measured so: eval/mean_stage of stats/mean_stage."""
+    return f"eval/{tag.rpartition('/')[2]}"
 
 
 class Choice(struct.PyTreeNode):
@@ -96,11 +112,15 @@ class Evaluation:
         return {name: column[:games] for name, column in meshes.fetched(columns).items()}
 
     def beside_random(
-        self, params: Any, seed: int, games: int, *, greedy: bool = False
+        self, params: Any, seed: int, games: int, *, greedy: bool = False, both: bool = False
     ) -> dict[str, dict[str, np.ndarray]]:
-        """The games of the agent, and those of a player that takes any valid action."""
+        """The games of the agent, and those of a player that takes any valid action; with `both`
+        also those in which the agent takes the likeliest.
+        """
+        likeliest = {"agent_greedy": self.play(params, seed, games, greedy=True)} if both else {}
         return {
             "agent": self.play(params, seed, games, greedy=greedy),
+            **likeliest,
             "random": self.play(params, seed, games, uniform=True),
         }
 

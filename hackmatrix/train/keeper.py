@@ -10,7 +10,9 @@ from hackmatrix.envs.protocol import OlderLayout
 from hackmatrix.parallel.agreement import on_any
 from hackmatrix.rl.train_state import TrainState
 from hackmatrix.train.checkpoints.checkpoints import Checkpoints, Layout
+from hackmatrix.train.checkpoints.scores import SCORE
 from hackmatrix.train.program import Program
+from hackmatrix.train.reporting.yardstick import Measured
 from hackmatrix.train.runs.clock import Clock
 from hackmatrix.train.runs.directory import Run
 
@@ -43,17 +45,18 @@ class Keeper:
         self._saved_update = int(state.learner.update)
         return state, restored.step
 
-    def is_due(self, update: int) -> bool:
-        """Whether the state after so many updates is to be saved."""
-        if interval := self._config.save_interval:
-            return update % interval == 0
-        seconds = self._clock.seconds() - self._saved_at
-        return on_any(seconds >= 60 * self._config.save_interval_minutes)
+    def is_due(self, update: int, measured: Measured | None = None) -> bool:
+        """Whether the state after so many updates is to be saved: because it is time, or because
+        its agent was measured to be better than all that are kept.
+        """
+        return (measured is not None and self._is_best(measured)) or self._is_time(update)
 
-    def save(self, update: int, state: TrainState) -> None:
+    def save(self, update: int, state: TrainState, measured: Measured | None = None) -> None:
         """Copies the state after so many updates; it is written while the run goes on."""
+        score = {SCORE: measured.score} if measured else {}
         with self._clock.phase("save"):
-            self._checkpoints.save(update * self._config.batch_size, state, {"update": update})
+            step = update * self._config.batch_size
+            self._checkpoints.save(step, state, {"update": update, **score})
         self._saved_at, self._saved_update = self._clock.seconds(), update
 
     def lacks(self, update: int) -> bool:
@@ -67,6 +70,16 @@ class Keeper:
     def close(self) -> None:
         """Waits until the last state is on the disk."""
         self._checkpoints.close()
+
+    def _is_best(self, measured: Measured) -> bool:
+        best = self._checkpoints.best()
+        return best is None or measured.score > best.score
+
+    def _is_time(self, update: int) -> bool:
+        if interval := self._config.save_interval:
+            return update % interval == 0
+        seconds = self._clock.seconds() - self._saved_at
+        return on_any(seconds >= 60 * self._config.save_interval_minutes)
 
     def _with_new_games(self, state: TrainState, update: int) -> TrainState:
         """The learner that was saved, on boards of another number or kind than it had."""

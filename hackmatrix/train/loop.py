@@ -7,10 +7,16 @@ from hackmatrix.train.guards.guard import Guard
 from hackmatrix.train.keeper import Keeper
 from hackmatrix.train.program import Program
 from hackmatrix.train.reporting.reporter import Reporter
+from hackmatrix.train.reporting.yardstick import Yardstick
 
 
 def train(
-    state: TrainState, program: Program, guard: Guard, reporter: Reporter, keeper: Keeper
+    state: TrainState,
+    program: Program,
+    guard: Guard,
+    reporter: Reporter,
+    yardstick: Yardstick,
+    keeper: Keeper,
 ) -> TrainState:
     """Trains until all updates are done or the guard stops the run; gives the last state, which is
     saved. All processes stop and save at the same update.
@@ -22,9 +28,12 @@ def train(
         update += updates
         reporter.after_chunk(update, updates, report)  # tells of the chunk before, as this one runs
         guard.compare_replicas(update, updates, state.learner)
-        if keeper.is_due(update):
+        measured = yardstick.measure(update, state.learner) if yardstick.is_due() else None
+        if measured:
+            reporter.measured(measured)
+        if keeper.is_due(update, measured):
             reporter.flush()  # a broken chunk must not be saved
-            keeper.save(update, state)
+            keeper.save(update, state, measured)
             reporter.saved(update, state.learner)
     reporter.finish(state)
     if keeper.lacks(update):

@@ -19,13 +19,13 @@ from hackmatrix.train.plan import Plan, Request, agree
 from hackmatrix.train.program import Program
 from hackmatrix.train.reporting import declared
 from hackmatrix.train.reporting.console import Console
-from hackmatrix.train.reporting.final_games import play_final_games
 from hackmatrix.train.reporting.progress import Broken
 from hackmatrix.train.reporting.replays import Play, Replays
 from hackmatrix.train.reporting.reporter import Reporter
 from hackmatrix.train.reporting.sink_list import SINKS, SinkContext
 from hackmatrix.train.reporting.sinks import Sinks
 from hackmatrix.train.reporting.tracing import Tracer
+from hackmatrix.train.reporting.yardstick import Yardstick
 from hackmatrix.train.runs.clock import Clock
 
 
@@ -51,11 +51,12 @@ def run_session(request: Request, default: Mapping[str, Any], play: Play) -> int
     context = SinkContext(plan.run, step, plan.config.rewind, console.say)
     tracer = Tracer(plan.trace, plan.run.tensorboard, console.say)
     replays = Replays(plan.run, program, play, console.warn)
+    yardstick = Yardstick(plan.run, program, clock, console.say)
     reporter = Reporter(program, clock, _sinks(console, context), tracer, replays, console.warn)
     with reporter, Guard(plan.config, program.mesh, console.say, tracer.ends) as guard:
         with guard.watchdog:
             try:
-                state = train(state, program, guard, reporter, keeper)
+                state = train(state, program, guard, reporter, yardstick, keeper)
             except Broken as broken:
                 raise Broken(f"{broken}; {_kept(keeper)}") from None
             finally:
@@ -63,7 +64,7 @@ def run_session(request: Request, default: Mapping[str, Any], play: Play) -> int
         if guard.was_asked_to_stop():
             console.end(f"Stopped; go on with --resume={plan.run.name}", plan.run.directory)
             return RETRY
-        play_final_games(program, state, plan.run, replays, console.say)
+        yardstick.play_final_games(state, replays)
         console.end("Done", plan.run.directory)
     return DONE
 

@@ -18,6 +18,9 @@ _RUN = flags.DEFINE_string("run", None, "The run: its name, its directory, or au
 _POLICY = flags.DEFINE_string(
     "policy", None, "The policy: policies/NAME, or a file that launch.export wrote."
 )
+_BEST = flags.DEFINE_bool(
+    "best", False, "Of a run that measured itself, take the best checkpoint instead of the newest."
+)
 _WORKDIR = flags.DEFINE_string("workdir", "runs", "Where run directories are.")
 
 
@@ -48,7 +51,7 @@ def load(program: str) -> Policy:
         from hackmatrix.train.policies import policy
 
         with starting.one_line_errors(program):
-            return policy.load(_WORKDIR.value, _RUN.value, _POLICY.value, _say)
+            return policy.load(_WORKDIR.value, _RUN.value, _POLICY.value, _say, best=_BEST.value)
 
 
 def run(program: str) -> Run:
@@ -68,6 +71,7 @@ def run(program: str) -> Run:
 def again() -> str:
     """The flags that name this policy, for another command line."""
     named = f"--policy={_POLICY.value}" if _POLICY.value else f"--run={_RUN.value}"
+    named += " --best" if _BEST.value else ""
     return named if _WORKDIR.value == "runs" else f"{named} --workdir={_WORKDIR.value}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -88,6 +89,18 @@ class Undeclared(Toy):
         return after, step.replace(each_step={"toy/unknown": step.reward})
 
 
+class Aimless(Toy):
+    """What its agents are compared by is not known of an episode."""
+
+    goal = "toy/invalid"
+
+
+class Unkind(Toy):
+    """An action that it counts is none of its own."""
+
+    action_kinds = MappingProxyType({"takes": ("take 0", "take 9")})
+
+
 class Truncating(Toy):
     """It cuts episodes off, and says that it does not."""
 
@@ -143,6 +156,8 @@ class Unsteady(Potential):
         (Misshapen, "`observation` declares"),
         (Unbatched, "decode to other numbers"),
         (Undeclared, "does not declare the metrics toy/unknown"),
+        (Aimless, "no episode ends with the metric toy/invalid"),
+        (Unkind, "`action_kinds` has what `action_names` lacks: take 9"),
         (Truncating, "is truncated, but `truncates` is False"),
         (Endless, "no episode ended in 20 steps"),
         (Infinite, "a reward is not finite"),

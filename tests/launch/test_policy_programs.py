@@ -42,6 +42,13 @@ def test_a_wrong_command_line_is_told_in_one_line(
     assert said in refused.stderr
 
 
+def test_only_a_run_has_a_best_policy() -> None:
+    refused = start("export", "--policy=some.npz", "--best")
+    assert refused.returncode == 1
+    last = refused.stderr.splitlines()[-1]
+    assert last == "launch.export: some.npz is one policy; only a run has a best one"
+
+
 def test_a_run_that_is_not_there_is_told_in_one_line_after_a_sign_of_life(tmp_path: Path) -> None:
     refused = start("export", "--run=lost", f"--workdir={tmp_path}")
     first, *_, last = refused.stderr.splitlines()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hackmatrix.parallel import mesh
-from hackmatrix.rl.evaluation import Evaluation
+from hackmatrix.rl.evaluation import Evaluation, curves
 from hackmatrix.rl.tally import LENGTH, RETURN
 from tests.envs.toy import ACTIONS, Toy
 from tests.envs.toy import LENGTH as STEPS
@@ -47,6 +47,21 @@ def test_the_greedy_player_takes_the_likeliest_action(evaluation: Evaluation, kn
     assert games["random"][RETURN].mean() < 0.7 * STEPS
     drawn = evaluation.play(knowing, 1, 40)[RETURN].mean()
     assert games["random"][RETURN].mean() < drawn < STEPS
+
+
+def test_the_likeliest_actions_can_be_seen_beside_those_that_are_drawn(
+    evaluation: Evaluation, knowing: Any
+) -> None:
+    games = evaluation.beside_random(knowing, seed=1, games=40, both=True)
+    assert list(games) == ["agent", "agent_greedy", "random"]
+    assert games["agent_greedy"][RETURN].tolist() == [STEPS] * 40
+    assert games["agent"][RETURN].mean() < STEPS
+
+
+def test_what_is_measured_of_games_has_a_curve_that_is_declared() -> None:
+    tags = [metric.tag for metric in curves(Toy()).metrics]
+    assert {"eval/mean_episode_return", "eval/last_wanted", "eval/ended"} <= {*tags}
+    assert len(tags) == len({*tags})
 
 
 def test_games_are_counted_to_their_end_only(evaluation: Evaluation, knowing: Any) -> None:

@@ -12,11 +12,10 @@ All processes of a run call everything here together, in the same order.
 from __future__ import annotations
 
 import itertools
-import json
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -26,19 +25,18 @@ import orbax.checkpoint as ocp
 
 from hackmatrix.errors import UserError
 from hackmatrix.parallel.agreement import BrokenBarrier, broadcast, gather, is_first
-from hackmatrix.train.checkpoints import inventory
+from hackmatrix.train.checkpoints import inventory, scores
 from hackmatrix.train.checkpoints.digest import digest
-from hackmatrix.train.checkpoints.manifest import Manifest, seal, unseal
+from hackmatrix.train.checkpoints.manifest import Manifest, read, seal
 from hackmatrix.train.checkpoints.named_arrays import described, mismatches, named
 from hackmatrix.train.checkpoints.saving import (
-    COMMITTED,
-    MANIFEST,
     STATE,
     UNFINISHED,
     Saving,
     one_line,
     silence_orbax,
 )
+from hackmatrix.train.checkpoints.scores import Best
 from hackmatrix.train.runs.shared_path import becomes_true
 
 T = TypeVar("T")
@@ -76,7 +74,7 @@ class Restored:
 
 
 class Checkpoints:
-    """The checkpoints in a directory; the newest few are kept."""
+    """The checkpoints in a directory; the newest few are kept, and the one of the highest score."""
 
     def __init__(self, directory: Path, *, keep: int, say: Callable[[str], None] = print) -> None:
         self._directory = directory.absolute()
@@ -100,7 +98,10 @@ class Checkpoints:
         arrays = named(state)
         manifest = seal(Manifest(described(arrays), _digests(arrays), metadata))
         self._saved = step
-        self._saving = Saving(self._directory, step, arrays, manifest, keep=self._keep)
+        besides = best.step if (best := self.best()) else None
+        self._saving = Saving(
+            self._directory, step, arrays, manifest, keep=self._keep, besides=besides
+        )
 
     def wait(self) -> None:
         """Until the last checkpoint is on the disk; if it cannot get there, that is said."""
@@ -131,12 +132,24 @@ class Checkpoints:
             return []
         return sorted(int(each.name) for each in self._directory.iterdir() if each.name.isdecimal())
 
+    def best(self) -> Best | None:
+        """The one with the highest score; None if none has one."""
+        self.wait()
+        found = broadcast(scores.best(self._directory, self.steps()) if is_first() else None)
+        return Best(*found) if found else None
+
     def metadata(self, step: int) -> dict[str, Any]:
         """What the run wrote beside the state."""
-        try:
-            return _on_all(lambda: self._read(step)).metadata
-        except _Damaged as damage:
-            raise CheckpointError(f"{self._place(step)} is damaged: {damage}") from None
+        with self._no_other(step):
+            return self._read(step).metadata
+
+    def restore_best(self, *layouts: Layout) -> Restored | None:
+        """The checkpoint with the highest score, in the first layout that fits it."""
+        best = self.best()
+        if best is None:
+            return None
+        with self._no_other(best.step):
+            return self._restore(best.step, layouts)
 
     def restore_newest(self, *layouts: Layout) -> Restored | None:
         """The newest checkpoint that is not damaged, in the first layout that fits it; None if
@@ -163,7 +176,7 @@ class Checkpoints:
         return None
 
     def _restore(self, step: int, layouts: Sequence[Layout]) -> Restored:
-        manifest = _on_all(lambda: self._read(step))
+        manifest = self._read(step)
         misfits = [mismatches(manifest.leaves, layout.shapes) for layout in layouts]
         if all(misfits):
             raise Incompatible(step, min(misfits, key=len))
@@ -188,11 +201,16 @@ class Checkpoints:
                 "changed since it was saved: the disk may be failing"
             )
 
+    @contextmanager
+    def _no_other(self, step: int) -> Iterator[None]:
+        """Where a damaged checkpoint cannot be replaced by another."""
+        try:
+            yield
+        except _Damaged as damage:
+            raise CheckpointError(f"{self._place(step)} is damaged: {damage}") from None
+
     def _read(self, step: int) -> Manifest:
-        directory = self._place(step)
-        if not (directory / COMMITTED).exists():
-            raise ValueError(f"{COMMITTED} is missing, so it was never finished")
-        return unseal(json.loads((directory / MANIFEST / "metadata").read_text()))
+        return _on_all(lambda: read(self._place(step)))
 
     def _load(self, step: int, wanted: dict[str, Any]) -> dict[str, jax.Array]:
         """Without a manager, as that makes processes wait for each other, and this one may fail."""

@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
+MANIFEST = "record"  # a folder of every checkpoint on a disk, so this name stays
+_COMMITTED = "commit_success.txt"
 _SEAL = "sha256"
 
 
@@ -17,6 +20,13 @@ class Manifest:
     leaves: dict[str, str]  # shape and type
     digests: dict[str, int]
     metadata: dict[str, Any]
+
+
+def read(directory: Path) -> Manifest:
+    """Of the checkpoint in the directory; ValueError or OSError if it is not whole."""
+    if not (directory / _COMMITTED).exists():
+        raise ValueError(f"{_COMMITTED} is missing, so it was never finished")
+    return unseal(json.loads((directory / MANIFEST / "metadata").read_text()))
 
 
 def seal(manifest: Manifest) -> dict[str, Any]:

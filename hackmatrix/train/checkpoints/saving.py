@@ -15,19 +15,27 @@ import jax
 import orbax.checkpoint as ocp
 
 from hackmatrix.parallel.agreement import Barrier
+from hackmatrix.train.checkpoints.manifest import MANIFEST
 
-STATE, MANIFEST = "state", "record"  # folders of every checkpoint on a disk, so these names stay
-COMMITTED = "commit_success.txt"
+STATE = "state"  # a folder of every checkpoint on a disk, so this name stays
 UNFINISHED = ".orbax-checkpoint-tmp"
 
 
 class Saving:
     """Begun when it is made: the arrays have been copied from the devices then. They are written
-    beside their place and moved there at last; then all but the newest checkpoints are deleted.
+    beside their place and moved there at last; then all but the newest checkpoints and the one of
+    step `besides` are deleted.
     """
 
     def __init__(
-        self, directory: Path, step: int, arrays: dict[str, jax.Array], manifest: Any, *, keep: int
+        self,
+        directory: Path,
+        step: int,
+        arrays: dict[str, jax.Array],
+        manifest: Any,
+        *,
+        keep: int,
+        besides: int | None = None,
     ) -> None:
         self.step = step
         # One manager a checkpoint: what it believes to lie on the disk cannot grow old.
@@ -35,7 +43,7 @@ class Saving:
             directory,
             options=ocp.CheckpointManagerOptions(
                 create=False,
-                preservation_policy=ocp.checkpoint_managers.LatestN(keep),
+                preservation_policy=_kept(keep, besides),
                 lightweight_initialize=True,  # else a damaged old checkpoint prevents a new one
                 async_options=ocp.AsyncOptions(barrier_sync_fn=Barrier()),
             ),
@@ -66,6 +74,12 @@ class _Manager(ocp.CheckpointManager):
         the processes would agree on a step that never comes.
         """
         return False
+
+
+def _kept(newest: int, besides: int | None) -> Any:
+    policies = ocp.checkpoint_managers
+    steps = [] if besides is None else [besides]
+    return policies.AnyPreservationPolicy([policies.LatestN(newest), policies.CustomSteps(steps)])
 
 
 def one_line(error: BaseException) -> str:

@@ -111,6 +111,8 @@ class Config:
     watchdog_minutes: float = setting(20.0, POSITIVE, since=2)
     replica_check_interval: int = setting(1000, COUNT, since=2)
 
+    eval_interval_minutes: float = setting(10.0, WEIGHT, since=4, before=0.0)
+    eval_games: int = setting(256, COUNT, since=4)
     eval_episodes: int = setting(256, COUNT_FROM_0, since=2)
 
     run_name: str | None = setting(None, RUN_NAME)

@@ -27,6 +27,10 @@ def summary(config: Config, platform: str, devices: int, parameters: int) -> lis
         _count(config.gradient_steps, "gradient step"),
     )
     updates, limit = _count(config.num_updates, "update"), config.time_limit_minutes
+    measuring, best = config.eval_interval_minutes, ""
+    if measuring:
+        games, every = _count(config.eval_games, "game"), _count(measuring, "minute")
+        best = f", and the best by {games} every {every}"
     saving = (
         _count(config.save_interval, "update")
         if config.save_interval
@@ -47,7 +51,7 @@ def summary(config: Config, platform: str, devices: int, parameters: int) -> lis
         f"products in {config.compute_dtype}",
         "length": f"{config.total_timesteps:,} steps = {updates}, in chunks of "
         f"{config.log_interval}" + (f"; at most {_count(limit, 'minute')}" if limit else ""),
-        "checkpoints": f"every {saving}; the newest {config.keep_checkpoints} are kept",
+        "checkpoints": f"every {saving}; the newest {config.keep_checkpoints} are kept{best}",
     }
     return [f"{name:<15}{text}" for name, text in rows.items()]
 

@@ -1,4 +1,4 @@
-"""Policies by name: the one of a run's newest good checkpoint, or one that was exported."""
+"""Policies by name: of a run's newest good checkpoint or its best one, or one that was exported."""
 
 from __future__ import annotations
 
@@ -40,37 +40,52 @@ class Policy:
     source: str
     step: int
     signal: Signal
+    is_best: bool = False  # of those that its run measured and kept
+
+    @property
+    def title(self) -> str:
+        return f"{self.source} at step {self.step:,}" + (", its best" if self.is_best else "")
 
 
 def load(
-    workdir: str | Path, run_name: str | None, file: str | None, say: Callable[[str], None]
+    workdir: str | Path,
+    run_name: str | None,
+    file: str | None,
+    say: Callable[[str], None],
+    *,
+    best: bool = False,
 ) -> Policy:
     """The policy of the run of this name, or of this file; exactly one of them is given. Either may
-    be a policy that comes with the trainer, policies/NAME.
+    be a policy that comes with the trainer, policies/NAME. A run's is the newest, or the best of
+    those that it measured.
     """
     try:
         if named := file or (files.is_shipped(str(run_name)) and run_name):
+            if best:
+                raise PolicyError(f"{named} is one policy; only a run has a best one")
             return of_file(named)
         found = directory.find(workdir, str(run_name))
         if found is None:
             raise PolicyError(f"no run in {workdir} has saved a checkpoint")
-        return of_run(found, say)
+        return of_run(found, say, best=best)
     except UserError as error:
         raise PolicyError("; ".join(str(error).splitlines())) from error
 
 
-def of_run(found: Run, say: Callable[[str], None] = print) -> Policy:
-    """From the newest good checkpoint, of which only the learner is read."""
+def of_run(found: Run, say: Callable[[str], None] = print, *, best: bool = False) -> Policy:
+    """From the newest good checkpoint or the best, of which only the learner is read."""
     program = Program(found.config, meshes.over(jax.local_devices()[:1]))
     nothing: Any = None
     wanted = TrainState(learner=program.shapes().learner, players=nothing)
     checkpoints = Checkpoints(found.checkpoints, keep=found.config.keep_checkpoints, say=say)
-    restored = checkpoints.restore_newest(Layout(wanted))
+    restore = checkpoints.restore_best if best else checkpoints.restore_newest
+    restored = restore(Layout(wanted))
     if restored is None:
-        raise PolicyError(f"{found.directory} has no checkpoint yet")
+        which = "checkpoint that was measured (eval_interval_minutes)" if best else "checkpoint"
+        raise PolicyError(f"{found.directory} has no {which} yet")
     params = program.acting(restored.state.learner)
     signal = Signal(found.config.gamma, found.config.potential_shaping)
-    return Policy(program.env, program.network, params, found.name, restored.step, signal)
+    return Policy(program.env, program.network, params, found.name, restored.step, signal, best)
 
 
 def of_file(file: str | Path) -> Policy:

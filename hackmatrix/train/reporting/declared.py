@@ -6,13 +6,19 @@ from typing import Any
 
 from hackmatrix.envs import Environment
 from hackmatrix.envs.metrics import Metric, Section
-from hackmatrix.rl import tally
+from hackmatrix.rl import evaluation, tally
 from hackmatrix.train.reporting import progress
 
 
 def sections(env: Environment, algorithm: Any) -> tuple[Section, ...]:
     """Of an environment and of an algorithm or its class."""
-    return (tally.SECTION, *env.sections, *algorithm.sections, progress.SECTION)
+    return (
+        tally.SECTION,
+        *env.sections,
+        evaluation.curves(env),
+        *algorithm.sections,
+        progress.SECTION,
+    )
 
 
 def metrics(env: Environment, algorithm: Any) -> list[Metric]:

@@ -24,7 +24,7 @@ SECTION = Section(
         Metric(HOURS_LEFT, "hours left"),
         *(
             Metric(f"{_SECONDS}{phase}", phase, chart="seconds spent")
-            for phase in ("compile", "run", "save", "write")
+            for phase in ("compile", "run", "evaluate", "save", "write")
         ),
     ),
 )
@@ -46,12 +46,20 @@ class Progress:
         self._vital = program.algorithm.vital
         self._clock, self._tell = clock, tell
         self._waiting: tuple[int, int, Report] | None = None
+        self._measured: Mapping[str, float] = {}
         self._start = self._read_at = clock.seconds()
 
     def add(self, update: int, updates: int, report: Report) -> None:
         """A chunk of so many updates, up to this one, has been started."""
         late, self._waiting = self._waiting, (update, updates, report)
         self._read(late)
+
+    def add_measured(self, metrics: Mapping[str, float], seconds: float) -> None:
+        """What was measured of the agent after the newest chunk, to be told with it. The seconds
+        that this took, after the chunk had ended, are not the chunk's.
+        """
+        self._measured = metrics
+        self._read_at += seconds
 
     def flush(self) -> None:
         """Waits for the newest chunk and tells about it too."""
@@ -62,6 +70,7 @@ class Progress:
         if chunk is None:
             return
         update, updates, report = chunk
+        measured, self._measured = self._measured, {}
         with self._clock.phase("run"):
             host: Report = jax.device_get(report)
         metrics = {name: float(value) for name, value in host.metrics.items()}
@@ -70,9 +79,8 @@ class Progress:
         now = self._clock.seconds()
         seconds, self._read_at = now - self._read_at, now
         with self._clock.phase("write"):
-            self._tell(
-                update * self._config.batch_size, metrics | self._speed(update, updates, seconds)
-            )
+            speed = self._speed(update, updates, seconds)
+            self._tell(update * self._config.batch_size, {**metrics, **measured, **speed})
 
     def _broken(self, update: int, metrics: Mapping[str, float]) -> Broken:
         names = [name for name in self._vital if not math.isfinite(metrics[name])]

@@ -12,6 +12,7 @@ from hackmatrix.train.reporting.progress import Progress
 from hackmatrix.train.reporting.replays import Replays
 from hackmatrix.train.reporting.sinks import Sinks
 from hackmatrix.train.reporting.tracing import Tracer
+from hackmatrix.train.reporting.yardstick import Measured
 from hackmatrix.train.runs.clock import Clock
 
 
@@ -45,6 +46,10 @@ class Reporter:
     def after_chunk(self, update: int, updates: int, report: Report) -> None:
         """A chunk of so many updates, up to this one, has been started: tells of the one before."""
         self._progress.add(update, updates, report)
+
+    def measured(self, measured: Measured) -> None:
+        """The agent was measured after the newest chunk."""
+        self._progress.add_measured(measured.metrics, measured.seconds)
 
     def saved(self, update: int, learner: Any) -> None:
         """A checkpoint was made after so many updates."""

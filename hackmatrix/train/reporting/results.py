@@ -11,10 +11,10 @@ import numpy as np
 
 from hackmatrix.envs import Environment
 from hackmatrix.envs.metrics import PERCENT, Metric
-from hackmatrix.rl import evaluation, tally
-from hackmatrix.rl.evaluation import ACTIONS
+from hackmatrix.rl.evaluation import ACTIONS, outcomes
 from hackmatrix.rl.tally import RETURN
 
+KINDS = "kinds"
 _SIGMAS = 1.96  # of 95%
 _TITLE, _COLUMN = 24, 28
 
@@ -33,22 +33,27 @@ Rows = list[tuple[str, list[str]]]  # a title, and a cell for each player
 
 
 def summary(games: Mapping[str, np.ndarray], env: Environment) -> Summary:
-    """The mean of each result, and under "actions/NAME" the share of all actions taken."""
-    shares = {metric.tag for metric in _outcomes(env) if metric.unit == PERCENT}
+    """The mean of each result, and the share of all actions taken: of each under "actions/NAME", of
+    those of a kind under "kinds/NAME".
+    """
+    shares = {metric.tag for metric in outcomes(env) if metric.unit == PERCENT}
     results = {
         tag: _proportion(column) if tag in shares else _mean(column)
         for tag, column in games.items()
         if column.ndim == 1
     }
     counts = games[ACTIONS].astype(np.float64)
-    for name, taken in zip(env.action_names, counts.T, strict=True):
-        results[f"{ACTIONS}/{name}"] = _ratio(taken, counts.sum(1))
+    taken = dict(zip(env.action_names, counts.T, strict=True))
+    for kind, names in env.action_kinds.items():
+        results[f"{KINDS}/{kind}"] = _ratio(sum(taken[name] for name in names), counts.sum(1))
+    for name, column in taken.items():
+        results[f"{ACTIONS}/{name}"] = _ratio(column, counts.sum(1))
     return results
 
 
 def table(results: Mapping[str, Summary], env: Environment) -> list[str]:
     """The players side by side: lines of what they reached and did, with 95% intervals."""
-    lines = ["".ljust(_TITLE) + "".join(player.rjust(_COLUMN) for player in results)]
+    lines = ["".ljust(_TITLE) + "".join(_heading(player).rjust(_COLUMN) for player in results)]
     for heading, rows in (("", reached(results, env)), ("of all actions", used(results))):
         indent = "  " if heading else ""
         lines += [heading] if heading else []
@@ -62,17 +67,18 @@ def table(results: Mapping[str, Summary], env: Environment) -> list[str]:
 def reached(results: Mapping[str, Summary], env: Environment) -> Rows:
     """How the episodes of each player ended."""
     there = next(iter(results.values()))
-    return _rows(results, [metric for metric in _outcomes(env) if metric.tag in there])
+    return _rows(results, [metric for metric in outcomes(env) if metric.tag in there])
 
 
 def used(results: Mapping[str, Summary]) -> Rows:
-    """The actions that any player took."""
-    actions = [
-        Metric(tag, tag.removeprefix(f"{ACTIONS}/"), PERCENT)
+    """The actions that any player took: all of a kind, and each."""
+    taken = [
+        Metric(tag, tag.replace(f"{KINDS}/", "all ").removeprefix(f"{ACTIONS}/"), PERCENT)
         for tag in next(iter(results.values()))
-        if tag.startswith(f"{ACTIONS}/") and any(each[tag].mean for each in results.values())
+        if tag.startswith((f"{KINDS}/", f"{ACTIONS}/"))
+        and any(each[tag].mean for each in results.values())
     ]
-    return _rows(results, actions)
+    return _rows(results, taken)
 
 
 def best_game(games: Mapping[str, np.ndarray]) -> int:
@@ -96,16 +102,15 @@ def from_json(told: Mapping[str, Any]) -> dict[str, Summary]:
     }
 
 
-def _outcomes(env: Environment) -> list[Metric]:
-    """What may be known of a whole episode."""
-    return [*tally.SECTION.metrics, *env.metrics, *evaluation.SECTION.metrics]
-
-
 def _rows(results: Mapping[str, Summary], metrics: Sequence[Metric]) -> Rows:
     return [
         (metric.label, [_cell(each[metric.tag], metric.factor) for each in results.values()])
         for metric in metrics
     ]
+
+
+def _heading(player: str) -> str:
+    return player.replace("_", ", ")
 
 
 def _cell(each: Estimate, factor: int) -> str:

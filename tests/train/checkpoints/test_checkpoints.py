@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from hackmatrix.train.checkpoints.checkpoints import Checkpoints, Incompatible, Layout
+from hackmatrix.train.checkpoints.scores import SCORE, Best
 from tests.train.checkpoints.small_state import ENVS, State, bits, like, on, state
 
 
@@ -41,6 +42,30 @@ def test_the_newest_are_kept(tmp_path: Path) -> None:
         checkpoints.save(step, state(on(2)), {})
     checkpoints.close()
     assert checkpoints.steps() == [5_000_000_001, 5_000_000_010]
+
+
+def test_the_one_with_the_highest_score_is_kept_besides(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    metadata = [{}, {SCORE: 0.25}, {SCORE: 0.5}, {}, {SCORE: 0.0}, {SCORE: 0.25}]
+    for step, told in enumerate(metadata):
+        checkpoints.save(step, state(on(2), seed=step), told)
+    checkpoints.close()
+    assert checkpoints.steps() == [2, 4, 5]
+    assert checkpoints.best() == Best(0.5, 2)
+    best, newest = (
+        restore(Layout(like(on(2))))
+        for restore in (checkpoints.restore_best, checkpoints.restore_newest)
+    )
+    assert best is not None
+    assert newest is not None
+    assert (best.step, newest.step) == (2, 5)
+    assert bits(best.state) == bits(state(on(1), seed=2))
+
+
+def test_where_nothing_was_measured_nothing_is_best(two: Path) -> None:
+    checkpoints = Checkpoints(two, keep=3)
+    assert checkpoints.best() is None
+    assert checkpoints.restore_best(Layout(like(on(1)))) is None
 
 
 def test_a_state_that_is_donated_right_after_is_saved_as_it_was(checkpoints: Checkpoints) -> None:

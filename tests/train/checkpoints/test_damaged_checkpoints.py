@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hackmatrix.train.checkpoints.checkpoints import CheckpointError, Checkpoints, Layout
+from hackmatrix.train.checkpoints.scores import SCORE
 from tests.train.checkpoints.small_state import bits, like, on, state
 
 FLIPS = 50
@@ -152,6 +153,21 @@ def test_a_damaged_checkpoint_is_put_aside_when_its_step_is_saved_again(
     checkpoints.close()
     assert sorted(each.name for each in two.iterdir()) == ["2.aside-1", "3"]
     assert said[1:] == [f"{two / '2'} is kept as 2.aside-1"]
+
+
+def test_a_best_checkpoint_that_is_damaged_is_not_replaced_by_another(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=3)
+    for step, score in ((1, 0.5), (2, 0.25), (3, 0.0)):
+        checkpoints.save(step, state(on(2), seed=step), {SCORE: score})
+    checkpoints.close()
+    put_the_arrays_of_another_there(tmp_path / "2")
+    truncate(tmp_path / "1")
+    empty_the_record(tmp_path / "3")
+    with pytest.raises(CheckpointError, match=f"{tmp_path / '1'} is damaged"):
+        checkpoints.restore_best(Layout(like(on(2))))
+    empty_the_record(tmp_path / "1")  # then nobody knows that it was the best
+    with pytest.raises(CheckpointError, match=f"{tmp_path / '2'} is damaged"):
+        checkpoints.restore_best(Layout(like(on(2))))
 
 
 def test_damaged_checkpoints_are_not_kept_in_place_of_good_ones(two: Path) -> None:

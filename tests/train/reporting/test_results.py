@@ -69,6 +69,17 @@ def test_a_long_game_weighs_more_in_the_shares_of_actions() -> None:
     assert summary["actions/push"].mean == pytest.approx(0.1)
 
 
+def test_actions_are_counted_by_kind_too() -> None:
+    played = games(2)
+    played["actions"] = np.zeros((2, 28), int)
+    played["actions"][0, :4], played["actions"][0, 4], played["actions"][1, 5] = 2, 1, 1
+    summaries = {"agent": results.summary(played, GAME)}
+    assert summaries["agent"]["kinds/moves"].mean == pytest.approx(0.8)
+    assert summaries["agent"]["kinds/programs"].mean == pytest.approx(0.1)
+    titles = [title for title, _ in results.used(summaries)]
+    assert titles[:3] == ["all moves (%)", "all programs (%)", "up (%)"]
+
+
 def test_the_table_shows_players_side_by_side_and_leaves_out_what_nobody_did() -> None:
     summaries = {
         "agent": results.summary(games(50), GAME),

@@ -1,0 +1,33 @@
+"""Scores of checkpoints: how good the agent was measured to be, in the metadata of those it was
+measured at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from hackmatrix.train.checkpoints import manifest
+
+SCORE = "score"
+
+
+class Best(NamedTuple):
+    """The highest score, and the step of its checkpoint: the newest of several."""
+
+    score: float
+    step: int
+
+
+def best(directory: Path, steps: Iterable[int]) -> Best | None:
+    """Of these checkpoints in a directory; None if none of them has a score."""
+    return max(_scored(directory, steps), default=None)
+
+
+def _scored(directory: Path, steps: Iterable[int]) -> Iterator[Best]:
+    for step in steps:
+        # Damage shows as errors of many types, and is said when the checkpoint is restored.
+        with suppress(Exception):
+            yield Best(manifest.read(directory / str(step)).metadata[SCORE], step)

@@ -1,0 +1,97 @@
+"""What a run is measured by: whole games, some of them now and then, and those at its end.
+
+The games are the same every time, on any mesh, so that their curves show nothing but what was
+learned. All processes of a run call everything here together.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+from hackmatrix.parallel.agreement import is_first, on_any
+from hackmatrix.rl.evaluation import EVALUATION_SEED, Evaluation, curve, outcomes
+from hackmatrix.rl.tally import RETURN
+from hackmatrix.rl.train_state import TrainState
+from hackmatrix.train.program import Program
+from hackmatrix.train.reporting import results
+from hackmatrix.train.reporting.replays import Replays
+from hackmatrix.train.runs import atomic_files
+from hackmatrix.train.runs.clock import Clock
+from hackmatrix.train.runs.directory import Run
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What an agent came to: means over the games by the tags of their curves, the score by which
+    it is compared with others, and how long that took.
+    """
+
+    metrics: Mapping[str, float]
+    score: float
+    seconds: float
+
+
+class Yardstick:
+    """Plays the games of one run, all of them with one program, compiled when first needed."""
+
+    def __init__(
+        self, run: Run, program: Program, clock: Clock, say: Callable[[str], None]
+    ) -> None:
+        self._run, self._program, self._clock, self._say = run, program, clock, say
+        self._evaluation = Evaluation(program.env, program.network, program.mesh)
+        self._goal = program.env.goal or RETURN
+        self._measured_at = clock.seconds()
+
+    def is_due(self) -> bool:
+        """Whether it is time to measure the agent again."""
+        minutes = self._run.config.eval_interval_minutes
+        if not minutes:
+            return False
+        return on_any(self._clock.seconds() - self._measured_at >= 60 * minutes)
+
+    def measure(self, update: int, learner: Any) -> Measured:
+        """Plays `eval_games` games as the learner would after so many updates."""
+        jax.block_until_ready(learner)  # the updates before take time, but not for this
+        start, games = self._clock.seconds(), self._run.config.eval_games
+        with self._clock.phase("evaluate"):
+            params = self._program.acting(learner)
+            played = self._evaluation.play(params, EVALUATION_SEED, games)
+        self._measured_at = self._clock.seconds()
+        means = {tag: float(each.mean()) for tag, each in played.items() if each.ndim == 1}
+        score = means[self._goal]
+        (goal,) = (each for each in outcomes(self._program.env) if each.tag == self._goal)
+        step = update * self._run.config.batch_size
+        self._say(f"{games:,} games at step {step:,}: {goal.title} {goal.shown(score)}")
+        metrics = {curve(tag): mean for tag, mean in means.items()}
+        return Measured(metrics, score, self._measured_at - start)
+
+    def play_final_games(self, state: TrainState, replays: Replays) -> None:
+        """Plays `eval_episodes` games beside a random player, says what they came to, and leaves
+        evaluation.json and a page of the best one in the run's directory.
+        """
+        run, env, games = self._run, self._program.env, self._run.config.eval_episodes
+        if not games:
+            return
+        self._say(f"Evaluation: playing {games} games ...")
+        learner = state.learner
+        step = int(learner.update) * run.config.batch_size
+        params = self._program.acting(learner)
+        replays.prepare(step, params)
+        played = self._evaluation.beside_random(params, EVALUATION_SEED, games)
+        summaries = {name: results.summary(each, env) for name, each in played.items()}
+        for line in results.table(summaries, env):
+            self._say(line)
+        if not is_first():
+            return
+        best = results.best_game(played["agent"])
+        told = {"step": step, "episodes": games, "seed": EVALUATION_SEED, "best_game": best}
+        text = json.dumps({**told, **results.as_json(summaries)}, indent=2)
+        atomic_files.write(run.evaluation, text + "\n")
+        again = replays.best(step, params, best, float(played["agent"][RETURN][best]))
+        if again:
+            self._say(again)

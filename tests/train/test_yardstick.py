@@ -1,0 +1,184 @@
+"""Runs that measure themselves by the same games, and keep what was best by them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import pytest
+
+from configs import default
+from hackmatrix.envs import make
+from hackmatrix.parallel import mesh
+from hackmatrix.rl.evaluation import EVALUATION_SEED, Evaluation, curve
+from hackmatrix.rl.tally import LENGTH, RETURN
+from hackmatrix.train.guards.signals import DONE
+from hackmatrix.train.keeper import Keeper
+from hackmatrix.train.plan import Request
+from hackmatrix.train.policies import policy as policies
+from hackmatrix.train.program import Program
+from hackmatrix.train.reporting.yardstick import Measured
+from hackmatrix.train.runs import directory
+from hackmatrix.train.runs.clock import Clock
+from hackmatrix.train.runs.directory import Run
+from hackmatrix.train.session import run_session
+from tests.networks.grid import PATIENCE
+from tests.train.settings import config
+
+ROOT = Path(__file__).parents[2]
+GRID = "tests.networks.grid:GridWalk"
+GAMES, CHUNKS, BATCH = 20, 6, 16 * 16
+ALWAYS = 1e-9  # minutes: after each chunk
+SETTINGS = {
+    "env": GRID, "num_envs": 16, "num_steps": 16, "hidden_dim": 8, "num_layers": 1, "lr": 0.02,
+    "ent_coef": 0.01, "log_interval": 2, "total_timesteps": 2 * CHUNKS * BATCH,
+    "keep_checkpoints": 1, "eval_games": GAMES, "eval_episodes": 0,
+}  # fmt: skip
+
+
+def trained(workdir: Path, name: str, minutes: float) -> Run:
+    """A run on all devices that measured itself every so many minutes."""
+    given = {**SETTINGS, "run_name": name, "eval_interval_minutes": minutes}
+    settings = dict(default.get_config())
+    request = Request({**settings, **given}, given, workdir)
+    assert run_session(request, settings, lambda *_: ("", 0.0)) == DONE
+    found = directory.find(workdir, name)
+    assert found is not None
+    return found
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
+    """The same run, measured after each chunk and never."""
+    workdir = tmp_path_factory.mktemp("runs")
+    return {
+        name: trained(workdir, name, minutes)
+        for name, minutes in (("measured", ALWAYS), ("plain", 0.0))
+    }
+
+
+def lines(run: Run) -> list[dict[str, float]]:
+    return [json.loads(line) for line in run.metrics.read_text().splitlines()]
+
+
+def steps(run: Run) -> list[int]:
+    return sorted(int(each.name) for each in run.checkpoints.iterdir())
+
+
+def best_step(run: Run) -> int:
+    """The first that none was better than."""
+    score: Any = lambda line: line[curve(RETURN)]  # noqa: E731
+    return int(max(lines(run), key=score)["step"])
+
+
+def test_what_is_measured_meanwhile_is_told_with_the_chunk_before(runs: dict[str, Run]) -> None:
+    told = lines(runs["measured"])
+    assert [line["step"] for line in told] == [2 * BATCH * chunk for chunk in range(1, CHUNKS + 1)]
+    for line in told:
+        assert line["eval/ended"] == 1
+        assert line["eval/mean_episode_return"] == line["eval/reached"] > 0
+        assert 1 <= line["eval/mean_episode_length"] <= PATIENCE
+        assert line["perf/seconds_evaluate"] > 0
+    assert len({line["eval/mean_episode_length"] for line in told}) > 1  # as it learns
+
+
+def test_a_run_that_is_never_measured_has_no_such_curves(runs: dict[str, Run]) -> None:
+    assert not [tag for line in lines(runs["plain"]) for tag in line if tag.startswith("eval/")]
+
+
+def test_the_games_are_the_same_on_another_mesh(runs: dict[str, Run]) -> None:
+    policy = policies.of_run(runs["measured"])
+    alone = Evaluation(policy.env, policy.network, mesh.over(jax.devices()[:1]))
+    played = alone.play(policy.params, EVALUATION_SEED, GAMES)
+    last = lines(runs["measured"])[-1]
+    for tag in (RETURN, LENGTH, "grid/reached"):
+        assert last[curve(tag)] == pytest.approx(float(played[tag].mean()))
+
+
+def test_measuring_changes_nothing_of_the_training(runs: dict[str, Run]) -> None:
+    of_learning = [
+        [{tag: value for tag, value in line.items() if tag.startswith("train/")} for line in told]
+        for told in map(lines, runs.values())
+    ]
+    assert of_learning[0] == of_learning[1]
+    last = f"{2 * CHUNKS * BATCH}/record/metadata"
+    one, other = (json.loads((run.checkpoints / last).read_text()) for run in runs.values())
+    assert one["digests"] == other["digests"]
+
+
+def test_the_best_checkpoint_is_kept_and_can_be_named(runs: dict[str, Run]) -> None:
+    run = runs["measured"]
+    assert steps(run) == sorted({best_step(run), 2 * CHUNKS * BATCH})
+    newest, best = (policies.of_run(run, best=best) for best in (False, True))
+    assert newest.title == f"measured at step {2 * CHUNKS * BATCH:,}"
+    assert best.title == f"measured at step {best_step(run):,}, its best"
+
+
+def test_a_run_that_was_never_measured_has_no_best(runs: dict[str, Run]) -> None:
+    with pytest.raises(policies.PolicyError, match="no checkpoint that was measured"):
+        policies.of_run(runs["plain"], best=True)
+
+
+def test_what_is_better_than_all_before_is_saved_at_once_and_stays(tmp_path: Path) -> None:
+    settings = config(**{**SETTINGS, "save_interval": 4})
+    run = Run(tmp_path, settings)
+    program = Program(settings, mesh.over(jax.devices()[:1]))
+    keeper = Keeper(run, program, Clock(), print)
+    state, _ = keeper.restore()
+    saved = []
+    for update, score in enumerate((0.0, 3.0, 2.0, 1.0, 2.5, 3.0), start=1):
+        measured = Measured({}, score, 0.0)
+        if keeper.is_due(update, measured):
+            keeper.save(update, state, measured)
+            saved.append(update)
+    keeper.close()
+    assert saved == [1, 2, 4]  # the last because it was time
+    assert keeper.steps() == [2 * BATCH, 4 * BATCH]
+    went_on = Keeper(run, program, Clock(), print)
+    assert went_on.restore()[1] == 4 * BATCH
+    assert not went_on.is_due(5, Measured({}, 2.9, 0.0))
+    assert went_on.is_due(5, Measured({}, 3.1, 0.0))
+
+
+def test_the_game_is_judged_by_its_stages_and_others_by_their_return() -> None:
+    assert make("hackmatrix").goal == "stats/mean_stage"
+    assert make(GRID).goal is None
+
+
+@pytest.fixture(scope="module")
+def evaluated(runs: dict[str, Run]) -> dict[str, str]:
+    """What the program that evaluates prints: for people, and for programs."""
+
+    def printed(*arguments: str) -> str:
+        run = runs["measured"]
+        named = f"--workdir={run.directory.parent}", f"--run={run.name}", "--best"
+        command = [sys.executable, "-m", "launch.evaluate", *named, "--episodes=40", *arguments]
+        done = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return {"table": printed(), "json": printed("--json"), "greedy": printed("--greedy", "--json")}
+
+
+def test_an_evaluation_shows_both_ways_of_playing_of_the_policy_that_was_named(
+    runs: dict[str, Run], evaluated: dict[str, str]
+) -> None:
+    first, heading, *_, last = evaluated["table"].splitlines()
+    step = best_step(runs["measured"])
+    assert first == f"measured at step {step:,}, its best: 40 games of seed 0, 95% intervals"
+    assert heading.split() == ["agent", "agent,", "greedy", "random"]
+    assert "--run=measured --best " in last
+
+
+def test_an_evaluation_for_programs_tells_of_both_unless_only_one_is_asked_for(
+    runs: dict[str, Run], evaluated: dict[str, str]
+) -> None:
+    both, greedy = (json.loads(evaluated[name]) for name in ("json", "greedy"))
+    assert both.keys() - greedy.keys() == {"agent_greedy"}
+    assert (both["greedy"], greedy["greedy"], both["best"]) == (False, True, True)
+    assert both["agent_greedy"] == greedy["agent"] != both["agent"]
+    assert both["step"] == best_step(runs["measured"])
