@@ -19,7 +19,7 @@ from hackmatrix.bench.timing import Rate, Work, in_turns
 from hackmatrix.parallel.mesh import ENVS, REPLICATED, SPLIT
 from hackmatrix.ppo import PPO
 from hackmatrix.rl import rollout, tally
-from hackmatrix.rl.learner import Learner
+from hackmatrix.rl.learning.learner import Learner
 from hackmatrix.rl.rollout import Batch, Players
 from hackmatrix.rl.train_state import TrainState
 from hackmatrix.train.program import Program

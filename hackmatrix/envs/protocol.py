@@ -34,12 +34,6 @@ class Shaping(struct.PyTreeNode):
     after: Array
     rewarded: Array
 
-    def potential_based(self, gamma: float) -> Array:
-        """What to add to the reward so that the potential's change is rewarded in the way that
-        leaves the best policy what it is (Ng et al. 1999), and in no other.
-        """
-        return gamma * self.after - self.before - self.rewarded
-
 
 class Step(struct.PyTreeNode):
     """What a step led to, on each of [E] boards.

@@ -14,9 +14,10 @@ from hackmatrix.networks.actor_critic import Network, Params
 from hackmatrix.ppo import metrics
 from hackmatrix.ppo.loss import Samples, clipped_loss
 from hackmatrix.ppo.settings import Settings
-from hackmatrix.rl import advantages, return_scale, rollout
-from hackmatrix.rl.descent import GRAD_NORM, Descent
-from hackmatrix.rl.learner import Learner, first_learner
+from hackmatrix.rl import return_scale, rollout
+from hackmatrix.rl.learning import advantages
+from hackmatrix.rl.learning.descent import GRAD_NORM, Descent
+from hackmatrix.rl.learning.learner import Learner, first_learner
 from hackmatrix.rl.rollout import Batch, Players
 from hackmatrix.rl.signal import Signal
 from hackmatrix.rl.tally import Metrics, Tally
@@ -42,7 +43,7 @@ class PPO:
 
     @property
     def signal(self) -> Signal:
-        return Signal(self.settings.gamma, self.settings.potential_shaping)
+        return Signal.of(self.settings)
 
     @property
     def descent(self) -> Descent:

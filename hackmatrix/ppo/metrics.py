@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hackmatrix.envs.metrics import PERCENT, Metric, Range, Section
-from hackmatrix.rl import descent
+from hackmatrix.rl.learning import descent
 
 PG_LOSS, VF_LOSS = "train/pg_loss", "train/vf_loss"
 TOTAL_LOSS = "train/total_loss"

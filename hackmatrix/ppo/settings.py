@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from hackmatrix.rl.settings import Settings as Common
+from hackmatrix.rl.learning.settings import Settings as Common
 
 
 class Settings(Common, Protocol):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from hackmatrix.envs import Environment
 from hackmatrix.envs.protocol import Shaping
@@ -19,12 +21,18 @@ class NoPotential(UserError):
 
 @dataclass(frozen=True)
 class Signal:
-    """The discount, and whether the potential's change is rewarded instead of what the environment
-    gives for it.
+    """The discount; whether the potential's change is rewarded instead of what the environment gives
+    for it; and whether the rest is compressed: symlog(r) = sign(r) log(1 + |r|).
     """
 
     gamma: float
-    potential_shaping: bool
+    potential_shaping: bool = False
+    compress_rewards: bool = False
+
+    @classmethod
+    def of(cls, settings: Any) -> Signal:
+        """The signal in the settings of a run, or in what is known of a policy."""
+        return cls(**{each.name: getattr(settings, each.name) for each in fields(cls)})
 
     def check(self, env: Environment) -> None:
         if self.potential_shaping and not env.has_potential:
@@ -32,8 +40,13 @@ class Signal:
                 f"potential_shaping=True is not for {env.name}, which has no potential"
             )
 
-    def of(self, reward: Array, shaping: Shaping | None) -> Array:
+    def learned(self, reward: Array, shaping: Shaping | None) -> Array:
         """What is learned from, of the rewards of steps."""
-        if self.potential_shaping and shaping is not None:
-            return reward + shaping.potential_based(self.gamma)
-        return reward
+        if not self.potential_shaping or shaping is None:
+            return self._compressed(reward)
+        # What leaves the best policy what it is (Ng et al. 1999).
+        rest = self._compressed(reward - shaping.rewarded)
+        return rest + self.gamma * shaping.after - shaping.before
+
+    def _compressed(self, reward: Array) -> Array:
+        return jnp.sign(reward) * jnp.log1p(jnp.abs(reward)) if self.compress_rewards else reward

@@ -17,9 +17,10 @@ from hackmatrix.envs import Environment
 from hackmatrix.envs.metrics import PERCENT, Metric, Range, Section, Trend
 from hackmatrix.errors import UserError
 from hackmatrix.networks.actor_critic import Network, Params
-from hackmatrix.rl import advantages, descent, distributions, return_scale, rollout
-from hackmatrix.rl.descent import Descent
-from hackmatrix.rl.learner import Learner, first_learner
+from hackmatrix.rl import distributions, return_scale, rollout
+from hackmatrix.rl.learning import advantages, descent
+from hackmatrix.rl.learning.descent import Descent
+from hackmatrix.rl.learning.learner import Learner, first_learner
 from hackmatrix.rl.rollout import Batch, Decision, Players, planning_keys
 from hackmatrix.rl.signal import Signal
 from hackmatrix.rl.tally import Metrics, Tally
@@ -78,7 +79,7 @@ class Expert:
 
     @property
     def signal(self) -> Signal:
-        return Signal(self.settings.gamma, self.settings.potential_shaping)
+        return Signal.of(self.settings)
 
     @property
     def descent(self) -> Descent:

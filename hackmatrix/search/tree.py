@@ -108,7 +108,7 @@ class TreeSearch:
         raw = jax.random.key_data(keys)
         boards, outcome = self.env.step(raw, boards, action.astype(jnp.int32))
         logits, value, _ = self._look(params, boards)
-        reward = self.signal.of(outcome.reward, outcome.shaping)
+        reward = self.signal.learned(outcome.reward, outcome.shaping)
         if self.env.truncates:
             final = self.network(params, self.env.decode(outcome.final)[0])[1]
             reward = reward + self.signal.gamma * jnp.where(outcome.truncated, final, 0)

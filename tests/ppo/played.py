@@ -39,6 +39,7 @@ class Settings:
     anneal_lr: bool = False
     scale_returns: bool = True
     potential_shaping: bool = False
+    compress_rewards: bool = False
     start_from: str | None = None
 
 

@@ -13,7 +13,7 @@ import pytest
 from hackmatrix.envs.protocol import Shaping
 from hackmatrix.ppo import metrics
 from hackmatrix.ppo.algorithm import PPO
-from hackmatrix.rl import advantages, descent, minibatches
+from hackmatrix.rl.learning import advantages, descent, minibatches
 from hackmatrix.rl.signal import NoPotential
 from tests.envs.toy import Toy
 from tests.ppo import reference

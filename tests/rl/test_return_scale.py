@@ -9,7 +9,7 @@ import pytest
 
 from hackmatrix.rl import return_scale
 from hackmatrix.rl.draws import seed_key
-from hackmatrix.rl.learner import Learner
+from hackmatrix.rl.learning.learner import Learner
 from hackmatrix.rl.return_scale import ReturnScale
 from tests.envs.toy import Toy
 from tests.rl.rolled import AXIS, mlp, on_one_device, opinionated

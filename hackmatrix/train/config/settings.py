@@ -91,6 +91,7 @@ class Config:
     max_grad_norm: float = setting(0.5, POSITIVE)
     scale_returns: bool = setting(True, FLAG)
     potential_shaping: bool = setting(False, FLAG, since=3)
+    compress_rewards: bool = setting(False, FLAG, since=4)
     simulations: int = setting(16, COUNT, since=4)
     start_from: str | None = setting(None, TEXT, since=4)
 

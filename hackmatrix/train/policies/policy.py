@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +84,7 @@ def of_run(found: Run, say: Callable[[str], None] = print, *, best: bool = False
         which = "checkpoint that was measured (eval_interval_minutes)" if best else "checkpoint"
         raise PolicyError(f"{found.directory} has no {which} yet")
     params = program.acting(restored.state.learner)
-    signal = Signal(found.config.gamma, found.config.potential_shaping)
+    signal = Signal.of(found.config)
     return Policy(program.env, program.network, params, found.name, restored.step, signal, best)
 
 
@@ -92,7 +92,7 @@ def of_file(file: str | Path) -> Policy:
     """From the plain arrays that an export wrote."""
     params, about = files.read(file)
     env = make(about.env)
-    signal = Signal(about.gamma, about.potential_shaping)
+    signal = Signal.of(about)
     return Policy(env, networks.make(about.spec, env), params, about.run, about.step, signal)
 
 
@@ -105,6 +105,5 @@ def about(policy: Policy) -> About:
         run=policy.source,
         step=policy.step,
         spec=policy.network.spec,
-        gamma=policy.signal.gamma,
-        potential_shaping=policy.signal.potential_shaping,
+        **asdict(policy.signal),
     )

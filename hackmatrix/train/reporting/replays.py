@@ -77,7 +77,7 @@ class Replays:
 
     def _policy(self, step: int, params: Params, device: jax.Device) -> Policy:
         copy, config = meshes.copied(params, device), self._run.config
-        signal = Signal(config.gamma, config.potential_shaping)
+        signal = Signal.of(config)
         return Policy(self._program.env, self._program.network, copy, self._run.name, step, signal)
 
     def _save(self, policy: Policy, number: int, most_steps: int) -> float | None:

@@ -12,7 +12,9 @@ import sys
 from pathlib import Path
 
 PORT, PROCESS, DIRECTORY = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
-os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"
+from tests.compiling import xla_flags  # noqa: E402
+
+os.environ["XLA_FLAGS"] = xla_flags(devices=4)
 
 import jax  # noqa: E402
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -95,7 +96,11 @@ def test_a_run_without_checkpoints_has_no_policy(tmp_path: Path) -> None:
 def test_a_run_may_start_from_another_policy(found: Run, tmp_path: Path) -> None:
     policy = policies.of_run(found)
     files.write(tmp_path / "policy.npz", policy.params, policies.about(policy))
-    given = {"hidden_dim": 16, "num_envs": 64, "start_from": str(tmp_path / "policy.npz")}
+    given: dict[str, Any] = {
+        "hidden_dim": 16,
+        "num_envs": 64,
+        "start_from": str(tmp_path / "policy.npz"),
+    }
     state = Program(resolved(**given), meshes.over(jax.devices()[:1])).first_state()
     jax.tree.map(np.testing.assert_array_equal, state.learner.params, policy.params)
     with pytest.raises(UserError, match=r"hidden_dim=16.*this run is to play.*hidden_dim=32"):

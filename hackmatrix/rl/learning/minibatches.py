@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 
 from hackmatrix.rl.draws import Purpose, key_for, key_of_each
+from hackmatrix.rl.learning.settings import Settings
 from hackmatrix.rl.rollout import UpdateKey
-from hackmatrix.rl.settings import Settings
 
 Array = jax.Array
 

@@ -14,7 +14,7 @@ _UNROLL = 16
 
 def of(batch: Batch, signal: Signal, lam: float) -> Array:
     """f32[T, E]. An episode that was cut off would still have been worth what it missed."""
-    reward = signal.of(batch.reward, batch.shaping)
+    reward = signal.learned(batch.reward, batch.shaping)
     if batch.missed is not None:
         reward = reward + signal.gamma * batch.missed
     return estimate(reward, batch.value, batch.ended, batch.last_value, signal.gamma, lam)

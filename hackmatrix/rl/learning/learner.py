@@ -9,8 +9,8 @@ from flax import struct
 
 from hackmatrix.envs.protocol import Parts
 from hackmatrix.networks.actor_critic import Network, Params, with_value_unit
-from hackmatrix.rl.descent import Descent
 from hackmatrix.rl.draws import Purpose, key_for
+from hackmatrix.rl.learning.descent import Descent
 from hackmatrix.rl.return_scale import ReturnScale, unknown_scale
 from hackmatrix.rl.rollout import Evaluate, UpdateKey
 

@@ -12,9 +12,9 @@ import optax
 
 from hackmatrix.envs.metrics import Metric
 from hackmatrix.networks.actor_critic import Params
-from hackmatrix.rl import minibatches
+from hackmatrix.rl.learning import minibatches
+from hackmatrix.rl.learning.settings import Settings
 from hackmatrix.rl.rollout import UpdateKey
-from hackmatrix.rl.settings import Settings
 from hackmatrix.rl.tally import Metrics
 
 Array = jax.Array

@@ -1,0 +1,1 @@
+"""What algorithms have in common that descend on a policy and values."""

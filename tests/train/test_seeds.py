@@ -1,0 +1,71 @@
+"""Several seeds in one command."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hackmatrix.train.reporting.results import Estimate
+from hackmatrix.train.seeds import over_seeds
+from tests.train.test_session import ROOT, environment
+
+SMALL = [
+    "--config.env=gymnax:CartPole-v1", "--config.num_envs=8", "--config.num_steps=16",
+    "--config.hidden_dim=16", "--config.total_timesteps=256", "--config.eval_episodes=8",
+    "--config.lr=1e-3", "--config.num_seeds=2", "--config.seed=4", "--config.run_name=two",
+]  # fmt: skip
+
+
+def train(workdir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "launch.train", f"--workdir={workdir}", *SMALL, *arguments],
+        cwd=ROOT,
+        env=environment(),
+        text=True,
+        capture_output=True,
+        timeout=240,
+        check=False,
+    )
+
+
+def test_each_seed_has_a_run_and_the_same_command_again_does_what_is_left(tmp_path: Path) -> None:
+    done = train(tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    runs = {seed: tmp_path / f"two-seed{seed}" for seed in (4, 5)}
+    told = {seed: json.loads((run / "evaluation.json").read_text()) for seed, run in runs.items()}
+    for seed, run in runs.items():
+        assert json.loads((run / "config.json").read_text())["seed"] == seed
+    means = [told[seed]["agent"]["train/mean_episode_return"]["mean"] for seed in (4, 5)]
+    assert means[0] != means[1]
+    summary = json.loads((tmp_path / "two-seeds.json").read_text())
+    over_both = summary["agents"]["train/mean_episode_return"]
+    assert over_both["mean"] == pytest.approx(sum(means) / 2)
+    assert over_both["low"] < min(means) < max(means) < over_both["high"]
+    (runs[5] / "evaluation.json").unlink()
+    again = train(tmp_path)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "Resuming two-seed5" in again.stdout
+    assert "two-seed4\n" not in again.stdout
+    assert json.loads((tmp_path / "two-seeds.json").read_text()) == summary
+
+
+def test_seeds_need_a_name(tmp_path: Path) -> None:
+    refused = train(tmp_path, "--config.run_name=")
+    assert refused.returncode == 1
+    assert "num_seeds needs --config.run_name=NAME" in refused.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_intervals_tell_how_agents_differ() -> None:
+    agents = [{"return": Estimate(mean, mean, mean)} for mean in (1.0, 2.0, 3.0)]
+    (each,) = over_seeds(agents).values()
+    assert each.mean == 2
+    # Student's t with 2 degrees of freedom: 4.303 standard errors.
+    assert each.high - each.mean == pytest.approx(4.303 / math.sqrt(3), rel=1e-3)
+    (alone,) = over_seeds(agents[:1]).values()
+    assert math.isnan(alone.low)
