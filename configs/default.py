@@ -58,8 +58,8 @@ def get_config() -> config_dict.ConfigDict:
     # exit, which pays for going to and fro. What is reported is always the game's reward.
     config.potential_shaping = False
     # Learn from symlog(r) = sign(r) log(1 + |r|) of each reward: completing a stage is worth twice
-    # as much as the one before, and values that a rare victory rules cannot tell the steps before it
-    # apart. What is reported is always the game's reward.
+    # as much as the one before, and values that a rare victory rules cannot tell other steps apart.
+    # What is reported is always the game's reward.
     config.compress_rewards = False
 
     # Expert iteration: the boards that are looked at before each action.

@@ -21,8 +21,8 @@ class NoPotential(UserError):
 
 @dataclass(frozen=True)
 class Signal:
-    """The discount; whether the potential's change is rewarded instead of what the environment gives
-    for it; and whether the rest is compressed: symlog(r) = sign(r) log(1 + |r|).
+    """The discount; whether the potential's change is rewarded instead of what the environment
+    gives for it; and whether the rest is compressed: symlog(r) = sign(r) log(1 + |r|).
     """
 
     gamma: float

@@ -1,0 +1,43 @@
+"""What agents learn from."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hackmatrix.envs.protocol import Shaping
+from hackmatrix.rl.signal import NoPotential, Signal
+from tests.envs.toy import Toy
+
+REWARD = jnp.array([0.04, -0.01, 500.04])
+SHAPING = Shaping(
+    before=jnp.array([-0.5, -0.4, -0.05]),
+    after=jnp.array([-0.45, -0.45, 0.0]),
+    rewarded=jnp.array([0.05, 0.0, 0.05]),
+)
+
+
+def test_the_reward_itself_is_learned_from_unless_something_else_is_asked_for() -> None:
+    np.testing.assert_array_equal(Signal(0.9).learned(REWARD, SHAPING), REWARD)
+    np.testing.assert_array_equal(Signal(0.9, True).learned(REWARD, None), REWARD)
+
+
+def test_potential_based_shaping_takes_the_place_of_what_the_environment_gives() -> None:
+    learned = Signal(0.9, potential_shaping=True).learned(REWARD, SHAPING)
+    expected = [-0.01 - 0.405 + 0.5, -0.01 - 0.405 + 0.4, 499.99 + 0.05]
+    np.testing.assert_allclose(learned, expected, rtol=1e-6)
+
+
+def test_rewards_are_compressed_and_the_potential_is_not() -> None:
+    learned = Signal(0.9, compress_rewards=True).learned(REWARD, SHAPING)
+    np.testing.assert_allclose(learned, [np.log(1.04), -np.log(1.01), np.log(501.04)], rtol=1e-5)
+    both = Signal(0.9, potential_shaping=True, compress_rewards=True).learned(REWARD, SHAPING)
+    expected = [-np.log(1.01) + 0.095, -np.log(1.01) - 0.005, np.log(500.99) + 0.05]
+    np.testing.assert_allclose(both, expected, rtol=1e-5)
+
+
+def test_there_is_no_shaping_without_a_potential() -> None:
+    Signal(0.9).check(Toy())
+    with pytest.raises(NoPotential, match="potential_shaping=True is not for toy"):
+        Signal(0.9, potential_shaping=True).check(Toy())
