@@ -39,8 +39,8 @@ class PolicyFileError(UserError):
 class About:
     """What is known of a trained network besides its parameters: the environment, the parts of its
     observations and their shapes, its actions, the run and the environment step of the checkpoint.
-    Its values are of rewards with the discount `gamma`, shaped if `potential_shaping`, compressed if
-    `compress_rewards`; files that do not tell have the trainer's defaults.
+    Its values are of rewards with the discount `gamma`, shaped if `potential_shaping`, compressed
+    if `compress_rewards`; files that do not tell have the trainer's defaults.
     """
 
     env: str
