@@ -17,7 +17,8 @@ Array = jax.Array
 class Learner(Protocol):
     """What is learned, and what the next update depends on besides the boards: a pytree that is the
     same on all devices. `update` is the number of updates done, i32, and `key` the key of the run's
-    seed, which all draws come from.
+    seed, which all draws come from. One with a field `params`, the network's parameters, can start
+    from another policy's (--config.start_from), whose values are in units of reward.
     """
 
     @property
@@ -31,7 +32,8 @@ class Algorithm(Protocol):
     name of the mesh axis over which environments are split.
 
     `update` runs inside of `jax.shard_map`, with this device's players: it plays and learns, and
-    combines over the axis what has to be the same on all devices.
+    combines over the axis what has to be the same on all devices. One that calls what `shard_map`'s
+    check of types takes for a mistake says `types_are_checked = False`.
     """
 
     # The metrics of an update, and the tags of those that are finite while the learner is sound.

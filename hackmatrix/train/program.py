@@ -123,6 +123,11 @@ class Program:
         if not (name := self.config.start_from):
             return None
         params, about = files.read(name)
+        if not hasattr(jax.eval_shape(self.algorithm.init, draws.seed_key(0)), "params"):
+            raise UserError(
+                f"start_from is not for algorithm={self.config.algorithm}, whose learner "
+                "has no `params`"
+            )
         own = self.network.spec
         if about.env != self.env.name or dataclasses.asdict(about.spec) != dataclasses.asdict(own):
             raise UserError(
