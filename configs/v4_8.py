@@ -2,11 +2,11 @@
 
 from ml_collections import config_dict
 
-from configs import default
+from configs import default, recipe
 
 
 def get_config() -> config_dict.ConfigDict:
-    config = default.get_config()
+    config = recipe.follow(default.get_config())
     config.num_envs = 2048
     config.num_steps = 128
     config.total_timesteps = 500_000_000
