@@ -83,20 +83,27 @@ def kind_of_step(env: Environment, players: Players) -> Step:
 
 
 def step_keys(update_key: UpdateKey, step: Array | int, numbers: Array) -> tuple[Array, Array]:
-    """For a step the keys [E] that actions are drawn with, and (raw ones) those that decide what
-    happens.
+    """For a step, of all boards or of each, the keys [E] that actions are drawn with and (raw ones)
+    those that decide what happens.
     """
-    act, happen = (
-        key_of_each(key_for(update_key.key, purpose, update_key.update, step), numbers)
-        for purpose in (Purpose.ACT, Purpose.STEP)
-    )
-    return act, jax.random.key_data(happen)
+    act = _keys(update_key, Purpose.ACT, step, numbers)
+    return act, jax.random.key_data(_keys(update_key, Purpose.STEP, step, numbers))
 
 
 def planning_keys(update_key: UpdateKey, step: Array | int, numbers: Array) -> Array:
-    """The keys [E] that a step is planned with."""
-    key = key_for(update_key.key, Purpose.PLAN, update_key.update, step)
-    return key_of_each(key, numbers)
+    """The keys [E] that a step, of all boards or of each, is planned with."""
+    return _keys(update_key, Purpose.PLAN, step, numbers)
+
+
+def _keys(update_key: UpdateKey, purpose: Purpose, step: Array | int, numbers: Array) -> Array:
+    def of_all(step: Array | int) -> Array:
+        return key_for(update_key.key, purpose, update_key.update, step)
+
+    if jnp.ndim(step):
+        return jax.vmap(lambda step, number: jax.random.fold_in(of_all(step), number))(
+            jnp.asarray(step), numbers
+        )
+    return key_of_each(of_all(step), numbers)
 
 
 def collect(

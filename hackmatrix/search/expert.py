@@ -121,7 +121,7 @@ class Expert:
             )
             boards = self.env.redrawn(jax.random.key_data(hidden), players.boards)
             explore = jax.vmap(lambda key: jax.random.gumbel(key, (mask.shape[-1],)))(noise)
-            found = search(params, hidden, boards, explore)
+            found = search(params, hidden, boards, mask, explore)
             log_prob = distributions.masked(logits, mask).log_prob(found.action)
             return Decision(found.action, log_prob, value, found.policy)
 

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from hackmatrix.envs import Environment
-from hackmatrix.rl.evaluation import Forward
+from hackmatrix.rl.games import Forward
 from hackmatrix.rl.signal import Signal
 from hackmatrix.search.tree import Found, TreeSearch
 
@@ -38,12 +38,13 @@ class Planner:
         imagined = jax.tree.map(lambda leaf: jnp.repeat(leaf, worlds, axis=0), boards)
         imagined = self.env.redrawn(jax.random.key_data(drawn), imagined)
         no_noise = jnp.zeros((drawn.size, self.env.num_actions))
-        found = search(params, drawn, imagined, no_noise)
+        valid = jnp.repeat(self.env.mask(boards), worlds, axis=0)
+        found = search(params, drawn, imagined, valid, no_noise)
         policy, value = (
             leaf.reshape(keys.size, worlds, -1).mean(1) for leaf in (found.policy, found.value)
         )
         return Found(jnp.argmax(policy, -1).astype(jnp.int32), policy, value)
 
     def look_ahead(self, params: Any, keys: Array, boards: Any) -> Array:
-        """The best actions i32[E], as `hackmatrix.rl.evaluation.LookAhead` gives them."""
+        """The best actions i32[E], as `hackmatrix.rl.games.LookAhead` gives them."""
         return self(params, keys, boards).action

@@ -18,7 +18,7 @@ from flax import struct
 
 from hackmatrix.envs import Environment
 from hackmatrix.rl import distributions
-from hackmatrix.rl.evaluation import Forward
+from hackmatrix.rl.games import Forward
 from hackmatrix.rl.signal import Signal
 
 Array = jax.Array
@@ -62,11 +62,16 @@ class TreeSearch:
     signal: Signal
     simulations: int
 
-    def __call__(self, params: Any, keys: Array, boards: Any, noise: Array) -> Found:
-        """What was found of [E] boards, by keys [E]. Of actions that are equally good the one with
-        more noise f32[E, A] is taken, and tried more: Gumbel noise explores, 0 does not.
+    def __call__(self, params: Any, keys: Array, boards: Any, valid: Array, noise: Array) -> Found:
+        """What was found of [E] boards, by keys [E]. Actions are chosen among the valid ones
+        bool[E, A], which may be others than on a board that is imagined. Of those that are equally
+        good the one with more noise f32[E, A] is taken, and tried more: Gumbel noise explores, 0
+        does not.
         """
-        logits, value, mask = self._look(params, boards)
+        logits, value, there = self._look(params, boards)
+        both = there & valid
+        mask = jnp.where(both.any(-1, keepdims=True), both, valid)
+        logits = distributions.masked(logits, mask).logits
         tree = mctx.search(
             params,
             jax.random.key(0),  # nothing is drawn from it

@@ -71,6 +71,16 @@ def test_games_are_counted_to_their_end_only(evaluation: Evaluation, knowing: An
     assert games["ended"].all()
 
 
+def test_games_are_the_same_however_many_are_played_at_a_time(
+    evaluation: Evaluation, knowing: Any
+) -> None:
+    one_after_the_other = Evaluation(Toy(), NETWORK, mesh.over(jax.devices()[:2]), at_once=3)
+    few, all_at_once = (each.play(knowing, 1, 40) for each in (one_after_the_other, evaluation))
+    assert few.keys() == all_at_once.keys()
+    for name, column in few.items():
+        np.testing.assert_array_equal(column, all_at_once[name], err_msg=name)
+
+
 def test_a_game_depends_on_its_seed_and_number_alone(evaluation: Evaluation, knowing: Any) -> None:
     few, many = (evaluation.play(knowing, 1, number)["actions"] for number in (5, 40))
     np.testing.assert_array_equal(few, many[:5])

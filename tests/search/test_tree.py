@@ -25,10 +25,13 @@ def boards_at(time: int) -> Boards:
     return Open().reset(keys).replace(time=jnp.full(BOARDS, time, jnp.int32))
 
 
-def found_on(boards: Boards, params: Any, numbers: Any, truncates: bool = False) -> Found:
+def found_on(
+    boards: Boards, params: Any, numbers: Any, truncates: bool = False, valid: Any = None
+) -> Found:
     search = TreeSearch(Open(truncates), NETWORK, Signal(GAMMA, False), SIMULATIONS)
     keys = key_of_each(seed_key(2), jnp.asarray(numbers, jnp.uint32))
-    found: Found = jax.jit(search)(params, keys, boards, jnp.zeros(boards.mask.shape))
+    valid = boards.mask if valid is None else valid
+    found: Found = jax.jit(search)(params, keys, boards, valid, jnp.zeros(boards.mask.shape))
     return jax.tree.map(np.asarray, found)
 
 
@@ -76,3 +79,22 @@ def test_what_comes_after_an_end_counts_only_where_the_game_was_cut_off(
     np.testing.assert_array_equal(found.action, wanted)
     assert (worth == 1).all() != truncates
     np.testing.assert_allclose(worth, 1, atol=5 * GAMMA)
+
+
+def test_an_action_is_taken_only_if_it_is_valid_on_the_board_that_is_not_imagined(
+    params: Any,
+) -> None:
+    boards = boards_at(0)
+    wanted = np.asarray(boards.wanted)
+    forbidden = np.arange(boards.mask.shape[1]) == wanted[:, None]
+    valid = np.asarray(boards.mask) & ~forbidden
+    found = found_on(boards, params, range(BOARDS), valid=valid)
+    can = valid.any(-1)
+    assert can.any()
+    assert np.take_along_axis(valid, np.asarray(found.action)[:, None], 1)[can].all()
+    assert (np.asarray(found.policy)[can][~valid[can]] == 0).all()
+    # Where the two have none in common, the valid ones are searched.
+    others = ~np.asarray(boards.mask)
+    some = others.any(-1)
+    found = found_on(boards, params, range(BOARDS), valid=others)
+    assert np.take_along_axis(others, np.asarray(found.action)[:, None], 1)[some].all()

@@ -17,7 +17,8 @@ import jax
 from hackmatrix.networks.actor_critic import Params
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.parallel.agreement import is_first
-from hackmatrix.rl.evaluation import EVALUATION_SEED, MOST_STEPS
+from hackmatrix.rl.evaluation import EVALUATION_SEED
+from hackmatrix.rl.games import MOST_STEPS
 from hackmatrix.rl.signal import Signal
 from hackmatrix.train.checkpoints.saving import one_line
 from hackmatrix.train.policies.policy import Policy

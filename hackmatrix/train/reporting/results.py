@@ -11,7 +11,8 @@ import numpy as np
 
 from hackmatrix.envs import Environment
 from hackmatrix.envs.metrics import PERCENT, Metric
-from hackmatrix.rl.evaluation import ACTIONS, outcomes
+from hackmatrix.rl.evaluation import outcomes
+from hackmatrix.rl.games import ACTIONS
 from hackmatrix.rl.tally import RETURN
 
 KINDS = "kinds"

@@ -1,0 +1,163 @@
+"""Whole games, played some at a time: where one ends, the next begins in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+
+from hackmatrix.envs import Environment
+from hackmatrix.envs.protocol import Parts
+from hackmatrix.rl import distributions, rollout
+from hackmatrix.rl.rollout import Players, UpdateKey, planning_keys
+from hackmatrix.rl.tally import LENGTH, RETURN
+
+Array = jax.Array
+# Logits and values of observations, with these parameters.
+Forward = Callable[[Any, Parts], tuple[Array, Array]]
+# Actions i32[E] that were planned with these parameters, from keys [E] and boards [E].
+LookAhead = Callable[[Any, Array, Any], Array]
+ENDED, ACTIONS = "ended", "actions"
+MOST_STEPS = 2000  # of a game: an agent may walk to and fro for ever
+
+
+class Choice(struct.PyTreeNode):
+    """How actions are chosen among the valid ones: drawn from the network's distribution, the
+    likeliest, or any of them, all being equally likely.
+    """
+
+    greedy: Array | np.bool_
+    uniform: Array | np.bool_
+
+
+@dataclass(frozen=True)
+class Agent:
+    """What plays, but for its parameters. One that looks ahead takes planned actions."""
+
+    env: Environment
+    network: Forward
+    look_ahead: LookAhead | None = None
+
+
+class Games(struct.PyTreeNode):
+    """What each of the games [N] came to."""
+
+    ended: Array  # bool[N]: it came to its end in MOST_STEPS
+    result: Array  # f32[N, tags]
+    actions: Array  # i32[N, A]: how often each was taken
+
+
+class Table(struct.PyTreeNode):
+    """Places [E] for players. The one in a place plays its game, N where there is none."""
+
+    players: Players
+    step: Array  # u32[E]: of the game
+    game: Array  # i32[E]
+    begun: Array  # i32: the games that have begun, on all places
+
+
+def play(
+    agent: Agent, at_once: int, choice: Choice, params: Any, key: Array, numbers: Array
+) -> dict[str, Array]:
+    """The games of these numbers [N], so many at a time: columns [N] by tag, among them ENDED, and
+    the actions taken i32[N, A].
+    """
+    games = numbers.size
+    places = min(at_once, games)
+    tags, table = _empty_table(agent.env, key, numbers, places)
+    played = Games(
+        ended=jnp.zeros(games, bool),
+        result=jnp.zeros((games, len(tags))),
+        actions=jnp.zeros((games, agent.env.num_actions), jnp.int32),
+    )
+
+    def is_going_on(carry: tuple[Table, Games]) -> Array:
+        table, _ = carry
+        return (table.begun < games) | (table.game < games).any()
+
+    def one_step(carry: tuple[Table, Games]) -> tuple[Table, Games]:
+        table, played = carry
+        table = _filled(agent.env, key, numbers, table)
+        players = table.players
+        action = _choose(agent, choice, params, (key, table.step, players.number), players.boards)
+        _, happen = rollout.step_keys(UpdateKey(key, 0), table.step, players.number)
+        boards, outcome = agent.env.step(happen, players.boards, action)
+        total, length = players.episode_return + outcome.reward, players.episode_length + 1
+        ends = {RETURN: total, LENGTH: length, **outcome.each_episode}
+        over = outcome.ended | (table.step + 1 >= MOST_STEPS)
+        told = jnp.where(over, table.game, games)  # what is told of game N is dropped
+        row = jnp.stack([ends[tag].astype(jnp.float32) for tag in tags], axis=-1)
+        played = Games(
+            ended=played.ended.at[told].set(outcome.ended, mode="drop"),
+            result=played.result.at[told].set(row, mode="drop"),
+            actions=played.actions.at[table.game, action].add(1, mode="drop"),
+        )
+        players = players.replace(boards=boards, episode_return=total, episode_length=length)
+        game = jnp.where(over, games, table.game)
+        return table.replace(players=players, step=table.step + 1, game=game), played
+
+    _, played = jax.lax.while_loop(is_going_on, one_step, (table, played))
+    columns = dict(zip(tags, played.result.T, strict=True))
+    return {**columns, ACTIONS: played.actions, ENDED: played.ended}
+
+
+def _empty_table(
+    env: Environment, key: Array, numbers: Array, places: int
+) -> tuple[list[str], Table]:
+    """The tags of results, and a table at which nobody plays yet."""
+    first = numbers[:places]
+    kind = jax.eval_shape(lambda: rollout.new_players(env, key, first))
+    tags = [RETURN, LENGTH, *sorted(rollout.kind_of_step(env, kind).each_episode)]
+    nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), kind)
+    nobody = jnp.full(places, numbers.size, jnp.int32)
+    return tags, Table(nothing, jnp.zeros(places, jnp.uint32), nobody, jnp.int32(0))
+
+
+def _filled(env: Environment, key: Array, numbers: Array, table: Table) -> Table:
+    """With new games in the empty places, as long as there are any."""
+    games = numbers.size
+    empty = table.game >= games
+    following = table.begun + jnp.cumsum(empty, dtype=jnp.int32) - 1
+    begins = empty & (following < games)
+
+    def fill(table: Table) -> Table:
+        game = jnp.where(begins, following, table.game)
+        number = numbers[jnp.minimum(game, games - 1)]
+        new = rollout.new_players(env, key, number)
+
+        def chosen(new: Array, old: Array) -> Array:
+            return jnp.where(begins.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+
+        return Table(
+            players=jax.tree.map(chosen, new, table.players),
+            step=jnp.where(begins, 0, table.step),
+            game=game,
+            begun=table.begun + begins.sum(dtype=jnp.int32),
+        )
+
+    return jax.lax.cond(begins.any(), fill, lambda table: table, table)
+
+
+def _choose(
+    agent: Agent, choice: Choice, params: Any, draw: tuple[Array, Array, Array], boards: Any
+) -> Array:
+    """Actions i32[E] for the boards. A draw is of a key, a step and the numbers of the games."""
+    key, step, numbers = draw
+    act, _ = rollout.step_keys(UpdateKey(key, 0), step, numbers)
+
+    def at_once() -> Array:
+        observation, mask = agent.env.decode(agent.env.encode(boards))
+        logits = jnp.where(choice.uniform, 0, agent.network(params, observation)[0])
+        options = distributions.masked(logits, mask)
+        return jnp.where(choice.greedy, options.mode(), distributions.sample(options, act))
+
+    look_ahead = agent.look_ahead
+    if look_ahead is None:
+        return at_once()
+    keys = planning_keys(UpdateKey(key, 0), step, numbers)
+    return jax.lax.cond(choice.uniform, at_once, lambda: look_ahead(params, keys, boards))
