@@ -14,12 +14,15 @@ from hackmatrix.errors import UserError
 from hackmatrix.game import observation
 from hackmatrix.networks import files
 from hackmatrix.parallel import mesh as meshes
+from hackmatrix.standalone.policy import NumpyPolicy
 from hackmatrix.train.policies import policy as policies
 from hackmatrix.train.policies.policy import PolicyError
 from hackmatrix.train.program import Program
 from hackmatrix.train.runs.directory import Run, create
 from tests.train.policies.saved_policies import STEP, UNIT, saved_run
 from tests.train.settings import resolved
+
+SHIPPED = sorted((Path(__file__).parents[3] / "policies").glob("*.npz"))
 
 
 def observations() -> Parts:
@@ -110,3 +113,18 @@ def test_a_run_may_start_from_another_policy(found: Run, tmp_path: Path) -> None
 def test_a_policy_that_is_not_shipped_is_refused_with_those_that_are() -> None:
     with pytest.raises(PolicyError, match="there is no policies/nobody; there is policies/"):
         policies.load("runs", "policies/nobody", None, print)
+
+
+@pytest.mark.parametrize(
+    "file", sorted((ROOT / "policies").glob("*.npz")), ids=lambda each: each.stem
+)
+def test_a_shipped_policy_is_loaded_by_its_name_and_plays_the_game(file: Path) -> None:
+    assert file.stat().st_size < 5_000_000
+    policy = policies.load("runs", f"policies/{file.stem}", None, print)
+    assert policy.env.name == "hackmatrix"
+    parts = observations()
+    logits, values = policy.network(policy.params, parts)
+    flat = np.concatenate([np.asarray(part).reshape(5, -1) for part in parts.values()], axis=1)
+    in_numpy = NumpyPolicy(f"policies/{file.stem}").outputs(flat)
+    np.testing.assert_allclose(logits, in_numpy[0], atol=1e-3)
+    np.testing.assert_allclose(values, in_numpy[1], rtol=1e-3, atol=1e-3)
