@@ -115,9 +115,7 @@ def test_a_policy_that_is_not_shipped_is_refused_with_those_that_are() -> None:
         policies.load("runs", "policies/nobody", None, print)
 
 
-@pytest.mark.parametrize(
-    "file", sorted((ROOT / "policies").glob("*.npz")), ids=lambda each: each.stem
-)
+@pytest.mark.parametrize("file", SHIPPED, ids=lambda each: each.stem)
 def test_a_shipped_policy_is_loaded_by_its_name_and_plays_the_game(file: Path) -> None:
     assert file.stat().st_size < 5_000_000
     policy = policies.load("runs", f"policies/{file.stem}", None, print)
