@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from configs import cpu, gpu, v4_8, v4_16, v4_32, v4_64
+from configs import cpu, default, gpu, recipe, v4_8, v4_16, v4_32, v4_64
 from hackmatrix.train.config import autoscale, resolve
 from hackmatrix.train.config.summary import differences
 from tests.train.settings import resolved
@@ -118,7 +118,7 @@ def test_groups_are_the_largest_divisor_up_to_64_whatever_the_mesh() -> None:
         (v4_16, "tpu", 8, None), (v4_32, "tpu", 16, None), (v4_64, "tpu", 32, None),
     ],
 )  # fmt: skip
-def test_a_configuration_file_has_the_sizes_that_are_chosen_on_its_devices(
+def test_a_configuration_file_has_the_recipe_and_the_sizes_that_are_chosen_on_its_devices(
     file: Any, platform: str, devices: int, minutes: float | None
 ) -> None:
     config = resolve(file.get_config(), platform, devices)
@@ -126,7 +126,10 @@ def test_a_configuration_file_has_the_sizes_that_are_chosen_on_its_devices(
     assert (config.num_envs, config.num_steps) == (chosen.num_envs, chosen.num_steps)
     assert config.time_limit_minutes == minutes
     changes = differences(config, chosen)
-    # A run of minutes learns in another way than one of days.
-    of_minutes = ("lr =", "ent_coef =", "gamma =", "hidden_dim =") if file is cpu else ()
-    others = ("timesteps", "minutes", *of_minutes)
-    assert all(any(name in each for name in others) for each in changes), changes
+    length = {each for each in changes if "timesteps" in each or "minutes" in each}
+    if file is cpu:  # a run of minutes learns in another way than one of days
+        names = {each.split(" = ")[0].strip() for each in {*changes} - length}
+        assert names <= {"lr", "anneal_lr", "ent_coef", "gamma", "hidden_dim"}
+    else:
+        followed = resolve(recipe.follow(default.get_config()), platform, devices)
+        assert {*changes} - length == {*differences(followed, chosen)}
