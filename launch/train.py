@@ -68,7 +68,7 @@ def main(arguments: list[str]) -> None:
         place = startup.place(_COORDINATOR.value, _NUM_PROCESSES.value, _PROCESS_ID.value)
         startup.join(place, heartbeat_seconds=_HEARTBEAT.value, join_seconds=_JOIN.value)
         request = _request()
-        run = run_seeds if request.settings["num_seeds"] != 1 else run_session
+        run = run_seeds if request.settings["num_seeds"] > 1 else run_session
         code = run(request, dict(default.get_config()), games.as_page)
     except UserError as error:
         for line in str(error).splitlines():

@@ -82,7 +82,9 @@ def make_plan(request: Request) -> Plan:
     config = resolve(values, jax.default_backend(), jax.device_count())
     check_span(request.trace, config.num_updates)
     # What may be missing is asked for before a directory is made.
-    Program(config, meshes.over())
+    program = Program(config, meshes.over())
+    if not found:
+        program.params_to_start_from()
     if config.wandb:
         weights_and_biases.check()
     run = directory.resume(found, config) if found else directory.create(request.workdir, config)

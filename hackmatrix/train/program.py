@@ -39,7 +39,6 @@ class Program:
         self.algorithm: Algorithm = algorithms.find(config.algorithm)(
             self.env, self.network, config, ENVS
         )
-        self._start = self._params_to_start_from()
         self._lowered: jax.stages.Lowered | None = None
         self._compiled: jax.stages.Compiled | None = None
         chunk = functools.partial(_chunk, self.env, self.algorithm)
@@ -59,7 +58,11 @@ class Program:
         """The state of a new run."""
         split, replicated = meshes.split(self.mesh), meshes.replicated(self.mesh)
         places = TrainState(learner=replicated, players=split)  # type: ignore[arg-type]
-        return jax.jit(self._first_state, out_shardings=places)()
+        state: TrainState = jax.jit(self._first_state, out_shardings=places)()
+        if (start := self.params_to_start_from()) is None:
+            return state
+        params = meshes.placed(start, replicated)
+        return state.replace(learner=state.learner.replace(params=params))
 
     def shapes(self) -> TrainState:
         """The state without its values: shapes, types and places."""
@@ -113,13 +116,10 @@ class Program:
             in_specs=(REPLICATED, SPLIT),
             out_specs=SPLIT,
         )(key, jnp.arange(self.config.num_envs, dtype=jnp.uint32))
-        learner = self.algorithm.init(key)
-        if self._start is not None:
-            learner = learner.replace(params=self._start)
-        return TrainState(learner, players)
+        return TrainState(self.algorithm.init(key), players)
 
-    def _params_to_start_from(self) -> Params | None:
-        """Those of another agent, if the configuration names one."""
+    def params_to_start_from(self) -> Params | None:
+        """Those of another agent, if the configuration names one. Only a new run needs them."""
         if not (name := self.config.start_from):
             return None
         params, about = files.read(name)

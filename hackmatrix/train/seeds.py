@@ -44,6 +44,8 @@ def run_seeds(request: Request, default: Mapping[str, Any], play: Play) -> int:
             "num_seeds needs --config.run_name=NAME, and no --resume: with the same name again it "
             "goes on where it was stopped"
         )
+    if settings["eval_episodes"] == 0:
+        raise SeedsError("num_seeds compares agents by their last games: eval_episodes=0 has none")
     runs = {seed: f"{name}-seed{seed}" for seed in range(first, first + settings["num_seeds"])}
     for seed, run in runs.items():
         directory = request.workdir / run

@@ -61,6 +61,21 @@ def test_seeds_need_a_name(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("--config.eval_episodes=0", "eval_episodes=0 has none"),
+        ("--config.num_seeds=0", "num_seeds=0 must be a whole number from 1"),
+    ],
+)
+def test_seeds_that_cannot_be_compared_are_refused(tmp_path: Path, given: str, said: str) -> None:
+    refused = train(tmp_path, given)
+    assert refused.returncode == 1
+    assert said in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert not list(tmp_path.iterdir())
+
+
 def test_intervals_tell_how_agents_differ() -> None:
     agents = [{"return": Estimate(mean, mean, mean)} for mean in (1.0, 2.0, 3.0)]
     (each,) = over_seeds(agents).values()

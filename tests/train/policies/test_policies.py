@@ -15,6 +15,7 @@ from hackmatrix.game import observation
 from hackmatrix.networks import files
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.standalone.policy import NumpyPolicy
+from hackmatrix.train.checkpoints.checkpoints import Checkpoints
 from hackmatrix.train.policies import policy as policies
 from hackmatrix.train.policies.policy import PolicyError
 from hackmatrix.train.program import Program
@@ -106,8 +107,15 @@ def test_a_run_may_start_from_another_policy(found: Run, tmp_path: Path) -> None
     }
     state = Program(resolved(**given), meshes.over(jax.devices()[:1])).first_state()
     jax.tree.map(np.testing.assert_array_equal, state.learner.params, policy.params)
+    run = create(tmp_path, resolved(**given))
+    checkpoints = Checkpoints(run.checkpoints, keep=1)
+    checkpoints.save(STEP, state, {})
+    checkpoints.close()
+    other = Program(resolved(**{**given, "hidden_dim": 32}), meshes.over(jax.devices()[:1]))
     with pytest.raises(UserError, match=r"hidden_dim=16.*this run is to play.*hidden_dim=32"):
-        Program(resolved(**{**given, "hidden_dim": 32}), meshes.over(jax.devices()[:1]))
+        other.params_to_start_from()
+    (tmp_path / "policy.npz").unlink()  # the run has what it needs of it
+    jax.tree.map(np.testing.assert_array_equal, policies.of_run(run).params, policy.params)
 
 
 def test_a_policy_that_is_not_shipped_is_refused_with_those_that_are() -> None:
