@@ -17,8 +17,8 @@ from flax import struct
 from hackmatrix.bench import network
 from hackmatrix.bench.timing import Rate, Work, in_turns
 from hackmatrix.parallel.mesh import ENVS, REPLICATED, SPLIT
-from hackmatrix.ppo import PPO
 from hackmatrix.rl import rollout, tally
+from hackmatrix.rl.learning.actor_critic import ActorCritic
 from hackmatrix.rl.learning.learner import Learner
 from hackmatrix.rl.rollout import Batch, Players
 from hackmatrix.rl.train_state import TrainState
@@ -121,17 +121,17 @@ class _Half(struct.PyTreeNode):
 
 def _apart(program: Program, state: TrainState, steps: int, seconds: float) -> tuple[Rate, Rate]:
     """The rates of rollouts alone and of updates alone, from the same parts as the whole."""
-    ppo = program.algorithm
-    assert isinstance(ppo, PPO)
+    algorithm = program.algorithm
+    assert isinstance(algorithm, ActorCritic)
 
     def roll(half: _Half) -> _Half:
         counted = tally.empty(rollout.kind_of_step(program.env, half.players))
-        players, batch, _ = ppo.play(half.learner, half.players, counted)
+        players, batch, _ = algorithm.play(half.learner, half.players, counted)
         return half.replace(players=players, batch=batch.replace(last_value=None))
 
     def descend(half: _Half) -> _Half:
         batch: Batch = half.batch
-        learner, _ = ppo.learn(half.learner, half.players.number, batch, batch.reward)
+        learner, _ = algorithm.learn(half.learner, half.players.number, batch, batch.reward)
         return half.replace(learner=learner)
 
     # Of a rollout only the time is divided, so that leaves carry it in front: not the boards.
@@ -139,7 +139,13 @@ def _apart(program: Program, state: TrainState, steps: int, seconds: float) -> t
     after = _Half(REPLICATED, SPLIT, jax.sharding.PartitionSpec(None, ENVS))  # type: ignore[arg-type]
 
     def compiled(function: Any, given: _Half) -> Any:
-        mapped = jax.shard_map(function, mesh=program.mesh, in_specs=(given,), out_specs=after)
+        mapped = jax.shard_map(
+            function,
+            mesh=program.mesh,
+            in_specs=(given,),
+            out_specs=after,
+            check_vma=program.types_are_checked,
+        )
         return jax.jit(mapped)
 
     full = compiled(roll, before)(_Half(state.learner, state.players, None))

@@ -11,6 +11,7 @@ from flax import struct
 from hackmatrix.ppo import metrics
 from hackmatrix.ppo.settings import Settings
 from hackmatrix.rl import distributions
+from hackmatrix.rl.learning.metrics import ENTROPY, VF_LOSS
 
 Array = jax.Array
 
@@ -42,8 +43,8 @@ def clipped_loss(
     total = pg_loss + settings.vf_coef * vf_loss - settings.ent_coef * entropy
     return total, {
         metrics.PG_LOSS: pg_loss,
-        metrics.VF_LOSS: vf_loss,
-        metrics.ENTROPY: entropy,
+        VF_LOSS: vf_loss,
+        ENTROPY: entropy,
         metrics.APPROX_KL: (ratio - 1 - log_ratio).mean(),
         metrics.CLIP_FRAC: (jnp.abs(ratio - 1) > settings.clip_eps).mean(),
         metrics.TOTAL_LOSS: total,

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from hackmatrix.envs.metrics import PERCENT, Metric, Range, Section
-from hackmatrix.rl.learning import descent
+from hackmatrix.rl.learning.metrics import OF_DESCENT, OF_POLICY, OF_VALUES
 
-PG_LOSS, VF_LOSS = "train/pg_loss", "train/vf_loss"
-TOTAL_LOSS = "train/total_loss"
-ENTROPY, APPROX_KL, CLIP_FRAC = "train/entropy", "train/approx_kl", "train/clip_frac"
-EXPLAINED_VARIANCE, RETURN_SCALE = "train/explained_variance", "train/return_scale"
+PG_LOSS, TOTAL_LOSS = "train/pg_loss", "train/total_loss"
+APPROX_KL, CLIP_FRAC = "train/approx_kl", "train/clip_frac"
 
 SECTION = Section(
     "How it learns",
     (
-        Metric(ENTROPY, "entropy, nats", column="entropy"),
+        *OF_POLICY,
         Metric(APPROX_KL, "approximate KL of an update", column="KL", digits=3),
         Metric(CLIP_FRAC, "clipped samples", PERCENT),
-        Metric(EXPLAINED_VARIANCE, "variance explained by the values", PERCENT),
         Metric(PG_LOSS, "policy loss"),
-        Metric(VF_LOSS, "value loss"),
+        *OF_VALUES,
         Metric(TOTAL_LOSS, "total loss"),
-        Metric(RETURN_SCALE, "unit of the values"),
-        *descent.METRICS,
+        *OF_DESCENT,
     ),
 )
 HEALTH = (

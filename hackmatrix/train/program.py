@@ -49,10 +49,15 @@ class Program:
                 mesh=mesh,
                 in_specs=specs,
                 out_specs=specs,
-                check_vma=getattr(self.algorithm, "types_are_checked", True),
+                check_vma=self.types_are_checked,
             ),
             donate_argnums=0,
         )
+
+    @property
+    def types_are_checked(self) -> bool:
+        """Whether shard_map may check the types of what the algorithm does."""
+        return getattr(self.algorithm, "types_are_checked", True)
 
     def first_state(self) -> TrainState:
         """The state of a new run."""

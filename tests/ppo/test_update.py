@@ -13,7 +13,8 @@ import pytest
 from hackmatrix.envs.protocol import Shaping
 from hackmatrix.ppo import metrics
 from hackmatrix.ppo.algorithm import PPO
-from hackmatrix.rl.learning import advantages, descent, minibatches
+from hackmatrix.rl.learning import advantages, minibatches
+from hackmatrix.rl.learning.metrics import EXPLAINED_VARIANCE, LR, RETURN_SCALE
 from hackmatrix.rl.signal import NoPotential
 from tests.envs.toy import Toy
 from tests.ppo import reference
@@ -119,9 +120,9 @@ def test_a_whole_update_equals_the_one_in_float64(
         mean = np.mean([losses[name] for losses in seen])
         np.testing.assert_allclose(played.told[name], mean, atol=1e-5, err_msg=name)
     assert float(played.told[metrics.CLIP_FRAC]) > 0.1  # else clipping was not tested
-    assert float(played.told[metrics.RETURN_SCALE]) == pytest.approx(unit, rel=1e-5)
+    assert float(played.told[RETURN_SCALE]) == pytest.approx(unit, rel=1e-5)
     explained = 1 - np.var(target - as_float64(batch.value)) / np.var(target)
-    assert float(played.told[metrics.EXPLAINED_VARIANCE]) == pytest.approx(explained, abs=1e-4)
+    assert float(played.told[EXPLAINED_VARIANCE]) == pytest.approx(explained, abs=1e-4)
 
 
 def test_an_update_counts_itself_and_keeps_the_key(played: Played) -> None:
@@ -171,7 +172,7 @@ def test_the_learning_rate_falls_to_nothing_when_told_to(played: Played) -> None
         def rate(update: jax.Array) -> jax.Array:
             learner = played.before.replace(update=update)
             numbers = played.players.number
-            return algorithm.learn(learner, numbers, played.batch, advantage)[1][descent.LR]
+            return algorithm.learn(learner, numbers, played.batch, advantage)[1][LR]
 
         compiled = on_one_device(rate)
         return [float(compiled(jnp.int32(update))) for update in updates]

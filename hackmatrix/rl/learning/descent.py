@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from hackmatrix.envs.metrics import Metric
 from hackmatrix.networks.actor_critic import Params
 from hackmatrix.rl.learning import minibatches
+from hackmatrix.rl.learning.metrics import GRAD_NORM, LR
 from hackmatrix.rl.learning.settings import Settings
 from hackmatrix.rl.rollout import UpdateKey
 from hackmatrix.rl.tally import Metrics
@@ -22,8 +22,6 @@ State = tuple[Params, optax.OptState]
 # The mean loss over the samples of a minibatch, and what to know about it. The samples' leaves are
 # [samples, ...]; what was worked out for the whole minibatch, over all devices, comes beside them.
 Loss = Callable[[Params, Any, Any], tuple[Array, Metrics]]
-GRAD_NORM, LR = "train/grad_norm", "train/lr"
-METRICS = (Metric(GRAD_NORM, "norm of the gradient"), Metric(LR, "learning rate"))
 
 
 @dataclass(frozen=True)

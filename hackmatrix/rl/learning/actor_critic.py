@@ -1,0 +1,86 @@
+"""What algorithms have in common that play, and learn a policy and values from what was played."""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass
+
+import jax
+
+from hackmatrix.envs import Environment
+from hackmatrix.networks.actor_critic import Network, Params
+from hackmatrix.rl import return_scale
+from hackmatrix.rl.learning import advantages, metrics
+from hackmatrix.rl.learning.descent import Descent
+from hackmatrix.rl.learning.learner import Learner, first_learner
+from hackmatrix.rl.learning.settings import Settings
+from hackmatrix.rl.rollout import Batch, Players
+from hackmatrix.rl.signal import Signal
+from hackmatrix.rl.tally import Metrics, Tally
+
+Array = jax.Array
+
+
+@dataclass(frozen=True)
+class ActorCritic(abc.ABC):
+    """An update but for its halves, `play` and `learn`."""
+
+    env: Environment
+    network: Network
+    settings: Settings
+    axis: str
+
+    def __post_init__(self) -> None:
+        self.signal.check(self.env)
+
+    @abc.abstractmethod
+    def play(
+        self, learner: Learner, players: Players, counted: Tally
+    ) -> tuple[Players, Batch, Tally]:
+        """The rollout of an update."""
+
+    @abc.abstractmethod
+    def learn(
+        self, learner: Learner, numbers: Array, batch: Batch, advantage: Array
+    ) -> tuple[Learner, Metrics]:
+        """All epochs over a batch of the boards of these numbers [E], with advantages f32[T, E]."""
+
+    @property
+    def signal(self) -> Signal:
+        return Signal.of(self.settings)
+
+    @property
+    def descent(self) -> Descent:
+        return Descent(self.settings, self.axis)
+
+    def init(self, key: Array) -> Learner:
+        return first_learner(self.network, self.descent, key)
+
+    def acting(self, learner: Learner) -> Params:
+        return learner.acting()
+
+    def update(
+        self, learner: Learner, players: Players, counted: Tally
+    ) -> tuple[Learner, Players, Tally, Metrics]:
+        players, batch, counted = self.play(learner, players, counted)
+        advantage = self.advantages(batch)
+        targets = advantage + batch.value
+        if self.settings.scale_returns:
+            scale = return_scale.learn(learner.return_scale, targets, self.axis)
+            learner = self.rescaled(learner, scale)
+        explained = return_scale.explained_variance(targets, batch.value, self.axis)
+        learner, losses = self.learn(learner, players.number, batch, advantage)
+        told = {
+            **losses,
+            metrics.EXPLAINED_VARIANCE: explained,
+            metrics.RETURN_SCALE: learner.return_scale.unit,
+        }
+        return learner.replace(update=learner.update + 1), players, counted, told
+
+    def advantages(self, batch: Batch) -> Array:
+        """f32[T, E]. An episode that was cut off would still have been worth what it missed."""
+        return advantages.of(batch, self.signal, self.settings.gae_lambda)
+
+    def rescaled(self, learner: Learner, scale: return_scale.ReturnScale) -> Learner:
+        """The learner with values in units of another scale."""
+        return learner.with_scale(scale)
