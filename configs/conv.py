@@ -1,4 +1,4 @@
-"""PPO on a few CPU cores for a quarter of an hour: an agent better than a shortest-path walker."""
+"""PPO on two CPU cores for twenty minutes: an agent better than a shortest-path walker."""
 
 from ml_collections import config_dict
 

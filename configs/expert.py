@@ -1,4 +1,4 @@
-"""Expert iteration on a few CPU cores, from where PPO ended: an agent that looks ahead and wins.
+"""Expert iteration on two CPU cores for 45 minutes, from PPO: an agent that looks ahead and wins.
 
 Its search needs values that tell a good board from a bad one, so it begins with a policy of
 configs/conv.py.
