@@ -17,6 +17,9 @@ def get_config() -> config_dict.ConfigDict:
     # What is played: "hackmatrix", "gymnax:NAME" such as "gymnax:CartPole-v1", or an environment of
     # your own: "MODULE:NAME", on Python's path.
     config.env = "hackmatrix"
+    # Training cuts a game off after so many actions, for agents that walk to and fro for ever; 0
+    # never does. It is counted as an episode, and was worth what its last board promised.
+    config.episode_limit = 0
     # How it is learned: "ppo", "expert" (what a search finds, guided by the network, is what
     # the network learns), or an algorithm of your own as "MODULE:NAME".
     config.algorithm = "ppo"
@@ -31,8 +34,8 @@ def get_config() -> config_dict.ConfigDict:
     config.auto_tune = True
     config.num_envs = config_dict.placeholder(int)
     config.num_steps = config_dict.placeholder(int)
-    # How long: at most so many environment steps and, if given, so many minutes of training (what
-    # comes before and after it, such as compiling, is not counted).
+    # How long, over all starts of the run: at most so many environment steps and, if given, so many
+    # minutes of training (what comes before and after it, such as compiling, is not counted).
     config.total_timesteps = 10_000_000
     config.time_limit_minutes = config_dict.placeholder(float)
 
@@ -52,6 +55,9 @@ def get_config() -> config_dict.ConfigDict:
     config.vf_coef = 0.5
     config.ent_coef = 0.15  # below 0.1 the entropy collapses
     config.max_grad_norm = 0.5
+    # Leave out updates whose losses or gradients are not finite, and count them; otherwise the run
+    # ends there.
+    config.skip_nonfinite = False
     # Rewards range from -10 to over 500: divide them by the running deviation of the returns.
     config.scale_returns = True
     # Learn from potential-based shaping in place of the game's own reward for each step towards the
@@ -84,6 +90,8 @@ def get_config() -> config_dict.ConfigDict:
     config.save_interval_minutes = 10.0
     config.save_interval = config_dict.placeholder(int)
     config.keep_checkpoints = 3
+    # Besides the newest and the best, so many are kept that are spread over the run; 0 keeps none.
+    config.keep_milestones = 10
     config.checkpoint_dir = "checkpoints"  # below the run directory
 
     # End the process, to be started again, when no chunk of updates was finished for so long.
@@ -102,12 +110,14 @@ def get_config() -> config_dict.ConfigDict:
     config.run_name = config_dict.placeholder(str)
     config.run_suffix = config_dict.placeholder(str)
     # Continue a run: its name, its directory, or "auto" for the one of that run_name or, without
-    # one, the one that was begun or saved last.
+    # one, the one that was begun or saved last. What is given then, by flags or by --config=FILE,
+    # takes the place of what the run had. What was never given is chosen for the devices found;
+    # what makes it the run that it is, such as the seed and the network, cannot change.
     config.resume = config_dict.placeholder(str)
-    config.rewind = False  # forget metrics that were logged after the checkpoint
 
     # Weights & Biases, beside TensorBoard and metrics.jsonl.
     config.wandb = False
+    config.rewind = False  # of a resumed run, forget there too what came after the checkpoint
     config.project = "hackmatrix"
     config.entity = config_dict.placeholder(str)
     config.no_artifact = False  # do not upload checkpoints

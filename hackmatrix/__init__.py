@@ -1,6 +1,45 @@
-"""HackMatrix: the game, its environments, and the training of agents that play it."""
+"""HackMatrix: the game, its environments, and the training of agents that play it.
+
+    run = hackmatrix.train(network="conv", time_limit_minutes=3)
+    agent = hackmatrix.load("policies/expert")
+
+They are imported when they are first used: JAX takes seconds.
+"""
+
+from __future__ import annotations
 
 import importlib.util
+from typing import TYPE_CHECKING, Any
+
+from hackmatrix.errors import UserError
+
+if TYPE_CHECKING:
+    from hackmatrix.api.agent import Agent
+    from hackmatrix.api.loading import load
+    from hackmatrix.api.run import Run
+    from hackmatrix.api.training import train
+
+__all__ = ["Agent", "Run", "UserError", "load", "train"]
+
+_OFFERED = {
+    "Agent": "hackmatrix.api.agent",
+    "Run": "hackmatrix.api.run",
+    "load": "hackmatrix.api.loading",
+}
+
+
+if not TYPE_CHECKING:  # for whom any name would be there
+
+    def __getattr__(name: str) -> Any:
+        if name == "train":  # a package of that name, which can be called
+            return importlib.import_module("hackmatrix.train")
+        if name in _OFFERED:
+            return getattr(importlib.import_module(_OFFERED[name]), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 def _register_with_gymnasium() -> None:

@@ -5,6 +5,7 @@ train      training, its parts, and the network alone
 scaling    training over more and more devices
 sinks      what it costs to write metrics down
 gymnasium  many games stepped by one call beside a single one
+starts     programs with an empty cache, and with what the first start left there
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from absl import app, flags, logging
 
 from hackmatrix.parallel import slices
 from hackmatrix.train.config.command_line import define_config, parser
-from launch.startup import starting
+from launch.startup import command_line, starting
 
 if TYPE_CHECKING:
     from hackmatrix.bench.report import Report
 
 PROGRAM = "launch.bench"
-MODES = ("env", "train", "scaling", "sinks", "gymnasium")
+MODES = ("env", "train", "scaling", "sinks", "gymnasium", "starts")
 
 _CONFIG = define_config(PROGRAM)
 _BOARDS = flags.DEFINE_list("boards", ["256", "1024", "4096", "16384"], "Numbers of boards.")
@@ -93,8 +94,10 @@ def main(arguments: list[str]) -> None:
             )
         elif mode == "sinks":
             measuring.measure_sinks(config, seconds, as_json)
-        else:
+        elif mode == "gymnasium":
             measuring.measure_gymnasium(seconds, as_json)
+        else:
+            measuring.measure_starts(as_json)
 
 
 def _measure_environment(report: Report) -> None:
@@ -110,4 +113,4 @@ def _measure_environment(report: Report) -> None:
 
 
 if __name__ == "__main__":
-    app.run(main, flags_parser=parser(PROGRAM))
+    app.run(main, flags_parser=command_line.with_help(PROGRAM, parser(PROGRAM)))

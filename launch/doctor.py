@@ -11,7 +11,7 @@ from pathlib import Path
 
 from absl import app, flags, logging
 
-from launch.startup import starting
+from launch.startup import command_line, starting
 
 PROGRAM = "launch.doctor"
 _CONSTRAINTS = Path(__file__).parents[1] / "constraints.txt"
@@ -27,9 +27,7 @@ _NUM_PROCESSES = flags.DEFINE_integer(
 _PROCESS_ID = flags.DEFINE_integer("process_id", None, "The number of this process, from 0.")
 
 
-def main(arguments: list[str]) -> None:
-    if arguments[1:]:
-        sys.exit(f"{PROGRAM}: {arguments[1]!r} is no flag")
+def main(_: list[str]) -> None:
     logging.set_verbosity(logging.WARNING)
     starting.keep_compiled_programs()
     starting.leave_missing_tpu()
@@ -40,7 +38,12 @@ def main(arguments: list[str]) -> None:
 
     try:
         place = startup.place(_COORDINATOR.value, _NUM_PROCESSES.value, _PROCESS_ID.value)
-        startup.join(place, heartbeat_seconds=_SECONDS, join_seconds=_SECONDS)
+        startup.join(
+            place,
+            heartbeat_seconds=_SECONDS,
+            join_seconds=_SECONDS,
+            meanwhile=starting.waiting(f"{PROGRAM}: meeting the other processes"),
+        )
     except startup.StartError as error:
         print(f"{PROGRAM}: {error}", file=sys.stderr)
         startup.exit_together(1)
@@ -54,12 +57,5 @@ def main(arguments: list[str]) -> None:
     startup.exit_together(0 if all(finding.is_good for finding in findings) else 1)
 
 
-def parse(arguments: list[str]) -> list[str]:
-    try:
-        return flags.FLAGS(arguments)
-    except flags.Error as error:
-        sys.exit(f"{PROGRAM}: {' '.join(str(error).split())}")
-
-
 if __name__ == "__main__":
-    app.run(main, flags_parser=parse)
+    app.run(main, flags_parser=command_line.parser(PROGRAM))

@@ -1,7 +1,7 @@
 """Lets an exported policy play over the headless protocol, without JAX on its side.
 
-python -m launch.drive --policy=exported/policy.npz --games=10
-python -m launch.drive --policy=exported/policy.npz --server="PROGRAM --headless-cli"
+python -m launch.drive --policy=policies/expert --games=10
+python -m launch.drive --policy=FILE.npz --server="PROGRAM --headless-cli"
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from absl import app, flags
 from hackmatrix.errors import UserError
 from hackmatrix.standalone import driving
 from hackmatrix.standalone.policy import NumpyPolicy
+from launch.startup import command_line, starting
 
 PROGRAM = "launch.drive"
 
@@ -29,26 +30,19 @@ def main(_: list[str]) -> None:
     command = shlex.split(_SERVER.value) if _SERVER.value else ours
     try:
         policy = NumpyPolicy(str(_POLICY.value))
-        with driving.GameProgram(command) as program:
+        games = f"{PROGRAM}: playing {_GAMES.value:,} {'game' if _GAMES.value == 1 else 'games'}"
+        with starting.waiting(games), driving.GameProgram(command) as program:
             for number in range(_GAMES.value):
                 played = driving.play(program, policy)
-                print(f"game {number}: {_summary(played)}", flush=True)
-    except (UserError, OSError, ValueError, KeyError) as error:
+                print(f"game {number}: {played.summary}", flush=True)
+    except (UserError, OSError) as error:
         sys.exit(f"{PROGRAM}: {' '.join(str(error).split())}")
-
-
-def _summary(played: driving.Played) -> str:
-    end = f"return {played.total:.2f}, stage {played.stage}, score {played.score}"
-    return f"{end}, {len(played.actions)} actions"
 
 
 def parse(arguments: list[str]) -> list[str]:
-    try:
-        rest = flags.FLAGS(arguments)
-    except flags.Error as error:
-        sys.exit(f"{PROGRAM}: {' '.join(str(error).split())}")
-    if rest[1:] or not _POLICY.value:
-        sys.exit(f"{PROGRAM}: say --policy=FILE, and nothing besides flags")
+    rest = command_line.parser(PROGRAM)(arguments)
+    if not _POLICY.value:
+        sys.exit(f"{PROGRAM}: say --policy=policies/expert, or a file that launch.export wrote")
     return rest
 
 

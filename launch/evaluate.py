@@ -1,7 +1,7 @@
-"""Shows how well a policy plays: `python -m launch.evaluate --run=RUN`.
+"""Shows how well a policy plays: `python -m launch.evaluate [--run=RUN]`.
 
-Game N of a seed is the same whenever the policy plays it, on any devices: `python -m launch.watch`
-shows it.
+The policy is the latest run's, unless --run or --policy names another. Game N of a seed is the same
+whenever the policy plays it, on any devices: `python -m launch.watch` shows it.
 """
 
 from __future__ import annotations
@@ -26,38 +26,19 @@ def main(_: list[str]) -> None:
     logging.set_verbosity(logging.WARNING)
     starting.keep_compiled_programs()
     starting.leave_missing_tpu()
-    policy = policy_flags.load(PROGRAM)
-    planner = plan_flag.planner(PROGRAM, policy)
-    from hackmatrix.parallel import mesh
-    from hackmatrix.rl.evaluation import Evaluation
-    from hackmatrix.train.reporting import results
-
-    episodes, seed, greedy = _EPISODES.value, _SEED.value, _GREEDY.value
-    both = not greedy and planner is None  # a plan is no draw
-    with starting.waiting(f"{PROGRAM}: compiling and playing {2 + both} x {episodes:,} games"):
-        look_ahead = planner.look_ahead if planner else None
-        evaluation = Evaluation(policy.env, policy.network, mesh.over(), look_ahead)
-        games = evaluation.beside_random(policy.params, seed, episodes, greedy=greedy, both=both)
-    summaries = {name: results.summary(played, policy.env) for name, played in games.items()}
-    best = results.best_game(games["agent"])
+    starting.leave_room_for_training(PROGRAM)
+    agent = policy_flags.load(PROGRAM)
+    episodes, seed, greedy, plan = _EPISODES.value, _SEED.value, _GREEDY.value, plan_flag.plan()
+    what = f"{PROGRAM}: compiling and playing {episodes:,} games of each player"
+    with starting.one_line_errors(PROGRAM), starting.waiting(what):
+        results = agent.evaluate(episodes, seed=seed, greedy=greedy, plan=plan)
     if _JSON.value:
-        about = {
-            "policy": policy.source,
-            "step": policy.step,
-            "best": policy.is_best,
-            "episodes": episodes,
-            "seed": seed,
-            "greedy": greedy,
-            "plan": plan_flag.simulations(),
-            "best_game": best,
-        }
-        print(json.dumps({**about, **results.as_json(summaries)}, indent=2))
+        print(json.dumps(results.as_json(), indent=2))
         return
-    print(f"{policy.title}: {episodes:,} games of seed {seed}, 95% intervals")
-    print("\n".join(results.table(summaries, policy.env)))
+    print(results)
     again = f"{policy_flags.again()} --seed={seed}{' --greedy' if greedy else ''}"
     again += plan_flag.again()
-    print(f"the best game: python -m launch.watch {again} --episode={best}")
+    print(f"the best game: python -m launch.watch {again} --episode={results.best_game}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""Writes a policy for other programs: `python -m launch.export --run=RUN [--out=DIR]`.
+"""Writes a policy for other programs: `python -m launch.export [--run=RUN] [--out=DIR]`.
+
+The policy is the latest run's, unless --run or --policy names another.
 
 policy.npz    plain arrays, described in hackmatrix/networks/files.py
 policy.jax    an artifact of jax.export, described in hackmatrix/train/policies/artifact.py
@@ -7,7 +9,6 @@ policy.jax    an artifact of jax.export, described in hackmatrix/train/policies/
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 from absl import app, flags, logging
 
@@ -15,26 +16,22 @@ from launch.startup import policy_flags, starting
 
 PROGRAM = "launch.export"
 
-_OUT = flags.DEFINE_string("out", "exported", "The directory to write to.")
+_OUT = flags.DEFINE_string(
+    "out",
+    None,
+    "The directory to write to; by default RUN/exported, or exported/NAME of a policy.",
+)
 
 
 def main(_: list[str]) -> None:
     logging.set_verbosity(logging.WARNING)
     starting.stay_off_accelerators()
-    policy = policy_flags.load(PROGRAM)
-    from hackmatrix.networks import files
-    from hackmatrix.train.policies.artifact import artifact
-    from hackmatrix.train.policies.policy import about
-
-    directory = Path(_OUT.value)
-    plain, compiled = directory / "policy.npz", directory / "policy.jax"
+    agent = policy_flags.load(PROGRAM)
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        files.write(plain, policy.params, about(policy))
-        compiled.write_bytes(artifact(policy))
+        plain, compiled = agent.export(_OUT.value or policy_flags.place_for_exports())
     except OSError as error:
         sys.exit(f"{PROGRAM}: {error.filename}: {error.strerror}; choose another --out")
-    print(f"{policy.title}: {plain} and {compiled}")
+    print(f"{agent.title}: {plain} and {compiled}")
 
 
 if __name__ == "__main__":

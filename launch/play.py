@@ -1,6 +1,8 @@
-"""Lets a person play: `python -m launch.play [--run=RUN]`, with a policy's advice if one is named.
+"""Lets a person play: `python -m launch.play [--run=RUN]`, with a policy's advice if one is named
+by --run or --policy.
 
-A line a turn: an action, or save FILE, load FILE, new, help, quit.
+In a terminal arrow keys move and words take effect as they are typed; elsewhere it reads a line a
+turn: an action, or save FILE, load FILE, new, help, quit.
 """
 
 from __future__ import annotations
@@ -24,33 +26,42 @@ def main(_: list[str]) -> None:
     starting.keep_compiled_programs()
     decide = None
     if policy_flags.is_given():
-        policy = policy_flags.load(PROGRAM)
+        agent = policy_flags.load(PROGRAM)
         from hackmatrix.replay.record import Decision
         from hackmatrix.train.policies.player import Player
 
-        if policy.env.name != "hackmatrix":
-            sys.exit(f"{PROGRAM}: a policy for {policy.env.name} has no advice for hackmatrix")
-        player = Player(
-            policy, seed=0, number=0, greedy=True, planner=plan_flag.planner(PROGRAM, policy)
-        )
+        if agent.env.name != "hackmatrix":
+            sys.exit(f"{PROGRAM}: a policy for {agent.env.name} has no advice for hackmatrix")
+        planner = agent.planner(plan_flag.plan())
+        player = Player(agent.policy, seed=0, number=0, greedy=True, planner=planner)
         decide = lambda *seen: Decision(*player.choose(*seen))  # noqa: E731
 
     with starting.waiting(f"{PROGRAM}: compiling the game, or loading it from the cache"):
-        from hackmatrix.replay.playing import HELP, Playing
+        from hackmatrix.envs.drawing.text import is_wanted_in_colour
+        from hackmatrix.replay.playing import Playing
 
-        playing = Playing(_SEED.value, _say, decide, colour=sys.stdout.isatty())
-    _say(HELP)
+        playing = Playing(_SEED.value, _say, decide, colour=is_wanted_in_colour(sys.stdout))
     with contextlib.suppress(KeyboardInterrupt, BrokenPipeError):
-        playing.converse(_lines())
+        if sys.stdin.isatty() and sys.stdout.isatty():
+            from hackmatrix.replay import keyboard
+
+            with keyboard.keys_at_once():
+                playing.converse(keyboard.commands(keyboard.key, _show, playing.at_once))
+        else:
+            playing.converse(_lines())
 
 
 def _lines() -> Iterator[str]:
     while True:
-        print("> ", end="", flush=True)
+        _show("> ")
         line = sys.stdin.readline()
         if not line:
             return
         yield line
+
+
+def _show(text: str) -> None:
+    print(text, end="", flush=True)
 
 
 def _say(text: str) -> None:
@@ -58,4 +69,4 @@ def _say(text: str) -> None:
 
 
 if __name__ == "__main__":
-    app.run(main, flags_parser=policy_flags.parser(PROGRAM, needed=False))
+    app.run(main, flags_parser=policy_flags.parser(PROGRAM))

@@ -10,7 +10,7 @@ import sys
 from absl import app, flags, logging
 
 from hackmatrix.train.config.command_line import define_config, parser
-from launch.startup import starting
+from launch.startup import command_line, starting
 
 PROGRAM = "launch.preflight"
 
@@ -38,4 +38,4 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    app.run(main, flags_parser=parser(PROGRAM))
+    app.run(main, flags_parser=command_line.with_help(PROGRAM, parser(PROGRAM)))

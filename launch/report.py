@@ -1,7 +1,7 @@
-"""Makes one page of a run: `python -m launch.report --run=RUN [--out=FILE]`.
+"""Makes one page of a run: `python -m launch.report [--run=RUN | --runs=A,B,...] [--out=FILE]`.
 
 The page has its curves, its evaluation, its configuration and a game, and needs no network.
-It also shows a run that is under way.
+It also shows a run that is under way; the latest, unless --run names another.
 """
 
 from __future__ import annotations
@@ -13,35 +13,78 @@ from typing import TYPE_CHECKING
 from absl import app, flags, logging
 
 from configs import default
-from launch.startup import policy_flags, starting
+from hackmatrix.errors import UserError
+from launch.startup import command_line, run_flags, starting
 
 if TYPE_CHECKING:
+    from hackmatrix.report.curves import Curves
     from hackmatrix.train.runs.directory import Run
 
 PROGRAM = "launch.report"
 
-_OUT = flags.DEFINE_string("out", None, "The file to write; by default report.html of the run.")
+_RUNS = flags.DEFINE_list("runs", [], "Compare these runs on one page instead.")
+_OUT = flags.DEFINE_string(
+    "out", None, "The file to write; by default report.html of the run, or of --workdir for --runs."
+)
 
 
 def main(_: list[str]) -> None:
     logging.set_verbosity(logging.WARNING)
     starting.stay_off_accelerators()
     starting.keep_compiled_programs()
-    run = policy_flags.run(PROGRAM)
-    with starting.waiting(f"{PROGRAM}: reading {run.directory}"):
-        from hackmatrix.report import curves, page
+    if _RUNS.value:
+        _compare(run_flags.find_each(PROGRAM, list(dict.fromkeys(_RUNS.value))))
+        return
+    run = run_flags.find(PROGRAM)
+    told = _curves(run)
+    from hackmatrix.report import page
 
-        try:
-            told = curves.read(run.metrics)
-        except curves.NoCurves as error:
-            sys.exit(f"{PROGRAM}: {error}")
     replay, why_none = _replay(run)
-    file = Path(_OUT.value) if _OUT.value else run.directory / "report.html"
+    file = _file(run.bucket or run.directory)
+    _write(file, page.page(run, told, default.get_config(), replay, why_none))
+    print(f"{file}: up to step {told.steps[-1]:,}, {'with' if replay else 'without'} a game")
+
+
+def _compare(runs: list[Run]) -> None:
+    told = [_curves(run) for run in runs]
+    from hackmatrix.report.comparison import Told, comparison
+
+    with starting.one_line_errors(PROGRAM):
+        page = comparison(
+            [Told(run, curves, *_replay(run)) for run, curves in zip(runs, told, strict=True)]
+        )
+    file = _file(run_flags.workdir())
+    _write(file, page)
+    print(f"{file}: {', '.join(run.name for run in runs)}")
+
+
+def _curves(run: Run) -> Curves:
+    with starting.waiting(f"{PROGRAM}: reading {run.place}"):
+        from hackmatrix.report import curves
+        from hackmatrix.train.runs import directory
+
+        with starting.one_line_errors(PROGRAM):
+            return curves.read(directory.read_all(run).metrics)
+
+
+def _file(directory: str | Path) -> Path:
+    """What was asked for, or else in the directory, or here where that is in a bucket."""
+    here = Path() if "://" in str(directory) else Path(directory)
+    return Path(_OUT.value) if _OUT.value else here / "report.html"
+
+
+def _write(file: Path, page: str) -> None:
     try:
-        file.write_text(page.page(run, told, default.get_config(), replay, why_none), "utf-8")
+        file.write_text(page, "utf-8")
     except OSError as error:
         sys.exit(f"{PROGRAM}: {file}: {error.strerror}; choose another --out")
-    print(f"{file}: up to step {told.steps[-1]:,}, {'with' if replay else 'without'} a game")
+
+
+def _parse(arguments: list[str]) -> list[str]:
+    rest = command_line.parser(PROGRAM)(arguments)
+    if _RUNS.value and run_flags.name():
+        sys.exit(f"{PROGRAM}: say --run=RUN or --runs=A,B, not both")
+    return rest
 
 
 def _replay(run: Run) -> tuple[str | None, str]:
@@ -58,9 +101,9 @@ def _replay(run: Run) -> tuple[str | None, str]:
         f"{PROGRAM}: the run has no replay yet; compiling the game and playing one"
     ):
         try:
-            found = policy.load(run.directory.parent, run.name, None, _say)
-            return games.as_page(found, seed=0, number=0)[0], ""
-        except policy.PolicyError as error:
+            found = policy.of_run(run, _say)
+            return games.recorded(found, seed=0, number=0).page(), ""
+        except UserError as error:
             return None, f"{error}."
 
 
@@ -69,4 +112,4 @@ def _say(line: str) -> None:
 
 
 if __name__ == "__main__":
-    app.run(main, flags_parser=policy_flags.parser(PROGRAM, needed=False))
+    app.run(main, flags_parser=_parse)

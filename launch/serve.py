@@ -14,7 +14,9 @@ from typing import BinaryIO
 
 from absl import app, flags
 
-from launch.startup import starting
+from launch.startup import command_line, starting
+
+PROGRAM = "launch.serve"
 
 _HEADLESS = flags.DEFINE_bool("headless-cli", False, "Speak the headless protocol.")
 _SEED = flags.DEFINE_integer("seed", None, "Play the same games each time.", lower_bound=0)
@@ -22,17 +24,17 @@ _INFO = flags.DEFINE_bool("info", False, "Log to standard error when commands st
 _DEBUG = flags.DEFINE_bool("debug", False, "Log to standard error each command and its answer.")
 
 
-def main(arguments: list[str]) -> None:
-    if arguments[1:] or not _HEADLESS.value:
-        sys.exit("launch.serve: say --headless-cli, and nothing besides flags")
+def main(_: list[str]) -> None:
+    if not _HEADLESS.value:
+        sys.exit(f"{PROGRAM}: say --headless-cli")
     level = logging.DEBUG if _DEBUG.value else logging.INFO if _INFO.value else logging.WARNING
     logging.getLogger("hackmatrix").setLevel(level)
     starting.stay_off_accelerators()
     starting.keep_compiled_programs()
     answers = _standard_output()
-    with starting.waiting("launch.serve: loading JAX and the game"):
+    with starting.waiting(f"{PROGRAM}: loading JAX and the game"):
         from hackmatrix.envs import headless
-    with starting.waiting("launch.serve: compiling the game, or loading it from the cache"):
+    with starting.waiting(f"{PROGRAM}: compiling the game, or loading it from the cache"):
         session = headless.Session(_SEED.value)
         session.warm_up()
     # It ends, too, when the client has gone or a person has had enough.
@@ -47,15 +49,8 @@ def _standard_output() -> BinaryIO:
     return answers
 
 
-def parse(arguments: list[str]) -> list[str]:
-    try:
-        return flags.FLAGS(arguments)
-    except flags.Error as error:
-        sys.exit(f"launch.serve: {' '.join(str(error).split())}")
-
-
 def run() -> None:
-    app.run(main, flags_parser=parse)
+    app.run(main, flags_parser=command_line.parser(PROGRAM))
 
 
 if __name__ == "__main__":

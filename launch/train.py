@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from pathlib import Path
+import traceback
 from typing import TYPE_CHECKING
 
 from absl import app, flags, logging
@@ -13,7 +13,9 @@ from ml_collections import config_flags
 from configs import default
 from hackmatrix.errors import UserError
 from hackmatrix.train.config.command_line import define_config, parser
-from launch.startup.starting import keep_compiled_programs, leave_missing_tpu
+from hackmatrix.train.guards.signals import FAILED
+from hackmatrix.train.guards.supervision import of_environment
+from launch.startup import command_line, starting
 
 if TYPE_CHECKING:
     from hackmatrix.train.plan import Request
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
 PROGRAM = "launch.train"
 
 _CONFIG = define_config(PROGRAM)
-_WORKDIR = flags.DEFINE_string("workdir", "runs", "Where run directories are made.")
+_WORKDIR = flags.DEFINE_string(
+    "workdir", "runs", "Where run directories are made: a path, or gs://BUCKET/..."
+)
 _COORDINATOR = flags.DEFINE_string(
     "coordinator",
     None,
@@ -53,44 +57,55 @@ def main(arguments: list[str]) -> None:
     if arguments[1:]:
         sys.exit(f"{PROGRAM}: {arguments[1]!r} is no flag; settings are --config.NAME=VALUE")
     logging.set_verbosity(logging.WARNING)
-    keep_compiled_programs()
-    leave_missing_tpu()
+    supervision = of_environment()
+    supervision.start()
+    starting.keep_compiled_programs(_WORKDIR.value)
+    starting.leave_missing_tpu()
     # Only now: it imports JAX, which reads where to keep compiled programs, and takes a while.
-    print("Starting JAX ...", flush=True)
-    from jax.errors import JaxRuntimeError
+    with starting.waiting(f"{PROGRAM}: loading JAX"):
+        from hackmatrix.parallel import startup
+        from hackmatrix.report import games
+        from hackmatrix.train.seeds import run_seeds
+        from hackmatrix.train.session import run_session
 
-    from hackmatrix.parallel import startup
-    from hackmatrix.report import games
-    from hackmatrix.train.seeds import run_seeds
-    from hackmatrix.train.session import run_session
-
+    has_failed = True
     try:
         place = startup.place(_COORDINATOR.value, _NUM_PROCESSES.value, _PROCESS_ID.value)
-        startup.join(place, heartbeat_seconds=_HEARTBEAT.value, join_seconds=_JOIN.value)
+        startup.join(
+            place,
+            heartbeat_seconds=_HEARTBEAT.value,
+            join_seconds=_JOIN.value,
+            meanwhile=starting.waiting(f"{PROGRAM}: meeting the other processes"),
+        )
         request = _request()
         run = run_seeds if request.settings["num_seeds"] > 1 else run_session
-        code = run(request, dict(default.get_config()), games.as_page)
+        code = run(request, dict(default.get_config()), games.recorded, supervision)
+        has_failed = False
     except UserError as error:
         for line in str(error).splitlines():
             print(f"{PROGRAM}: {line}", file=sys.stderr)
-        code = 1
-    except JaxRuntimeError:
-        startup.wait_for_loss(_HEARTBEAT.value)
-        raise
-    startup.exit_together(code)
+        code = FAILED
+    except Exception as error:
+        traceback.print_exc()
+        code = startup.code_after(error, _HEARTBEAT.value)
+    startup.exit_together(code, has_failed=has_failed)
 
 
 def _request() -> Request:
+    from hackmatrix.train.config.saved import given_by
     from hackmatrix.train.plan import Request
     from hackmatrix.train.reporting.tracing import parse_span
+    from hackmatrix.train.runs.places import place
 
     settings = dict(_CONFIG.value)
     given = dict(config_flags.get_override_values(flags.FLAGS["config"]))
+    if flags.FLAGS["config"].present:
+        given = {**given_by(settings, default.get_config()), **given}
     if _RESUME.value:
         settings["resume"] = _RESUME.value
     trace = parse_span(_PROFILE.value) if _PROFILE.value else None
-    return Request(settings, given, Path(_WORKDIR.value), trace)
+    return Request(settings, given, place(_WORKDIR.value), trace)
 
 
 if __name__ == "__main__":
-    app.run(main, flags_parser=parser(PROGRAM))
+    app.run(main, flags_parser=command_line.with_help(PROGRAM, parser(PROGRAM)))

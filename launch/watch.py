@@ -1,7 +1,7 @@
-"""Shows a game of a policy: `python -m launch.watch --run=RUN [--episode=N] [--html=FILE]
-[--gif=FILE]`.
+"""Shows a game of a policy: `python -m launch.watch [--run=RUN] [--html=FILE] [--gif=FILE]`.
 
-Game N of a seed is the one that `python -m launch.evaluate` plays.
+The policy is the latest run's, unless --run or --policy names another. Game N of a seed is the
+one that `python -m launch.evaluate` plays.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from launch.startup import plan_flag, policy_flags, starting
 
 if TYPE_CHECKING:
     from hackmatrix.replay.record import Episode
+    from hackmatrix.report.games import Recorded
 
 PROGRAM = "launch.watch"
 
@@ -30,40 +31,34 @@ def main(_: list[str]) -> None:
     logging.set_verbosity(logging.WARNING)
     starting.stay_off_accelerators()
     starting.keep_compiled_programs()
-    policy = policy_flags.load(PROGRAM)
-    planner = plan_flag.planner(PROGRAM, policy)
-    from hackmatrix.report import games
-
-    if not policy.env.is_drawable:
-        sys.exit(f"{PROGRAM}: games of {policy.env.name} cannot be drawn")
-    with starting.waiting(f"{PROGRAM}: compiling the game and playing it"):
-        episode = games.play(policy, _SEED.value, _EPISODE.value, _GREEDY.value, planner=planner)
+    agent = policy_flags.load(PROGRAM)
+    greedy, plan = _GREEDY.value, plan_flag.plan()
+    what = f"{PROGRAM}: compiling the game and playing it"
+    with starting.one_line_errors(PROGRAM), starting.waiting(what):
+        game = agent.watch(_EPISODE.value, seed=_SEED.value, greedy=greedy, plan=plan)
     if _HTML.value:
-        from hackmatrix.replay import html
-
-        _write(_HTML, html.page(episode).encode(), episode)
+        _write(_HTML, game.page().encode(), game)
     if _GIF.value:
-        from hackmatrix.replay import animation
-
-        _write(_GIF, animation.gif(episode), episode)
+        _write(_GIF, game.film(), game)
     if not _HTML.value and not _GIF.value:
-        _show(episode)
+        _show(game.episode)
 
 
-def _write(flag: flags.FlagHolder[str | None], content: bytes, episode: Episode) -> None:
+def _write(flag: flags.FlagHolder[str | None], content: bytes, game: Recorded) -> None:
     file = Path(str(flag.value))
     try:
         file.write_bytes(content)
     except OSError as error:
         sys.exit(f"{PROGRAM}: {file}: {error.strerror}; choose another --{flag.name}")
-    print(f"{file}: {len(episode.frames) - 1} turns, return {episode.total:.2f}")
+    print(f"{file}: {game.turns} turns, return {game.total:.2f}")
 
 
 def _show(episode: Episode) -> None:
+    from hackmatrix.envs.drawing.text import is_wanted_in_colour
     from hackmatrix.replay import terminal
 
     if sys.stdin.isatty() and sys.stdout.isatty():
-        terminal.show(episode)
+        terminal.show(episode, is_wanted_in_colour(sys.stdout))
     else:
         terminal.print_all(episode, sys.stdout)
 

@@ -7,8 +7,9 @@ usage() {
 scripts/supervise.sh ARGS
   Runs `python -m launch.train ARGS` and, by how it ends:
     0                    is done
-    42, or by a signal   (preempted, a peer lost, killed) starts it again with --resume=auto, unless
-                         ARGS say what to resume, after a pause that doubles each time
+    42, or by a signal   (preempted, a peer lost, killed) starts it again after a pause that doubles
+                         each time, with --resume=RUN: the run that it began or went on with. Three
+                         such ends in a row at the same step of the run are enough
     anything else        gives up: it would fail again
   SIGTERM and SIGINT are passed on to the trainer, and its exit code is returned.
 
@@ -78,20 +79,30 @@ ending() {
 
 worth_another_try() { ((code == 42 || (code > 128 && code <= 192))); }
 
-resumes() {
-  local argument
-  for argument; do
-    [[ $argument != ?(-)-resume?(=*) ]] || return 0
-  done
-  return 1
+# The trainer notes there the run that it trains and, in a second line, the step it goes on from.
+notes=$(mktemp)
+trap 'rm -f "$notes"' EXIT
+export SUPERVISE_NOTES=$notes
+
+resume=() # what the trainer is told besides, once it has begun a run
+same=0    # so often in a row it ended in this way at this step
+way=''
+look_at_notes() {
+  local noted='' step='' before=$way
+  { read -r noted && read -r step; } <"$notes" || true
+  [[ -z $noted ]] || resume=("--resume=$noted")
+  way="$(ending) at step $step"
+  if [[ $step && $way == "$before" ]]; then ((++same)); else same=1; fi
 }
 
 tries=0
 pause=$first_pause
 while :; do
-  say "starts: $python -m launch.train $*"
+  say "starts: $python -m launch.train $* ${resume[*]}"
   started=$SECONDS
-  run "$python" -m launch.train "$@"
+  : >"$notes"
+  run "$python" -m launch.train "$@" "${resume[@]}"
+  look_at_notes
 
   if [[ $asked ]]; then
     say "asked to stop by SIG$asked; the trainer $(ending)"
@@ -104,6 +115,10 @@ while :; do
     exit "$code"
   fi
 
+  if ((same >= 3)); then
+    say "the trainer $way, $same times in a row: given up, it gets no further"
+    exit "$code"
+  fi
   if ((SECONDS - started >= good_run)); then
     tries=0 pause=$first_pause
   fi
@@ -117,6 +132,5 @@ while :; do
   run sleep "$pause"
   [[ -z $asked ]] || exit "$trainer_code"
   pause=$((pause * 2 < longest_pause ? pause * 2 : longest_pause))
-  resumes "$@" || set -- "$@" --resume=auto
   "$here/tpu_worker.sh" unlock || true
 done

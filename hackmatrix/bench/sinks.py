@@ -22,6 +22,7 @@ from hackmatrix.train.reporting.progress import Progress
 from hackmatrix.train.reporting.sinks import JsonLines, Sink, TensorBoard
 from hackmatrix.train.reporting.weights_and_biases import WeightsAndBiases
 from hackmatrix.train.runs.clock import Clock
+from hackmatrix.train.runs.course import Course
 from hackmatrix.train.runs.directory import Run
 
 WRITES = 100
@@ -84,7 +85,8 @@ def _chunk(program: Program, seconds: float) -> tuple[float, Mapping[str, float]
     """The seconds of a chunk, and what there is to tell of it."""
     config = program.config
     told: dict[str, float] = {}
-    progress = Progress(program, Clock(), lambda step, metrics: told.update(metrics))
+    course = Course(config)
+    progress = Progress(program, course, Clock(), lambda step, metrics: told.update(metrics))
 
     def run(state: TrainState) -> TrainState:
         state, report = program.run(state, config.log_interval)

@@ -8,7 +8,7 @@ import gymnasium
 import jax
 import numpy as np
 from gymnasium import spaces
-from gymnasium.error import ResetNeeded
+from gymnasium.error import InvalidAction, ResetNeeded
 
 from hackmatrix import game
 from hackmatrix.envs import bounds
@@ -27,6 +27,14 @@ def observation_space() -> spaces.Box:
 
 def action_space() -> spaces.Discrete:
     return spaces.Discrete(game.ACTIONS)
+
+
+def checked(actions: Any) -> np.ndarray:
+    """The actions as an array; InvalidAction if one is not in the space of a single game."""
+    given = np.asarray(actions)
+    if given.dtype.kind not in "iu" or not np.isin(given, np.arange(game.ACTIONS)).all():
+        raise InvalidAction(f"{actions} is no action: give integers from 0 to {game.ACTIONS - 1}")
+    return given
 
 
 def seen_on(games: HostedGames, number: int) -> Json:
@@ -52,7 +60,8 @@ def information(turn: Turn) -> dict[str, Any]:
 
 
 class HackMatrixEnv(gymnasium.Env[np.ndarray, np.int64]):
-    """One game. An action that is not valid ends it; `action_masks` says which ones are.
+    """One game. `action_masks` says which actions are valid, `invalid` what another one leads to:
+    "end", "cost" or "redraw" (hackmatrix.envs.invalid_actions).
 
     The first `reset` compiles the game, which takes about half a minute unless
     JAX_COMPILATION_CACHE_DIR names a folder with the result of an earlier time.
@@ -60,13 +69,13 @@ class HackMatrixEnv(gymnasium.Env[np.ndarray, np.int64]):
 
     metadata = {"render_modes": RENDER_MODES, "render_fps": RENDER_FPS}  # noqa: RUF012
 
-    def __init__(self, render_mode: str | None = None) -> None:
+    def __init__(self, render_mode: str | None = None, invalid: str = "end") -> None:
         if render_mode not in (None, *RENDER_MODES):
             raise ValueError(f"render_mode {render_mode!r} is none of {', '.join(RENDER_MODES)}")
         self.render_mode = render_mode
         self.observation_space = observation_space()
         self.action_space = action_space()
-        self._games = HostedGames(1)
+        self._games = HostedGames(1, invalid)
         self._turn: Turn | None = None
 
     def reset(
@@ -80,7 +89,7 @@ class HackMatrixEnv(gymnasium.Env[np.ndarray, np.int64]):
 
     def step(self, action: np.int64 | int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         self._current()
-        self._turn = self._games.play(np.array([action]))
+        self._turn = self._games.play(checked([action]))
         seen, told = self._told(self._turn)
         outcome = self._turn.outcome
         return seen, float(outcome.reward[0]), bool(outcome.done[0]), False, told

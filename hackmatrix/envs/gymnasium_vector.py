@@ -17,6 +17,7 @@ from hackmatrix.envs.drawing import pictures
 from hackmatrix.envs.gymnasium_env import (
     RENDER_FPS,
     action_space,
+    checked,
     information,
     observation_space,
     seen_on,
@@ -27,7 +28,8 @@ from hackmatrix.envs.hosted import HostedGames, Turn
 class HackMatrixVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
     """The step after the end of a game begins the next one, whatever the action.
 
-    Seeded with s, game i is the one that HackMatrixEnv plays when it is seeded with s + i.
+    Seeded with s, game i is the one that HackMatrixEnv plays when it is seeded with s + i,
+    with the same choice of `invalid`.
     """
 
     metadata = {  # noqa: RUF012
@@ -36,7 +38,9 @@ class HackMatrixVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         "autoreset_mode": AutoresetMode.NEXT_STEP,
     }
 
-    def __init__(self, num_envs: int = 1, render_mode: str | None = None) -> None:
+    def __init__(
+        self, num_envs: int = 1, render_mode: str | None = None, invalid: str = "end"
+    ) -> None:
         if render_mode not in (None, "rgb_array"):
             raise ValueError(f"render_mode {render_mode!r} is not rgb_array")
         self.num_envs, self.render_mode = num_envs, render_mode
@@ -44,7 +48,7 @@ class HackMatrixVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         self.single_action_space = action_space()
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        self._games = HostedGames(num_envs)
+        self._games = HostedGames(num_envs, invalid)
         self._turn: Turn | None = None
 
     def reset(
@@ -62,7 +66,7 @@ class HackMatrixVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         self, actions: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         restarts = np.asarray(self._current().outcome.done)
-        self._turn = self._games.play(actions, restarts)
+        self._turn = self._games.play(checked(actions), restarts)
         outcome = self._turn.outcome
         return (
             np.array(self._turn.observation),

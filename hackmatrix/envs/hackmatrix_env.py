@@ -31,7 +31,8 @@ _STAGE = "stage at the end of an episode"
 OUTCOMES = Section(
     "How it plays",
     (
-        Metric("stats/mean_stage", "stage reached", chart=_STAGE, column="stages"),
+        Metric("stats/mean_stage", "stage reached", chart=_STAGE, column="stages",
+               least=1, most=STAGES + 1),
         Metric("stats/highest_stage", "highest stage", chart=_STAGE, column="best", digits=0,
                words={STAGES + 1: "won"}),
         Metric(_COMPLETED[0], "completed stage 1", PERCENT, _SHARE, "stage 1 done", digits=0),

@@ -6,6 +6,7 @@ are the same program.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -14,8 +15,11 @@ import numpy as np
 from flax import struct
 
 from hackmatrix import game
-from hackmatrix.game import play
-from hackmatrix.game.randomness import as_key
+from hackmatrix.envs import invalid_actions
+from hackmatrix.game import history, play, stages
+from hackmatrix.game.randomness import Key, as_key
+from hackmatrix.game.state import HISTORY_DEPTH
+from hackmatrix.kept.programs import Kept
 
 Array = jax.Array
 
@@ -33,14 +37,15 @@ class Turn(struct.PyTreeNode):
 
 class HostedGames:
     """`states` are the boards [E]. The n-th turn of a board draws from fold_in(its key, n), so a
-    board depends on its own key and actions alone.
+    board depends on its own key and actions alone. `invalid` is one of invalid_actions.CHOICES.
     """
 
-    def __init__(self, boards: int) -> None:
+    def __init__(self, boards: int, invalid: str = "end") -> None:
+        self._invalid = invalid_actions.checked(invalid)
         self._keys = np.zeros((boards, 2), np.uint32)
         self._turns = np.zeros(boards, np.uint32)
-        blank = jax.eval_shape(game.reset_batch, self._keys)
-        self.states: game.State = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), blank)
+        self.states = _blank(boards)
+        self._take_turn = {each: _kept(each) for each in {invalid, "end"}}
 
     def seed(self, board: int, generator: np.random.Generator) -> None:
         """Gives a board a key of its own, and lets it count its turns from 0 again."""
@@ -60,7 +65,7 @@ class HostedGames:
         """Takes an action on each board, but starts a new game on some; arrays of NumPy."""
         if restarts is None:
             restarts = np.zeros(len(self._turns), bool)
-        turn = self._run(actions, restarts)
+        turn = self._run(actions, restarts, self._invalid)
         self._turns += 1
         return turn
 
@@ -68,7 +73,7 @@ class HostedGames:
         """The boards as they are; takes no turn."""
         states = self.states
         nothing = np.full(len(self._turns), play.NO_ACTION, np.int32)
-        turn = self._run(nothing, np.zeros(len(self._turns), bool))
+        turn = self._run(nothing, np.zeros(len(self._turns), bool), "end")
         self.states = states
         return turn
 
@@ -86,20 +91,40 @@ class HostedGames:
 
         self.states = jax.tree.map(replaced, self.states, board)
 
-    def _run(self, actions: np.ndarray, restarts: np.ndarray) -> Turn:
-        self.states, turn = _turn(
-            self._keys, self._turns, self.states, np.asarray(actions, np.int32), restarts
-        )
+    def _run(self, actions: np.ndarray, restarts: np.ndarray, invalid: str) -> Turn:
+        actions = np.asarray(actions, np.int32)
+        take_turn = self._take_turn[invalid]
+        self.states, turn = take_turn(self._keys, self._turns, self.states, actions, restarts)
         return jax.tree.map(np.asarray, turn)
 
 
-@jax.jit
+def _blank(boards: int) -> game.State:
+    """Boards on which no game has begun. (How a new one is drawn need not be traced for that.)"""
+    nothing = Key(*np.zeros((2, boards), np.uint32))
+    begun = jax.eval_shape(
+        lambda: stages.new_game(nothing, history.empty(HISTORY_DEPTH, (boards,)))
+    )
+    blank: game.State = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), begun)
+    return blank
+
+
+def _kept(invalid: str) -> Kept:
+    """The compiled turn in which actions that are not valid lead to this."""
+    return Kept(jax.jit(partial(_turn, invalid=invalid)), (_turn, invalid))
+
+
 def _turn(
-    keys: Array, turns: Array, states: game.State, actions: Array, restarts: Array
+    keys: Array,
+    turns: Array,
+    states: game.State,
+    actions: Array,
+    restarts: Array,
+    *,
+    invalid: str,
 ) -> tuple[game.State, Turn]:
     key = as_key(jax.vmap(jax.random.fold_in)(keys, turns))
     actions = jnp.where(restarts, play.NO_ACTION, actions)
-    after, outcome, in_turn = play.take_action(states, key, actions)
+    after, outcome, in_turn = invalid_actions.take_action(invalid, states, key, actions)
     next_stage = outcome.stage_completed & ~outcome.won
     states = play.go_on(after, key, in_turn, next_stage | restarts, restarts)
     outcome = jax.tree.map(lambda leaf: jnp.where(restarts, jnp.zeros_like(leaf), leaf), outcome)

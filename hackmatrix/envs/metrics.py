@@ -29,6 +29,8 @@ class Metric:
     column: str = ""
     digits: int = 2
     is_signed: bool = False
+    least: float = -math.inf  # that a game can have
+    most: float = math.inf
     words: Mapping[int, str] = field(default_factory=dict)  # for values that have a name
 
     @property

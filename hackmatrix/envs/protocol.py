@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import abc
+import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -80,6 +81,7 @@ class Environment(abc.ABC):
     action_names: tuple[str, ...]
     observation: Mapping[str, tuple[int, ...]]  # the parts of one board's observation: shapes
     truncates: bool  # whether it ever cuts an episode off
+    episode_limit: int = 0  # the actions after which training cuts an episode off; 0 for never
     has_potential: bool = False  # whether its steps tell a shaping
     is_drawable: bool = False  # whether its games can be recorded and drawn (hackmatrix.replay)
     action_kinds: Mapping[str, Sequence[str]] = MappingProxyType({})  # names of actions, by kind
@@ -111,6 +113,12 @@ class Environment(abc.ABC):
         keys u32[E, 2]). Only environments that have this can be searched.
         """
         raise NotImplementedError(f"{self.name} does not say what is hidden from a player")
+
+    def limited(self, actions: int) -> Self:
+        """The same environment, but that training cuts episodes off after so many actions."""
+        env = copy.copy(self)
+        env.episode_limit = actions
+        return env
 
     @property
     def tells_what_is_hidden(self) -> bool:

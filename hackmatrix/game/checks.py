@@ -28,13 +28,15 @@ def length(values: Any, where: str, needed: int) -> None:
 
 
 def integer(value: Any, where: str, low: int, high: int) -> int:
-    if isinstance(value, bool | int | np.integer) and low <= value <= high:
+    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if is_whole and low <= value <= high:
         return int(value)
     raise ValueError(f"{where}: {value!r} is not an integer from {low} to {high}")
 
 
 def flag(value: Any, where: str) -> Any:
-    return np.bool_(integer(value, where, 0, 1))
+    """True and false, or 1 and 0."""
+    return np.bool_(value if isinstance(value, bool) else integer(value, where, 0, 1))
 
 
 def whole(value: Any, where: str, high: int = (1 << 31) - 1) -> Any:

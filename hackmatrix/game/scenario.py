@@ -198,8 +198,9 @@ def _read_entries(
     for number, entry in enumerate(entries):
         length(entry, f"{where}[{number}]", len(fields))
         for name, value in zip(fields, entry, strict=True):
-            low, high = limits.get(name, (0, 1))
-            columns[name].append(integer(value, f"{where}[{number}].{name}", low, high))
+            place = f"{where}[{number}].{name}"
+            known = integer(value, place, *limits[name]) if name in limits else flag(value, place)
+            columns[name].append(int(known))
     return columns
 
 

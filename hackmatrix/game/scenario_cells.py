@@ -6,7 +6,7 @@ from typing import Any
 
 from hackmatrix.game import bits
 from hackmatrix.game.cells import CELLS, CellSet, constant
-from hackmatrix.game.checks import integer, keys, length
+from hackmatrix.game.checks import flag, integer, keys, length
 from hackmatrix.game.programs import Program
 from hackmatrix.game.state import Board
 
@@ -55,7 +55,7 @@ def _read_cell(
     if energy:
         sets["energy"].append(cell)
     for name, key in (("siphoned", "s"), ("centre", "m")):
-        if integer(flags[key], f"{where}.{key}", 0, 1):
+        if flag(flags[key], f"{where}.{key}"):
             sets[name].append(cell)
     if kind in ("S", "X"):
         sets["data_siphon" if kind == "S" else "exit"].append(cell)

@@ -86,6 +86,8 @@ def read(file: str | Path) -> tuple[Params, About]:
         if not file.exists():
             shipped = ", ".join(f"{SHIPPED}/{each.stem}" for each in sorted(_FOLDER.glob("*.npz")))
             raise PolicyFileError(f"there is no {SHIPPED}/{file.stem}; there is {shipped}")
+    if Path(file).exists() and not zipfile.is_zipfile(file):
+        raise PolicyFileError(f"{file} is no policy that launch.export wrote, but another file")
     try:
         with np.load(file, allow_pickle=False) as opened:
             arrays = dict(opened)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
-from jax._src import cloud_tpu_init, distributed
+from jax._src import cloud_tpu_init, clusters, distributed
+
+_INDEX_OF_JOB = "JOB_COMPLETION_INDEX"
 
 
 def coordination_client() -> Any:
@@ -14,6 +17,23 @@ def coordination_client() -> Any:
     return distributed.global_state.client
 
 
+def process_number() -> int:
+    """The number of this process, without asking for devices."""
+    return int(distributed.global_state.process_id)
+
+
 def is_cloud_tpu_vm() -> bool:
     """Whether this is a host of a TPU slice, without asking for devices."""
     return bool(cloud_tpu_init.running_in_cloud_tpu_vm)
+
+
+def find_cluster() -> Any:
+    """What has started this process as one of several, as jax.distributed.initialize finds it; None
+    if nothing has. Kubernetes is not asked about a pod that is not one of an indexed Job.
+    """
+    for each in clusters.ClusterEnv._cluster_types:
+        if each is clusters.K8sCluster and _INDEX_OF_JOB not in os.environ:
+            continue
+        if not each.opt_in_only_method and each.is_env_present():
+            return each
+    return None

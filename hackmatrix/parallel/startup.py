@@ -8,18 +8,31 @@ import os
 import signal
 import socket
 import sys
+import threading
 import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import jax
+from jax.errors import JaxRuntimeError
 
 from hackmatrix.errors import UserError
-from hackmatrix.parallel.jax_private import coordination_client, is_cloud_tpu_vm
+from hackmatrix.parallel.failures import may_pass
+from hackmatrix.parallel.jax_private import (
+    coordination_client,
+    find_cluster,
+    is_cloud_tpu_vm,
+    process_number,
+)
 
-RETRY = 42  # the exit code of a process that is to be started again
+FAILED, RETRY = 1, 42  # exit codes: it would fail again; it is to be started again
 _WAIT_SECONDS = 300  # for the other processes to end their work
 _SHUTDOWN_SECONDS = 10  # for them to end after a failure, which may be theirs too
+_FOR_EVER_MS = 7 * 24 * 3600 * 1000
+_HOST, _AT_END = "hackmatrix/host", "hackmatrix/end"
+_FAILURE = "hackmatrix/failure"  # the key of the process that has failed for good
 _LOST = (
     "a process or the coordinator is lost (JAX's message is above): start all processes "
     "again, with --resume=auto"
@@ -53,57 +66,145 @@ def place(coordinator: str | None, processes: int | None, process: int | None) -
     return Place(coordinator, processes, process)
 
 
-def join(given: Place | None, *, heartbeat_seconds: int, join_seconds: int) -> None:
-    """Meets the other processes, if there are others: those of the place that is given, or the
-    other hosts of a TPU slice. To be called before anything asks for devices.
+def meeting(given: Place | None) -> dict[str, Any] | None:
+    """What `join` tells JAX of the processes that it meets; None if this one trains alone. They are
+    those of the place that is given or, as JAX recognises them, the hosts of a TPU slice and the
+    processes that Slurm, Open MPI or an indexed Job of Kubernetes has started.
     """
-    arguments: dict[str, Any] = {}
     if given:
-        if given.process == 0:
-            _refuse_taken(given)
-        arguments = {
+        return {
             "coordinator_address": given.coordinator,
             "num_processes": given.processes,
             "process_id": given.process,
             "cluster_detection_method": "deactivate",
         }
-    elif not _is_on_tpu():
+    if _is_on_tpu():
+        return {}
+    if is_cloud_tpu_vm():  # but its CPU is wanted
+        return None
+    try:
+        cluster = find_cluster()
+        if cluster is None or cluster.get_process_count() == 1:
+            return None
+        local = cluster.get_local_process_id()
+    except Exception as error:
+        why = " ".join(str(error).split())
+        raise StartError(
+            f"the processes of this job cannot be found: {why}; name them with --coordinator, "
+            "--num_processes and --process_id"
+        ) from error
+    # JAX takes the GPU of this number, but does not look whether there is only one to be seen.
+    return {"local_device_ids": [0]} if local and _sees_one_gpu() else {}
+
+
+def join(
+    given: Place | None,
+    *,
+    heartbeat_seconds: int,
+    join_seconds: int,
+    meanwhile: AbstractContextManager[None] | None = None,
+) -> None:
+    """Meets the other processes, if there are others; `meanwhile` is entered then. To be called
+    before anything asks for devices. Several processes on a machine with GPUs take one each.
+    """
+    arguments = meeting(given)
+    if arguments is None:
         return
+    if given and given.process == 0:
+        _refuse_taken(given)
     # Its handler would swallow SIGTERM; processes agree to stop without it.
     jax.config.update("jax_enable_preemption_service", False)
     where = f" at {given.coordinator}" if given else ""
     _where_jax_aborts(
         f"not all processes have met{where} in {join_seconds} s: start all of them together"
     )
-    jax.distributed.initialize(
-        **arguments,
-        heartbeat_timeout_seconds=heartbeat_seconds,
-        initialization_timeout=join_seconds,
-        shutdown_timeout_seconds=_SHUTDOWN_SECONDS,
-    )
+    with meanwhile or contextlib.nullcontext():
+        jax.distributed.initialize(
+            **arguments,
+            heartbeat_timeout_seconds=heartbeat_seconds,
+            initialization_timeout=join_seconds,
+            shutdown_timeout_seconds=_SHUTDOWN_SECONDS,
+        )
     _where_jax_aborts(_LOST)
+    if given:
+        _share_gpus(given)
+    threading.Thread(target=_fail_with_others, name="failure of others", daemon=True).start()
 
 
-def wait_for_loss(heartbeat_seconds: int) -> None:
-    """After an error among the devices: it may be that another process is lost. Then this one is
-    ended here, as soon as JAX knows.
+def code_after(error: Exception, heartbeat_seconds: int) -> int:
+    """The exit code after a failure: RETRY where it may pass. Where another process is lost, this
+    one is ended here with that code, as soon as JAX knows.
     """
-    if jax.process_count() > 1:
+    if not may_pass(error):
+        return FAILED
+    if coordination_client():
         time.sleep(2 * heartbeat_seconds)
+    return RETRY
 
 
-def exit_together(code: int) -> NoReturn:
-    """Ends this process together with the others; if they do not come, without them."""
+def exit_together(code: int, *, has_failed: bool = False) -> NoReturn:
+    """Ends this process together with the others; if they do not come, without them. One that has
+    failed for good ends them too: they would wait for it, and start again for nothing.
+    """
+    _end.code = code
+    _end.set()
     sys.stdout.flush()
     sys.stderr.flush()
     client = coordination_client()
     if client is None:
+        if code == RETRY:
+            os._exit(code)  # a thread may still play a game, for which nobody waits
         sys.exit(code)
     with contextlib.suppress(Exception):
-        seconds = _SHUTDOWN_SECONDS if code == 1 else _WAIT_SECONDS
-        client.wait_at_barrier("hackmatrix/end", 1000 * seconds)
+        if code == FAILED:
+            client.key_value_set(_FAILURE, str(process_number()), allow_overwrite=True)
+        seconds = _SHUTDOWN_SECONDS if has_failed or code == FAILED else _WAIT_SECONDS
+        client.wait_at_barrier(_AT_END, 1000 * seconds)
         jax.distributed.shutdown()
     os._exit(code)  # whatever still waits for a process that is lost would wait for ever
+
+
+def _fail_with_others() -> None:
+    """Ends this process when another one has failed for good, if it has not failed itself."""
+    client = coordination_client()
+    try:
+        failed = client.blocking_key_value_get(_FAILURE, _FOR_EVER_MS)
+    except JaxRuntimeError:  # the connection has ended, and none has failed
+        return
+    if _end.wait(_SHUTDOWN_SECONDS / 2):
+        return
+    _end.code = FAILED
+    os.write(2, f"launch.train: process {failed} has failed, and says why\n".encode())
+    with contextlib.suppress(JaxRuntimeError):
+        client.wait_at_barrier(_AT_END, 1000 * _SHUTDOWN_SECONDS)
+    os._exit(FAILED)  # no shutdown of what other threads wait for
+
+
+def _share_gpus(given: Place) -> None:
+    """Of several processes on one machine each takes one GPU, as JAX has it where it recognises
+    what has started them.
+    """
+    client = coordination_client()
+    client.key_value_set(f"{_HOST}/{given.process}", socket.gethostname())
+    hosts = [
+        client.blocking_key_value_get(f"{_HOST}/{process}", 1000 * _WAIT_SECONDS)
+        for process in range(given.processes)
+    ]
+    here = own_gpu(hosts, given.process)
+    if here is not None and not (_sees_one_gpu() or os.environ.get("JAX_LOCAL_DEVICE_IDS")):
+        for maker in ("cuda", "rocm"):
+            jax.config.update(f"jax_{maker}_visible_devices", str(here))
+
+
+def own_gpu(hosts: Sequence[str], process: int) -> int | None:
+    """The number of the GPU for the process, one of those on these hosts; None for all of them."""
+    host = hosts[process]
+    return hosts[:process].count(host) if hosts.count(host) > 1 else None
+
+
+def _sees_one_gpu() -> bool:
+    seen = os.environ.get("CUDA_VISIBLE_DEVICES") or os.environ.get("ROCR_VISIBLE_DEVICES")
+    return bool(seen) and "," not in str(seen)
 
 
 def _is_on_tpu() -> bool:
@@ -127,15 +228,17 @@ def _refuse_taken(given: Place) -> None:
 
 
 def _where_jax_aborts(words: str) -> None:
-    """From now on these are said, and the exit code is RETRY. JAX aborts a process when another one
-    is lost, and asks nobody before. SIGABRT comes in the thread that aborts, so what handles it may
-    do anything; a handler of Python's would wait for the main thread.
+    """From now on these are said, and the exit code is RETRY, unless this process ends by itself
+    already. JAX aborts a process when another one is lost, and asks nobody before. SIGABRT comes in
+    the thread that aborts, so what handles it may do anything; a handler of Python's would wait for
+    the main thread.
     """
 
     @ctypes.CFUNCTYPE(None, ctypes.c_int)
     def on_abort(number: int) -> None:
-        os.write(2, f"launch.train: {words}\n".encode())
-        os._exit(RETRY)
+        if _end.code is None:
+            os.write(2, f"launch.train: {words}\n".encode())
+        os._exit(RETRY if _end.code is None else _end.code)
 
     _handlers.append(on_abort)  # C calls it, and does not keep it
     libc = ctypes.CDLL(None)
@@ -143,4 +246,11 @@ def _where_jax_aborts(words: str) -> None:
     libc.signal(signal.SIGABRT, ctypes.cast(on_abort, ctypes.c_void_p))
 
 
+class _End(threading.Event):
+    """That this process has come to its end by itself, and with which exit code."""
+
+    code: int | None = None
+
+
+_end = _End()
 _handlers: list[Any] = []

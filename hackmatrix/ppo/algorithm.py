@@ -31,6 +31,7 @@ class PPO(ActorCritic):
 
     settings: Settings
 
+    inputs: ClassVar[tuple[str, ...]] = (*ActorCritic.inputs, "clip_eps", "ent_coef")
     sections: ClassVar[tuple[Section, ...]] = (metrics.SECTION,)
     vital: ClassVar[tuple[str, ...]] = (metrics.PG_LOSS, VF_LOSS, GRAD_NORM)
 

@@ -23,9 +23,16 @@ _PALETTE = np.unique(
 )
 
 
-def gif(episode: Episode) -> bytes:
+def pictures(episode: Episode, most: int) -> list[np.ndarray]:
+    """Of so many of its boards, the first and the last and those spread evenly between them."""
+    last = len(episode.frames) - 1
+    turns = dict.fromkeys(np.linspace(0, last, min(most, last + 1)).round().astype(int).tolist())
+    return [picture(episode.frames[turn].seen) for turn in turns]
+
+
+def gif(episode: Episode, most: int | None = None) -> bytes:
     """It goes on for ever, and stays at the end of the game for a while."""
-    first, *rest = (_image(picture(frame.seen)) for frame in episode.frames)
+    first, *rest = map(_image, pictures(episode, most or len(episode.frames)))
     lengths = [*[_MS_A_TURN] * len(rest), _MS_AT_THE_END]
     out = io.BytesIO()
     first.save(out, "GIF", save_all=True, append_images=rest, duration=lengths, loop=0)

@@ -7,18 +7,20 @@ import re
 from importlib import resources
 
 from hackmatrix.envs.drawing import looks
+from hackmatrix.replay.compact import compact
 from hackmatrix.replay.record import Episode
 
 _HERE = "hackmatrix.replay"
 
 
 def page(episode: Episode) -> str:
-    return filled(_HERE, "page.html", EPISODE=inside_script(episode.as_json()))
+    return filled(_HERE, "page.html", EPISODE=inside_script(compact(episode)))
 
 
 def filled(package: str, template: str, **parts: str) -> str:
-    """A template that lies in a package, with its parts, and with the look that pages share."""
-    parts |= {"LOOK": _read(_HERE, "look.css"), "COLOURS": inside_script(_colours())}
+    """A template that lies in a package, with its parts, and with what all pages share."""
+    shared = {"LOOK": _read(_HERE, "look.css"), "DOM": _read(_HERE, "dom.js")}
+    parts |= {**shared, "COLOURS": inside_script(_colours())}
     return re.sub("__([A-Z]+)__", lambda name: parts[name[1]], _read(package, template))
 
 
@@ -34,6 +36,7 @@ def _colours() -> dict[str, str]:
         "ink": looks.INK,
         "floor": looks.FLOOR,
         "lines": looks.LINES,
+        "faint": looks.FAINT,
     }
     return {name: "#{:02x}{:02x}{:02x}".format(*colour) for name, colour in colours.items()}
 

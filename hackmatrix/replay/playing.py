@@ -11,18 +11,23 @@ import jax
 import numpy as np
 
 from hackmatrix import game
+from hackmatrix.envs.drawing import looks
 from hackmatrix.envs.drawing import text as drawing
 from hackmatrix.envs.headless.memory import Memory
 from hackmatrix.envs.headless.view import observation
 from hackmatrix.envs.hosted import HostedGames, Turn, describe
 from hackmatrix.game import scenario
+from hackmatrix.game.programs import Program
+from hackmatrix.game.state import FIRST_PROGRAM
 from hackmatrix.replay import happenings
 from hackmatrix.replay.record import ACTION_NAMES, Decide
 
-HELP = """an action, by its name (or the beginning of it) or its number; or
-  save FILE, load FILE    the board as a scenario file
-  new, help, quit"""
-_SHORT = {"w": "up", "s": "down", "a": "left", "d": "right"}
+HELP = """  arrow keys              move, at once
+  an action               by its name, at once; or the beginning of it or its number, and enter
+  save FILE, load FILE    the board as a scenario file, and enter
+  new, help, quit
+  backspace corrects what is typed; without a terminal, a line is a command"""
+_WORDS = ("new", "help", "quit", "save", "load")
 _LIKELIEST = 3
 
 
@@ -48,12 +53,24 @@ class Playing:
 
     def converse(self, lines: Iterable[str]) -> None:
         """Obeys line by line, until the person has had enough."""
+        self._say(HELP)
         self._show()
         for line in lines:
             word, _, rest = line.strip().partition(" ")
             if word == "quit":
                 return
             self._obey(word, rest.strip())
+
+    def at_once(self) -> set[str]:
+        """The words that are a whole command, and not the beginning of another one."""
+        words = {*self._valid(), *_WORDS}
+        whole = words - {"save", "load"}
+        return {each for each in whole if not any(word.startswith(each) for word in words - {each})}
+
+    def _valid(self) -> list[str]:
+        if self._is_over:
+            return []
+        return [ACTION_NAMES[each] for each in np.flatnonzero(self._turn.mask[0])]
 
     def _obey(self, word: str, rest: str) -> None:
         try:
@@ -63,6 +80,8 @@ class Playing:
                 case "new":
                     self._start(self._games.new_games())
                     self._show()
+                case "save" | "load" if not rest:
+                    self._say(f"{word} what? say {word} FILE")
                 case "save":
                     self._save(Path(rest))
                 case "load":
@@ -78,8 +97,7 @@ class Playing:
     def _act(self, word: str) -> None:
         if self._is_over:
             raise ValueError("the game is over: say new, load FILE or quit")
-        valid = [ACTION_NAMES[each] for each in np.flatnonzero(self._turn.mask[0])]
-        action = ACTION_NAMES.index(_only_one(_SHORT.get(word, word), valid))
+        action = ACTION_NAMES.index(_only_one(word, self._valid()))
         before = self._board
         self._turn = self._games.play(np.array([action]))
         self._board = describe(self._games.board(0))
@@ -103,7 +121,7 @@ class Playing:
             return
         mask = np.asarray(self._turn.mask[0])
         valid = np.flatnonzero(mask)
-        self._say("valid: " + "  ".join(f"{ACTION_NAMES[each]} ({each})" for each in valid))
+        self._say("valid: " + "  ".join(self._offer(int(each)) for each in valid))
         if self._decide:
             decision = self._decide(
                 np.asarray(self._turn.observation[0]),
@@ -114,6 +132,15 @@ class Playing:
             ranked = sorted(valid, key=lambda action: -decision.probabilities[action])[:_LIKELIEST]
             shares = [f"{ACTION_NAMES[each]} {decision.probabilities[each]:.0%}" for each in ranked]
             self._say(f"the policy: {', '.join(shares)}; value {decision.value:.2f}")
+
+    def _offer(self, action: int) -> str:
+        """A valid action with its number, and what it costs."""
+        name = drawing.paint(ACTION_NAMES[action], looks.COLOURS["player"], self._colour)
+        costs = ", ".join(
+            drawing.paint(f"{cost} {means}", looks.COLOURS[means], self._colour)
+            for means, cost in _costs(action).items()
+        )
+        return f"{name} ({action})" + (f" for {costs}" if costs else "")
 
     def _start(self, turn: Turn) -> None:
         self._turn, self._is_over = turn, False
@@ -133,6 +160,15 @@ class Playing:
             raise ValueError(f"{file} is no scenario: {error}") from None
         self._games.put(0, loaded)
         self._start(self._games.look())
+
+
+def _costs(action: int) -> dict[str, int]:
+    """In credits and energy, of a program that costs them."""
+    if action < FIRST_PROGRAM:
+        return {}
+    program = tuple(Program)[action - FIRST_PROGRAM]
+    costs = {"credits": program.credits, "energy": program.energy}
+    return {means: cost for means, cost in costs.items() if cost}
 
 
 def _only_one(word: str, valid: list[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -59,9 +59,6 @@ class Episode:
     @property
     def total(self) -> float:
         return sum(frame.reward for frame in self.frames)
-
-    def as_json(self) -> Json:
-        return {**asdict(self), "total": self.total, "actions": list(ACTION_NAMES)}
 
 
 def record(title: str, decide: Decide, step_key: StepKey, most_steps: int = MOST_STEPS) -> Episode:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import select
 import sys
-import termios
-import tty
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import suppress
 from typing import TextIO
 
 from hackmatrix.envs.drawing import text as drawing
+from hackmatrix.replay.keyboard import END, key, keys_at_once
 from hackmatrix.replay.record import ACTION_NAMES, Episode, Frame
 
 KEYS = "space pause   → or n next   ← or b back   home or r rewind   q quit"
 _SECONDS_A_TURN = 0.4
 _LIKELIEST = 5
 _CLEAR = "\x1b[H\x1b[2J"
-_NAMES = {"\x1b[C": "n", "\x1b[D": "b", "\x1b[H": "r", "\x1b[1~": "r", "\x03": "q", "": "q"}
+_HIDE_CURSOR, _SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
+_STEPS = {"n": 1, "right": 1, "b": -1, "left": -1}
+_REWIND = ("r", "home")
 
 
 def text(episode: Episode, turn: int, colour: bool = True) -> str:
@@ -35,24 +33,31 @@ def print_all(episode: Episode, out: TextIO) -> None:
         out.write(text(episode, turn, colour=False) + "\n")
 
 
-def show(episode: Episode) -> None:
+def show(episode: Episode, colour: bool = True) -> None:
     """Until the person has had enough."""
+    sys.stdout.write(_HIDE_CURSOR)
+    try:
+        with keys_at_once(), suppress(KeyboardInterrupt):
+            _play(episode, colour)
+    finally:
+        sys.stdout.write(_SHOW_CURSOR + "\n")
+        sys.stdout.flush()
+
+
+def _play(episode: Episode, colour: bool) -> None:
     turn, last, is_paused = 0, len(episode.frames) - 1, False
-    with _keys_at_once():
-        while True:
-            screen = text(episode, turn) + "\n" + KEYS
-            sys.stdout.write(_CLEAR + screen.replace("\n", "\r\n"))
-            sys.stdout.flush()
-            key = _key(None if is_paused or turn == last else _SECONDS_A_TURN)
-            if key == "q":
-                break
-            if key is None:
-                turn += 1
-                continue
-            is_paused = not is_paused if key == " " else True
-            step = {"n": 1, "b": -1, "r": -turn}.get(key, 0)
-            turn = min(max(turn + step, 0), last)
-    sys.stdout.write("\n")
+    while True:
+        sys.stdout.write(_CLEAR + text(episode, turn, colour) + "\n" + KEYS)
+        sys.stdout.flush()
+        pressed = key(None if is_paused or turn == last else _SECONDS_A_TURN)
+        if pressed in ("q", END):
+            return
+        if pressed is None:
+            turn += 1
+            continue
+        is_paused = not is_paused if pressed == " " else True
+        step = -turn if pressed in _REWIND else _STEPS.get(pressed, 0)
+        turn = min(max(turn + step, 0), last)
 
 
 def _done(episode: Episode, frame: Frame) -> list[str]:
@@ -67,29 +72,3 @@ def _done(episode: Episode, frame: Frame) -> list[str]:
         f"value {decision.value:.2f}   reward {frame.reward:+.3f}   {parts}",
         *(f"  {line}" for line in frame.happened),
     ]
-
-
-@contextmanager
-def _keys_at_once() -> Iterator[None]:
-    """Keys arrive without the enter key, and are not shown; the cursor is hidden."""
-    terminal = sys.stdin.fileno()
-    before = termios.tcgetattr(terminal)
-    try:
-        tty.setraw(terminal)
-        sys.stdout.write("\x1b[?25l")
-        yield
-    finally:
-        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
-        sys.stdout.write("\x1b[?25h")
-        sys.stdout.flush()
-
-
-def _key(seconds: float | None) -> str | None:
-    """The key that was pressed, None if none was in that time."""
-    terminal = sys.stdin.fileno()
-    if not select.select([terminal], [], [], seconds)[0]:
-        return None
-    pressed = os.read(terminal, 1).decode(errors="replace")
-    if pressed == "\x1b" and select.select([terminal], [], [], 0.05)[0]:
-        pressed += os.read(terminal, 3).decode(errors="replace")
-    return _NAMES.get(pressed, pressed)

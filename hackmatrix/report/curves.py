@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hackmatrix.errors import UserError
+
 _STEP, _TIME = "step", "time"
 _MOST_POINTS = 1000  # of a curve: a page is some hundred pixels wide
 
 
-class NoCurves(Exception):
+class NoCurves(UserError):
     """There is nothing to draw; one line says why."""
 
 
@@ -31,6 +33,11 @@ class Curves:
 
 
 def read(file: Path) -> Curves:
+    """As many points as a page can show."""
+    return _thinned(read_whole(file))
+
+
+def read_whole(file: Path) -> Curves:
     """Lines that are cut off are left out. A run that went on from a checkpoint tells of the steps
     after it once more: the later lines hold.
     """
@@ -45,12 +52,10 @@ def read(file: Path) -> Curves:
     if not lines:
         raise NoCurves(f"{file} has no metrics yet; a run writes some every few updates")
     tags = sorted({tag for line in lines for tag in line} - {_STEP, _TIME})
-    return _thinned(
-        Curves(
-            steps=[line[_STEP] for line in lines],
-            times=[line[_TIME] for line in lines],
-            values={tag: [line.get(tag) for line in lines] for tag in tags},
-        )
+    return Curves(
+        steps=[line[_STEP] for line in lines],
+        times=[line[_TIME] for line in lines],
+        values={tag: [line.get(tag) for line in lines] for tag in tags},
     )
 
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-import jax
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from hackmatrix.replay import html
+import jax
+import numpy as np
+
+from hackmatrix.replay import animation, html
 from hackmatrix.replay.record import MOST_STEPS, Decision, Episode, record
-from hackmatrix.search.planner import Planner
 from hackmatrix.train.policies.player import Player
 from hackmatrix.train.policies.policy import Policy
 from hackmatrix.train.runs.directory import Run
+
+if TYPE_CHECKING:
+    from hackmatrix.search.planner import Planner
 
 
 def play(
@@ -30,20 +38,58 @@ def play(
         return record(title, decide, player.step_key, most_steps)
 
 
-def as_page(
-    policy: Policy, seed: int, number: int, most_steps: int = MOST_STEPS
-) -> tuple[str, float]:
-    """A game as a page, and its return."""
-    episode = play(policy, seed, number, most_steps=most_steps)
-    return html.page(episode), episode.total
+@dataclass(frozen=True)
+class Recorded:
+    """A game as a run shows it (train/reporting/replays.py), and a notebook."""
+
+    episode: Episode
+
+    @property
+    def total(self) -> float:
+        return self.episode.total
+
+    @property
+    def turns(self) -> int:
+        return len(self.episode.frames) - 1
+
+    def __repr__(self) -> str:
+        told = f"{self.episode.title}: {self.turns} turns, return {self.total:.2f}"
+        return f"{told}, {self.episode.end}"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the page in a frame of its own."""
+        frame = 'style="width: 100%; max-width: 1100px; height: 760px; border: 0"'
+        return f'<iframe {frame} srcdoc="{escape(self.page())}"></iframe>'
+
+    def save(self, file: str | Path) -> Path:
+        """Writes the page of the game, or an animation to a file that ends in .gif."""
+        file = Path(file)
+        if file.suffix == ".gif":
+            file.write_bytes(self.film())
+        else:
+            file.write_text(self.page(), "utf-8")
+        return file
+
+    def page(self) -> str:
+        return html.page(self.episode)
+
+    def pictures(self, most: int) -> list[np.ndarray]:
+        return animation.pictures(self.episode, most)
+
+    def film(self, most: int | None = None) -> bytes:
+        return animation.gif(self.episode, most)
+
+
+def recorded(policy: Policy, seed: int, number: int, most_steps: int = MOST_STEPS) -> Recorded:
+    return Recorded(play(policy, seed, number, most_steps=most_steps))
 
 
 def newest(run: Run) -> str | None:
-    """The newest of the pages that the run has left behind."""
-    pages = [each for each in run.replays.glob("*.html") if each.stem.isdecimal()]
-    if not pages:
-        return None
-    return max(pages, key=lambda each: int(each.stem)).read_text(encoding="utf-8")
+    """The newest of the pages that the run has left behind, wherever it lives."""
+    there = run.place / run.replays.name
+    steps = [name.removesuffix(".html") for name in there.names()]
+    numbers = [int(step) for step in steps if step.isdecimal()]
+    return (there / f"{max(numbers)}.html").read() if numbers else None
 
 
 def _cpu() -> jax.Device | None:

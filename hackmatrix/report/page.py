@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
-from datetime import UTC, datetime
 from html import escape
-from pathlib import Path
 from typing import Any
 
 from hackmatrix.envs import Environment, make
 from hackmatrix.envs.metrics import Section
-from hackmatrix.replay.html import filled, inside_script
+from hackmatrix.replay.html import inside_script
 from hackmatrix.report.charts import charts
 from hackmatrix.report.curves import Curves
+from hackmatrix.report.sheet import contents, framed, sheet, short, state, table, word
 from hackmatrix.train import algorithms
 from hackmatrix.train.config import Config, resolve
 from hackmatrix.train.reporting import declared, results
@@ -28,37 +25,19 @@ def page(
     """`default` are the settings with nothing given; `replay` is the page of a game, and where
     there is none a line says why.
     """
-    evaluation, starts = _told(run.evaluation), _told(run.provenance) or []
+    evaluation, starts = contents(run.evaluation), contents(run.provenance) or []
     env = make(run.config.env)
     sections = declared.sections(env, algorithms.find(run.config.algorithm))
-    return filled(
-        __package__,
+    return sheet(
         "report.html",
         TITLE=escape(run.name),
-        STATE=escape(_state(run.config, curves)),
+        STATE=escape(state(run, curves)),
         FIGURES=_figures(curves, sections),
         REACHED=_reached(evaluation, env) if evaluation else _not_evaluated(run),
-        REPLAY=_framed(replay) if replay else f"<p>{escape(why_none)}</p>",
+        REPLAY=framed(replay) if replay else f"<p>{escape(why_none)}</p>",
         SETTINGS=_settings(run.config, _resolved(default, starts)),
         PROVENANCE=_provenance(starts),
         METRICS=inside_script(_metrics(curves, sections, evaluation)),
-    )
-
-
-def _told(file: Path) -> Any:
-    """What a file of the run says; None if there is none, as of a run that is under way."""
-    try:
-        return json.loads(file.read_text())
-    except (OSError, ValueError):
-        return None
-
-
-def _state(config: Config, curves: Curves) -> str:
-    heard_of = datetime.fromtimestamp(curves.times[-1], UTC)
-    steps = config.num_updates * config.batch_size
-    return (
-        f"{config.env} · step {curves.steps[-1]:,} of {steps:,} · "
-        f"last heard of on {heard_of:%Y-%m-%d at %H:%M} UTC"
     )
 
 
@@ -79,14 +58,13 @@ def _figures(curves: Curves, sections: Iterable[Section]) -> str:
 def _reached(evaluation: Mapping[str, Any], env: Environment) -> str:
     players = results.from_json(evaluation)
     tables = [
-        _table(rows, [heading, *players])
+        table(rows, [heading, *players])
         for heading, rows in (
             ("", results.reached(players, env)),
             ("of all actions", results.used(players)),
         )
     ]
-    at = f" at step {evaluation['step']:,}" if "step" in evaluation else ""
-    games = f"{evaluation['episodes']:,} games of seed {evaluation['seed']}{at}, 95% intervals"
+    games = f"{results.games(evaluation)}, 95% intervals"
     return f'<p class="faint">{games}</p><div class="side">{"".join(tables)}</div>'
 
 
@@ -98,11 +76,6 @@ def _not_evaluated(run: Run) -> str:
     )
 
 
-def _framed(replay: str) -> str:
-    content = f'<script id="replay" type="application/json">{inside_script(replay)}</script>'
-    return f'<iframe title="a game"></iframe>{content}'
-
-
 def _resolved(default: Mapping[str, Any], starts: list[Mapping[str, Any]]) -> Config:
     """For the devices that the run was begun on, which its sizes were chosen for."""
     devices: Any = starts[0]["devices"] if starts else {"platform": "cpu", "count": 1}
@@ -111,18 +84,18 @@ def _resolved(default: Mapping[str, Any], starts: list[Mapping[str, Any]]) -> Co
 
 def _settings(config: Config, default: Config) -> str:
     """Those that differ from their default stand first, with it, and are marked."""
-    usual, own = asdict(default), asdict(config)
+    usual, own = default.settings(), config.settings()
     changed = [
-        (name, [_word(own[name]), _word(usual[name])]) for name in own if own[name] != usual[name]
+        (name, [word(own[name]), word(usual[name])]) for name in own if own[name] != usual[name]
     ]
-    rest = [(name, [_word(own[name])]) for name in own if own[name] == usual[name]]
-    ours = _table(changed, ["changed", "", "default here"], "changed") if changed else ""
-    return f'<div class="side">{ours}{_table(rest, ["as by default", ""])}</div>'
+    rest = [(name, [word(own[name])]) for name in own if own[name] == usual[name]]
+    ours = table(changed, ["changed", "", "default here"], "changed") if changed else ""
+    return f'<div class="side">{ours}{table(rest, ["as by default", ""])}</div>'
 
 
 def _provenance(starts: list[Mapping[str, Any]]) -> str:
     """Of each start, the newest first; the older ones are folded away."""
-    tables = [_table(_start(each), []) for each in reversed(starts)]
+    tables = [table(_start(each), []) for each in reversed(starts)]
     older = "".join(tables[1:])
     folded = f"<details><summary>earlier starts</summary>{older}</details>" if older else ""
     return "".join(tables[:1]) + folded
@@ -133,26 +106,7 @@ def _start(told: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
     revision = git and git["revision"] + (", with changes" if git["dirty"] else "")
     rest = {name: value for name, value in told.items() if name != "git"}
     rows = {**rest, "command": shlex.join(told["command"]), "revision": revision or "unknown"}
-    return [(name, [_word(value)]) for name, value in rows.items()]
-
-
-def _word(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name} {each}" for name, each in value.items())
-    if value is None:
-        return "none"
-    return f"{value:,}" if type(value) is int else str(value)
-
-
-def _table(rows: Iterable[tuple[str, list[str]]], head: list[str], kind: str = "") -> str:
-    titles = "".join(f"<th>{escape(title)}</th>" for title in head)
-    body = "".join(
-        f'<tr class="{kind}"><th>{escape(title)}</th>'
-        + "".join(f"<td>{escape(cell)}</td>" for cell in cells)
-        + "</tr>"
-        for title, cells in rows
-    )
-    return f"<div><table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table></div>"
+    return [(name, [word(value)]) for name, value in rows.items()]
 
 
 def _metrics(
@@ -176,12 +130,7 @@ def _metrics(
     random = (evaluation or {}).get("random", {})
     return {
         "steps": curves.steps,
-        "values": {tag: list(map(_short, values)) for tag, values in curves.values.items()},
+        "values": {tag: list(map(short, values)) for tag, values in curves.values.items()},
         "sections": drawn,
         "random": {tag: each["mean"] for tag, each in random.items()},
     }
-
-
-def _short(value: float | None) -> float | None:
-    """As many digits as a curve can show."""
-    return value if value is None else float(f"{value:.5g}")

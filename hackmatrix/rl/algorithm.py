@@ -34,6 +34,10 @@ class Algorithm(Protocol):
     `update` runs inside of `jax.shard_map`, with this device's players: it plays and learns, and
     combines over the axis what has to be the same on all devices. One that calls what `shard_map`'s
     check of types takes for a mistake says `types_are_checked = False`.
+
+    Settings are constants of the compiled program, unless it names some of them as its `inputs`.
+    For `update` it is built with a configuration that has f32 scalars in their place, which it may
+    compute with but not branch on; then another of their values needs no other program.
     """
 
     # The metrics of an update, and the tags of those that are finite while the learner is sound.

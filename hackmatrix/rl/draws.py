@@ -20,9 +20,11 @@ class Purpose(IntEnum):
     STEP = 3
     SHUFFLE = 4
     PLAN = 5
+    NEW_GAMES = 6
+    CUT_OFF = 7
 
 
-def seed_key(seed: int) -> Array:
+def seed_key(seed: Array | int) -> Array:
     """Threefry whatever the default is: other generators draw differently under vmap."""
     return jax.random.key(seed, impl="threefry2x32")
 

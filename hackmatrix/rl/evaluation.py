@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,17 +13,28 @@ from jax.sharding import Mesh
 
 from hackmatrix.envs import Environment
 from hackmatrix.envs.metrics import PERCENT, Metric, Section
+from hackmatrix.kept.programs import Kept
 from hackmatrix.parallel import mesh as meshes
+from hackmatrix.parallel.agreement import on_any
 from hackmatrix.parallel.mesh import REPLICATED, SPLIT
 from hackmatrix.rl import games as whole_games
 from hackmatrix.rl import tally
 from hackmatrix.rl.draws import seed_key
-from hackmatrix.rl.games import ENDED, Agent, Choice, Forward, LookAhead
+from hackmatrix.rl.games import (
+    ACTIONS,
+    ENDED,
+    Agent,
+    Choice,
+    Forward,
+    LookAhead,
+    Playing,
+)
 
 SECTION = Section("How it plays", (Metric(ENDED, "came to an end", PERCENT),))
 EVALUATION_SEED = 1_000_003  # of the games that a run plays meanwhile and at its end
 # Games at a time on a device. Each is many boards while it is planned.
 _AT_ONCE, _PLANNED_AT_ONCE = 4096, 64
+_STEPS = 16  # of every game between two questions whether to go on: less than a second on a CPU
 
 
 def outcomes(env: Environment) -> list[Metric]:
@@ -41,8 +53,14 @@ def curve(tag: str) -> str:
     return f"eval/{tag.rpartition('/')[2]}"
 
 
+class Interrupted(Exception):
+    """The games are not wanted any more; some of them had not ended."""
+
+
 class Evaluation:
-    """Plays on all devices of a mesh; compiled once for any parameters."""
+    """Plays on all devices of a mesh; compiled once for any parameters. After every few steps of
+    the games it asks whether it `goes_on`, and is Interrupted if not.
+    """
 
     def __init__(
         self,
@@ -51,35 +69,48 @@ class Evaluation:
         mesh: Mesh,
         look_ahead: LookAhead | None = None,
         at_once: int | None = None,
+        goes_on: Callable[[], bool] = lambda: True,
     ) -> None:
-        self._mesh = mesh
+        self._mesh, self._goes_on = mesh, goes_on
         agent = Agent(env, network, look_ahead)
         at_once = at_once or (_PLANNED_AT_ONCE if look_ahead else _AT_ONCE)
         # Devices play on their own, until the last of their games has ended, and tell each other
         # nothing: there is no communication whose types could be checked.
-        self._play = jax.jit(
-            jax.shard_map(
-                functools.partial(whole_games.play, agent, at_once),
-                mesh=mesh,
-                in_specs=(REPLICATED, REPLICATED, REPLICATED, SPLIT),
-                out_specs=SPLIT,
-                check_vma=False,
-            )
-        )
+        on_devices = functools.partial(jax.shard_map, mesh=mesh, out_specs=SPLIT, check_vma=False)
+        self._begin_of = functools.partial(whole_games.begin, agent, at_once)
+        self._begin = jax.jit(on_devices(self._begin_of, in_specs=(REPLICATED, SPLIT)))
+        self._play_of = functools.partial(whole_games.play, agent, _STEPS)
+        specs = REPLICATED, REPLICATED, REPLICATED, SPLIT, SPLIT
+        self._play = jax.jit(on_devices(self._play_of, in_specs=specs), donate_argnums=3)
 
     def play(
         self, params: Any, seed: int, games: int, *, greedy: bool = False, uniform: bool = False
     ) -> dict[str, np.ndarray]:
         """What each of the games [games] ended with; "actions" [games, A] is how often each was
-        taken, "ended" whether it came to its end in MOST_STEPS.
+        taken, "ended" whether it came to its own end in MOST_STEPS, and was not cut off.
         """
         places = -(-games // self._mesh.size) * self._mesh.size
         split, replicated = meshes.split(self._mesh), meshes.replicated(self._mesh)
         numbers = meshes.placed(np.arange(places, dtype=np.uint32), split)
         key = jax.jit(lambda: seed_key(seed), out_shardings=replicated)()
         params = meshes.placed(params, replicated)
-        done = self._play(Choice(np.bool_(greedy), np.bool_(uniform)), params, key, numbers)
-        return {name: column[:games] for name, column in meshes.fetched(done).items()}
+        choice = Choice(np.bool_(greedy), np.bool_(uniform))
+        devices = list(self._mesh.devices.flat)
+        begin = Kept(self._begin, self._begin_of, devices)
+        play = Kept(self._play, self._play_of, devices)
+        playing = begin(key, numbers)
+        while on_any(_is_going_on_here(playing)):
+            if not self._goes_on():
+                raise Interrupted
+            playing = play(choice, params, key, playing, numbers)
+        played = meshes.fetched(playing.played)
+        columns: dict[str, np.ndarray] = {
+            **played.result,
+            ACTIONS: played.actions,
+            ENDED: played.ended,
+            tally.CUT_OFF: ~played.ended,
+        }
+        return {name: column[:games] for name, column in columns.items()}
 
     def beside_random(
         self, params: Any, seed: int, games: int, *, greedy: bool = False, both: bool = False
@@ -93,3 +124,8 @@ class Evaluation:
             **likeliest,
             "random": self.play(params, seed, games, uniform=True),
         }
+
+
+def _is_going_on_here(playing: Playing) -> bool:
+    """Whether a device of this process has games to play."""
+    return any(bool(np.asarray(each.data).any()) for each in playing.is_going_on.addressable_shards)

@@ -47,8 +47,8 @@ class Agent:
 class Games(struct.PyTreeNode):
     """What each of the games [N] came to."""
 
-    ended: Array  # bool[N]: it came to its end in MOST_STEPS
-    result: Array  # f32[N, tags]
+    ended: Array  # bool[N]: it came to its own end in MOST_STEPS, and was not cut off
+    result: dict[str, Array]  # f32[N] by tag
     actions: Array  # i32[N, A]: how often each was taken
 
 
@@ -58,30 +58,49 @@ class Table(struct.PyTreeNode):
     players: Players
     step: Array  # u32[E]: of the game
     game: Array  # i32[E]
-    begun: Array  # i32: the games that have begun, on all places
+    begun: Array  # i32[1]: the games that have begun, on all places
+
+
+class Playing(struct.PyTreeNode):
+    """Games under way. The axis of each array can be split over devices."""
+
+    table: Table
+    played: Games
+    is_going_on: Array  # bool[1]
+
+
+def begin(agent: Agent, at_once: int, key: Array, numbers: Array) -> Playing:
+    """The games of these numbers [N], so many at a time, none of which has begun."""
+    games, places = numbers.size, min(at_once, numbers.size)
+    kind = jax.eval_shape(lambda: rollout.new_players(agent.env, key, numbers[:places]))
+    tags = [RETURN, LENGTH, *sorted(rollout.kind_of_step(agent.env, kind).each_episode)]
+    table = Table(
+        players=jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), kind),
+        step=jnp.zeros(places, jnp.uint32),
+        game=jnp.full(places, games, jnp.int32),
+        begun=jnp.zeros(1, jnp.int32),
+    )
+    played = Games(
+        ended=jnp.zeros(games, bool),
+        result={tag: jnp.zeros(games) for tag in tags},
+        actions=jnp.zeros((games, agent.env.num_actions), jnp.int32),
+    )
+    return Playing(table, played, jnp.ones(1, bool))
 
 
 def play(
-    agent: Agent, at_once: int, choice: Choice, params: Any, key: Array, numbers: Array
-) -> dict[str, Array]:
-    """The games of these numbers [N], so many at a time: columns [N] by tag, among them ENDED, and
-    the actions taken i32[N, A].
-    """
+    agent: Agent,
+    steps: int,
+    choice: Choice,
+    params: Any,
+    key: Array,
+    playing: Playing,
+    numbers: Array,
+) -> Playing:
+    """So many steps more of all games, or what is left of them."""
     games = numbers.size
-    places = min(at_once, games)
-    tags, table = _empty_table(agent.env, key, numbers, places)
-    played = Games(
-        ended=jnp.zeros(games, bool),
-        result=jnp.zeros((games, len(tags))),
-        actions=jnp.zeros((games, agent.env.num_actions), jnp.int32),
-    )
 
-    def is_going_on(carry: tuple[Table, Games]) -> Array:
-        table, _ = carry
-        return (table.begun < games) | (table.game < games).any()
-
-    def one_step(carry: tuple[Table, Games]) -> tuple[Table, Games]:
-        table, played = carry
+    def one_step(table: Table, played: Games) -> tuple[Table, Games]:
         table = _filled(agent.env, key, numbers, table)
         players = table.players
         action = _choose(agent, choice, params, (key, table.step, players.number), players.boards)
@@ -91,38 +110,38 @@ def play(
         ends = {RETURN: total, LENGTH: length, **outcome.each_episode}
         over = outcome.ended | (table.step + 1 >= MOST_STEPS)
         told = jnp.where(over, table.game, games)  # what is told of game N is dropped
-        row = jnp.stack([ends[tag].astype(jnp.float32) for tag in tags], axis=-1)
         played = Games(
-            ended=played.ended.at[told].set(outcome.ended, mode="drop"),
-            result=played.result.at[told].set(row, mode="drop"),
+            ended=played.ended.at[told].set(outcome.terminated, mode="drop"),
+            result={
+                tag: column.at[told].set(ends[tag].astype(jnp.float32), mode="drop")
+                for tag, column in played.result.items()
+            },
             actions=played.actions.at[table.game, action].add(1, mode="drop"),
         )
         players = players.replace(boards=boards, episode_return=total, episode_length=length)
         game = jnp.where(over, games, table.game)
         return table.replace(players=players, step=table.step + 1, game=game), played
 
-    _, played = jax.lax.while_loop(is_going_on, one_step, (table, played))
-    columns = dict(zip(tags, played.result.T, strict=True))
-    return {**columns, ACTIONS: played.actions, ENDED: played.ended}
+    def is_going_on(table: Table) -> Array:
+        return (table.begun[0] < games) | (table.game < games).any()
 
+    def goes_on(carry: tuple[Array, Table, Games]) -> Array:
+        done, table, _ = carry
+        return (done < steps) & is_going_on(table)
 
-def _empty_table(
-    env: Environment, key: Array, numbers: Array, places: int
-) -> tuple[list[str], Table]:
-    """The tags of results, and a table at which nobody plays yet."""
-    first = numbers[:places]
-    kind = jax.eval_shape(lambda: rollout.new_players(env, key, first))
-    tags = [RETURN, LENGTH, *sorted(rollout.kind_of_step(env, kind).each_episode)]
-    nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), kind)
-    nobody = jnp.full(places, numbers.size, jnp.int32)
-    return tags, Table(nothing, jnp.zeros(places, jnp.uint32), nobody, jnp.int32(0))
+    _, table, played = jax.lax.while_loop(
+        goes_on,
+        lambda carry: (carry[0] + 1, *one_step(*carry[1:])),
+        (jnp.int32(0), playing.table, playing.played),
+    )
+    return Playing(table, played, is_going_on(table)[None])
 
 
 def _filled(env: Environment, key: Array, numbers: Array, table: Table) -> Table:
     """With new games in the empty places, as long as there are any."""
     games = numbers.size
     empty = table.game >= games
-    following = table.begun + jnp.cumsum(empty, dtype=jnp.int32) - 1
+    following = table.begun[0] + jnp.cumsum(empty, dtype=jnp.int32) - 1
     begins = empty & (following < games)
 
     def fill(table: Table) -> Table:

@@ -16,6 +16,8 @@ from hackmatrix.rl.draws import Purpose, key_for, key_of_each
 from hackmatrix.rl.tally import Tally
 
 Array = jax.Array
+# Boards whose games are cut off at a time: one of so many, but no fewer than these.
+_RESTARTED_OF, _FEWEST_RESTARTED = 32, 32
 # Logits f32[E, A] and values f32[E], in units of reward, of observations [E].
 Evaluate = Callable[[Parts], tuple[Array, Array]]
 # What to do at a step of this number: given the players, and what is seen of their boards.
@@ -66,7 +68,16 @@ class Batch(struct.PyTreeNode):
 
 def new_players(env: Environment, key: Array, numbers: Array) -> Players:
     """New games, one for each number [E]."""
-    keys = key_of_each(key_for(key, Purpose.RESET), numbers)
+    return _players(env, key_for(key, Purpose.RESET), numbers)
+
+
+def later_players(env: Environment, update_key: UpdateKey, numbers: Array) -> Players:
+    """The same in the midst of a run, before an update: other games than those it began with."""
+    return _players(env, key_for(update_key.key, Purpose.NEW_GAMES, update_key.update), numbers)
+
+
+def _players(env: Environment, key: Array, numbers: Array) -> Players:
+    keys = key_of_each(key, numbers)
     nothing = jnp.zeros_like(numbers, jnp.float32)
     return Players(env.reset(jax.random.key_data(keys)), numbers, nothing, nothing)
 
@@ -152,6 +163,13 @@ def collect_decided(
             missed = jnp.where(outcome.truncated, final, 0)
         total = players.episode_return + outcome.reward
         length = players.episode_length + 1
+        if env.episode_limit:
+            late = (length >= env.episode_limit) & ~outcome.ended
+            boards, value = _restarted(
+                env, evaluate, (update_key, step), boards, players.number, late
+            )
+            missed = value if missed is None else missed + value
+            outcome = outcome.replace(truncated=outcome.truncated | late)
         going_on = ~outcome.ended
         played = {
             "seen": seen,
@@ -173,3 +191,33 @@ def collect_decided(
     (players, counted), played = jax.lax.scan(one, (players, counted), steps)
     last_value = evaluate(env.decode(env.encode(players.boards))[0])[1]
     return players, Batch(**played, last_value=last_value), counted
+
+
+def _restarted(
+    env: Environment,
+    evaluate: Evaluate,
+    moment: tuple[UpdateKey, Array],
+    boards: Any,
+    numbers: Array,
+    late: Array,
+) -> tuple[Any, Array]:
+    """The boards with new games in the place of those that are late, bool[E], and what these were
+    worth, f32[E]; 0 for the others. Few are late at a time, so they are gathered for this.
+    """
+    update_key, step = moment
+    key = key_for(update_key.key, Purpose.CUT_OFF, update_key.update, step)
+    at_a_time = min(late.size, max(_FEWEST_RESTARTED, late.size // _RESTARTED_OF))
+
+    def restart_some(carry: tuple[Any, Array, Array]) -> tuple[Any, Array, Array]:
+        (chosen,) = jnp.nonzero(carry[-1], size=at_a_time, fill_value=late.size)
+        some = jax.tree.map(lambda leaf: leaf.at[chosen].get(mode="clip"), (carry[0], numbers))
+        value = evaluate(env.decode(env.encode(some[0]))[0])[1]
+        fresh = env.reset(jax.random.key_data(key_of_each(key, some[1])))
+        done = jnp.zeros_like(chosen, bool)
+        return jax.tree.map(
+            lambda old, new: old.at[chosen].set(new, mode="drop"), carry, (fresh, value, done)
+        )
+
+    carry = boards, jnp.zeros_like(late, jnp.float32), late
+    boards, worth, _ = jax.lax.while_loop(lambda carry: carry[-1].any(), restart_some, carry)
+    return boards, worth

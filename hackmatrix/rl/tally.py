@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from hackmatrix.envs.metrics import Metric, Section
+from hackmatrix.envs.metrics import PERCENT, Metric, Section
 from hackmatrix.envs.protocol import Step
 
 Array = jax.Array
@@ -19,12 +19,14 @@ Metrics = dict[str, Array]
 
 RETURN, LENGTH = "train/mean_episode_return", "train/mean_episode_length"
 _REWARD, _EPISODES = "train/mean_reward", "train/num_episodes"
+CUT_OFF = "train/cut_off"
 _LEAST = -jnp.inf
 SECTION = Section(
     "How it plays",
     (
         Metric(RETURN, "return", column="return", is_signed=True),
-        Metric(LENGTH, "actions", column="length", digits=1),
+        Metric(LENGTH, "actions", column="length", digits=1, least=0),
+        Metric(CUT_OFF, "cut off", PERCENT),
         Metric(_REWARD, "mean reward of a step"),
         Metric(_EPISODES, "episodes that ended"),
     ),
@@ -43,9 +45,14 @@ class Tally(struct.PyTreeNode):
     names: tuple[tuple[str, ...], ...] = struct.field(pytree_node=False)
 
 
-def empty(step: Step) -> Tally:
-    """For steps like this one; only shapes and names count."""
-    each = (_each_step(step), _each_episode(step, step.reward, step.reward), step.highest)
+def empty(step: Step, is_limited: bool = False) -> Tally:
+    """For steps like this one; only shapes and names count. Where episodes have a limit, those that
+    are cut off are counted.
+    """
+    of_episodes = _each_episode(step, step.reward, step.reward)
+    if not is_limited:
+        del of_episodes[CUT_OFF]
+    each = (_each_step(step), of_episodes, step.highest)
     nothing = jnp.zeros_like(step.reward)
     columns = [jnp.broadcast_to(nothing[:, None], (nothing.size, len(named))) for named in each]
     return Tally(
@@ -61,7 +68,8 @@ def empty(step: Step) -> Tally:
 def add(tally: Tally, step: Step, episode_return: Array, episode_length: Array) -> Tally:
     """Counts a step; the return and the length [E] are those of the episodes so far."""
     ended = step.ended
-    each_episode = _columns(_each_episode(step, episode_return, episode_length), ended.size)
+    known = _each_episode(step, episode_return, episode_length)
+    each_episode = _columns({name: known[name] for name in tally.names[1]}, ended.size)
     highest = jnp.where(ended[:, None], _columns(step.highest, ended.size), _LEAST)
     return tally.replace(
         steps=tally.steps + 1,
@@ -95,8 +103,8 @@ def _each_step(step: Step) -> Mapping[str, Array]:
     return {**step.each_step, _REWARD: step.reward}
 
 
-def _each_episode(step: Step, episode_return: Array, length: Array) -> Mapping[str, Array]:
-    return {**step.each_episode, RETURN: episode_return, LENGTH: length}
+def _each_episode(step: Step, episode_return: Array, length: Array) -> Metrics:
+    return {**step.each_episode, RETURN: episode_return, LENGTH: length, CUT_OFF: step.truncated}
 
 
 def _columns(named: Mapping[str, Array], boards: int) -> Array:

@@ -4,24 +4,46 @@ from __future__ import annotations
 
 import json
 import subprocess
+import textwrap
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
+from hackmatrix.errors import UserError
 from hackmatrix.standalone import inputs
 from hackmatrix.standalone.policy import NumpyPolicy
 
 MOST_STEPS = 2000  # of a game: a policy may walk to and fro for ever
+_LONGEST_QUOTE = 80
+# What the answers to the commands tell.
+_TOLD = {
+    "reset": ("observation",),
+    "getValidActions": ("validActions",),
+    "step": ("observation", "reward", "done"),
+}
 
 
 @dataclass(frozen=True)
 class Played:
-    """How a game went. `actions` are those taken, in their order."""
+    """How a game went, to its end or as far as MOST_STEPS. `actions` are those taken."""
 
     total: float
+    is_over: bool
     stage: int
     score: int
     actions: list[int]
+
+    @property
+    def summary(self) -> str:
+        """In a line."""
+        end = f"return {self.total:.2f}, stage {self.stage}, score {self.score}"
+        stopped = "" if self.is_over else ", stopped before its end"
+        return f"{end}, {len(self.actions):,} actions{stopped}"
+
+
+class ProtocolError(UserError):
+    """The program of the game does not speak the headless protocol; one line says what it said."""
 
 
 class GameProgram:
@@ -33,18 +55,29 @@ class GameProgram:
         )
 
     def ask(self, action: str, **rest: Any) -> Any:
-        """The answer to a command; ConnectionError if there is none."""
+        """The answer to a command."""
+        if not (line := self._answer(json.dumps({"action": action, **rest}))):
+            raise ProtocolError("the program of the game has ended")
+        try:
+            answer = json.loads(line)
+        except ValueError:
+            answer = None
+        if isinstance(answer, dict) and "error" in answer:
+            raise ProtocolError(f"the program of the game says: {answer['error']}")
+        if not isinstance(answer, dict) or not {*_TOLD[action]} <= answer.keys():
+            raise ProtocolError(
+                f"the program of the game does not speak the headless protocol: it answered "
+                f"{action!r} with {textwrap.shorten(line, _LONGEST_QUOTE)}"
+            )
+        return answer
+
+    def _answer(self, command: str) -> str:
         assert self._program.stdin
         assert self._program.stdout
-        self._program.stdin.write(json.dumps({"action": action, **rest}) + "\n")
-        self._program.stdin.flush()
-        line = self._program.stdout.readline()
-        if not line:
-            raise ConnectionError("the program of the game has ended")
-        answer = json.loads(line)
-        if "error" in answer:
-            raise ConnectionError(f"the program of the game says: {answer['error']}")
-        return answer
+        with suppress(BrokenPipeError):  # it may have answered before it ended
+            self._program.stdin.write(command + "\n")
+            self._program.stdin.flush()
+        return self._program.stdout.readline()
 
     def __enter__(self) -> Self:
         return self
@@ -66,4 +99,4 @@ def play(program: GameProgram, policy: NumpyPolicy) -> Played:
         seen, done = answer["observation"], answer["done"]
         total += answer["reward"]
         actions.append(action)
-    return Played(total, seen["stage"], seen["score"], actions)
+    return Played(total, done, seen["stage"], seen["score"], actions)

@@ -1,1 +1,20 @@
-"""Training: the loop around the compiled updates, and all that it reads and writes."""
+"""Training: the loop around the compiled updates, and all that it reads and writes.
+
+run = hackmatrix.train(config, ...)          # what can be given: hackmatrix/api/training.py
+"""
+
+import sys
+from types import ModuleType
+from typing import Any
+
+from hackmatrix import plugins
+
+
+class _Callable(ModuleType):
+    """The name `hackmatrix.train` is this package's, and a call of it trains."""
+
+    def __call__(self, *arguments: Any, **settings: Any) -> Any:
+        return plugins.load("hackmatrix.api.training:train")(*arguments, **settings)
+
+
+sys.modules[__name__].__class__ = _Callable

@@ -7,14 +7,18 @@ from collections.abc import Callable, Iterator
 import jax
 
 from hackmatrix.envs.protocol import OlderLayout
-from hackmatrix.parallel.agreement import on_any
+from hackmatrix.parallel.agreement import on_any, on_first
 from hackmatrix.rl.train_state import TrainState
 from hackmatrix.train.checkpoints.checkpoints import Checkpoints, Layout
 from hackmatrix.train.checkpoints.scores import SCORE
+from hackmatrix.train.config import Config
 from hackmatrix.train.program import Program
 from hackmatrix.train.reporting.yardstick import Measured
 from hackmatrix.train.runs.clock import Clock
+from hackmatrix.train.runs.course import Course
 from hackmatrix.train.runs.directory import Run
+
+_SECONDS = "seconds"  # of training, in the metadata of a checkpoint
 
 
 class Keeper:
@@ -23,27 +27,41 @@ class Keeper:
     """
 
     def __init__(
-        self, run: Run, program: Program, clock: Clock, say: Callable[[str], None]
+        self,
+        run: Run,
+        program: Program,
+        clock: Clock,
+        say: Callable[[str], None],
+        before_saving: Callable[[], None] = lambda: None,
     ) -> None:
+        """The first process calls `before_saving`, which raises a UserError where the run is not
+        ours to save to any more.
+        """
         self._config, self._program, self._clock, self._say = run.config, program, clock, say
-        self._checkpoints = Checkpoints(run.checkpoints, keep=run.config.keep_checkpoints, say=say)
+        self._before_saving, self._course = before_saving, Course(run.config)
+        self._checkpoints = Checkpoints(
+            run.checkpoints,
+            keep=run.config.keep_checkpoints,
+            milestone=_milestone(run.config),
+            say=say,
+        )
         self._saved_at = clock.seconds()
         self._saved_update: int | None = None
 
-    def restore(self) -> tuple[TrainState, int | None]:
-        """The state to go on from, and the environment step it was saved at; a new one, and None,
-        where nothing was saved.
-        """
+    def restore(self) -> tuple[TrainState, Course]:
+        """The state to go on from, and where it stands; a new one, where nothing was saved."""
         restored = self._checkpoints.restore_newest(*_layouts(self._program))
         if restored is None:
             self._saved_update = 0  # there is nothing to keep of it yet
-            return self._program.first_state(), None
+            return self._program.first_state(), self._course
         state = restored.state
         if state.players is None:
-            state = self._with_new_games(state, restored.step // self._config.batch_size)
+            state = self._with_new_games(state)
         self._say(f"Going on from the checkpoint at step {restored.step:,}")
-        self._saved_update = int(state.learner.update)
-        return state, restored.step
+        self._saved_update = update = int(state.learner.update)
+        seconds = restored.metadata.get(_SECONDS, 0.0)  # those of older runs are not known
+        self._course = Course(self._config, update, restored.step, seconds)
+        return state, self._course
 
     def is_due(self, update: int, measured: Measured | None = None) -> bool:
         """Whether the state after so many updates is to be saved: because it is time, or because
@@ -53,10 +71,12 @@ class Keeper:
 
     def save(self, update: int, state: TrainState, measured: Measured | None = None) -> None:
         """Copies the state after so many updates; it is written while the run goes on."""
+        on_first(self._before_saving)
         score = {SCORE: measured.score} if measured else {}
         with self._clock.phase("save"):
-            step = update * self._config.batch_size
-            self._checkpoints.save(step, state, {"update": update, **score})
+            step = self._course.steps_after(update)
+            metadata = {"update": update, _SECONDS: self._clock.trained(), **score}
+            self._checkpoints.save(step, state, metadata)
         self._saved_at, self._saved_update = self._clock.seconds(), update
 
     def lacks(self, update: int) -> bool:
@@ -81,15 +101,20 @@ class Keeper:
         seconds = self._clock.seconds() - self._saved_at
         return on_any(seconds >= 60 * self._config.save_interval_minutes)
 
-    def _with_new_games(self, state: TrainState, update: int) -> TrainState:
+    def _with_new_games(self, state: TrainState) -> TrainState:
         """The learner that was saved, on boards of another number or kind than it had."""
-        fresh = self._program.first_state()
         self._say(
             "The environments changed in number or kind: they all begin new games, and the "
             "optimiser's averages are from the former batches"
         )
-        learner = state.learner.replace(update=fresh.learner.update + update)
-        return TrainState(learner=learner, players=fresh.players)
+        return state.replace(players=self._program.new_players(state.learner))
+
+
+def _milestone(config: Config) -> int | None:
+    """The environment steps from one to the next."""
+    if not config.keep_milestones:
+        return None
+    return max(1, config.total_timesteps // config.keep_milestones)
 
 
 def _layouts(program: Program) -> Iterator[Layout]:

@@ -8,10 +8,12 @@ from hackmatrix.train.keeper import Keeper
 from hackmatrix.train.program import Program
 from hackmatrix.train.reporting.reporter import Reporter
 from hackmatrix.train.reporting.yardstick import Yardstick
+from hackmatrix.train.runs.course import Course
 
 
 def train(
     state: TrainState,
+    course: Course,
     program: Program,
     guard: Guard,
     reporter: Reporter,
@@ -21,10 +23,10 @@ def train(
     """Trains until all updates are done or the guard stops the run; gives the last state, which is
     saved. All processes stop and save at the same update.
     """
-    update = int(state.learner.update)
+    update = course.update
     while updates := guard.next_chunk(update):
         reporter.before_chunk(update, state)
-        state, report = program.run(state, updates)
+        state, report = program.run(state, updates, course.extra_updates)
         update += updates
         reporter.after_chunk(update, updates, report)  # tells of the chunk before, as this one runs
         guard.compare_replicas(update, updates, state.learner)
@@ -33,10 +35,12 @@ def train(
             reporter.measured(measured)
         if keeper.is_due(update, measured):
             reporter.flush()  # a broken chunk must not be saved
+            guard.compare_now(state.learner)  # nor a state that devices do not share
             keeper.save(update, state, measured)
             reporter.saved(update, state.learner)
     reporter.finish(state)
     if keeper.lacks(update):
+        guard.compare_now(state.learner)
         keeper.save(update, state)
     keeper.close()
     return state

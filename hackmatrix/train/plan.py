@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import jax
 
+from hackmatrix.kept.sources import short_hash, source_hash
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.parallel.agreement import is_first, on_all, on_first
 from hackmatrix.train.config import Config, resolve
 from hackmatrix.train.config.saved import from_json, resumed, to_json
-from hackmatrix.train.guards.consistency import compare, short_hash, source_hash
+from hackmatrix.train.guards.consistency import compare
 from hackmatrix.train.program import Program
 from hackmatrix.train.reporting import weights_and_biases
 from hackmatrix.train.reporting.tracing import Span, check_span
 from hackmatrix.train.runs import directory
+from hackmatrix.train.runs import lease as leases
 from hackmatrix.train.runs.directory import Run, RunError
+from hackmatrix.train.runs.lease import Lease
+from hackmatrix.train.runs.places import Place, place
 from hackmatrix.train.runs.provenance import versions
 from hackmatrix.train.runs.shared_path import becomes_true, leave_sentinel
 
@@ -34,34 +38,47 @@ class Request:
 
     settings: Mapping[str, Any]
     given: Mapping[str, Any]
-    workdir: Path
+    workdir: Path | Place
     trace: Span | None = None
 
 
 @dataclass(frozen=True)
 class Plan:
     """The run, whether it is resumed, and which updates to trace. `sentinel` is a file that the
-    first of several processes has left in the run's directory, for the others to see.
+    first of several processes has left in the run's directory, for the others to see. Only the
+    first process holds the lease on the run.
     """
 
     run: Run
     resumes: bool
     trace: Span | None
-    sentinel: Path | None
+    sentinel: Place | None
+    lease: Lease | None
 
     @property
     def config(self) -> Config:
         return self.run.config
 
 
-def agree(request: Request) -> tuple[Plan, Program]:
-    """The plan of all processes, and their training program, which is not compiled yet."""
+def agree(
+    request: Request, has_planned: Callable[[Plan], None] = lambda plan: None
+) -> tuple[Plan, Program]:
+    """The plan of all processes, and their training program, which is not compiled yet. The first
+    process tells of the plan as soon as it has made it.
+    """
     compare(on_all(lambda: _asked_for(request)))  # before a directory is made
-    told = on_first(lambda: _as_json(make_plan(request)))
+    made: list[Plan] = []
+
+    def make() -> dict[str, Any]:
+        made.append(make_plan(request))
+        has_planned(made[0])
+        return _as_json(made[0])
+
+    told = on_first(make)
     prepared: list[tuple[Plan, Program]] = []
 
     def prepare() -> dict[str, str]:
-        plan = _from_json(told)
+        plan = made[0] if made else _from_json(told)
         program = Program(plan.config, meshes.over())
         prepared.append((plan, program))
         return _facts(plan, program) if jax.process_count() > 1 else {}
@@ -77,19 +94,35 @@ def make_plan(request: Request) -> Plan:
     which = request.settings["resume"]
     name = request.settings["run_name"]
     found = directory.find(request.workdir, which, name) if which else None
+    if found and name not in (None, found.name):
+        raise RunError(f"run_name={name} cannot be changed: the run to resume is {found.name}")
     given = {**request.given, "resume": which}
     values = resumed(found.config, given) if found else request.settings
     config = resolve(values, jax.default_backend(), jax.device_count())
-    check_span(request.trace, config.num_updates)
     # What may be missing is asked for before a directory is made.
     program = Program(config, meshes.over())
     if not found:
+        check_span(request.trace, config.num_updates)
         program.params_to_start_from()
     if config.wandb:
         weights_and_biases.check()
-    run = directory.resume(found, config) if found else directory.create(request.workdir, config)
-    sentinel = leave_sentinel(run.directory) if jax.process_count() > 1 else None
-    return Plan(run, found is not None, request.trace, sentinel)
+    held: list[Lease] = []
+    hold = lambda run: held.append(_take(run))  # noqa: E731
+    if found:
+        hold(found)
+        run = directory.resume(found, config)
+    else:
+        run = directory.create(request.workdir, config, hold)
+    sentinel = leave_sentinel(run.place) if jax.process_count() > 1 else None
+    return Plan(run, found is not None, request.trace, sentinel, held[0])
+
+
+def _take(run: Run) -> Lease:
+    try:
+        return leases.take(run.place, print)
+    except OSError as error:
+        why = error.strerror or error
+        raise RunError(f"the run {run.place} cannot be written to: {why}") from error
 
 
 def _asked_for(request: Request) -> dict[str, str]:
@@ -113,13 +146,13 @@ def _facts(plan: Plan, program: Program) -> dict[str, str]:
 def _check(plan: Plan, facts: list[dict[str, str]]) -> None:
     if plan.sentinel and is_first():
         with contextlib.suppress(OSError):
-            plan.sentinel.unlink()
+            plan.sentinel.remove()
     sees = [each.get(_SEES) != "False" for each in facts]
     blind = [f"process {process}" for process, sees_it in enumerate(sees) if not sees_it]
     if blind:
         raise RunError(
-            f"{plan.run.directory} is not the same directory for all: what process 0 writes there "
-            f"is not seen by {', '.join(blind)}; use a disk that all machines mount"
+            f"{plan.run.place} is not the same place for all: what process 0 writes there is not "
+            f"seen by {', '.join(blind)}; use a bucket, gs://BUCKET/runs, or a disk that all mount"
         )
     compare(facts)
 
@@ -127,6 +160,7 @@ def _check(plan: Plan, facts: list[dict[str, str]]) -> None:
 def _as_json(plan: Plan) -> dict[str, Any]:
     return {
         "directory": str(plan.run.directory),
+        "bucket": plan.run.bucket,
         "config": to_json(plan.config),
         "resumes": plan.resumes,
         "trace": asdict(plan.trace) if plan.trace else None,
@@ -135,6 +169,7 @@ def _as_json(plan: Plan) -> dict[str, Any]:
 
 
 def _from_json(told: Mapping[str, Any]) -> Plan:
-    run = Run(Path(told["directory"]), from_json(told["config"]))
+    run = Run(Path(told["directory"]), from_json(told["config"]), told["bucket"])
     trace = Span(**told["trace"]) if told["trace"] else None
-    return Plan(run, told["resumes"], trace, Path(told["sentinel"]) if told["sentinel"] else None)
+    sentinel = place(told["sentinel"]) if told["sentinel"] else None
+    return Plan(run, told["resumes"], trace, sentinel, lease=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -14,18 +15,23 @@ from jax.sharding import Mesh, NamedSharding
 from hackmatrix import networks
 from hackmatrix.envs import Environment, make
 from hackmatrix.errors import UserError
+from hackmatrix.kept.programs import compiled
 from hackmatrix.networks import files
 from hackmatrix.networks.actor_critic import Params
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.parallel.mesh import ENVS, REPLICATED, SPLIT
-from hackmatrix.rl import draws, rollout, tally
+from hackmatrix.rl import chunk as chunks
+from hackmatrix.rl import draws, rollout
 from hackmatrix.rl.algorithm import Algorithm
-from hackmatrix.rl.train_state import NEVER, Report, TrainState
-from hackmatrix.train import algorithms
+from hackmatrix.rl.rollout import Players, UpdateKey
+from hackmatrix.rl.train_state import Report, TrainState
+from hackmatrix.train import algorithms, inputs
 from hackmatrix.train.config import Config
 
 Array = jax.Array
 
+# Settings that say which run it is. (The seed is in the state.)
+_OF_THE_RUN = "run_name", "run_suffix", "resume", "rewind", "seed", "num_seeds"
 _SPECS = TrainState(learner=REPLICATED, players=SPLIT)  # type: ignore[arg-type]
 
 
@@ -34,21 +40,26 @@ class Program:
 
     def __init__(self, config: Config, mesh: Mesh, env: Environment | None = None) -> None:
         self.config, self.mesh = config, mesh
-        self.env = env or make(config.env)
+        self.env = (env or make(config.env)).limited(config.episode_limit)
         self.network = networks.make(config, self.env)
-        self.algorithm: Algorithm = algorithms.find(config.algorithm)(
-            self.env, self.network, config, ENVS
-        )
+        kind = algorithms.find(config.algorithm)
+        self.algorithm: Algorithm = kind(self.env, self.network, config, ENVS)
+        self._inputs: tuple[str, ...] = getattr(kind, "inputs", ())
+        self._parts = chunks.run, kind, self.env, self.network, self._settings()
         self._lowered: jax.stages.Lowered | None = None
         self._compiled: jax.stages.Compiled | None = None
-        chunk = functools.partial(_chunk, self.env, self.algorithm)
-        specs = _SPECS, REPLICATED
+
+        def chunk(state: TrainState, updates: Array, numbers: Array) -> tuple[TrainState, Report]:
+            own = inputs.given(config, self._inputs, numbers)
+            algorithm = kind(self.env, self.network, own, ENVS)
+            return chunks.run(self.env, algorithm, config.skip_nonfinite, state, updates)
+
         self._chunk = jax.jit(
             jax.shard_map(
                 chunk,
                 mesh=mesh,
-                in_specs=specs,
-                out_specs=specs,
+                in_specs=(_SPECS, REPLICATED, REPLICATED),
+                out_specs=(_SPECS, REPLICATED),
                 check_vma=self.types_are_checked,
             ),
             donate_argnums=0,
@@ -63,15 +74,26 @@ class Program:
         """The state of a new run."""
         split, replicated = meshes.split(self.mesh), meshes.replicated(self.mesh)
         places = TrainState(learner=replicated, players=split)  # type: ignore[arg-type]
-        state: TrainState = jax.jit(self._first_state, out_shardings=places)()
+        state: TrainState = jax.jit(self._first_state, out_shardings=places)(self._seed)
         if (start := self.params_to_start_from()) is None:
             return state
         params = meshes.placed(start, replicated)
         return state.replace(learner=state.learner.replace(params=params))
 
+    def new_players(self, learner: Any) -> Players:
+        """Players of new games, for a learner in the midst of a run."""
+        begin = functools.partial(self._players, rollout.later_players)
+        begun = jax.jit(begin, out_shardings=meshes.split(self.mesh))
+        players: Players = begun(UpdateKey(learner.key, learner.update))
+        return players
+
     def shapes(self) -> TrainState:
         """The state without its values: shapes, types and places."""
-        state = jax.eval_shape(self._first_state)
+        return self._shapes
+
+    @functools.cached_property
+    def _shapes(self) -> TrainState:
+        state = jax.eval_shape(self._first_state, self._seed)
         return TrainState(
             learner=_placed(state.learner, meshes.replicated(self.mesh)),
             players=_placed(state.players, meshes.split(self.mesh)),
@@ -82,18 +104,26 @@ class Program:
         if self._lowered is None:
             replicated = meshes.replicated(self.mesh)
             updates = jax.ShapeDtypeStruct((), jnp.int32, sharding=replicated)
-            self._lowered = self._chunk.lower(self.shapes(), updates)
+            numbers = jax.ShapeDtypeStruct((len(self._inputs),), jnp.float32, sharding=replicated)
+            self._lowered = self._chunk.lower(self.shapes(), updates, numbers)
         return self._lowered
 
     def compile(self) -> jax.stages.Compiled:
         """Does now what the first `run` would wait for. It serves any number of updates."""
-        self._compiled = self._compiled or self.lower().compile()
+        if self._compiled is None:
+            devices = list(self.mesh.devices.flat)
+            self._compiled = compiled(self.lower, self._parts, devices)
         return self._compiled
 
-    def run(self, state: TrainState, updates: int) -> tuple[TrainState, Report]:
-        """So many updates. The state that is given is used up."""
-        number = meshes.placed(np.array(updates, np.int32), meshes.replicated(self.mesh))
-        state, report = self.compile()(state, number)
+    def run(
+        self, state: TrainState, updates: int, extra_updates: float = 0.0
+    ) -> tuple[TrainState, Report]:
+        """So many updates. The state that is given is used up. A run whose updates were of another
+        size before is told how many more of today's they would have been (runs/course.py).
+        """
+        numbers = inputs.values(self.config, self._inputs, extra_updates=extra_updates)
+        given = meshes.placed((np.int32(updates), numbers), meshes.replicated(self.mesh))
+        state, report = self.compile()(state, *given)
         return state, report
 
     def acting(self, learner: Any) -> Params:
@@ -113,15 +143,29 @@ class Program:
         acting = jax.eval_shape(self.algorithm.acting, self.shapes().learner)
         return sum(leaf.size for leaf in jax.tree.leaves(acting))
 
-    def _first_state(self) -> TrainState:
-        key = draws.seed_key(self.config.seed)
-        players = jax.shard_map(
-            functools.partial(rollout.new_players, self.env),
+    def _settings(self) -> dict[str, Any]:
+        """Those that are constants of the program, for all that is known of the algorithm."""
+        settings = self.config.settings().items()
+        others = (*self._inputs, *_OF_THE_RUN)
+        return {name: value for name, value in settings if name not in others}
+
+    @property
+    def _seed(self) -> np.uint32:
+        return np.uint32(self.config.seed)
+
+    def _first_state(self, seed: Array) -> TrainState:
+        key = draws.seed_key(seed)
+        return TrainState(self.algorithm.init(key), self._players(rollout.new_players, key))
+
+    def _players(self, begin: Callable[..., Players], key: Any) -> Players:
+        """Those of all devices, as they begin with this key."""
+        players: Players = jax.shard_map(
+            functools.partial(begin, self.env),
             mesh=self.mesh,
             in_specs=(REPLICATED, SPLIT),
             out_specs=SPLIT,
         )(key, jnp.arange(self.config.num_envs, dtype=jnp.uint32))
-        return TrainState(self.algorithm.init(key), players)
+        return players
 
     def params_to_start_from(self) -> Params | None:
         """Those of another agent, if the configuration names one. Only a new run needs them."""
@@ -146,30 +190,3 @@ def _placed(shapes: Any, sharding: NamedSharding) -> Any:
     return jax.tree.map(
         lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding), shapes
     )
-
-
-def _chunk(
-    env: Environment, algorithm: Algorithm, state: TrainState, updates: Array
-) -> tuple[TrainState, Report]:
-    """So many updates on each device, of its own part of the players."""
-    counted = tally.empty(rollout.kind_of_step(env, state.players))
-    of_one = jax.eval_shape(algorithm.update, state.learner, state.players, counted)[3]
-    sums = jax.tree.map(lambda metric: jnp.zeros(metric.shape, metric.dtype), of_one)
-
-    def one(_: Array, carry: tuple) -> tuple:
-        state, counted, sums, broken_at = carry
-        learner, players, counted, told = algorithm.update(state.learner, state.players, counted)
-        sound = jnp.isfinite(sum(told[tag] for tag in algorithm.vital))
-        breaks = ~sound & (broken_at == NEVER)
-        return (
-            TrainState(learner, players),
-            counted,
-            jax.tree.map(jnp.add, sums, told),
-            jnp.where(breaks, state.learner.update, broken_at),
-        )
-
-    state, counted, sums, broken_at = jax.lax.fori_loop(
-        0, updates, one, (state, counted, sums, jnp.int32(NEVER))
-    )
-    means = jax.tree.map(lambda total: total / updates, sums)
-    return state, Report({**means, **tally.read(counted, ENVS)}, broken_at)

@@ -8,7 +8,6 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,12 +16,13 @@ from scipy import special
 from hackmatrix.errors import UserError
 from hackmatrix.parallel.agreement import is_first, on_first
 from hackmatrix.train.guards.signals import DONE
+from hackmatrix.train.guards.supervision import Supervision
 from hackmatrix.train.plan import Request
 from hackmatrix.train.reporting import results
 from hackmatrix.train.reporting.replays import Play
 from hackmatrix.train.reporting.results import Estimate
-from hackmatrix.train.runs import atomic_files
 from hackmatrix.train.runs.directory import EVALUATION
+from hackmatrix.train.runs.places import Place, place
 from hackmatrix.train.session import run_session
 
 _CONFIDENCE = 0.975  # below the upper end of an interval of 95%
@@ -32,7 +32,9 @@ class SeedsError(UserError):
     """Seeds that cannot be trained together; one line says why and what to do."""
 
 
-def run_seeds(request: Request, default: Mapping[str, Any], play: Play) -> int:
+def run_seeds(
+    request: Request, default: Mapping[str, Any], play: Play, supervision: Supervision
+) -> int:
     """Trains `num_seeds` agents one after the other, in the runs NAME-seedN, and tells what they
     reached on average; gives the exit code. Those that are finished already are left as they are,
     and one that was stopped goes on: the same command again does what is left.
@@ -46,30 +48,31 @@ def run_seeds(request: Request, default: Mapping[str, Any], play: Play) -> int:
         )
     if settings["eval_episodes"] == 0:
         raise SeedsError("num_seeds compares agents by their last games: eval_episodes=0 has none")
+    workdir = place(request.workdir)
     runs = {seed: f"{name}-seed{seed}" for seed in range(first, first + settings["num_seeds"])}
     for seed, run in runs.items():
-        directory = request.workdir / run
+        directory = workdir / run
         if on_first((directory / EVALUATION).exists):
             continue
         own = {"seed": seed, "run_name": run, "num_seeds": 1}
         own["resume"] = run if on_first(directory.exists) else None
         one = replace(request, settings={**settings, **own}, given={**request.given, **own})
-        code = run_session(one, default, play)
+        code = run_session(one, default, play, replace(supervision, notes=None))
         if code != DONE:
             return code
     if is_first():
-        _tell(request.workdir, name, list(runs.values()))
+        _tell(workdir, name, list(runs.values()))
     return DONE
 
 
-def _tell(workdir: Path, name: str, runs: list[str]) -> None:
+def _tell(workdir: Place, name: str, runs: list[str]) -> None:
     """Prints the means over the runs, and keeps them in NAME-seeds.json."""
-    told = [json.loads((workdir / run / EVALUATION).read_text()) for run in runs]
+    told = [json.loads((workdir / run / EVALUATION).read()) for run in runs]
     agents = [results.from_json(each)["agent"] for each in told]
     means = over_seeds(agents)
     file = workdir / f"{name}-seeds.json"
     summary = {"runs": runs, **results.as_json({"agents": means})}
-    atomic_files.write(file, json.dumps(summary, indent=2) + "\n")
+    file.write(json.dumps(summary, indent=2) + "\n")
     print(f"\n{len(runs)} agents, means over seeds with 95% intervals (Student's t), in {file}")
     for tag, each in means.items():
         if not tag.startswith("actions/"):

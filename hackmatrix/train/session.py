@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from typing import Any
 
 import jax
 
 from hackmatrix.parallel.agreement import is_first
+from hackmatrix.rl.evaluation import Interrupted
+from hackmatrix.rl.train_state import TrainState
 from hackmatrix.train.config import resolve
 from hackmatrix.train.config.summary import differences, summary
 from hackmatrix.train.guards.guard import Guard
-from hackmatrix.train.guards.signals import DONE, RETRY
+from hackmatrix.train.guards.signals import DONE, NOTHING_TO_SAVE, RETRY
+from hackmatrix.train.guards.supervision import Supervision
+from hackmatrix.train.guards.watchdog import LONG
 from hackmatrix.train.keeper import Keeper
 from hackmatrix.train.loop import train
 from hackmatrix.train.plan import Plan, Request, agree
@@ -24,49 +30,192 @@ from hackmatrix.train.reporting.replays import Play, Replays
 from hackmatrix.train.reporting.reporter import Reporter
 from hackmatrix.train.reporting.sink_list import SINKS, SinkContext
 from hackmatrix.train.reporting.sinks import Sinks
-from hackmatrix.train.reporting.tracing import Tracer
+from hackmatrix.train.reporting.tracing import Tracer, check_span
 from hackmatrix.train.reporting.yardstick import Yardstick
 from hackmatrix.train.runs.clock import Clock
+from hackmatrix.train.runs.course import Course
+from hackmatrix.train.runs.directory import discard
+from hackmatrix.train.runs.mirror import Mirror
+
+_WITHOUT_EVALUATION = "Stopped before the evaluation, which --resume plays; all is saved"
 
 
-def run_session(request: Request, default: Mapping[str, Any], play: Play) -> int:
+def run_session(
+    request: Request,
+    default: Mapping[str, Any],
+    play: Play,
+    supervision: Supervision | None = None,
+) -> int:
     """Trains as requested, in a new run or in the one to resume; gives the exit code. `default` are
     the settings with nothing given; `play` makes pages of games.
     """
-    clock = Clock()
-    plan, program = agree(request)
+    clock, supervision = Clock(), supervision or Supervision()
+    supervision.signals.ends(NOTHING_TO_SAVE)
+    plan, program = agree(request, functools.partial(_leave_no_trace, supervision))
+    supervision.note(str(plan.run.place))
     console = _console(plan, program, default)
-    keeper = Keeper(plan.run, program, clock, console.say)
-    state, step = keeper.restore()
-    if plan.resumes and step is None:
-        step = 0
-        console.say("The run has no checkpoint yet: it starts from its first update")
-    console.say(
-        "Compiling the training program (up to a minute; it is cached for later starts) ..."
-    )
-    with clock.phase("compile"):
-        program.compile()
-    console.say(f"Compiled in {clock.spent()['compile']:.0f} s")
+    with ExitStack() as leaving:
+        if plan.lease:
+            leaving.enter_context(plan.lease)
+        mirror = leaving.enter_context(Mirror(plan.run, plan.lease, console.say))
+        keeper = _keeper(plan, program, clock, console, mirror)
+        state, course = _restored(plan, keeper, supervision, console)
+        session = _Session(
+            plan, program, course, console, clock, keeper, supervision, leaving.close
+        )
+        trains = course.update < course.last_update
+        if not trains and not session.yardstick.lacks_final_games(state):
+            session.tell_that_it_is_finished()
+            return DONE
+        if trains:
+            session.compile()
+        return session.go_on(state, play, trains=trains)
 
-    context = SinkContext(plan.run, step, plan.config.rewind, console.say)
-    tracer = Tracer(plan.trace, plan.run.tensorboard, console.say)
-    replays = Replays(plan.run, program, play, console.warn)
-    yardstick = Yardstick(plan.run, program, clock, console.say)
-    reporter = Reporter(program, clock, _sinks(console, context), tracer, replays, console.warn)
-    with reporter, Guard(plan.config, program.mesh, console.say, tracer.ends) as guard:
-        with guard.watchdog:
+
+class _Session:
+    """What the phases of a session share. `leave` is what is done with the run at its end."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        program: Program,
+        course: Course,
+        console: Console,
+        clock: Clock,
+        keeper: Keeper,
+        supervision: Supervision,
+        leave: Callable[[], None],
+    ) -> None:
+        self._plan, self._program, self._course, self._keeper = plan, program, course, keeper
+        self._console, self._clock = console, clock
+        self._signals, self._leave = supervision.signals, leave
+        self._tracer = Tracer(plan.trace, plan.run, console.say)
+        self._guard = Guard(course, program.mesh, clock, supervision, self._tracer.ends)
+        self.yardstick = Yardstick(
+            plan.run, program, course, clock, console.say, self._guard.goes_on
+        )
+
+    def compile(self) -> None:
+        self._guard.expect("The training program was not compiled")
+        what = "Compiling the training program (once; it is kept)"
+        with self._clock.phase("compile"), self._console.waiting(what):
+            self._program.compile()
+
+    def go_on(self, state: TrainState, play: Play, *, trains: bool) -> int:
+        """Trains, where that is left to do, and plays the games that the run is measured by; gives
+        the exit code.
+        """
+        console, run, course = self._console, self._plan.run, self._course
+        self._guard.expect("No place to write metrics to was opened")
+        resumed_at = course.steps if self._plan.resumes else None
+        sinks = _sinks(console, SinkContext(run, resumed_at, console.say))
+        replays = Replays(run, self._program, play, console.warn, sinks.show_game)
+        reporter = Reporter(
+            self._program, course, self._clock, sinks, self._tracer, replays, console.warn,
+            _confirm(self._plan),
+        )  # fmt: skip
+        self._clock.begin_training(course.seconds)
+        console.begin()
+        with reporter:
+            is_stopped = False
+            if trains:
+                state, is_stopped = self._train(state, reporter)
+            step = course.steps_after(int(state.learner.update))
+            if is_stopped or not self._evaluate(state, replays):
+                self._tell_that_it_stopped(step)
+                code = RETRY
+            else:
+                console.end("Done", step, run.place)
+                code = DONE
+            self._guard.expect("The places that metrics are written to were not closed")
+        return code
+
+    def _train(self, state: TrainState, reporter: Reporter) -> tuple[TrainState, bool]:
+        """The state at the end, which is saved, and whether the run was asked to stop before."""
+        guard, keeper = self._guard, self._keeper
+        with self._signals.noted(self._console.say):
             try:
-                state = train(state, program, guard, reporter, yardstick, keeper)
+                state = train(
+                    state, self._course, self._program, guard, reporter, self.yardstick, keeper
+                )
             except Broken as broken:
                 raise Broken(f"{broken}; {_kept(keeper)}") from None
             finally:
                 keeper.close()
-        if guard.was_asked_to_stop():
-            console.end(f"Stopped; go on with --resume={plan.run.name}", plan.run.directory)
-            return RETRY
-        yardstick.play_final_games(state, replays)
-        console.end("Done", plan.run.directory)
-    return DONE
+            is_stopped = guard.was_asked_to_stop()
+            self._ends_with(_WITHOUT_EVALUATION)
+        return state, is_stopped
+
+    def _evaluate(self, state: TrainState, replays: Replays) -> bool:
+        """Plays the games, unless there are none to play; whether it has. A signal ends it at once:
+        what was trained is saved.
+        """
+        self._guard.expect("No game of the evaluation was played")
+        self._ends_with(_WITHOUT_EVALUATION)
+        if not self.yardstick.lacks_final_games(state):
+            return True
+        missing = "Stopped; only the page of the best game is missing"
+        has_played = functools.partial(self._ends_with, missing, DONE)
+        try:
+            self.yardstick.play_final_games(state, replays, has_played)
+        except Interrupted:
+            return False
+        return True
+
+    def tell_that_it_is_finished(self) -> None:
+        run, done = self._plan.run, self._course.steps
+        self._console.say(f"The run is finished at step {done:,}; its results are in {run.place}")
+        self._console.say(
+            f"To train it longer: --resume={run.place} --config.total_timesteps={2 * done}"
+        )
+
+    def _ends_with(self, words: str, code: int = RETRY) -> None:
+        """From now on a signal does so, at once."""
+        self._signals.ends(words, code, self._leave)
+
+    def _tell_that_it_stopped(self, step: int) -> None:
+        if (seconds := self._signals.seconds_since()) is not None:
+            self._console.say(f"Saved and stopped {seconds:.1f} s after the signal")
+        run = self._plan.run
+        self._console.end(f"Stopped; go on with --resume={run.name}", step, run.place)
+
+
+def _keeper(plan: Plan, program: Program, clock: Clock, console: Console, mirror: Mirror) -> Keeper:
+    def before_saving() -> None:
+        _confirm(plan)()
+        mirror.catch_up()
+
+    return Keeper(plan.run, program, clock, console.say, before_saving)
+
+
+def _confirm(plan: Plan) -> Callable[[], None]:
+    return plan.lease.confirm if plan.lease else lambda: None
+
+
+def _restored(
+    plan: Plan, keeper: Keeper, supervision: Supervision, console: Console
+) -> tuple[TrainState, Course]:
+    """The state to begin with, and where it stands."""
+    supervision.watchdog.expect("No state to begin with was there", LONG)
+    state, course = keeper.restore()
+    if plan.resumes and not course.update:
+        console.say("The run has no checkpoint yet: it starts from its first update")
+    check_span(plan.trace, course.last_update)
+    supervision.note(str(plan.run.place), course.steps)
+    return state, course
+
+
+def _leave_no_trace(supervision: Supervision, plan: Plan) -> None:
+    """Of this start, should a signal end the program before its first update."""
+
+    def undo() -> None:
+        if plan.lease:
+            plan.lease.give_back()
+        if not plan.resumes:
+            discard(plan.run)
+            supervision.forget()
+
+    supervision.signals.ends(NOTHING_TO_SAVE, undo=undo)
 
 
 def _console(plan: Plan, program: Program, default: Mapping[str, Any]) -> Console:

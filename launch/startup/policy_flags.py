@@ -1,78 +1,80 @@
-"""The flags that name a policy or a run, and loading what they name."""
+"""The flags that name a policy, or the run that it is of, and loading it."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from absl import flags
 
-from launch.startup import starting
+from launch.startup import command_line, run_flags, starting
 
 if TYPE_CHECKING:
-    from hackmatrix.train.policies.policy import Policy
-    from hackmatrix.train.runs.directory import Run
+    from hackmatrix.api.agent import Agent
 
-_RUN = flags.DEFINE_string("run", None, "The run: its name, its directory, or auto for the newest.")
 _POLICY = flags.DEFINE_string(
-    "policy", None, "The policy: policies/NAME, or a file that launch.export wrote."
+    "policy",
+    None,
+    "Instead of a run: policies/expert, policies/conv, or a file that launch.export wrote.",
 )
 _BEST = flags.DEFINE_bool(
     "best", False, "Of a run that measured itself, take the best checkpoint instead of the newest."
 )
-_WORKDIR = flags.DEFINE_string("workdir", "runs", "Where run directories are.")
+
+_EXPORTED = "exported"
 
 
-def parser(program: str, needed: bool = True) -> Callable[[list[str]], list[str]]:
+def parser(program: str) -> command_line.Parse:
     """What `app.run(main, flags_parser=...)` needs. A mistake ends the program with one line."""
+    parse = command_line.parser(program)
 
-    def parse(arguments: list[str]) -> list[str]:
-        try:
-            rest = flags.FLAGS(arguments)
-        except flags.Error as error:
-            sys.exit(f"{program}: {' '.join(str(error).split())}")
-        if rest[1:]:
-            sys.exit(f"{program}: {rest[1]!r} is no flag")
-        if (needed and not is_given()) or (_RUN.value and _POLICY.value):
-            sys.exit(f"{program}: say --run=RUN or --policy=FILE")
+    def parse_one(arguments: list[str]) -> list[str]:
+        rest = parse(arguments)
+        if run_flags.name() and _POLICY.value:
+            sys.exit(f"{program}: say --run=RUN or --policy=FILE, not both")
         return rest
 
-    return parse
+    return parse_one
 
 
 def is_given() -> bool:
-    return bool(_RUN.value or _POLICY.value)
+    return bool(run_flags.name() or _POLICY.value)
 
 
-def load(program: str) -> Policy:
-    """The policy; ends the program with one line where there is none."""
+def load(program: str) -> Agent:
+    """The agent, of the latest run if none is named; ends the program with one line where there is
+    none.
+    """
+    if not _POLICY.value and run_flags.is_latest():
+        run_flags.find(program, ", or say --policy=policies/expert")
     with starting.waiting(f"{program}: loading JAX and the policy"):
+        from hackmatrix.api.agent import Agent
         from hackmatrix.train.policies import policy
 
         with starting.one_line_errors(program):
-            return policy.load(_WORKDIR.value, _RUN.value, _POLICY.value, _say, best=_BEST.value)
+            workdir, name, file = run_flags.workdir(), run_flags.name(), _POLICY.value
+            return Agent(policy.load(workdir, name, file, _say, best=_BEST.value))
 
 
-def run(program: str) -> Run:
-    """The run, for programs that need all of it; ends the program with one line as above."""
-    if not _RUN.value:
-        sys.exit(f"{program}: say --run=RUN")
-    with starting.waiting(f"{program}: looking for the run"):
-        from hackmatrix.train.runs import directory
+def place_for_exports() -> Path:
+    """A directory of this policy alone: in that of its run, if it is of one."""
+    from hackmatrix.networks.files import is_shipped
+    from hackmatrix.train.runs import directory
 
-        with starting.one_line_errors(program):
-            found = directory.find(_WORKDIR.value, _RUN.value)
-    if found is None:
-        sys.exit(f"{program}: there is no run in {_WORKDIR.value}")
-    return found
+    named = str(_POLICY.value or run_flags.name())
+    if _POLICY.value or is_shipped(named):
+        return Path(_EXPORTED, Path(named).stem)
+    found = directory.find(run_flags.workdir(), named)
+    assert found
+    return Path(_EXPORTED, found.name) if found.bucket else found.directory / _EXPORTED
 
 
 def again() -> str:
     """The flags that name this policy, for another command line."""
-    named = f"--policy={_POLICY.value}" if _POLICY.value else f"--run={_RUN.value}"
-    named += " --best" if _BEST.value else ""
-    return named if _WORKDIR.value == "runs" else f"{named} --workdir={_WORKDIR.value}"
+    if _POLICY.value:
+        return f"--policy={_POLICY.value}"
+    return run_flags.again(" --best" if _BEST.value else "")
 
 
 def _say(line: str) -> None:

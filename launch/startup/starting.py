@@ -7,39 +7,21 @@ import glob
 import importlib.util
 import os
 import sys
-import threading
-import time
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 
+from hackmatrix import cache
 from hackmatrix.errors import UserError
+from hackmatrix.train.runs import waiting as signs
 
-_SECONDS_BETWEEN_LINES = 5
-# What there is where JAX might find more than a CPU: TPUs, and GPUs of several makers.
-_ACCELERATORS = (
-    "/dev/accel*", "/dev/vfio/*", "/dev/nvidia*", "/proc/driver/nvidia", "/dev/kfd", "/dev/dxg",
-)  # fmt: skip
+# What there is where JAX might find more than a CPU. /dev/vfio/vfio alone is on many machines.
+_TPUS = "/dev/accel[0-9]*", "/dev/vfio/[0-9]*"
+_GPUS = "/dev/nvidia*", "/proc/driver/nvidia", "/dev/kfd", "/dev/dxg"
 
 
-@contextlib.contextmanager
-def waiting(what: str) -> Iterator[None]:
+def waiting(what: str) -> AbstractContextManager[None]:
     """Says on standard error what is being waited for, and for how long already."""
-    done = threading.Event()
-    start = time.monotonic()
-
-    def say_so_far() -> None:
-        while not done.wait(_SECONDS_BETWEEN_LINES):
-            _say(f"{what}: {time.monotonic() - start:.0f} s so far")
-
-    _say(f"{what} ...")
-    thread = threading.Thread(target=say_so_far, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
-    _say(f"{what}: done in {time.monotonic() - start:.1f} s")
+    return signs.waiting(what, _say)
 
 
 @contextlib.contextmanager
@@ -58,10 +40,16 @@ def _say(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
 
-def keep_compiled_programs() -> None:
-    """Lets JAX keep what it compiles from one start to the next; to be called before its import."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache / "hackmatrix" / "jax"))
+def keep_compiled_programs(workdir: str | None = None) -> None:
+    """Lets JAX keep what it compiles from one start to the next; to be called before its import.
+
+    What is compiled for accelerators is kept in the `workdir` of runs if one is given: JAX has only
+    the first process write, and there the others find it too, and the next slice.
+    """
+    directory = None
+    if workdir and _any((*_TPUS, *_GPUS)):
+        directory = f"{workdir.rstrip('/')}/.compiled"
+    cache.keep_compiled_programs(directory)
 
 
 def stay_off_accelerators() -> None:
@@ -76,5 +64,22 @@ def leave_missing_tpu() -> None:
     """Keeps an installed libtpu from complaining at length that there is no TPU, where JAX would
     come back to the CPU in the end; to be called before JAX's import.
     """
-    if importlib.util.find_spec("libtpu") and not any(map(glob.glob, _ACCELERATORS)):
+    if importlib.util.find_spec("libtpu") and not _any((*_TPUS, *_GPUS)):
         os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+
+def leave_room_for_training(program: str) -> None:
+    """For a program that may run beside a training, alone on one worker of a slice or on its GPU;
+    to be called before JAX's import. A chip of a TPU has one owner, and a slice of several hosts
+    begins to work only when all of them have asked it to.
+    """
+    if "JAX_PLATFORMS" not in os.environ and importlib.util.find_spec("libtpu") and _any(_TPUS):
+        os.environ["JAX_PLATFORMS"] = "cpu"
+        _say(f"{program}: on the CPU, as the TPU is for training; JAX_PLATFORMS=tpu takes it")
+    elif _any(_GPUS):
+        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+        _say(f"{program}: of a GPU's memory it takes what it needs, and leaves the rest to others")
+
+
+def _any(patterns: Sequence[str]) -> bool:
+    return any(map(glob.glob, patterns))

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from configs import default
-from hackmatrix.bench import compiled, preflight
+from hackmatrix.bench import preflight
 from hackmatrix.bench.compiled import Collective, collectives
 from hackmatrix.bench.preflight import Preflight, examine
+from hackmatrix.kept.programs import without_persistent_cache
 from hackmatrix.parallel import slices
 
 pytest.importorskip("libtpu", reason="libtpu, which compiles for TPUs, is not installed")
@@ -50,7 +51,7 @@ def examined(name: str) -> Preflight:
 @pytest.fixture(scope="module")
 def all_slices() -> list[Preflight]:
     """Two at a time: the compiler uses one core, and there are rarely more than two."""
-    with compiled.without_persistent_cache(), ThreadPoolExecutor(2) as pool:
+    with without_persistent_cache(), ThreadPoolExecutor(2) as pool:
         return list(pool.map(examined, slices.SLICES))
 
 

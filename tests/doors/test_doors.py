@@ -76,16 +76,17 @@ def test_a_network_of_ones_own_trains_and_resumes(network_run: Path) -> None:
     assert [line["step"] for line in metrics(network_run)] == [128, 256, 384, 512]
 
 
-def test_a_network_of_ones_own_is_exported_in_both_forms(network_run: Path, tmp_path: Path) -> None:
-    run("-m", "launch.export", f"--run={network_run}", f"--out={tmp_path}")
+def test_a_network_of_ones_own_is_exported_in_both_forms(network_run: Path) -> None:
+    run("-m", "launch.export", f"--run={network_run}")
+    exported = network_run / "exported"
     seen = np.random.default_rng(0).random((4, 1545), np.float32)
-    compiled = jax.export.deserialize(bytearray((tmp_path / "policy.jax").read_bytes()))
+    compiled = jax.export.deserialize(bytearray((exported / "policy.jax").read_bytes()))
     said = compiled.call(seen, np.ones((4, 28), bool))
-    _, about = files.read(tmp_path / "policy.npz")
+    _, about = files.read(exported / "policy.npz")
     assert about.spec.network == "toy_network:Toy"
     sys.path.append(str(OUTSIDE))
     try:
-        logits, values = NumpyPolicy(tmp_path / "policy.npz").outputs(seen)
+        logits, values = NumpyPolicy(exported / "policy.npz").outputs(seen)
     finally:
         sys.path.remove(str(OUTSIDE))
     np.testing.assert_allclose(logits, said["logits"], atol=1e-5)

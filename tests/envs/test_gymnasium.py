@@ -98,6 +98,20 @@ def test_an_action_that_is_not_valid_ends_the_game_without_reward(env: Any) -> N
     np.testing.assert_array_equal(before, after)
 
 
+@pytest.mark.parametrize("action", [99, -1, 28, 1.5, "up"])
+def test_an_action_that_is_not_in_the_space_is_refused_and_changes_nothing(
+    env: Any, games: Any, action: Any
+) -> None:
+    env.reset(seed=1)
+    games.reset(seed=1)
+    before = env.action_masks()
+    with pytest.raises(gymnasium.error.InvalidAction, match="give integers from 0 to 27"):
+        env.step(action)
+    with pytest.raises(gymnasium.error.InvalidAction, match="give integers from 0 to 27"):
+        games.step(np.array([0, action] + [0] * (games.num_envs - 2)))
+    np.testing.assert_array_equal(env.action_masks(), before)
+
+
 def test_games_go_on_differently_after_each_reset_but_the_same_after_the_same_seed(
     env: Any,
 ) -> None:

@@ -1,7 +1,8 @@
-"""The game as users of Gymnax 1.x meet it."""
+"""The game as users of Gymnax meet it, of 1.x and of the versions before."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -9,12 +10,13 @@ import gymnax.wrappers.purerl
 import jax
 import jax.numpy as jnp
 import numpy as np
-from gymnax.wrappers.compat import LegacyStepAPIWrapper
+import pytest
 from rejax import PPO
 
 from hackmatrix import game
-from hackmatrix.envs.gymnax_env import EnvParams, HackMatrixGymnax
-from tests.envs import reference_games
+from hackmatrix.envs.gymnax_env import LONG, EnvParams, HackMatrixGymnax, HackMatrixGymnax0
+from hackmatrix.envs.invalid_actions import COST_PART, INVALID_COST
+from tests.envs import pure_client, reference_games
 
 GAMES = 16
 TURNS = 50
@@ -123,18 +125,57 @@ def test_the_wrappers_of_gymnax_fit() -> None:
     assert terminated.dtype == truncated.dtype == bool
 
 
-class Legacy(LegacyStepAPIWrapper):
-    """Gymnax's own adapter for libraries from before 1.0; rejax copies what it is given."""
+def test_a_step_that_ends_with_a_game_offers_the_choices_too() -> None:
+    """As its information tells: only where it may cost something is that a part of the reward."""
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Legacy:
-        return self
+    def a_step(key: jax.Array) -> Any:
+        costly = HackMatrixGymnax(invalid="cost")
+        _, state = costly.reset_env(key, costly.default_params)
+        return costly.step_env(key, state, 0, costly.default_params)
+
+    *_, told = jax.eval_shape(a_step, jax.random.PRNGKey(0))
+    assert {*told["reward_parts"]} == {*game.PARTS, COST_PART}
+
+
+@pytest.mark.parametrize("of", [HackMatrixGymnax, HackMatrixGymnax0])
+def test_a_copy_of_an_environment_uses_what_was_compiled_for_it(of: Any) -> None:
+    assert copy.deepcopy(of("cost")) == of("cost")
+    assert hash(copy.deepcopy(of())) == hash(of())
+    assert of("cost") != of("redraw")
+    assert HackMatrixGymnax() != HackMatrixGymnax0()
+
+
+def test_a_client_of_the_older_interface_plays_on_from_game_to_game() -> None:
+    """Unmasked: what is not valid costs a little, and games are cut off after LIMIT steps."""
+    envs, steps, updates = 8, 64, 3
+    play = jax.jit(pure_client.train, static_argnums=(1, 3, 4, 5))
+    params = EnvParams(max_steps_in_episode=LIMIT)
+    key = jax.random.PRNGKey(0)
+    played = play(key, HackMatrixGymnax0(invalid="cost"), params, envs, steps, updates)
+    # All that is kept of a step is an observation and single numbers.
+    assert {leaf.shape for leaf in jax.tree.leaves(played.info)} == {(updates, steps, envs)}
+    seen, reward, done, told = jax.tree.map(
+        lambda leaf: np.asarray(leaf).reshape(updates * steps, *leaf.shape[2:]),
+        (played.observation, played.reward, played.done, played.info),
+    )
+    assert done.dtype == bool
+    np.testing.assert_array_equal(done, told["terminated"] | told["truncated"])
+    np.testing.assert_array_equal(told["terminated"], told["died"] | told["won"])
+    np.testing.assert_array_equal(told["truncated"], told["length_so_far"] == LIMIT)
+    invalid = told["invalid"]
+    assert 0.5 < invalid.mean() < 1
+    assert (reward[invalid] == np.float32(-INVALID_COST)).all()
+    stays = (seen[1:] == seen[:-1]).all(-1)
+    assert stays[(invalid & ~done)[:-1]].all()
+    np.testing.assert_array_equal(told["length_so_far"][1:][done[:-1]], 1)
+    np.testing.assert_allclose(reward, sum(told["reward_parts"].values()), atol=1e-5)
 
 
 def test_an_unmodified_ppo_learns_to_choose_valid_actions() -> None:
     """It knows no mask, so an action that is not valid ends its games: that is what it learns."""
     steps = 30 * 64 * GAMES
     ppo = PPO.create(
-        env=Legacy(env),
+        env=HackMatrixGymnax0(),
         num_envs=GAMES,
         num_steps=64,
         num_epochs=4,
@@ -143,8 +184,8 @@ def test_an_unmodified_ppo_learns_to_choose_valid_actions() -> None:
         total_timesteps=steps,
         eval_freq=steps,
         skip_initial_evaluation=True,
-    ).replace(eval_callback=lambda ppo, state, key: state.global_step)
-    trained, _ = jax.jit(ppo.train)(jax.random.PRNGKey(0))
+    )
+    trained, (lengths, returns) = jax.jit(ppo.train)(jax.random.PRNGKey(0))
     boards = reference_games.new_games(np.arange(512, dtype=np.uint32).reshape(256, 2))
     masks = reference_games.valid_actions(boards, 256)
     keys = jax.random.split(jax.random.PRNGKey(1), 256)
@@ -152,3 +193,6 @@ def test_an_unmodified_ppo_learns_to_choose_valid_actions() -> None:
     share_valid = masks[np.arange(256), np.asarray(actions)].mean()
     by_chance = masks.mean()
     assert share_valid > 3 * by_chance
+    # Its own evaluation plays whole games, one after the other.
+    assert lengths.shape == returns.shape == (1, 128)
+    assert 1 / (1 - by_chance) < lengths.mean() < LONG

@@ -154,7 +154,7 @@ def test_a_wrong_snapshot_is_refused_with_its_place() -> None:
     expect_refused(changed(state, ("history", 0), {"turn": 1}), "history[0]", "lacks", "player")
 
 
-@pytest.mark.parametrize("action", [-1, 28, 1.5, "up", None])
+@pytest.mark.parametrize("action", [-1, 28, 1.5, "up", None, True])
 def test_what_is_no_action_is_refused(action: Any) -> None:
     with pytest.raises(ValueError, match="action") as raised:
         game.scenario.check_action(action)

@@ -1,7 +1,10 @@
-"""Programs speak before they load JAX, which takes seconds: a person should not wait in silence."""
+"""Programs speak before they load JAX, which takes seconds: a person should not wait in silence.
+They keep an installed libtpu from complaining where there is no TPU.
+"""
 
 from __future__ import annotations
 
+import glob
 import os
 import subprocess
 import sys
@@ -28,9 +31,12 @@ WITHOUT_JAX = ("drive", "report")  # the one plays with NumPy alone, the other f
 LOADED = "here JAX is loaded"
 INSTEAD_OF_JAX = f"""
 import os
-os.write(1, b"{LOADED}\\n")
+os.write(1, b"{LOADED} for " + os.environ.get("JAX_PLATFORMS", "all").encode() + b"\\n")
 os._exit(0)
 """
+HAS_ACCELERATOR = any(
+    map(glob.glob, ("/dev/accel*", "/dev/vfio/[0-9]*", "/dev/nvidia*", "/dev/kfd", "/dev/dxg"))
+)
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +45,9 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     place = tmp_path_factory.mktemp("stub")
     (place / "jax").mkdir()
     (place / "jax/__init__.py").write_text(INSTEAD_OF_JAX)
+    (place / "libtpu.py").touch()
     environment = {**os.environ, "PYTHONPATH": str(place)}
+    environment.pop("JAX_PLATFORMS", None)
     started = {
         name: subprocess.Popen(
             [sys.executable, "-m", f"launch.{name}", *ARGUMENTS.get(name, OF_A_POLICY)],
@@ -61,3 +69,11 @@ def test_a_program_says_something_before_it_loads_jax(said: dict[str, str], name
     assert words.strip(), said[name]
     assert "Traceback" not in words
     assert bool(loaded) == (name not in WITHOUT_JAX)
+
+
+@pytest.mark.skipif(HAS_ACCELERATOR, reason="JAX is to look for it")
+@pytest.mark.parametrize("name", sorted({*PROGRAMS} - {*WITHOUT_JAX}))
+def test_a_program_does_not_look_for_a_tpu_where_there_is_none(
+    said: dict[str, str], name: str
+) -> None:
+    assert f"{LOADED} for cpu" in said[name]

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from absl import flags
+from absl.testing import flagsaver
+
+from hackmatrix.train.runs.directory import create
+from launch.startup import policy_flags
+from tests.train.settings import resolved
 
 ROOT = Path(__file__).parents[2]
+PROGRAMS = sorted(
+    path.stem for path in (ROOT / "launch").glob("*.py") if "__main__" in path.read_text()
+)
 
 
 def start(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -25,11 +36,15 @@ def start(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("program", "arguments", "said"),
     [
-        ("evaluate", [], "say --run=RUN or --policy=FILE"),
-        ("export", ["--run=a", "--policy=b"], "say --run=RUN or --policy=FILE"),
+        ("export", ["--run=a", "--policy=b"], "say --run=RUN or --policy=FILE, not both"),
         ("watch", ["--run=a", "--episode=-1"], "-1 is not a non-negative integer"),
         ("play", ["again"], "'again' is no flag"),
-        ("drive", ["--games=2"], "say --policy=FILE, and nothing besides flags"),
+        (
+            "drive",
+            ["--games=2"],
+            "say --policy=policies/expert, or a file that launch.export wrote",
+        ),
+        ("drive", ["--policy=a", "b"], "'b' is no flag"),
     ],
 )
 def test_a_wrong_command_line_is_told_in_one_line(
@@ -56,3 +71,61 @@ def test_a_run_that_is_not_there_is_told_in_one_line_after_a_sign_of_life(tmp_pa
     assert first == "launch.export: loading JAX and the policy ..."
     assert last == f"launch.export: there is no run 'lost' in {tmp_path}"
     assert "Traceback" not in refused.stderr
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_help_shows_every_flag_on_a_screen_and_is_no_failure(program: str) -> None:
+    helped = start(program, "--help")
+    assert helped.returncode == 0
+    assert helped.stderr == ""
+    lines = helped.stdout.splitlines()
+    assert f"launch.{program}" in helped.stdout
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 100
+    own = (ROOT / f"launch/{program}.py").read_text()
+    shown = set(re.findall(r"^  --(\w[\w-]*)", helped.stdout, re.MULTILINE))
+    wanted = set(re.findall(r'DEFINE_\w+\(\s*"([\w-]+)"', own))
+    if "policy_flags" in own:
+        wanted |= {"run", "policy", "best", "workdir"}
+    if "define_config" in own:
+        wanted |= {"config"}
+    assert wanted
+    assert wanted <= shown
+
+
+def test_what_is_exported_lies_with_its_run_or_under_its_name_and_never_in_git(
+    tmp_path: Path,
+) -> None:
+    create(tmp_path, resolved(run_name="mine"))
+    of_run = {"run": "mine", "workdir": str(tmp_path)}
+    for given, place in (
+        (of_run, tmp_path / "mine/exported"),
+        ({"policy": "policies/conv"}, Path("exported/conv")),
+        ({"run": "policies/expert"}, Path("exported/expert")),
+        ({"policy": "some/where.npz"}, Path("exported/where")),
+    ):
+        with flagsaver.as_parsed(**given):
+            flags.FLAGS.mark_as_parsed()
+            assert policy_flags.place_for_exports() == place
+    assert "/exported/" in (ROOT / ".gitignore").read_text().splitlines()
+
+
+def test_where_no_run_is_named_the_latest_is_meant_and_said(tmp_path: Path) -> None:
+    for age, name in enumerate(["newer", "older"]):
+        found = create(tmp_path, resolved(run_name=name))
+        written = (found.directory / "config.json").stat().st_mtime - 60 * age
+        os.utime(found.directory / "config.json", (written, written))
+    refused = start("evaluate", f"--workdir={tmp_path}")
+    assert f"Run newer, the latest in {tmp_path}" in refused.stderr.splitlines()
+    assert refused.stderr.splitlines()[-1] == (
+        f"launch.evaluate: {tmp_path}/newer has no checkpoint yet"
+    )
+
+
+def test_where_there_is_no_run_at_all_it_is_said_what_to_do(tmp_path: Path) -> None:
+    refused = start("watch", f"--workdir={tmp_path}")
+    assert refused.returncode == 1
+    assert refused.stderr.splitlines()[-1] == (
+        f"launch.watch: there is no run in {tmp_path} yet: python -m launch.train, "
+        "or say --policy=policies/expert"
+    )

@@ -8,15 +8,17 @@ import sys
 import time
 from pathlib import Path
 
+import jax
 import pytest
 
+from hackmatrix.train.runs import waiting
 from launch.startup import starting
 
 
 def test_a_wait_is_announced_and_shows_signs_of_life_and_its_end(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(starting, "_SECONDS_BETWEEN_LINES", 0.02)
+    monkeypatch.setattr(waiting, "_SECONDS_BETWEEN_LINES", 0.02)
     with starting.waiting("tea"):
         assert capsys.readouterr().err == "tea ...\n"
         time.sleep(0.2)
@@ -58,10 +60,24 @@ def test_compiled_programs_are_kept_in_the_cache_of_the_user_or_where_they_say(
 def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """The /dev of a machine with libtpu, on which nobody has said what JAX is to use."""
     monkeypatch.setattr(starting.importlib.util, "find_spec", lambda name: name == "libtpu" or None)
-    monkeypatch.setattr(starting, "_ACCELERATORS", (f"{tmp_path}/accel*", f"{tmp_path}/nvidia*"))
+    monkeypatch.setattr(starting, "_TPUS", (f"{tmp_path}/accel[0-9]*", f"{tmp_path}/vfio[0-9]*"))
+    monkeypatch.setattr(starting, "_GPUS", (f"{tmp_path}/nvidia*",))
     monkeypatch.delenv("JAX_PLATFORMS", raising=False)
-    (tmp_path / "null").touch()
+    monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "")
+    monkeypatch.delenv("XLA_PYTHON_CLIENT_PREALLOCATE")
+    (tmp_path / "vfio").touch()  # without a number it is no device
     return tmp_path
+
+
+@pytest.mark.parametrize("workdir", ["runs", "gs://bucket/runs/"])
+def test_what_is_compiled_for_an_accelerator_is_kept_where_all_hosts_find_it(
+    machine: Path, monkeypatch: pytest.MonkeyPatch, workdir: str
+) -> None:
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "")
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR")
+    (machine / "accel0").touch()
+    starting.keep_compiled_programs(workdir)
+    assert os.environ["JAX_COMPILATION_CACHE_DIR"] == f"{workdir.rstrip('/')}/.compiled"
 
 
 def test_jax_is_not_sent_to_look_for_a_tpu_that_is_not_there(machine: Path) -> None:
@@ -90,3 +106,48 @@ def test_what_somebody_has_said_jax_is_to_use_stays(
     monkeypatch.setenv("JAX_PLATFORMS", "tpu")
     starting.leave_missing_tpu()
     assert os.environ["JAX_PLATFORMS"] == "tpu"
+
+
+def test_a_program_beside_a_training_leaves_it_the_tpu_and_says_so(
+    machine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (machine / "accel0").touch()
+    starting.leave_room_for_training("tea")
+    assert os.environ["JAX_PLATFORMS"] == "cpu"
+    said = "tea: on the CPU, as the TPU is for training; JAX_PLATFORMS=tpu takes it\n"
+    assert capsys.readouterr().err == said
+
+
+def test_a_program_beside_a_training_takes_the_tpu_that_it_is_given(
+    machine: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (machine / "accel0").touch()
+    monkeypatch.setenv("JAX_PLATFORMS", "tpu")
+    starting.leave_room_for_training("tea")
+    assert os.environ["JAX_PLATFORMS"] == "tpu"
+    assert capsys.readouterr().err == ""
+
+
+def test_a_program_beside_a_training_takes_no_more_of_a_gpu_than_it_needs(
+    machine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (machine / "nvidia0").touch()
+    starting.leave_room_for_training("tea")
+    assert "JAX_PLATFORMS" not in os.environ
+    assert os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"
+    assert "leaves the rest to others" in capsys.readouterr().err
+
+
+def test_compiled_programs_are_kept_also_where_jax_is_there_already(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    place = "jax_compilation_cache_dir"
+    monkeypatch.setenv(place.upper(), "elsewhere")
+    before = jax.config.values[place]
+    try:
+        for chosen, kept in ((None, "elsewhere"), ("chosen", "chosen")):
+            jax.config.update(place, chosen)
+            starting.keep_compiled_programs()
+            assert jax.config.values[place] == kept
+    finally:
+        jax.config.update(place, before)

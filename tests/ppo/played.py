@@ -29,6 +29,7 @@ class Settings:
     num_minibatches: int = 4
     update_epochs: int = 3
     num_updates: int = 10
+    extra_updates: float = 0.0
     gamma: float = 0.9
     gae_lambda: float = 0.8
     clip_eps: float = 0.1

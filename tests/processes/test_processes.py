@@ -70,9 +70,9 @@ def test_processes_give_the_run_of_one(whole: dict[int, Pod], processes: int) ->
 def test_the_first_process_speaks_and_writes_for_all(whole: dict[int, Pod], processes: int) -> None:
     pod = whole[processes]
     assert "Done at step" in pod.said(0)
-    assert [pod.said(each) for each in range(1, processes)] == ["Starting JAX ..."] * (
-        processes - 1
-    )
+    for each in range(1, processes):
+        for line in pod.said(each).splitlines():
+            assert line.startswith(("launch.train: loading JAX", "launch.train: meeting"))
     assert len((pod.run / "metrics.jsonl").read_text().splitlines()) == UPDATES
     assert len(list((pod.run / "tensorboard").glob("events*"))) == 1
 

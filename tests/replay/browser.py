@@ -15,6 +15,11 @@ FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
     "--remote-debugging-pipe",
 )  # fmt: skip
+_TEXT_SIZES = """document => [...document.querySelectorAll('body *')]
+  .filter(each => [...each.childNodes].some(node => node.nodeType === 3 && node.data.trim()))
+  .filter(each => each.getClientRects().length)
+  .map(each => parseFloat(getComputedStyle(each).fontSize)
+               * (each.getScreenCTM ? each.getScreenCTM().a : 1))"""
 
 
 def chromium() -> str | None:
@@ -55,15 +60,32 @@ class Browser:
             self.ask(f"{domain}.enable")
 
     def open(self, address: str) -> None:
+        self._events.clear()
         self.ask("Page.navigate", url=address)
         while "Page.loadEventFired" not in self._events:
             self._take(self._message())
 
     def evaluate(self, expression: str) -> Any:
         """The value of an expression of JavaScript on the page."""
-        answer = self.ask("Runtime.evaluate", expression=expression, returnByValue=True)
+        answer = self.ask(
+            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
+        )
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
+
+    def click(self, x: float, y: float) -> None:
+        for kind in ("mousePressed", "mouseReleased"):
+            self.ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def be_wide(self, width: int, height: int = 900) -> None:
+        """As a screen of so many pixels."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1}
+        self.ask("Emulation.setDeviceMetricsOverride", mobile=width < 500, **size)
+
+    def text_sizes(self, document: str = "document") -> list[float]:
+        """Of all text that is shown, in pixels of the screen, also within pictures."""
+        sizes: list[float] = self.evaluate(f"({_TEXT_SIZES})({document})")
+        return sizes
 
     def press(self, key: str) -> None:
         for kind in ("keyDown", "keyUp"):

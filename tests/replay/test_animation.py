@@ -12,6 +12,15 @@ from hackmatrix.replay import animation
 from tests.replay.short_game import short_game
 
 
+def test_of_a_long_game_some_boards_are_shown_from_the_first_to_the_last() -> None:
+    episode = short_game()
+    few = animation.pictures(episode, 3)
+    assert len(few) == 3
+    np.testing.assert_array_equal(few[0], picture(episode.frames[0].seen))
+    np.testing.assert_array_equal(few[-1], picture(episode.frames[-1].seen))
+    assert len(animation.pictures(episode, 99)) == len(episode.frames)
+
+
 def test_every_turn_is_a_picture_in_its_own_colours_and_the_last_one_stays() -> None:
     episode = short_game()
     content = animation.gif(episode)

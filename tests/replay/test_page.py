@@ -12,6 +12,12 @@ from hackmatrix.replay.record import Episode
 from tests.replay.browser import Browser, chromium
 
 PLAYER = "document.querySelector('[data-player]').parentNode.dataset.cell"
+# The labels on the board that reach out of their cells.
+TOO_WIDE = """[...document.querySelectorAll('[data-cell] text')]
+  .filter(each => each.getBBox().x < 0 || each.getBBox().x + each.getBBox().width > 100)
+  .map(each => each.textContent)"""
+BUTTON_SIZES = """[...document.querySelectorAll('button, select, input, #turn')]
+  .map(each => each.getBoundingClientRect()).map(box => [box.width, box.height])"""
 BOARD = "document.getElementById('board').innerHTML"
 
 
@@ -60,6 +66,88 @@ def test_what_was_decided_and_gained_stands_beside_the_board(
         assert line in text
     bars = page.evaluate("document.querySelectorAll('#decision .row').length")
     assert bars == len(frame.valid)
+
+
+def test_every_board_is_told_whole_though_only_changes_are_kept(
+    page: Browser, episode: Episode
+) -> None:
+    seen = page.evaluate("frames.map(frame => frame.seen)")
+    flags = ("isDataSiphon", "isExit", "siphonCenter")
+    for told, frame in zip(seen, episode.frames, strict=True):
+        told["cells"] = [
+            [{**dict.fromkeys(flags, False), **cell} for cell in row] for row in told["cells"]
+        ]
+        assert {name: told[name] for name in frame.seen} == frame.seen
+
+
+def test_rows_and_columns_are_numbered_as_the_log_calls_them(page: Browser) -> None:
+    """Row 0 is at the bottom."""
+    for kind, side in (("row", "top"), ("col", "left")):
+        for line in range(6):
+            cell = {"row": f"{line},2", "col": f"2,{line}"}[kind]
+            label, there = (
+                page.evaluate(f"document.querySelector('{which}').getBoundingClientRect().toJSON()")
+                for which in (f'text[data-{kind}="{line}"]', f'[data-cell="{cell}"]')
+            )
+            assert page.evaluate(
+                f"document.querySelector('[data-{kind}=\"{line}\"]').textContent"
+            ) == str(line)
+            size = {"top": "height", "left": "width"}[side]
+            assert there[side] < label[side] + label[size] / 2 < there[side] + there[size]
+
+
+def test_a_click_on_the_curve_goes_to_that_turn(page: Browser, episode: Episode) -> None:
+    page.be_wide(1200)
+    box = page.evaluate("document.getElementById('curve').getBoundingClientRect().toJSON()")
+    page.click(box["x"] + box["width"] / 4, box["y"] + box["height"] / 2)
+    last = len(episode.frames) - 1
+    assert abs(page.evaluate("now") - last / 4) < 1
+    page.click(box["x"] + box["width"] - 1, box["y"] + 2)
+    assert page.evaluate("now") == last
+
+
+def test_a_turn_has_a_link_that_leads_to_it(page: Browser) -> None:
+    scrub(page, 7)
+    link = page.evaluate("document.getElementById('turn').href")
+    assert link.endswith("#turn=7")
+    page.open("about:blank")
+    page.open(link)
+    assert page.evaluate("now") == 7
+    page.evaluate(
+        "location.hash = '#turn=3'; new Promise(done => addEventListener('hashchange', done))"
+    )
+    assert page.evaluate("new Promise(done => setTimeout(() => done(now), 50))") == 3
+
+
+def test_the_speed_can_be_chosen(page: Browser) -> None:
+    """How long a turn is shown is read off the clock that the page sets."""
+    page.evaluate(
+        "window.waits = []; window.setTimeout = (then, ms) => { waits.push(ms); return 1; }"
+    )
+    for speed in ("1", "4"):
+        page.evaluate(
+            f"find('speed').value = '{speed}'; find('play').click(); find('play').click()"
+        )
+    slow, fast = page.evaluate("waits")
+    assert slow == 4 * fast
+
+
+def test_a_phone_shows_all_of_it_large_enough(page: Browser, episode: Episode) -> None:
+    page.be_wide(390)
+    for turn in range(0, len(episode.frames), 6):
+        scrub(page, turn)
+        assert page.evaluate("document.documentElement.scrollWidth") == 390
+        assert min(page.text_sizes()) >= 12
+        assert page.evaluate(TOO_WIDE) == []
+    assert min(min(size) for size in page.evaluate(BUTTON_SIZES)) >= 44
+    page.be_wide(1200)
+
+
+def test_a_walk_to_and_fro_of_1240_steps_makes_a_small_page(episode: Episode) -> None:
+    *walk, end = episode.frames
+    frames = [walk[number % len(walk)] for number in range(1240)]
+    page = html.page(Episode("to and fro", [*frames, end], "not yet"))
+    assert len(page.encode()) < 1_500_000
 
 
 def test_keys_step_and_rewind(page: Browser, episode: Episode) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hackmatrix.envs.headless.states import read_state
 from hackmatrix.replay.playing import Playing
 from hackmatrix.replay.record import ACTION_NAMES, Decision
 
@@ -41,6 +42,18 @@ def valid(said: list[str]) -> list[str]:
     return [name for name in ACTION_NAMES if f" {name} (" in line]
 
 
+def rich(directory: Path) -> Path:
+    """The file of a board whose player owns programs and can pay for some."""
+    enemy = {"type": "virus", "row": 0, "col": 5, "hp": 2}
+    player = {"row": 0, "col": 0, "credits": 5, "energy": 5, "dataSiphons": 1}
+    board, _ = read_state(
+        {"player": player, "enemies": [enemy], "ownedPrograms": [5, 8, 10, 18, 23]}
+    )
+    file = directory / "rich.json"
+    file.write_text(json.dumps(board))
+    return file
+
+
 def test_the_board_and_the_mask_are_shown_and_actions_are_taken(talk: Talk) -> None:
     first = talk()
     assert len(boards(first)) == 1
@@ -60,6 +73,34 @@ def test_what_cannot_be_done_is_said_and_changes_nothing(talk: Talk) -> None:
     assert "hack is not valid now" in said
     assert "'nonsense' is no action; say help for what there is" in said
     assert "nowhere.json: No such file or directory" in said
+
+
+def test_no_letter_means_a_move_that_is_the_beginning_of_a_program(
+    talk: Talk, tmp_path: Path
+) -> None:
+    said = talk(f"load {rich(tmp_path)}", "s", "w", "d")
+    assert said[-3:] == [
+        "'s' may be siphon or show; say help for what there is",
+        "'w' may be warp or wait; say help for what there is",
+        "'d' is no action; say help for what there is",
+    ]
+    assert "  credits 5 → 2" in talk(f"load {rich(tmp_path)}", "a")  # anti-v
+
+
+def test_a_file_must_be_named(talk: Talk) -> None:
+    said = talk("save", "load")
+    assert said[-2:] == ["save what? say save FILE", "load what? say load FILE"]
+
+
+def test_what_is_valid_is_listed_with_its_cost(talk: Talk, tmp_path: Path) -> None:
+    listed = [each for each in talk(f"load {rich(tmp_path)}") if each.startswith("valid: ")][-1]
+    assert "up (0)  " in listed
+    assert "push (5) for 2 energy" in listed
+    assert "warp (8) for 2 credits, 2 energy" in listed
+
+
+def test_without_colour_no_escape_is_written(talk: Talk, tmp_path: Path) -> None:
+    assert "\x1b" not in "".join(talk(f"load {rich(tmp_path)}", "help", "up"))
 
 
 def test_a_saved_board_is_loaded_again(talk: Talk, tmp_path: Path) -> None:

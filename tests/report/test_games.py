@@ -10,7 +10,9 @@ import pytest
 from hackmatrix.report import games
 from hackmatrix.train.policies import policy as policies
 from hackmatrix.train.policies.policy import Policy
+from hackmatrix.train.runs.directory import create
 from tests.train.policies.saved_policies import STEP, saved_run
+from tests.train.settings import resolved
 
 TURNS = 12
 
@@ -38,7 +40,21 @@ def test_the_greedy_policy_takes_the_likeliest_action(policy: Policy) -> None:
 
 
 def test_a_game_as_a_page_says_what_it_returned(policy: Policy, tmp_path: Path) -> None:
-    page, total = games.as_page(policy, seed=1, number=5, most_steps=TURNS)
+    recorded = games.recorded(policy, seed=1, number=5, most_steps=TURNS)
     played = games.play(policy, seed=1, number=5, most_steps=TURNS)
-    assert total == played.total
-    assert played.title in page
+    assert recorded.total == played.total
+    assert played.title in recorded.page()
+
+
+@pytest.mark.parametrize("where", ["disk", "bucket"])
+def test_the_newest_page_of_a_run_is_found_where_the_run_lives(
+    request: pytest.FixtureRequest, tmp_path: Path, where: str
+) -> None:
+    workdir = tmp_path if where == "disk" else request.getfixturevalue("bucket_address")
+    run = create(workdir, resolved(run_name="run"))
+    assert games.newest(run) is None
+    replays = run.place / "replays"
+    replays.claim()
+    for name in ("900.html", "1000.html", "1000.new"):
+        (replays / name).write(name)
+    assert games.newest(run) == "1000.html"

@@ -2,69 +2,30 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
-from hackmatrix.envs import make
 from hackmatrix.replay import html
-from hackmatrix.rl.tally import LENGTH, RETURN
-from hackmatrix.train.reporting import results
-from hackmatrix.train.runs.directory import Run, create
+from hackmatrix.rl.tally import RETURN
+from hackmatrix.train.runs.directory import Run
 from tests.replay.browser import Browser, chromium
 from tests.replay.short_game import TURNS, short_game
-from tests.train.settings import resolved
+from tests.report.told_runs import (
+    CHUNKS,
+    RANDOM_RETURN,
+    STEP,
+    a_run,
+    evaluate,
+    report,
+    tell,
+)
 
-ROOT = Path(__file__).parents[2]
-STEP = 4096
-CHUNKS = 40
-RANDOM_RETURN = -3.0
 FRAME = "document.querySelector('iframe').contentDocument"
+LINK_HEIGHTS = """[...document.querySelectorAll('nav a, summary')]
+  .map(each => each.getBoundingClientRect().height)"""
 RETURNS = "document.querySelector('figure')"
-
-
-def a_run(workdir: Path, env: str = "hackmatrix") -> Run:
-    """Its files as a run under way has them, but for a checkpoint."""
-    return create(workdir, resolved(env=env, lr=3e-4, ent_coef=0.02, run_name="a-run"))
-
-
-def tell(found: Run, *tags: str) -> None:
-    """Metrics of some chunks, and half a line of the next."""
-    with found.metrics.open("w") as file:
-        for chunk in range(1, CHUNKS + 1):
-            values = {tag: chunk + place for place, tag in enumerate(tags)}
-            file.write(json.dumps({"step": chunk * STEP, "time": 1e9 + chunk, **values}) + "\n")
-        file.write('{"step": 99')
-
-
-def evaluate(found: Run) -> None:
-    games: Any = {
-        RETURN: np.full(9, RANDOM_RETURN),
-        LENGTH: np.arange(9.0),
-        "ended": np.ones(9),
-        "actions": np.eye(9, 28, dtype=int),
-    }
-    summary = results.summary(games, make(found.config.env))
-    summaries = {"agent": summary, "random": summary}
-    told = {"step": STEP, "episodes": 9, "seed": 3, **results.as_json(summaries)}
-    found.evaluation.write_text(json.dumps(told))
-
-
-def report(workdir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "launch.report", f"--workdir={workdir}", *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
 
 
 @pytest.fixture(scope="module")
@@ -138,6 +99,16 @@ def test_the_newest_replay_can_be_stepped_through(page: Browser) -> None:
         f"[document.querySelector('iframe').clientHeight, {FRAME}.body.scrollHeight]"
     )
     assert heights[0] >= heights[1]
+
+
+def test_a_phone_shows_all_of_it_large_enough(page: Browser) -> None:
+    page.be_wide(390)
+    for expression in ("document", FRAME):
+        width = page.evaluate(f"{expression}.documentElement.scrollWidth")
+        assert width <= page.evaluate(f"{expression}.documentElement.clientWidth")
+    assert min(page.text_sizes() + page.text_sizes(FRAME)) >= 12
+    assert min(page.evaluate(LINK_HEIGHTS)) >= 44
+    page.be_wide(1200)
 
 
 def test_it_says_what_was_reached_with_which_settings_and_where_it_comes_from(

@@ -57,14 +57,14 @@ class Rolled:
     metrics: dict[str, jax.Array]
 
 
-def roll(truncates: bool) -> Rolled:
-    env = Toy(truncates)
+def roll(truncates: bool, limit: int = 0, boards: int = BOARDS) -> Rolled:
+    env = Toy(truncates).limited(limit)
     network = mlp(env)
     params = opinionated(network)
-    players = rollout.new_players(env, UPDATE_KEY.key, jnp.arange(BOARDS, dtype=jnp.uint32))
+    players = rollout.new_players(env, UPDATE_KEY.key, jnp.arange(boards, dtype=jnp.uint32))
 
     def run(params: Params, players: Players) -> Any:
-        counted = tally.empty(rollout.kind_of_step(env, players))
+        counted = tally.empty(rollout.kind_of_step(env, players), limit > 0)
         after, batch, counted = rollout.collect(
             env, lambda parts: network(params, parts), UPDATE_KEY, STEPS, players, counted
         )

@@ -26,6 +26,7 @@ def test_every_purpose_update_and_step_has_another_key() -> None:
 def test_the_purposes_have_the_numbers_that_saved_runs_go_on_with() -> None:
     assert {purpose.name: int(purpose) for purpose in Purpose} == {
         "PARAMETERS": 0, "RESET": 1, "ACT": 2, "STEP": 3, "SHUFFLE": 4, "PLAN": 5,
+        "NEW_GAMES": 6, "CUT_OFF": 7,
     }  # fmt: skip
 
 

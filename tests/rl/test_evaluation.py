@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from hackmatrix.parallel import mesh
-from hackmatrix.rl.evaluation import Evaluation, curves
-from hackmatrix.rl.tally import LENGTH, RETURN
+from hackmatrix.rl.evaluation import Evaluation, Interrupted, curves
+from hackmatrix.rl.tally import CUT_OFF, LENGTH, RETURN
+from hackmatrix.train.reporting import results
 from tests.envs.toy import ACTIONS, Toy
 from tests.envs.toy import LENGTH as STEPS
 from tests.rl.rolled import mlp
@@ -71,6 +72,18 @@ def test_games_are_counted_to_their_end_only(evaluation: Evaluation, knowing: An
     assert games["ended"].all()
 
 
+def test_games_that_are_cut_off_are_counted(evaluation: Evaluation, knowing: Any) -> None:
+    assert not evaluation.play(knowing, 1, 5)[CUT_OFF].any()
+    env = Toy(truncates=True)
+    games = Evaluation(env, NETWORK, mesh.over(jax.devices()[:1])).play(knowing, 1, 5)
+    assert games[CUT_OFF].all()
+    assert not games["ended"].any()
+    told = results.summary(games, env)
+    (row,) = (line for line in results.table({"agent": told}, env) if "cut off" in line)
+    assert row.split()[:4] == ["cut", "off", "(%)", "100.00"]
+    assert results.as_json({"agent": told})["agent"][CUT_OFF]["mean"] == 1
+
+
 def test_games_are_the_same_however_many_are_played_at_a_time(
     evaluation: Evaluation, knowing: Any
 ) -> None:
@@ -85,3 +98,12 @@ def test_a_game_depends_on_its_seed_and_number_alone(evaluation: Evaluation, kno
     few, many = (evaluation.play(knowing, 1, number)["actions"] for number in (5, 40))
     np.testing.assert_array_equal(few, many[:5])
     assert (evaluation.play(knowing, 2, 40)["actions"] != many).any()
+
+
+def test_games_stop_as_soon_as_they_are_not_wanted_any_more(knowing: Any) -> None:
+    answers = iter([True, False])
+    devices = mesh.over(jax.devices()[:1])
+    few = Evaluation(Toy(), NETWORK, devices, at_once=3, goes_on=lambda: next(answers))
+    with pytest.raises(Interrupted):
+        few.play(knowing, 1, 4000)
+    assert list(answers) == []

@@ -25,6 +25,11 @@ SAVES = "trap 'exit 42' {signal}; touch '{ready}'; for i in {{1..400}}; do /bin/
 Trainer = Callable[..., None]
 
 
+def noting(run: str, step: int | str = "") -> str:
+    """What a trainer does that trains this run from this step."""
+    return f"printf '%s\\n%s\\n' '{run}' '{step}' >$SUPERVISE_NOTES"
+
+
 @pytest.fixture
 def trainer(stubs: Stubs, tmp_path: Path) -> Trainer:
     stubs.add("sleep")
@@ -66,28 +71,47 @@ def test_it_gives_up_on_a_trainer_that_would_fail_again(
 
 
 @pytest.mark.parametrize("ending", ["exit 42", "kill -KILL $$", "kill -ABRT $$", "exit 134"])
-def test_a_trainer_that_was_stopped_or_lost_its_peers_resumes(
+def test_a_trainer_that_was_stopped_or_lost_its_peers_goes_on_with_its_run(
     stubs: Stubs, trainer: Trainer, ending: str
 ) -> None:
-    trainer(ending, "exit 0")
+    trainer(f"{noting('runs/a b')}; {ending}", "exit 0")
     ended = stubs.run(SUPERVISE, "--config.seed=1")
     assert ended.returncode == 0
-    assert arguments(stubs) == [["--config.seed=1"], ["--config.seed=1", "--resume=auto"]]
+    assert arguments(stubs) == [["--config.seed=1"], ["--config.seed=1", "--resume=runs/a b"]]
 
 
-@pytest.mark.parametrize("resume", [["--resume=RUN"], ["--resume", "RUN"], ["-resume=RUN"]])
-def test_what_to_resume_is_left_as_it_was_said(
-    stubs: Stubs, trainer: Trainer, resume: list[str]
+def test_a_trainer_that_has_begun_no_run_starts_as_it_was_told(
+    stubs: Stubs, trainer: Trainer
 ) -> None:
-    trainer("exit 42", "exit 42", "exit 0")
-    assert stubs.run(SUPERVISE, *resume).returncode == 0
-    assert arguments(stubs) == [resume] * 3
+    trainer("exit 42", f"{noting('runs/a')}; : >$SUPERVISE_NOTES; exit 42", "exit 0")
+    assert stubs.run(SUPERVISE, "--config.num_seeds=3").returncode == 0
+    assert arguments(stubs) == [["--config.num_seeds=3"]] * 3
 
 
-def test_resume_is_added_once(stubs: Stubs, trainer: Trainer) -> None:
-    trainer("exit 42", "exit 42", "exit 0")
+def test_it_stays_with_the_run_that_it_began_with(stubs: Stubs, trainer: Trainer) -> None:
+    """Whatever others begin meanwhile, and although a start may end before it says what it does."""
+    trainer(f"{noting('runs/a')}; exit 42", "exit 42", f"{noting('runs/a')}; exit 42", "exit 0")
+    assert stubs.run(SUPERVISE, "--resume=auto").returncode == 0
+    assert arguments(stubs) == [["--resume=auto"], *[["--resume=auto", "--resume=runs/a"]] * 3]
+
+
+def test_what_ends_three_times_at_the_same_step_gets_no_further(
+    stubs: Stubs, trainer: Trainer
+) -> None:
+    trainer(*[f"{noting('runs/a', 4096)}; exit 42"] * 9)
+    ended = stubs.run(SUPERVISE)
+    assert ended.returncode == 42
+    assert len(arguments(stubs)) == 3
+    assert "the trainer exited 42 at step 4096, 3 times in a row: given up" in ended.stdout
+
+
+def test_what_gets_further_or_ends_otherwise_is_started_again(
+    stubs: Stubs, trainer: Trainer
+) -> None:
+    ways = [(0, "exit 42"), (0, "exit 42"), (64, "exit 42"), (64, "kill -KILL $$")] * 2
+    trainer(*[f"{noting('runs/a', step)}; {ending}" for step, ending in ways], "exit 0")
     assert stubs.run(SUPERVISE).returncode == 0
-    assert arguments(stubs) == [[], ["--resume=auto"], ["--resume=auto"]]
+    assert len(arguments(stubs)) == 9
 
 
 def test_the_pause_doubles_up_to_the_longest(stubs: Stubs, trainer: Trainer) -> None:
@@ -185,5 +209,5 @@ def test_help_starts_nothing(stubs: Stubs, trainer: Trainer) -> None:
     trainer("exit 0")
     ended = stubs.run(SUPERVISE, "--help")
     assert ended.returncode == 0
-    assert "--resume=auto" in ended.stdout
+    assert "--resume=RUN" in ended.stdout
     assert stubs.calls() == []

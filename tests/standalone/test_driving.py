@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -12,8 +14,12 @@ import pytest
 
 from hackmatrix import networks
 from hackmatrix.envs import make
+from hackmatrix.envs.headless.states import read_state
+from hackmatrix.envs.headless.view import observation
 from hackmatrix.networks import Spec, files
 from hackmatrix.networks.files import About
+from hackmatrix.standalone import driving
+from hackmatrix.standalone.policy import NumpyPolicy
 
 ROOT = Path(__file__).parents[2]
 
@@ -47,17 +53,64 @@ def test_without_jax_a_policy_plays_over_the_protocol(file: Path, tmp_path: Path
     assert played.stdout.startswith("game 0: return ")
 
 
-def test_a_file_that_is_no_policy_is_refused_in_one_line(tmp_path: Path) -> None:
-    file = tmp_path / "policy.npz"
-    file.write_bytes(b"no archive")
-    refused = subprocess.run(
-        [sys.executable, "-m", "launch.drive", f"--policy={file}"],
+def drive(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "launch.drive", *arguments],
         cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=100,
         check=False,
     )
+
+
+@pytest.mark.parametrize("content", [b"no archive", b"", pickle.dumps({"a": 1})])
+def test_a_file_that_is_no_policy_is_refused_in_one_line(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "policy.npz"
+    file.write_bytes(content)
+    refused = drive(f"--policy={file}")
     assert refused.returncode == 1
-    assert refused.stderr.startswith("launch.drive: ")
-    assert len(refused.stderr.splitlines()) == 1
+    assert refused.stderr == (
+        f"launch.drive: {file} is no policy that launch.export wrote, but another file\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("server", "said"),
+    [
+        ("/bin/cat", "does not speak the headless protocol: it answered 'reset' with {"),
+        ("echo hello", "does not speak the headless protocol: it answered 'reset' with hello"),
+        ("echo 3", "does not speak the headless protocol: it answered 'reset' with 3"),
+        ("true", "the program of the game has ended"),
+        ("/nowhere", "No such file or directory: '/nowhere'"),
+    ],
+)
+def test_a_program_that_plays_no_game_is_told_in_one_line(
+    file: Path, server: str, said: str
+) -> None:
+    refused = drive(f"--policy={file}", f"--server={server}")
+    assert refused.returncode == 1
+    first, last = refused.stderr.splitlines()
+    assert first == "launch.drive: playing 1 game ..."
+    assert said in last
+
+
+def test_a_game_that_goes_on_for_ever_is_stopped_and_that_is_said(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board, _ = read_state({"player": {"row": 0, "col": 0}})
+    answers = {
+        "reset": {"observation": observation(board, [], [])},
+        "getValidActions": {"validActions": [0]},
+        "step": {"observation": observation(board, [], []), "reward": 0, "done": False},
+    }
+    (tmp_path / "treadmill.py").write_text(
+        f"import json, sys\nanswers = json.loads({json.dumps(answers)!r})\n"
+        "for line in sys.stdin:\n"
+        "    print(json.dumps(answers[json.loads(line)['action']]), flush=True)\n"
+    )
+    monkeypatch.setattr(driving, "MOST_STEPS", 9)
+    command = [sys.executable, str(tmp_path / "treadmill.py")]
+    with driving.GameProgram(command) as program:
+        played = driving.play(program, NumpyPolicy(file))
+    assert played.summary == ("return 0.00, stage 1, score 0, 9 actions, stopped before its end")

@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,21 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-def results(program: Path, directory: Path) -> list[dict[str, Any]]:
-    """The JSON that each process prints last, given PORT PROCESS DIRECTORY."""
+@dataclass(frozen=True)
+class Ended:
+    """What a process has come to: the JSON that it printed last, its exit code, and its errors."""
+
+    told: Any
+    code: int
+    errors: str
+
+
+def ended(program: Path, *arguments: str) -> list[Ended]:
+    """Both, given PORT PROCESS and the arguments."""
     port = str(free_port())
     children = [
         subprocess.Popen(
-            [sys.executable, str(program), port, str(process), str(directory)],
+            [sys.executable, str(program), port, str(process), *arguments],
             env=os.environ | {"PYTHONPATH": str(ROOT)},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -38,6 +48,16 @@ def results(program: Path, directory: Path) -> list[dict[str, Any]]:
     finally:
         for child in children:
             child.kill()
-    for _, errors in outputs:
-        assert "Traceback" not in errors, errors
-    return [json.loads(output.splitlines()[-1]) for output, _ in outputs]  # gloo prints before
+    assert all(output for output, _ in outputs), [errors for _, errors in outputs]
+    return [  # gloo prints before
+        Ended(json.loads(output.splitlines()[-1]), child.returncode, errors)
+        for child, (output, errors) in zip(children, outputs, strict=True)
+    ]
+
+
+def results(program: Path, directory: Path) -> list[dict[str, Any]]:
+    """The JSON that each process prints last, where nothing goes wrong."""
+    both = ended(program, str(directory))
+    for each in both:
+        assert "Traceback" not in each.errors, each.errors
+    return [each.told for each in both]

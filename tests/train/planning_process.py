@@ -34,6 +34,15 @@ def request(workdir: Path, trace: Span | None = None, **given: Any) -> Request:
     return Request(settings, {**SMALL, **given}, workdir, trace)
 
 
+def planned(wanted: Request) -> Plan:
+    """By both, who then let go of the run."""
+    plan, _ = agree(wanted)
+    assert (plan.lease is None) == (PROCESS > 0)
+    if plan.lease:
+        plan.lease.give_back()
+    return plan
+
+
 def told(plan: Plan) -> dict[str, Any]:
     return {
         "directory": str(plan.run.directory),
@@ -58,9 +67,9 @@ def main() -> None:
     # The first process decides which run it is, and what is traced.
     trace = Span(2, 3) if PROCESS == 0 else None
     elsewhere = DIRECTORY / "runs" if PROCESS == 0 else here
-    found["new"] = told(agree(request(elsewhere, trace))[0])
+    found["new"] = told(planned(request(elsewhere, trace)))
     which: dict[str, Any] = {"resume": "auto"} if PROCESS == 0 else {}
-    found["resumed"] = told(agree(request(elsewhere, total_timesteps=640, **which))[0])
+    found["resumed"] = told(planned(request(elsewhere, total_timesteps=640, **which)))
     (DIRECTORY / "file").touch()
     found["unwritable"] = refused(lambda: agree(request(DIRECTORY / "file")))
 

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 import pytest
 
+from hackmatrix.kept import programs
 from hackmatrix.parallel import mesh
 from hackmatrix.rl.train_state import NEVER
 from hackmatrix.train.program import Program
@@ -52,6 +53,20 @@ def raw(state: Any) -> Any:
 @pytest.mark.parametrize("devices", DEVICES[1:])
 def test_the_first_state_is_the_same_on_any_mesh(trained: dict[int, Trained], devices: int) -> None:
     jax.tree.map(np.testing.assert_array_equal, trained[1].before, trained[devices].before)
+
+
+@pytest.mark.parametrize("devices", [1, 8])
+def test_another_start_trains_the_same_bit_for_bit_without_tracing_again(
+    trained: dict[int, Trained], devices: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programs, "_in_use", {})
+    monkeypatch.setattr(Program, "lower", None)
+    program = Program(config(run_name="another"), mesh.over(jax.devices()[:devices]))
+    state, report = program.run(program.first_state(), UPDATES)
+    assert {name: float(value) for name, value in report.metrics.items()} == trained[
+        devices
+    ].metrics
+    jax.tree.map(np.testing.assert_array_equal, jax.device_get(raw(state)), trained[devices].after)
 
 
 @pytest.mark.parametrize("devices", DEVICES[1:])

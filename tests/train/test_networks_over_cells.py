@@ -79,8 +79,8 @@ def test_a_resumed_run_is_bit_for_bit_the_one_that_went_on(
     keeper = Keeper(run, program, Clock(), print)
     keeper.save(2, half)
     keeper.close()
-    restored, step = Keeper(run, program, Clock(), print).restore()
-    assert step == 2 * program.config.batch_size
+    restored, course = Keeper(run, program, Clock(), print).restore()
+    assert course.steps == 2 * program.config.batch_size
     resumed, _ = program.run(restored, 2)
     jax.tree.map(np.testing.assert_array_equal, *map(jax.device_get, (raw(whole), raw(resumed))))
 

@@ -10,7 +10,7 @@ import pytest
 
 from configs import default
 from hackmatrix.errors import UserError
-from hackmatrix.train.plan import Request, make_plan
+from hackmatrix.train.plan import Plan, Request, agree, make_plan
 from hackmatrix.train.reporting.tracing import Span
 from tests.train import pair
 
@@ -23,8 +23,16 @@ def request(workdir: Path, trace: Span | None = None, **given: Any) -> Request:
     return Request({**default.get_config(), **given}, given, workdir, trace)
 
 
+def planned(wanted: Request) -> Plan:
+    """By one process, which then lets go of the run."""
+    plan = make_plan(wanted)
+    assert plan.lease is not None
+    plan.lease.give_back()
+    return plan
+
+
 def test_a_new_run_is_planned_as_it_was_asked_for(tmp_path: Path) -> None:
-    plan = make_plan(request(tmp_path, Span(2, 3), run_name="mine", lr=1e-3))
+    plan = planned(request(tmp_path, Span(2, 3), run_name="mine", lr=1e-3))
     assert plan.run.directory == tmp_path / "mine"
     assert (plan.resumes, plan.trace, plan.sentinel) == (False, Span(2, 3), None)
     assert (plan.config.lr, plan.config.num_envs) == (1e-3, 8)
@@ -32,9 +40,9 @@ def test_a_new_run_is_planned_as_it_was_asked_for(tmp_path: Path) -> None:
 
 
 def test_a_resumed_run_goes_on_as_it_was_saved_but_for_what_is_given(tmp_path: Path) -> None:
-    first = make_plan(request(tmp_path, run_name="mine", lr=1e-3, gamma=0.5))
+    first = planned(request(tmp_path, run_name="mine", lr=1e-3, gamma=0.5))
     settings = {**default.get_config(), "resume": "mine", "total_timesteps": 6400}
-    again = make_plan(Request(settings, {"total_timesteps": 6400}, tmp_path))
+    again = planned(Request(settings, {"total_timesteps": 6400}, tmp_path))
     assert again.resumes
     assert again.run.directory == first.run.directory
     assert (again.config.lr, again.config.gamma) == (1e-3, 0.5)
@@ -42,10 +50,47 @@ def test_a_resumed_run_goes_on_as_it_was_saved_but_for_what_is_given(tmp_path: P
     assert json.loads((tmp_path / "mine/config.json").read_text())["total_timesteps"] == 6400
 
 
+def test_what_was_given_once_is_kept_and_what_was_chosen_is_known_as_such(tmp_path: Path) -> None:
+    planned(request(tmp_path, run_name="mine", lr=1e-3))
+    settings = {**default.get_config(), "resume": "mine"}
+    for num_steps in (16, 32):
+        plan = planned(Request(settings, {"num_steps": num_steps}, tmp_path))
+        assert (plan.config.num_steps, plan.config.num_envs, plan.config.lr) == (num_steps, 8, 1e-3)
+        assert plan.config.chosen == ("num_minibatches", "update_epochs")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"seed": 1}, "seed=1 cannot be changed"),
+        ({"run_name": "yours"}, "the run to resume is mine"),
+    ],
+)
+def test_a_run_cannot_become_another_one(tmp_path: Path, given: dict[str, Any], said: str) -> None:
+    planned(request(tmp_path, run_name="mine"))
+    before = (tmp_path / "mine/config.json").read_text()
+    with pytest.raises(UserError, match=said):
+        make_plan(request(tmp_path, **{"run_name": "mine", "resume": "mine", **given}))
+    assert (tmp_path / "mine/config.json").read_text() == before
+
+
 def test_auto_begins_a_run_where_there_is_none(tmp_path: Path) -> None:
-    plan = make_plan(request(tmp_path, resume="auto", run_name="mine"))
+    plan = planned(request(tmp_path, resume="auto", run_name="mine"))
     assert (plan.resumes, plan.run.name) == (False, "mine")
-    assert make_plan(request(tmp_path, resume="auto", run_name="mine")).resumes
+    assert planned(request(tmp_path, resume="auto", run_name="mine")).resumes
+
+
+def test_a_plan_is_told_of_as_soon_as_it_is_made(tmp_path: Path) -> None:
+    told: list[tuple[str, bool]] = []
+
+    def tell(plan: Plan) -> None:
+        told.append((plan.run.name, plan.resumes))
+        assert plan.lease
+        plan.lease.give_back()
+
+    for _ in range(2):
+        agree(request(tmp_path, resume="auto", run_name="mine"), tell)
+    assert told == [("mine", False), ("mine", True)]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +131,7 @@ def test_all_processes_have_the_plan_of_the_first(
     assert first == second
     run = Path(first["directory"])
     assert run.parent == directory / "runs"
-    assert {each.name for each in run.iterdir()} == {"config.json", "provenance.json"}
+    assert {each.name for each in run.iterdir()} == {"config.json", "provenance.json", "owner"}
     assert first["trace"] == [2, 3]
     assert not first["resumes"]
     assert list((directory / "of_1").iterdir()) == []
@@ -112,4 +157,4 @@ def test_a_directory_that_is_not_the_same_for_all_is_refused(
     for each in found:
         assert "what process 0 writes there is not seen by process 1;" in each["blind"]
     (run,) = (directory / "of_0/runs").iterdir()
-    assert {each.name for each in run.iterdir()} == {"config.json", "provenance.json"}
+    assert {each.name for each in run.iterdir()} == {"config.json", "provenance.json", "owner"}

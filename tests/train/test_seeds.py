@@ -8,10 +8,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import pytest
 
+from hackmatrix.envs import Environment, make
+from hackmatrix.parallel import mesh
+from hackmatrix.train.program import Program
 from hackmatrix.train.reporting.results import Estimate
 from hackmatrix.train.seeds import over_seeds
+from tests.search.open import Open
+from tests.train.settings import config
 from tests.train.test_session import ROOT, environment
 
 SMALL = [
@@ -52,6 +58,24 @@ def test_each_seed_has_a_run_and_the_same_command_again_does_what_is_left(tmp_pa
     assert "Resuming two-seed5" in again.stdout
     assert "two-seed4\n" not in again.stdout
     assert json.loads((tmp_path / "two-seeds.json").read_text()) == summary
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "env"), [("ppo", make("gymnax:CartPole-v1")), ("expert", Open())]
+)
+def test_agents_that_differ_in_numbers_alone_share_one_compiled_program(
+    algorithm: str, env: Environment
+) -> None:
+    """Nothing is compiled anew in a sweep over them."""
+    usual = {"algorithm": algorithm, "simulations": 2, "anneal_lr": True, "hidden_dim": 8}
+    others = {
+        "lr": 3e-4, "total_timesteps": 77_777, "gamma": 0.9, "gae_lambda": 0.5, "vf_coef": 0.1,
+        "ent_coef": 0.3, "clip_eps": 0.3, "max_grad_norm": 2.0, "seed": 4_294_967_295,
+    }  # fmt: skip
+    here = mesh.over(jax.devices()[:1])
+    programs = [Program(config(**{**usual, **given}), here, env) for given in ({}, others)]
+    one, other = (program.lower().as_text() for program in programs)
+    assert one == other
 
 
 def test_seeds_need_a_name(tmp_path: Path) -> None:

@@ -21,9 +21,10 @@ from hackmatrix.train.keeper import Keeper
 from hackmatrix.train.plan import Request
 from hackmatrix.train.policies import policy as policies
 from hackmatrix.train.program import Program
-from hackmatrix.train.reporting.yardstick import Measured
+from hackmatrix.train.reporting.yardstick import Measured, Yardstick
 from hackmatrix.train.runs import directory
 from hackmatrix.train.runs.clock import Clock
+from hackmatrix.train.runs.course import Course
 from hackmatrix.train.runs.directory import Run
 from hackmatrix.train.session import run_session
 from tests.networks.grid import PATIENCE
@@ -36,16 +37,20 @@ ALWAYS = 1e-9  # minutes: after each chunk
 SETTINGS = {
     "env": GRID, "num_envs": 16, "num_steps": 16, "hidden_dim": 8, "num_layers": 1, "lr": 0.02,
     "ent_coef": 0.01, "log_interval": 2, "total_timesteps": 2 * CHUNKS * BATCH,
-    "keep_checkpoints": 1, "eval_games": GAMES, "eval_episodes": 0,
+    "keep_checkpoints": 1, "keep_milestones": 0, "eval_games": GAMES, "eval_episodes": 0,
 }  # fmt: skip
 
 
-def trained(workdir: Path, name: str, minutes: float) -> Run:
+def no_game(*_: Any) -> Any:
+    raise AssertionError("games of this environment cannot be drawn")
+
+
+def trained(workdir: Path, name: str, minutes: float, **more: Any) -> Run:
     """A run on all devices that measured itself every so many minutes."""
-    given = {**SETTINGS, "run_name": name, "eval_interval_minutes": minutes}
+    given = {**SETTINGS, "run_name": name, "eval_interval_minutes": minutes, **more}
     settings = dict(default.get_config())
     request = Request({**settings, **given}, given, workdir)
-    assert run_session(request, settings, lambda *_: ("", 0.0)) == DONE
+    assert run_session(request, settings, no_game) == DONE
     found = directory.find(workdir, name)
     assert found is not None
     return found
@@ -66,7 +71,7 @@ def lines(run: Run) -> list[dict[str, float]]:
 
 
 def steps(run: Run) -> list[int]:
-    return sorted(int(each.name) for each in run.checkpoints.iterdir())
+    return sorted(int(each) for each in run.checkpoints.names())
 
 
 def best_step(run: Run) -> int:
@@ -106,7 +111,7 @@ def test_measuring_changes_nothing_of_the_training(runs: dict[str, Run]) -> None
     ]
     assert of_learning[0] == of_learning[1]
     last = f"{2 * CHUNKS * BATCH}/record/metadata"
-    one, other = (json.loads((run.checkpoints / last).read_text()) for run in runs.values())
+    one, other = (json.loads((run.checkpoints / last).read()) for run in runs.values())
     assert one["digests"] == other["digests"]
 
 
@@ -139,9 +144,50 @@ def test_what_is_better_than_all_before_is_saved_at_once_and_stays(tmp_path: Pat
     assert saved == [1, 2, 4]  # the last because it was time
     assert keeper.steps() == [2 * BATCH, 4 * BATCH]
     went_on = Keeper(run, program, Clock(), print)
-    assert went_on.restore()[1] == 4 * BATCH
+    assert went_on.restore()[1].steps == 4 * BATCH
     assert not went_on.is_due(5, Measured({}, 2.9, 0.0))
     assert went_on.is_due(5, Measured({}, 3.1, 0.0))
+
+
+def test_a_run_that_is_asked_to_stop_does_not_finish_measuring(tmp_path: Path) -> None:
+    settings = config(**SETTINGS)
+    program = Program(settings, mesh.over(jax.devices()[:1]))
+    run = Run(tmp_path, settings)
+    yardstick = Yardstick(run, program, Course(settings), Clock(), print, goes_on=lambda: False)
+    assert yardstick.measure(1, program.first_state().learner) is None
+
+
+def started_again(run: Run) -> None:
+    """The run, which has ended, is to be measured by whole games."""
+    trained(run.directory.parent, run.name, 0.0, resume=run.name, eval_episodes=8)
+
+
+@pytest.mark.parametrize("earlier", [None, '{"step": 256}', "{"])
+def test_an_evaluation_that_a_finished_run_lacks_is_played_without_training(
+    runs: dict[str, Run], capsys: pytest.CaptureFixture[str], earlier: str | None
+) -> None:
+    run = runs["plain"]
+    run.evaluation.unlink(missing_ok=True)
+    if earlier:
+        run.evaluation.write_text(earlier)
+    started_again(run)
+    said = capsys.readouterr().out
+    assert "Compiling the training program" not in said
+    assert f"Done at step {2 * CHUNKS * BATCH:,}" in said
+    assert json.loads(run.evaluation.read_text())["episodes"] == 8
+
+
+def test_a_finished_run_that_is_started_again_says_so_and_does_nothing(
+    runs: dict[str, Run], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, step = runs["plain"], 2 * CHUNKS * BATCH
+    run.evaluation.write_text(json.dumps({"step": step}))
+    started_again(run)
+    *_, finished, longer = capsys.readouterr().out.splitlines()
+    where = run.directory
+    assert finished == f"  The run is finished at step {step:,}; its results are in {where}"
+    assert longer == f"  To train it longer: --resume={where} --config.total_timesteps={2 * step}"
+    assert json.loads(run.evaluation.read_text()) == {"step": step}
 
 
 def test_the_game_is_judged_by_its_stages_and_others_by_their_return() -> None:

@@ -14,9 +14,10 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
-from hackmatrix.bench import compiled, preflight
+from hackmatrix.bench import preflight
 from hackmatrix.bench.scaling import apart
 from hackmatrix.bench.timing import Work, in_turns
+from hackmatrix.kept.programs import without_persistent_cache
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.parallel import slices
 from hackmatrix.rl.train_state import TrainState
@@ -140,7 +141,7 @@ def point(raw: Mapping[str, Any], devices: int, seconds: float) -> Point:
     config = resolve(raw, platform, devices)
     program = Program(config, meshes.over(jax.devices()[:devices]))
     start = time.perf_counter()
-    with compiled.without_persistent_cache():
+    with without_persistent_cache():
         program.compile()
     compile_seconds = time.perf_counter() - start
 

@@ -61,13 +61,15 @@ def picture(seen: Mapping[str, Any]) -> np.ndarray:
 
 def _draw_cell(area: np.ndarray, seen: Mapping[str, Any], cell: Json) -> None:
     area[:] = looks.background(cell)
-    if "block" in cell:
+    has_means = "credits" in cell or "energy" in cell
+    if "block" in cell and not (has_means and "enemy" in cell):  # which leave no room for it
         _draw_block(area, cell["block"], "enemy" in cell)
     _draw_ground(area, cell)
     if "transmission" in cell:
         signal = cell["transmission"]
         _draw_occupant(area, "transmission", signal["turnsUntilSpawn"])
-        _write(area, 18, 1, signal.get("enemyType", ""), COLOURS["transmission"])
+        if not has_means:
+            _write(area, 18, 1, signal.get("enemyType", ""), COLOURS["transmission"])
     if "enemy" in cell:
         enemy = cell["enemy"]
         _draw_occupant(area, enemy["type"], enemy["hp"], enemy["isStunned"])
@@ -86,7 +88,7 @@ def _draw_block(area: np.ndarray, block: Json, is_trodden: bool) -> None:
 def _draw_ground(area: np.ndarray, cell: Json) -> None:
     for name, is_there in (("exit", cell["isExit"]), ("siphon", cell["isDataSiphon"])):
         if is_there:
-            _stamp(area, 4, 4, name, COLOURS[name], 2)
+            _stamp(area, 0, 4, name, COLOURS[name], 2)
     if cell["siphonCenter"]:
         area[[1, 1, -2, -2], [1, -2, 1, -2]] = FAINT
     for name in ("credits", "energy"):
@@ -97,7 +99,7 @@ def _draw_ground(area: np.ndarray, cell: Json) -> None:
 
 def _draw_occupant(area: np.ndarray, name: str, points: int, is_stunned: bool = False) -> None:
     """A sprite, with as many points along its side as it has hp (or turns to wait)."""
-    _stamp(area, 1, 3, name, FAINT if is_stunned else COLOURS[name], 2)
+    _stamp(area, 0, 3, name, FAINT if is_stunned else COLOURS[name], 2)
     for number in range(min(points, 5)):
         area[2 + 3 * number : 4 + 3 * number, 21:23] = COLOURS[name]
 

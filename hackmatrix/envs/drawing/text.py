@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TextIO
 
 from hackmatrix.envs.drawing.looks import (
     COLOURS,
@@ -22,16 +23,19 @@ _WIDTH = 9
 
 
 def text(seen: Mapping[str, Any], colour: bool = True) -> str:
-    """The board with row 5 on top, and the player's means below it."""
-    rule = _paint("+".join(["", *["-" * _WIDTH] * len(seen["cells"]), ""]), LINES, None, colour)
-    bar = _paint("|", LINES, None, colour)
+    """The board with row 5 on top, rows and columns numbered, and below it the player's means."""
+    size = len(seen["cells"])
+    rule = paint("+".join(["", *["-" * _WIDTH] * size, ""]), LINES, colour)
+    bar = paint("|", LINES, colour)
     lines = [rule]
     for row in reversed(seen["cells"]):
         for part in (_occupant, _ground):
             words = [_in_cell(cell, *part(seen, cell), colour) for cell in row]
-            lines.append(bar + bar.join(words) + bar)
+            number = f" {row[0]['row']}" if part is _occupant else ""
+            lines.append(bar + bar.join(words) + bar + paint(number, FAINT, colour))
         lines.append(rule)
-    return "\n".join([*lines, *status(seen)]) + "\n"
+    columns = "".join(str(number).center(_WIDTH + 1) for number in range(size))
+    return "\n".join([*lines, paint(f" {columns.rstrip()}", FAINT, colour), *status(seen)]) + "\n"
 
 
 def _occupant(seen: Mapping[str, Any], cell: Json) -> tuple[str, Colour]:
@@ -65,11 +69,16 @@ def _ground(seen: Mapping[str, Any], cell: Json) -> tuple[str, Colour]:
 
 
 def _in_cell(cell: Json, words: str, ink: Colour, colour: bool) -> str:
-    return _paint(words.center(_WIDTH), ink, background(cell), colour)
+    return paint(words.center(_WIDTH), ink, colour, background(cell))
 
 
-def _paint(words: str, ink: Colour, ground: Colour | None, colour: bool) -> str:
-    if not colour:
+def is_wanted_in_colour(out: TextIO) -> bool:
+    """Only on a terminal, and not where NO_COLOR is set (no-color.org)."""
+    return out.isatty() and not os.environ.get("NO_COLOR")
+
+
+def paint(words: str, ink: Colour, colour: bool = True, ground: Colour | None = None) -> str:
+    if not colour or not words:
         return words
     behind = "" if ground is None else f";48;2;{';'.join(map(str, ground))}"
     return f"\x1b[38;2;{';'.join(map(str, ink))}{behind}m{words}\x1b[0m"

@@ -98,7 +98,7 @@ class Session:
     def _obey(self, command: Json) -> Json:
         match command["action"]:
             case "reset":
-                return self._start(self._games.new_games(), [])
+                return self._reset(command.get("seed"))
             case "step":
                 return self._step(command.get("actionIndex"))
             case "getValidActions":
@@ -113,6 +113,13 @@ class Session:
                 return internal_state(self._playing().board)
             case unknown:
                 raise CommandError(f"Unknown command: {unknown}")
+
+    def _reset(self, seed: Any) -> Json:
+        if seed is not None:
+            if type(seed) is not int or seed < 0:
+                raise CommandError("Invalid command")
+            self._games.seed(0, np.random.default_rng(seed))
+        return self._start(self._games.new_games(), [])
 
     def _step(self, index: Any) -> Json:
         if index is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 from dataclasses import dataclass
+from typing import ClassVar
 
 import jax
 
@@ -29,6 +30,10 @@ class ActorCritic(abc.ABC):
     network: Network
     settings: Settings
     axis: str
+
+    inputs: ClassVar[tuple[str, ...]] = (
+        "lr", "num_updates", "extra_updates", "gamma", "gae_lambda", "vf_coef", "max_grad_norm",
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         self.signal.check(self.env)

@@ -85,4 +85,5 @@ class Descent:
     def _learning_rate(self, update: Array | int) -> Array:
         if not self.settings.anneal_lr:
             return jnp.float32(self.settings.lr)
-        return self.settings.lr * jnp.maximum(1 - update / self.settings.num_updates, 0)
+        share = (update + self.settings.extra_updates) / self.settings.num_updates
+        return self.settings.lr * jnp.maximum(1 - share, 0)

@@ -6,10 +6,12 @@ from typing import Protocol
 
 
 class Settings(Protocol):
-    """The part of a run's configuration that they read; configs/default.py explains it.
+    """The part of a run's configuration that they read; configs/default.py explains it. Where it is
+    an input of the compiled program, a number is an f32 scalar.
 
     Environments come in groups of `group_envs` with consecutive numbers; a group is never split
-    over devices. The learning rate falls to 0 over `num_updates` if `anneal_lr`.
+    over devices. The learning rate falls to 0 over `num_updates` if `anneal_lr`; where updates were
+    of another size before, `extra_updates` is how many more of today's they would have been.
     """
 
     @property
@@ -22,6 +24,8 @@ class Settings(Protocol):
     def update_epochs(self) -> int: ...
     @property
     def num_updates(self) -> int: ...
+    @property
+    def extra_updates(self) -> float: ...
     @property
     def gamma(self) -> float: ...
     @property

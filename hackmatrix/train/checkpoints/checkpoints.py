@@ -11,32 +11,30 @@ All processes of a run call everything here together, in the same order.
 
 from __future__ import annotations
 
-import itertools
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import jax
 import orbax.checkpoint as ocp
+from etils import epath
 
 from hackmatrix.errors import UserError
 from hackmatrix.parallel.agreement import BrokenBarrier, broadcast, gather, is_first
-from hackmatrix.train.checkpoints import inventory, scores
+from hackmatrix.train.checkpoints import inventory, scores, shelf
 from hackmatrix.train.checkpoints.digest import digest
 from hackmatrix.train.checkpoints.manifest import Manifest, read, seal
 from hackmatrix.train.checkpoints.named_arrays import described, mismatches, named
 from hackmatrix.train.checkpoints.saving import (
     STATE,
-    UNFINISHED,
     Saving,
     one_line,
     silence_orbax,
 )
 from hackmatrix.train.checkpoints.scores import Best
+from hackmatrix.train.runs.places import Place, place
 from hackmatrix.train.runs.shared_path import becomes_true
 
 T = TypeVar("T")
@@ -74,11 +72,20 @@ class Restored:
 
 
 class Checkpoints:
-    """The checkpoints in a directory; the newest few are kept, and the one of the highest score."""
+    """The checkpoints in a directory on a disk or in a bucket. The newest few are kept, the one of
+    the highest score and, if `milestone` is given, the first of every so many steps.
+    """
 
-    def __init__(self, directory: Path, *, keep: int, say: Callable[[str], None] = print) -> None:
-        self._directory = directory.absolute()
-        self._keep, self._say = keep, say
+    def __init__(
+        self,
+        directory: Path | Place,
+        *,
+        keep: int,
+        milestone: int | None = None,
+        say: Callable[[str], None] = print,
+    ) -> None:
+        self._directory = place(directory)
+        self._keep, self._milestone, self._say = keep, milestone, say
         self._saving: Saving | None = None
         self._saved: int | None = None
         self._damaged: set[int] = set()
@@ -98,9 +105,8 @@ class Checkpoints:
         arrays = named(state)
         manifest = seal(Manifest(described(arrays), _digests(arrays), metadata))
         self._saved = step
-        besides = best.step if (best := self.best()) else None
         self._saving = Saving(
-            self._directory, step, arrays, manifest, keep=self._keep, besides=besides
+            self._directory, step, arrays, manifest, keep=self._keep, besides=self._besides()
         )
 
     def wait(self) -> None:
@@ -120,17 +126,14 @@ class Checkpoints:
             self._saved = None
             self._delete_unfinished()
         elif is_first():
-            with suppress(OSError):  # it is a good checkpoint without
-                inventory.take(self._place(saving.step))
+            inventory.take(self._place(saving.step))
 
     def close(self) -> None:
         self.wait()
 
     def steps(self) -> list[int]:
         """Of the checkpoints there are, the oldest first; a few of them may be damaged."""
-        if not self._directory.is_dir():
-            return []
-        return sorted(int(each.name) for each in self._directory.iterdir() if each.name.isdecimal())
+        return shelf.steps(self._directory)
 
     def best(self) -> Best | None:
         """The one with the highest score; None if none has one."""
@@ -156,8 +159,8 @@ class Checkpoints:
         there is no checkpoint at all. If none fits, this is Incompatible. Nothing is deleted.
         """
         self.wait()
-        for name in broadcast([each.name for each in self._unfinished()]):
-            self._say(f"{self._directory / name} was never finished, an older one is tried")
+        for each in broadcast([str(each) for each in shelf.unfinished(self._directory)]):
+            self._say(f"{each} was never finished, an older one is tried")
         steps = broadcast(self.steps())
         for step in reversed(steps):
             try:
@@ -215,7 +218,7 @@ class Checkpoints:
     def _load(self, step: int, wanted: dict[str, Any]) -> dict[str, jax.Array]:
         """Without a manager, as that makes processes wait for each other, and this one may fail."""
         arrays = ocp.PyTreeCheckpointHandler().restore(
-            self._place(step) / STATE,
+            epath.Path((self._place(step) / STATE).address),
             args=ocp.args.PyTreeRestore(
                 wanted,
                 restore_args=ocp.checkpoint_utils.construct_restore_args(wanted),
@@ -233,35 +236,30 @@ class Checkpoints:
         if not is_first():
             return None
         try:
-            self._directory.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=self._directory):
-                pass
+            self._directory.try_to_write()
             self._delete_unfinished()
             for old in self.steps():
                 if old in self._damaged or old >= step:
-                    self._put_aside(old)
+                    aside = shelf.put_aside(self._place(old))
+                    self._say(f"{self._place(old)} is kept as {aside}")
             self._damaged.clear()
         except OSError as error:
             return one_line(error)
         return None
 
-    def _put_aside(self, step: int) -> None:
-        place = self._place(step)
-        names = (f"{step}.aside-{number}" for number in itertools.count(1))
-        aside = next(path for name in names if not (path := place.with_name(name)).exists())
-        place.rename(aside)
-        self._say(f"{place} is kept as {aside.name}")
+    def _besides(self) -> list[int]:
+        """The steps of what is kept besides the newest."""
+        best = [best.step] if (best := self.best()) else []
+        steps = broadcast(self.steps() if is_first() and self._milestone else [])
+        return best + shelf.milestones(steps, self._milestone) if self._milestone else best
 
-    def _place(self, step: int) -> Path:
+    def _place(self, step: int) -> Place:
         return self._directory / str(step)
-
-    def _unfinished(self) -> list[Path]:
-        return sorted(self._directory.glob(f"*{UNFINISHED}*"))
 
     def _delete_unfinished(self) -> None:
         if is_first():
-            for each in self._unfinished():
-                shutil.rmtree(each, ignore_errors=True)
+            for each in shelf.unfinished(self._directory):
+                each.remove()
 
 
 class _Damaged(Exception):

@@ -2,29 +2,37 @@
 
 The arrays and the manifest have digests of their own, which decide whether a checkpoint is used. An
 inventory also covers files that nobody reads: a disk that changes those may change the rest next.
+(A service of buckets keeps checksums of its own.)
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import suppress
 from pathlib import Path
 
 from hackmatrix.train.runs import atomic_files
+from hackmatrix.train.runs.places import Disk, Place
 
 NAME = "inventory.json"
 _OWN = {NAME, atomic_files.unfinished(Path(NAME)).name}
 
 
-def take(directory: Path) -> None:
-    """Writes down the files of the directory, in one of its own."""
-    atomic_files.write(directory / NAME, _text(_hashes(directory)))
+def take(checkpoint: Place) -> None:
+    """Writes down the files of a checkpoint on a disk, in one of its own. It is good without."""
+    if isinstance(checkpoint, Disk):
+        with suppress(OSError):
+            atomic_files.write(checkpoint.path / NAME, _text(_hashes(checkpoint.path)))
 
 
-def changed(directory: Path) -> list[str]:
+def changed(checkpoint: Place) -> list[str]:
     """The files that are not as they were; none if no inventory was taken, as when a run was killed
     between a checkpoint and its inventory.
     """
+    if not isinstance(checkpoint, Disk):
+        return []
+    directory = checkpoint.path
     try:
         text = (directory / NAME).read_bytes()
     except FileNotFoundError:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
+from hackmatrix.train.runs.places import WHOLE, Place
+
 MANIFEST = "record"  # a folder of every checkpoint on a disk, so this name stays
-_COMMITTED = "commit_success.txt"
 _SEAL = "sha256"
 
 
@@ -22,11 +22,11 @@ class Manifest:
     metadata: dict[str, Any]
 
 
-def read(directory: Path) -> Manifest:
+def read(directory: Place) -> Manifest:
     """Of the checkpoint in the directory; ValueError or OSError if it is not whole."""
-    if not (directory / _COMMITTED).exists():
-        raise ValueError(f"{_COMMITTED} is missing, so it was never finished")
-    return unseal(json.loads((directory / MANIFEST / "metadata").read_text()))
+    if not (directory / WHOLE).exists():
+        raise ValueError(f"{WHOLE} is missing, so it was never finished")
+    return unseal(json.loads((directory / MANIFEST / "metadata").read()))
 
 
 def seal(manifest: Manifest) -> dict[str, Any]:

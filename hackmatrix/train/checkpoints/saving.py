@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import textwrap
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -16,31 +16,32 @@ import orbax.checkpoint as ocp
 
 from hackmatrix.parallel.agreement import Barrier
 from hackmatrix.train.checkpoints.manifest import MANIFEST
+from hackmatrix.train.runs.places import Place
 
 STATE = "state"  # a folder of every checkpoint on a disk, so this name stays
-UNFINISHED = ".orbax-checkpoint-tmp"
 
 
 class Saving:
     """Begun when it is made: the arrays have been copied from the devices then. They are written
-    beside their place and moved there at last; then all but the newest checkpoints and the one of
-    step `besides` are deleted.
+    so that only a whole checkpoint counts; then all but the newest checkpoints and those of the
+    steps `besides` are deleted. Whatever goes wrong is raised when it is finished.
     """
 
     def __init__(
         self,
-        directory: Path,
+        directory: Place,
         step: int,
         arrays: dict[str, jax.Array],
         manifest: Any,
         *,
         keep: int,
-        besides: int | None = None,
+        besides: Sequence[int] = (),
     ) -> None:
         self.step = step
+        self._failure: BaseException | None = None
         # One manager a checkpoint: what it believes to lie on the disk cannot grow old.
         self._manager = _Manager(
-            directory,
+            directory.address,
             options=ocp.CheckpointManagerOptions(
                 create=False,
                 preservation_policy=_kept(keep, besides),
@@ -48,24 +49,22 @@ class Saving:
                 async_options=ocp.AsyncOptions(barrier_sync_fn=Barrier()),
             ),
         )
-        self._manager.save(
-            step,
-            force=True,  # the run has decided that it is time
-            args=ocp.args.Composite(
-                **{STATE: ocp.args.PyTreeSave(arrays), MANIFEST: ocp.args.JsonSave(manifest)}
-            ),
-        )
+        content = {STATE: ocp.args.PyTreeSave(arrays), MANIFEST: ocp.args.JsonSave(manifest)}
+        try:
+            # By force, as the run has decided that it is time.
+            self._manager.save(step, force=True, args=ocp.args.Composite(**content))
+        except Exception as error:
+            self._failure = _first_of(error)
 
     def finish(self) -> None:
         """Waits until it is on the disk; raises what has prevented that."""
-        failure = None
         try:
             self._manager.wait_until_finished()
         except Exception as error:
-            failure = _first_of(error)
+            self._failure = self._failure or _first_of(error)
         self._manager.close()
-        if failure:
-            raise failure
+        if self._failure:
+            raise self._failure
 
 
 class _Manager(ocp.CheckpointManager):
@@ -76,10 +75,9 @@ class _Manager(ocp.CheckpointManager):
         return False
 
 
-def _kept(newest: int, besides: int | None) -> Any:
+def _kept(newest: int, besides: Sequence[int]) -> Any:
     policies = ocp.checkpoint_managers
-    steps = [] if besides is None else [besides]
-    return policies.AnyPreservationPolicy([policies.LatestN(newest), policies.CustomSteps(steps)])
+    return policies.AnyPreservationPolicy([policies.LatestN(newest), policies.CustomSteps(besides)])
 
 
 def one_line(error: BaseException) -> str:

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import NamedTuple
 
 from hackmatrix.train.checkpoints import manifest
+from hackmatrix.train.runs.places import Place
 
 SCORE = "score"
 
@@ -21,12 +21,12 @@ class Best(NamedTuple):
     step: int
 
 
-def best(directory: Path, steps: Iterable[int]) -> Best | None:
+def best(directory: Place, steps: Iterable[int]) -> Best | None:
     """Of these checkpoints in a directory; None if none of them has a score."""
     return max(_scored(directory, steps), default=None)
 
 
-def _scored(directory: Path, steps: Iterable[int]) -> Iterator[Best]:
+def _scored(directory: Place, steps: Iterable[int]) -> Iterator[Best]:
     for step in steps:
         # Damage shows as errors of many types, and is said when the checkpoint is restored.
         with suppress(Exception):

@@ -15,6 +15,7 @@ from hackmatrix.train.config.settings import Config, declared
 Faults = dict[str, str]  # by setting
 
 SIZES = ("num_envs", "num_steps", "num_minibatches", "update_epochs")
+_A_SLIP, _ALIKE = 0.8, 0.4  # how near the name of a setting is to what was typed
 MOST_SAMPLES = 2**31  # 32-bit numbers count the samples of an update
 
 
@@ -36,9 +37,10 @@ def of_values(values: Mapping[str, Any], kind: type[Config] = Config) -> Faults:
 
 
 def unknown(name: str, names: Collection[str] = declared(Config)) -> str:
-    near = difflib.get_close_matches(name, names, n=1)
-    advice = f"did you mean {near[0]}?" if near else "configs/default.py has them all"
-    return f"{name} is no setting: {advice}"
+    near = difflib.get_close_matches(name, names, n=1, cutoff=_A_SLIP)
+    near = near or difflib.get_close_matches(name, names, n=3, cutoff=_ALIKE)
+    advice = f"did you mean {' or '.join(near)}? " if near else ""
+    return f"{name} is no setting: {advice}configs/default.py has them all"
 
 
 def of_intervals(save_interval: int | None, log_interval: int) -> Faults:

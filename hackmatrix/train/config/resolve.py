@@ -6,6 +6,7 @@ Nothing here needs JAX unless an algorithm of the user's own does, so faults are
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from hackmatrix import plugins
@@ -14,6 +15,8 @@ from hackmatrix.train.config import autoscale, faults
 from hackmatrix.train.config.faults import SIZES
 from hackmatrix.train.config.rules import ALGORITHMS
 from hackmatrix.train.config.settings import Config, declared
+
+CHOOSABLE = (*SIZES, "lr")  # chosen where they are not given
 
 
 class ConfigError(UserError):
@@ -32,6 +35,7 @@ def resolve(raw: Mapping[str, Any], platform: str, devices: int) -> Config:
     kind = config_class(raw.get("algorithm"))
     values = {**_own_defaults(kind), **raw}
     found = faults.of_values(values, kind)
+    chosen = tuple(name for name in CHOOSABLE if values.get(name) is None)
 
     def are_sound(*names: str) -> bool:
         return not found.keys() & set(names)
@@ -46,7 +50,7 @@ def resolve(raw: Mapping[str, Any], platform: str, devices: int) -> Config:
             values["lr"] = autoscale.learning_rate(gradient_steps)
     if found:
         raise ConfigError(list(found.values()))
-    return made(kind, values)
+    return replace(made(kind, values), chosen=chosen)
 
 
 def config_class(algorithm: Any) -> type[Config]:

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import replace
 from typing import Any
 
-from hackmatrix.train.config import faults
-from hackmatrix.train.config.resolve import ConfigError, config_class, made
+from hackmatrix.train.config import autoscale, faults
+from hackmatrix.train.config.resolve import CHOOSABLE, ConfigError, config_class, made
 from hackmatrix.train.config.settings import FIRST_EDITION, Config, declared
 
-# What follows from the size of an update where it is not given.
-_SIZE = ("num_envs", "num_steps")
-_FOLLOWS = ("num_minibatches", "update_epochs", "lr")
+_CHOSEN = "chosen"
 
 
 def to_json(config: Config) -> str:
-    return json.dumps(asdict(config), indent=2) + "\n"
+    return json.dumps({**config.settings(), _CHOSEN: config.chosen}, indent=2) + "\n"
 
 
 def from_json(text: str) -> Config:
     """A resolved configuration, as `to_json` wrote it, perhaps before some settings were there."""
     saved = dict(json.loads(text))
+    chosen = saved.pop(_CHOSEN, None)
     kind = config_class(saved.get("algorithm"))
     added = {
         name: setting.before
@@ -32,15 +31,43 @@ def from_json(text: str) -> Config:
     values = {**added, **saved}
     if found := faults.of_values(values, kind):
         raise ConfigError(list(found.values()))
-    return made(kind, values)
+    config = made(kind, values)
+    return replace(config, chosen=_seem_chosen(config) if chosen is None else tuple(chosen))
+
+
+def given_by(settings: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str, Any]:
+    """What a configuration file gives: the settings that are not as by default."""
+    return {
+        name: value
+        for name, value in settings.items()
+        if name not in default or value != default[name]
+    }
 
 
 def resumed(saved: Config, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The values to resume with: as they were saved, but for what is given now. The size of an
-    update stays what it was on other devices too; where another one is given, what follows from it
-    is chosen anew.
+    """The values to resume with: as they were saved, but for what is given now; what was chosen for
+    the devices found is chosen anew. ConfigError where one is given that cannot be changed.
     """
-    values = {**asdict(saved), **given}
-    if any(values[name] != getattr(saved, name) for name in _SIZE):
-        values |= {name: given.get(name) for name in _FOLLOWS}
-    return values
+    before = saved.settings()
+    found = [
+        f"{name}={given[name]!r} cannot be changed: this run was begun with {before[name]!r}; "
+        "leave it out, or begin a new run without --resume"
+        for name, setting in declared(type(saved)).items()
+        if setting.is_fixed and name in given and given[name] != before[name]
+    ]
+    if found:
+        raise ConfigError(found)
+    return {**before, **dict.fromkeys(saved.chosen), **given}
+
+
+def _seem_chosen(config: Config) -> tuple[str, ...]:
+    """Of a configuration that was saved when it was not known which settings were given: those that
+    are as they would have been chosen. The size of an update stayed what it was.
+    """
+    sizes = config.num_envs, config.num_steps
+    would_be = {
+        "num_minibatches": autoscale.minibatches(*sizes),
+        "update_epochs": autoscale.epochs(*sizes),
+        "lr": autoscale.learning_rate(config.gradient_steps),
+    }
+    return tuple(name for name in CHOOSABLE if would_be.get(name) == getattr(config, name))

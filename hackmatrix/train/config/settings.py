@@ -31,7 +31,7 @@ from hackmatrix.train.config.rules import (
 )
 
 FIRST_EDITION = 1  # of the settings; 2 came with pods, 3 with networks and algorithms by name,
-# 4 with expert iteration
+# 4 with expert iteration, 5 with milestones and limits of episodes
 _DECLARATION = "setting"
 _SAME = object()
 
@@ -40,7 +40,7 @@ _SAME = object()
 class Setting:
     """A default of None means that there is no value until one is given. `since` is the edition of
     the settings that it came with; runs that were saved with an earlier one go on with the value
-    `before`.
+    `before`. A setting that is fixed stays what it was when the run began.
     """
 
     name: str
@@ -49,6 +49,7 @@ class Setting:
     rule: Rule
     since: int
     before: Any
+    is_fixed: bool
 
     def allows(self, value: Any) -> bool:
         if value is None:
@@ -57,19 +58,31 @@ class Setting:
         return is_of_kind and self.rule.holds(value)
 
 
-def setting(default: Any, rule: Rule, *, since: int = FIRST_EDITION, before: Any = _SAME) -> Any:
+def setting(
+    default: Any,
+    rule: Rule,
+    *,
+    since: int = FIRST_EDITION,
+    before: Any = _SAME,
+    is_fixed: bool = False,
+) -> Any:
     """Declares a setting as a field of Config or of a subclass."""
-    declared = (default, rule, since, default if before is _SAME else before)
+    declared = (default, rule, since, default if before is _SAME else before, is_fixed)
     return field(kw_only=True, metadata={_DECLARATION: declared})
 
 
 @dataclass(frozen=True)
 class Config:
-    """Every setting of a run, resolved for the devices that it was begun on."""
+    """Every setting of a run, resolved for the devices found. `chosen` are the names of those that
+    were chosen for them, as they were not given.
+    """
 
-    env: str = setting("hackmatrix", ENVIRONMENT)
-    algorithm: str = setting("ppo", ALGORITHM, since=3)
-    seed: int = setting(0, SEED)
+    chosen: tuple[str, ...] = field(default=(), kw_only=True)
+
+    env: str = setting("hackmatrix", ENVIRONMENT, is_fixed=True)
+    episode_limit: int = setting(0, COUNT_FROM_0, since=5)
+    algorithm: str = setting("ppo", ALGORITHM, since=3, is_fixed=True)
+    seed: int = setting(0, SEED, is_fixed=True)
     num_seeds: int = setting(1, COUNT, since=4)
 
     auto_tune: bool = setting(True, FLAG)
@@ -89,17 +102,18 @@ class Config:
     vf_coef: float = setting(0.5, WEIGHT)
     ent_coef: float = setting(0.15, WEIGHT)
     max_grad_norm: float = setting(0.5, POSITIVE)
+    skip_nonfinite: bool = setting(False, FLAG, since=5)
     scale_returns: bool = setting(True, FLAG)
     potential_shaping: bool = setting(False, FLAG, since=3)
     compress_rewards: bool = setting(False, FLAG, since=4)
     simulations: int = setting(16, COUNT, since=4)
-    start_from: str | None = setting(None, TEXT, since=4)
+    start_from: str | None = setting(None, TEXT, since=4, is_fixed=True)
 
-    network: str = setting("mlp", NETWORK, since=3)
-    hidden_dim: int = setting(256, COUNT)
-    num_layers: int = setting(2, COUNT)
-    channels: int = setting(32, COUNT, since=3)
-    separate_critic: bool = setting(False, FLAG, since=3)
+    network: str = setting("mlp", NETWORK, since=3, is_fixed=True)
+    hidden_dim: int = setting(256, COUNT, is_fixed=True)
+    num_layers: int = setting(2, COUNT, is_fixed=True)
+    channels: int = setting(32, COUNT, since=3, is_fixed=True)
+    separate_critic: bool = setting(False, FLAG, since=3, is_fixed=True)
     compute_dtype: str = setting("float32", DTYPE)
 
     log_interval: int = setting(10, COUNT)
@@ -107,7 +121,8 @@ class Config:
     save_interval_minutes: float = setting(10.0, POSITIVE)
     save_interval: int | None = setting(None, COUNT)
     keep_checkpoints: int = setting(3, COUNT)
-    checkpoint_dir: str = setting("checkpoints", NAME)
+    keep_milestones: int = setting(10, COUNT_FROM_0, since=5, before=0)
+    checkpoint_dir: str = setting("checkpoints", NAME, is_fixed=True)
 
     watchdog_minutes: float = setting(20.0, POSITIVE, since=2)
     replica_check_interval: int = setting(1000, COUNT, since=2)
@@ -117,14 +132,18 @@ class Config:
     eval_episodes: int = setting(256, COUNT_FROM_0, since=2)
 
     run_name: str | None = setting(None, RUN_NAME)
-    run_suffix: str | None = setting(None, NAME)
+    run_suffix: str | None = setting(None, NAME, is_fixed=True)
     resume: str | None = setting(None, TEXT)
-    rewind: bool = setting(False, FLAG)
 
     wandb: bool = setting(False, FLAG)
+    rewind: bool = setting(False, FLAG)
     project: str = setting("hackmatrix", TEXT)
     entity: str | None = setting(None, TEXT)
     no_artifact: bool = setting(False, FLAG)
+
+    def settings(self) -> dict[str, Any]:
+        """The values of all settings by name."""
+        return {name: getattr(self, name) for name in declared(type(self))}
 
     @property
     def batch_size(self) -> int:
@@ -138,6 +157,11 @@ class Config:
     @property
     def num_updates(self) -> int:
         return max(1, self.total_timesteps // self.batch_size)
+
+    @property
+    def extra_updates(self) -> float:
+        """None, as far as a configuration knows: see runs/course.py."""
+        return 0.0
 
     @property
     def gradient_steps(self) -> int:
@@ -161,6 +185,7 @@ def declared(kind: type[Config]) -> dict[str, Setting]:
     return {
         each.name: Setting(each.name, _plain(hints[each.name]), *each.metadata[_DECLARATION])
         for each in fields(kind)
+        if _DECLARATION in each.metadata
     }
 
 

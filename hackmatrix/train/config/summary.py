@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from hackmatrix.train.config.settings import Config
@@ -10,7 +9,7 @@ from hackmatrix.train.config.settings import Config
 
 def differences(config: Config, default: Config) -> list[str]:
     """The settings that are not what they would have been here by default, one line each."""
-    before, after = asdict(default), asdict(config)
+    before, after = default.settings(), config.settings()
     return [
         f"{name} = {_literal(after[name])}"
         + (f" (default: {_literal(before[name])})" if name in before else "")
@@ -27,10 +26,14 @@ def summary(config: Config, platform: str, devices: int, parameters: int) -> lis
         _count(config.gradient_steps, "gradient step"),
     )
     updates, limit = _count(config.num_updates, "update"), config.time_limit_minutes
-    measuring, best = config.eval_interval_minutes, ""
-    if measuring:
+    most = config.episode_limit
+    limited = f", games of at most {_count(most, 'action')}" if most else ""
+    kept = [f"the newest {config.keep_checkpoints}"]
+    if measuring := config.eval_interval_minutes:
         games, every = _count(config.eval_games, "game"), _count(measuring, "minute")
-        best = f", and the best by {games} every {every}"
+        kept.append(f"the best by {games} every {every}")
+    if config.keep_milestones:
+        kept.append(f"{config.keep_milestones} spread over the run")
     saving = (
         _count(config.save_interval, "update")
         if config.save_interval
@@ -39,7 +42,7 @@ def summary(config: Config, platform: str, devices: int, parameters: int) -> lis
     rows = {
         "devices": f"{devices} x {platform}",
         "environments": f"{config.num_envs:,} of {config.env}, {each:,} a device, "
-        f"in {_count(config.groups, 'group')}",
+        f"in {_count(config.groups, 'group')}{limited}",
         "algorithm": config.algorithm,
         "batch": f"{config.num_envs:,} x {config.num_steps} = {config.batch_size:,} samples "
         "an update",
@@ -51,7 +54,8 @@ def summary(config: Config, platform: str, devices: int, parameters: int) -> lis
         f"products in {config.compute_dtype}",
         "length": f"{config.total_timesteps:,} steps = {updates}, in chunks of "
         f"{config.log_interval}" + (f"; at most {_count(limit, 'minute')}" if limit else ""),
-        "checkpoints": f"every {saving}; the newest {config.keep_checkpoints} are kept{best}",
+        "checkpoints": f"every {saving}",
+        "of these kept": "; ".join(kept),
     }
     return [f"{name:<15}{text}" for name, text in rows.items()]
 

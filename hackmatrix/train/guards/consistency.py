@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from hackmatrix.errors import UserError
-
-_SOURCE = Path(__file__).parents[2]
 
 
 class Inconsistent(UserError):
@@ -29,13 +25,3 @@ def compare(facts: Sequence[Mapping[str, Any]]) -> None:
         ]
     if lines:
         raise Inconsistent("\n".join(lines))
-
-
-def source_hash() -> str:
-    """A short hash of all source files of this package."""
-    files = {str(path.relative_to(_SOURCE)): path for path in _SOURCE.rglob("*.py")}
-    return short_hash(b"".join(name.encode() + files[name].read_bytes() for name in sorted(files)))
-
-
-def short_hash(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:12]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import importlib.util
 import os
 import platform
 import re
@@ -17,7 +16,9 @@ from pathlib import Path
 
 import jax
 
+from hackmatrix.errors import UserError
 from hackmatrix.parallel.agreement import broadcast, gather, is_first
+from hackmatrix.train.runs.places import BUCKETS, Place, place
 from hackmatrix.train.runs.provenance import versions
 from hackmatrix.train.runs.shared_path import becomes_true, leave_sentinel
 
@@ -25,10 +26,8 @@ LOCK = Path("/tmp/libtpu_lockfile")
 TPUS = ("/dev/accel*", "/dev/vfio/[0-9]*")
 COORDINATOR_PORT = 8476  # of TPU slices, and in our examples
 DEVICES = "devices"
-GOOGLE_STORAGE = "gs://"
 _MOST_SKEW_SECONDS = 5.0
 _PIN = re.compile(r"([\w.\-]+)==(\S+)")
-_FOR_STORAGE = ("gcsfs", "google.cloud.storage")
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ def examine(constraints: Path, workdir: str) -> Iterator[Finding]:
     if not found.is_good:
         return
     yield cache(jax.config.values["jax_compilation_cache_dir"])
-    yield storage() if workdir.startswith(GOOGLE_STORAGE) else directory(Path(workdir))
+    yield directory(workdir)
     if jax.process_count() == 1:
         yield port(COORDINATOR_PORT)
     else:
@@ -104,24 +103,16 @@ def devices() -> Finding:
     )
 
 
-def directory(workdir: Path) -> Finding:
+def directory(workdir: str) -> Finding:
     """Whether it can be written, and is the same for all processes."""
-    failure = _cannot_write(workdir)
+    failure = _takes_no_run(workdir)
     if failures := [each for each in gather(failure) if each]:
         return Finding("workdir", f"{failures[0]}: name another with --workdir", False)
-    if blind := _processes_that_do_not_see(workdir):
-        text = f"processes {blind} see another {workdir}: name a shared one, or {GOOGLE_STORAGE}"
+    if blind := _processes_that_do_not_see(place(workdir)):
+        text = f"processes {blind} see another {workdir}: name a shared one, or {BUCKETS}BUCKET/..."
         return Finding("workdir", text, False)
     shared = ", shared by all processes" if jax.process_count() > 1 else ""
     return Finding("workdir", f"{workdir} can be written{shared}")
-
-
-def storage() -> Finding:
-    missing = [name for name in _FOR_STORAGE if not _is_there(name)]
-    if missing:
-        text = f"{', '.join(missing)} missing: install the extra hackmatrix[gcp]"
-        return Finding("workdir", f"{GOOGLE_STORAGE} cannot be used: {text}", False)
-    return Finding("workdir", f"{GOOGLE_STORAGE}: packages for it are installed")
 
 
 def cache(path: str | None) -> Finding:
@@ -175,12 +166,21 @@ def same_versions(found: list[dict[str, str]]) -> Finding:
     return Finding("versions", "the same in all processes")
 
 
-def _processes_that_do_not_see(workdir: Path) -> list[int]:
+def _takes_no_run(workdir: str) -> str | None:
+    try:
+        place(workdir).try_to_write()
+    except (OSError, UserError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else error
+        return f"{workdir} cannot be written ({why})"
+    return None
+
+
+def _processes_that_do_not_see(workdir: Place) -> list[int]:
     """What the first process writes there."""
-    sentinel = Path(broadcast(str(leave_sentinel(workdir)) if is_first() else None))
+    sentinel = place(broadcast(str(leave_sentinel(workdir)) if is_first() else None))
     seen = gather(becomes_true(sentinel.exists))
     if is_first():
-        sentinel.unlink()
+        sentinel.remove()
     return [process for process, sees in enumerate(seen) if not sees]
 
 
@@ -189,13 +189,6 @@ def _installed(name: str) -> str | None:
         return metadata.version(name).split("+")[0]
     except metadata.PackageNotFoundError:
         return None
-
-
-def _is_there(module: str) -> bool:
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # not even the package that holds it
-        return False
 
 
 def _cannot_write(directory: Path) -> str | None:

@@ -1,49 +1,54 @@
-"""The guard of a run: signals, a time limit, a watchdog, and the comparison of replicas."""
+"""The guard of a run: when it is to stop, and the comparison of its replicas."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import Any, Self
+from collections.abc import Collection
+from typing import Any
 
 from jax.sharding import Mesh
 
 from hackmatrix.parallel.agreement import on_any
-from hackmatrix.train.config import Config
 from hackmatrix.train.guards import replicas
 from hackmatrix.train.guards.schedule import next_chunk
-from hackmatrix.train.guards.signals import Signals
-from hackmatrix.train.guards.watchdog import Watchdog
+from hackmatrix.train.guards.supervision import Supervision
+from hackmatrix.train.guards.watchdog import LONG
 from hackmatrix.train.runs.clock import Clock
+from hackmatrix.train.runs.course import Course
 
 
 class Guard:
-    """Within it a signal asks the run to stop, instead of ending the process. All processes stop at
-    the same update. At the updates in `ends` a chunk has to end.
-    """
+    """All processes stop at the same update; at the updates in `ends` a chunk has to end."""
 
     def __init__(
-        self, config: Config, mesh: Mesh, say: Callable[[str], None], ends: Collection[int] = ()
+        self,
+        course: Course,
+        mesh: Mesh,
+        clock: Clock,
+        supervision: Supervision,
+        ends: Collection[int] = (),
     ) -> None:
-        self._config, self._mesh, self._ends = config, mesh, ends
-        self._signals = Signals(say)
-        self._clock = Clock()
-        self.watchdog = Watchdog(60 * config.watchdog_minutes)
+        self._course, self._config = course, course.config
+        self._mesh, self._clock, self._ends = mesh, clock, ends
+        self._signals, self._watchdog = supervision.signals, supervision.watchdog
 
-    def __enter__(self) -> Self:
-        self._signals.__enter__()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._signals.__exit__()
+    def expect(self, failure: str) -> None:
+        """Something is begun that has no pace of its own; what is to be said if it hangs."""
+        self._watchdog.expect(failure, max(LONG, 60 * self._config.watchdog_minutes))
 
     def next_chunk(self, update: int) -> int:
         """How many updates to do next, after so many are done; 0 when all are, when the time is up,
         or when the run was asked to stop.
         """
-        self.watchdog.progress()
+        seconds = 60 * self._config.watchdog_minutes
+        self._watchdog.expect("No chunk of updates was finished", seconds)
         if on_any(self._signals.asked_to_stop or self._is_time_up()):
             return 0
-        return next_chunk(self._config, update, self._ends)
+        return next_chunk(self._course, update, self._ends)
+
+    def goes_on(self) -> bool:
+        """Whether games are to be played on, of which some steps are done."""
+        self._watchdog.progress()
+        return not self.was_asked_to_stop()
 
     def was_asked_to_stop(self) -> bool:
         """Whether it was, on any process."""
@@ -55,8 +60,12 @@ class Guard:
         """
         interval = self._config.replica_check_interval
         if update // interval > (update - updates) // interval:
-            replicas.check(learner, self._mesh)
+            self.compare_now(learner)
+
+    def compare_now(self, learner: Any) -> None:
+        """Diverged if devices differ in what should be the same on all."""
+        replicas.check(learner, self._mesh)
 
     def _is_time_up(self) -> bool:
         limit = self._config.time_limit_minutes
-        return limit is not None and self._clock.seconds() >= 60 * limit
+        return limit is not None and self._clock.trained() >= 60 * limit

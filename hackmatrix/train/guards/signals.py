@@ -1,44 +1,105 @@
-"""Signals that ask a run to stop: SIGTERM when a machine is preempted, SIGINT from a person."""
+"""Signals that ask a run to stop: SIGTERM when a machine is preempted, SIGINT from a person.
+
+A thread heeds them: Python's main thread may compile or wait for a device for minutes, and runs no
+handler of a signal meanwhile.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
+import threading
 import time
-from collections.abc import Callable
-from types import FrameType
-from typing import Self
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import NoReturn
 
-DONE, FAILED, RETRY = 0, 1, 42  # exit codes: finished; do not retry; saved, to be continued
+DONE, FAILED, RETRY = 0, 1, 42  # exit codes: finished; do not retry; to be continued
+NOTHING_TO_SAVE = "Stopped before the first update; nothing to save"
+_ASKING = (signal.SIGINT, signal.SIGTERM)
 # A machine that shuts down may signal a program and its supervisor, which passes it on.
 _SAME_SIGNAL_SECONDS = 2
 
 
+def _nothing() -> None:
+    """What is to be undone before anything was done."""
+
+
 class Signals:
-    """Within it the first signal is noted, and a later one ends the program at once."""
+    """Once it is started, a signal ends the program at once: there is nothing to save. Within
+    `noted` the first signal is noted, and a later one ends the program. Unless it is started,
+    signals do what they did before.
+    """
 
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self._say = say
-        self._before: dict[signal.Signals, signal._HANDLER] = {}
-        self._noted_at = 0.0
-        self.asked_to_stop = False
+    def __init__(self) -> None:
+        self._changing = threading.Lock()
+        self._say: Callable[[str], None] | None = None
+        self._noted_at: float | None = None
+        self.ends(NOTHING_TO_SAVE)
 
-    def __enter__(self) -> Self:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._before[number] = signal.signal(number, self._note)
-        return self
+    def start(self) -> None:
+        """To be called in the main thread."""
+        heard, told = os.pipe()
+        os.set_blocking(told, False)
+        # Python writes the number of a signal there in whichever thread it came.
+        signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+        for number in _ASKING:
+            signal.signal(number, lambda *_: None)
+        threading.Thread(target=self._listen, args=(heard,), name="signals", daemon=True).start()
 
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
+    @property
+    def asked_to_stop(self) -> bool:
+        return self._noted_at is not None
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        if self.asked_to_stop:
-            if time.monotonic() - self._noted_at > _SAME_SIGNAL_SECONDS:
-                os._exit(RETRY)
+    def seconds_since(self) -> float | None:
+        """How long ago the signal was noted; None if there was none."""
+        return None if self._noted_at is None else time.monotonic() - self._noted_at
+
+    def ends(self, words: str, code: int = RETRY, undo: Callable[[], None] | None = None) -> None:
+        """From now on a signal that is not noted ends the program with these words and this code,
+        after what is to be undone.
+        """
+        with self._changing:
+            self._words, self._code, self._undo = words, code, undo or _nothing
+
+    @contextmanager
+    def noted(self, say: Callable[[str], None]) -> Iterator[None]:
+        """Within it the program looks at `asked_to_stop`, saves and stops."""
+        with self._changing:
+            self._say = say
+        try:
+            yield
+        finally:
+            with self._changing:
+                self._say = None
+
+    def _listen(self, heard: int) -> None:
+        while True:
+            for number in os.read(heard, 64):
+                if number in _ASKING:
+                    with self._changing:  # for ever, where this ends the program
+                        self._heed(signal.Signals(number))
+
+    def _heed(self, number: signal.Signals) -> None:
+        seconds = self.seconds_since()
+        if seconds is not None and number == signal.SIGTERM and seconds < _SAME_SIGNAL_SECONDS:
             return
-        self.asked_to_stop, self._noted_at = True, time.monotonic()
-        name = signal.Signals(number).name
-        self._say(
-            f"{name}: saving and stopping; the same signal again stops at once, without saving"
-        )
+        if self._say is None:
+            try:
+                self._undo()
+            finally:
+                _end(self._words, self._code)
+        elif seconds is None:
+            self._noted_at = time.monotonic()
+            self._say(f"{number.name}: saving and stopping; again stops at once, without saving")
+        else:
+            _end("Stopped at once; what was saved before stays", RETRY)
+
+
+def _end(words: str, code: int) -> NoReturn:
+    """Without the main thread, which may be busy for long."""
+    with suppress(OSError, ValueError):  # nobody may be listening
+        print(words, file=sys.stderr, flush=True)
+        sys.stdout.flush()
+    os._exit(code)

@@ -8,38 +8,53 @@ import signal
 import sys
 import threading
 import time
-from typing import Self
+
+# For what has no pace of its own: a start, a compilation, a restoration, an answer of a network.
+LONG = 3600.0
+_TICK_SECONDS = 5.0
+_TICKS = 10  # at least, in the time that something may take
+_LATE_TICKS = 3  # as no machine is that busy: the whole process was suspended
 
 
 class Watchdog:
-    """Within it, something has to be done every so many seconds. If not, it writes down what every
-    thread was doing, and kills the process, whose other threads may hold anything.
+    """Once it is started, what is expected has to happen every so many seconds. If not, it writes
+    down what every thread was doing, and kills the process, whose other threads may hold anything.
+    Time in which the process is suspended does not count. Unless it is started, it does nothing.
     """
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._done_at = time.monotonic()
-        self._left = threading.Event()
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self.expect("The start did not end", LONG)
+
+    def start(self) -> None:
+        threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
+
+    def expect(self, failure: str, seconds: float) -> None:
+        """From now on something else is done. What is to be said if it does not get further for so
+        many seconds, such as "No game was finished".
+        """
+        with self._changed:
+            self._failure, self._seconds, self._done_at = failure, seconds, time.monotonic()
+            self._changed.notify()
 
     def progress(self) -> None:
-        """Something was done just now."""
+        """What is expected has happened just now."""
         self._done_at = time.monotonic()
 
-    def __enter__(self) -> Self:
-        self.progress()
-        threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._left.set()
-
     def _watch(self) -> None:
-        while (idle := time.monotonic() - self._done_at) < self._seconds:
-            if self._left.wait(self._seconds - idle):
-                return
+        while True:
+            with self._changed:
+                tick, begun = min(self._seconds / _TICKS, _TICK_SECONDS), time.monotonic()
+                self._changed.wait(tick)
+                if time.monotonic() - begun > (1 + _LATE_TICKS) * tick:
+                    self.progress()
+                if time.monotonic() - self._done_at > self._seconds:
+                    self._end()
+
+    def _end(self) -> None:
         print(
-            f"No chunk of updates was finished for {self._seconds:g} s (watchdog_minutes): this "
-            "process ends; go on with --resume=auto. Where each of its threads was:",
+            f"{self._failure} for {self._seconds:g} s (watchdog_minutes): this process ends; go on "
+            "with --resume=auto. Where each of its threads was:",
             file=sys.stderr,
             flush=True,
         )

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from hackmatrix.envs.protocol import in_parts
-from hackmatrix.networks.actor_critic import Params
-from hackmatrix.rl import distributions
-from hackmatrix.rl.draws import Purpose, key_for, key_of_each, seed_key
+from hackmatrix.kept.programs import Kept
+from hackmatrix.networks.actor_critic import Network, Params
+from hackmatrix.rl import distributions, rollout
+from hackmatrix.rl.draws import Purpose, key_for, seed_key
 from hackmatrix.rl.rollout import UpdateKey, planning_keys
-from hackmatrix.search.planner import Planner
-from hackmatrix.search.tree import Found
 from hackmatrix.train.policies.policy import Policy
+
+if TYPE_CHECKING:
+    from hackmatrix.search.planner import Planner
+    from hackmatrix.search.tree import Found
 
 Array = jax.Array
 
@@ -31,20 +36,15 @@ class Player:
         greedy: bool = False,
         planner: Planner | None = None,
     ) -> None:
-        self._key, self._number, self._greedy = seed_key(seed), number, greedy
+        self._seed, self._number, self._greedy = _word(seed), _word(number), greedy
         self._params = jax.device_put(policy.params)
-        network, shapes = policy.network, policy.env.observation
-
-        def look(
-            params: Params, observation: Array, mask: Array, key: Array, numbers: Array
-        ) -> tuple[Array, ...]:
-            logits, value = network(params, in_parts(observation, shapes))
-            choice = distributions.masked(logits, mask)
-            drawn = distributions.sample(choice, key_of_each(key, numbers))
-            return jnp.argmax(choice.logits, -1), drawn, choice.probs, value
-
-        self._look = jax.jit(look)
-        self._plan = jax.jit(planner) if planner else None
+        look = functools.partial(_look, policy.network, policy.env.observation)
+        self._look = Kept(jax.jit(look), look)
+        self._keys = Kept(_keys)
+        self._plan: Kept | None = None
+        if planner:
+            plan = functools.partial(_plan, planner)
+            self._plan = Kept(jax.jit(plan), plan)
 
     def choose(
         self, observation: np.ndarray, mask: np.ndarray, step: int, board: Any
@@ -53,27 +53,55 @@ class Player:
         (a batch of one) they are what the search found: the best action, the better policy, and
         what that action is worth.
         """
+        draw = self._seed, _word(step), self._number
         if self._plan:
-            return self._best(self._plan, step, board)
-        act = key_for(self._key, Purpose.ACT, 0, step)
-        numbers = np.array([self._number], np.uint32)
-        said = self._look(self._params, observation[None], mask[None], act, numbers)
-        likeliest, drawn, probabilities, value = (np.asarray(each)[0] for each in said)
-        action = int(likeliest if self._greedy else drawn)
+            found: Found = self._plan(self._params, *draw, board)
+            action = int(found.action[0])
+            probabilities, value = np.asarray(found.policy)[0], np.asarray(found.value)[0, action]
+        else:
+            said = self._look(self._params, observation, mask, *draw)
+            likeliest, drawn, probabilities, value = map(np.asarray, said)
+            action = int(likeliest if self._greedy else drawn)
         return action, [round(float(each), 4) for each in probabilities], round(float(value), 4)
-
-    def _best(self, plan: Any, step: int, board: Any) -> tuple[int, list[float], float]:
-        numbers = jnp.array([self._number], jnp.uint32)
-        keys = planning_keys(UpdateKey(self._key, 0), step, numbers)
-        found: Found = plan(self._params, keys, board)
-        action = int(found.action[0])
-        probabilities = [round(float(each), 4) for each in found.policy[0]]
-        return action, probabilities, round(float(found.value[0, action]), 4)
 
     def step_key(self, step: int | None) -> tuple[np.ndarray, int]:
         """The key that a step draws from, and the number folded into it; None is the new game."""
-        if step is None:
-            key = key_for(self._key, Purpose.RESET)
-        else:
-            key = key_for(self._key, Purpose.STEP, 0, step)
-        return np.asarray(jax.random.key_data(key)), self._number
+        of_reset, of_step = self._keys(self._seed, _word(step or 0))
+        return np.asarray(of_reset if step is None else of_step), int(self._number)
+
+
+def _look(
+    network: Network,
+    shapes: Mapping[str, tuple[int, ...]],
+    params: Params,
+    observation: Array,
+    mask: Array,
+    *draw: Array,
+) -> tuple[Array, ...]:
+    """Of one board: the likeliest action, the one that is drawn, all probabilities, the value."""
+    seed, step, number = draw
+    logits, value = network(params, in_parts(observation[None], shapes))
+    choice = distributions.masked(logits, mask[None])
+    act, _ = rollout.step_keys(UpdateKey(seed_key(seed), 0), step, number[None])
+    drawn = distributions.sample(choice, act)
+    said = jnp.argmax(choice.logits, -1), drawn, choice.probs, value
+    return tuple(each[0] for each in said)
+
+
+def _plan(
+    planner: Planner, params: Params, seed: Array, step: Array, number: Array, board: Any
+) -> Found:
+    return planner(params, planning_keys(UpdateKey(seed_key(seed), 0), step, number[None]), board)
+
+
+@jax.jit
+def _keys(seed: Array, step: Array) -> tuple[Array, Array]:
+    """Raw keys that are drawn from at the beginning of games, and at this step of them."""
+    key = seed_key(seed)
+    keys = key_for(key, Purpose.RESET), key_for(key, Purpose.STEP, 0, step)
+    return tuple(map(jax.random.key_data, keys))  # type: ignore[return-value]
+
+
+def _word(number: int) -> np.uint32:
+    """As JAX's keys take numbers, whatever their size."""
+    return np.uint32(number & 0xFFFFFFFF)

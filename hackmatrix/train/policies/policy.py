@@ -15,11 +15,7 @@ from hackmatrix.errors import UserError
 from hackmatrix.networks import files
 from hackmatrix.networks.actor_critic import Network, Params
 from hackmatrix.networks.files import About
-from hackmatrix.parallel import mesh as meshes
 from hackmatrix.rl.signal import Signal
-from hackmatrix.rl.train_state import TrainState
-from hackmatrix.train.checkpoints.checkpoints import Checkpoints, Layout
-from hackmatrix.train.program import Program
 from hackmatrix.train.runs import directory
 from hackmatrix.train.runs.directory import Run
 
@@ -74,6 +70,12 @@ def load(
 
 def of_run(found: Run, say: Callable[[str], None] = print, *, best: bool = False) -> Policy:
     """From the newest good checkpoint or the best, of which only the learner is read."""
+    # Only now: a policy of a file needs neither checkpoints nor what trains.
+    from hackmatrix.parallel import mesh as meshes
+    from hackmatrix.rl.train_state import TrainState
+    from hackmatrix.train.checkpoints.checkpoints import Checkpoints, Layout
+    from hackmatrix.train.program import Program
+
     program = Program(found.config, meshes.over(jax.local_devices()[:1]))
     nothing: Any = None
     wanted = TrainState(learner=program.shapes().learner, players=nothing)
@@ -82,7 +84,7 @@ def of_run(found: Run, say: Callable[[str], None] = print, *, best: bool = False
     restored = restore(Layout(wanted))
     if restored is None:
         which = "checkpoint that was measured (eval_interval_minutes)" if best else "checkpoint"
-        raise PolicyError(f"{found.directory} has no {which} yet")
+        raise PolicyError(f"{found.place} has no {which} yet")
     params = program.acting(restored.state.learner)
     signal = Signal.of(found.config)
     return Policy(program.env, program.network, params, found.name, restored.step, signal, best)

@@ -8,15 +8,16 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TextIO
 
 from hackmatrix.envs.metrics import Metric
 from hackmatrix.train.config import Config
 from hackmatrix.train.reporting.progress import HOURS_LEFT, STEPS_PER_SECOND
 from hackmatrix.train.reporting.sinks import Metrics
+from hackmatrix.train.runs.places import Place
+from hackmatrix.train.runs.waiting import waiting
 
 LINES_A_PAGE = 20  # the titles come again after so many
 _WIDTH = 100
@@ -52,13 +53,13 @@ class Console:
         self._has_colours = self._out.isatty() and "NO_COLOR" not in os.environ
         self._bar = "━─" if _can_show(self._out, "━─") else "#."
         self._steps = config.num_updates * config.batch_size
-        self._has_limit = config.time_limit_minutes is not None
+        self._limit = config.time_limit_minutes
         self._clock, self._start = clock, clock()
+        self._began = self._start
         self._declared = (*_SPEED, *map(_column, (each for each in metrics if each.column)))
         self._columns: tuple[Column, ...] = ()
         self._lines = 0
-        self._share = 0.0
-        self._last: tuple[int, Metrics] = (0, {})
+        self._last: Metrics = {}
 
     def head(self, title: str, lines: Iterable[str]) -> None:
         """Before the run."""
@@ -66,6 +67,10 @@ class Console:
         for line in lines:
             self._print(f"  {line}")
         self._print("")
+
+    def begin(self) -> None:
+        """Training begins, or goes on."""
+        self._began = self._clock()
 
     def write(self, step: int, metrics: Metrics) -> None:
         """The line of a chunk. Which columns there are is settled by the first."""
@@ -76,24 +81,27 @@ class Console:
             titles = [each.title.rjust(each.width) for each in self._columns]
             self._print(self._in(_DIM, "  ".join(["progress".ljust(_BAR + 5), "steps", *titles])))
         self._lines += 1
-        self._last = step, metrics
+        self._last = metrics
         values = [
             each.show(metrics.get(each.tag, math.nan)).rjust(each.width) for each in self._columns
         ]
-        left = 3600 * metrics.get(HOURS_LEFT, math.inf)
-        self._print("  ".join([self._progress(step, left), _thousands(step).rjust(5), *values]))
+        self._print("  ".join([self._progress(step), _thousands(step).rjust(5), *values]))
 
     def say(self, line: str) -> None:
         self._print(f"  {line}")
+
+    def waiting(self, what: str) -> AbstractContextManager[None]:
+        """Within it there are signs of life."""
+        return waiting(what, self.say)
 
     def warn(self, line: str) -> None:
         for part in textwrap.wrap(f"warning: {line}", _WIDTH - 4, subsequent_indent="  "):
             self._print(self._in(_YELLOW, f"  {part}"))
 
-    def end(self, how: str, directory: Path) -> None:
+    def end(self, how: str, step: int, run: Place) -> None:
         """After the run: how it ended, what it reached and where it lies."""
         took = _duration(self._clock() - self._start)
-        step, metrics = self._last
+        metrics = self._last
         reached = [
             f"{each.title} {each.show(metrics[each.tag])}"
             for each in self._columns[len(_SPEED) :]
@@ -103,19 +111,16 @@ class Console:
         self._print(self._in(_BOLD, f"{how} at step {step:,}, after {took}"))
         if reached:
             self._print(f"  last chunk   {', '.join(reached)}")
-        self._print(f"  run          {directory}")
-        self._print(f"  TensorBoard  tensorboard --logdir {directory.parent}")
+        self._print(f"  run          {run}")
+        self._print(f"  TensorBoard  tensorboard --logdir {run.parent}")
 
     def close(self) -> None:
         """Nothing is held back."""
 
-    def _progress(self, step: int, left: float) -> str:
-        """By steps or, with a time limit, by time, whichever is further. What is left is an
-        estimate, which may grow; the bar does not go back.
-        """
-        spent = self._clock() - self._start
-        of_time = spent / (spent + left) if self._has_limit and spent else 0.0
-        share = self._share = min(max(step / self._steps, of_time, self._share), 1.0)
+    def _progress(self, step: int) -> str:
+        """By steps or, with a time limit, by time since training began, whichever is further."""
+        of_time = (self._clock() - self._began) / (60 * self._limit) if self._limit else 0.0
+        share = min(max(step / self._steps, of_time), 1.0)
         full = round(_BAR * share)
         done, rest = self._bar[0] * full, self._bar[1] * (_BAR - full)
         return f"{self._in(_GREEN, done)}{self._in(_DIM, rest)} {100 * share:3.0f}%"

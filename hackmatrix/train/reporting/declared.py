@@ -6,7 +6,7 @@ from typing import Any
 
 from hackmatrix.envs import Environment
 from hackmatrix.envs.metrics import Metric, Section
-from hackmatrix.rl import evaluation, tally
+from hackmatrix.rl import chunk, evaluation, tally
 from hackmatrix.train.reporting import progress
 
 
@@ -17,6 +17,7 @@ def sections(env: Environment, algorithm: Any) -> tuple[Section, ...]:
         *env.sections,
         evaluation.curves(env),
         *algorithm.sections,
+        chunk.SECTION,
         progress.SECTION,
     )
 

@@ -12,6 +12,7 @@ from hackmatrix.errors import UserError
 from hackmatrix.rl.train_state import NEVER, Report
 from hackmatrix.train.program import Program
 from hackmatrix.train.runs.clock import Clock
+from hackmatrix.train.runs.course import Course
 
 STEPS_PER_SECOND, HOURS_LEFT = "perf/steps_per_second", "perf/hours_left"
 _SECONDS = "perf/seconds_"
@@ -40,14 +41,18 @@ class Progress:
     """
 
     def __init__(
-        self, program: Program, clock: Clock, tell: Callable[[int, Mapping[str, float]], None]
+        self,
+        program: Program,
+        course: Course,
+        clock: Clock,
+        tell: Callable[[int, Mapping[str, float]], None],
     ) -> None:
-        self._config, self._devices = program.config, program.mesh.size
+        self._course, self._config, self._devices = course, course.config, program.mesh.size
         self._vital = program.algorithm.vital
         self._clock, self._tell = clock, tell
         self._waiting: tuple[int, int, Report] | None = None
         self._measured: Mapping[str, float] = {}
-        self._start = self._read_at = clock.seconds()
+        self._read_at = clock.seconds()
 
     def add(self, update: int, updates: int, report: Report) -> None:
         """A chunk of so many updates, up to this one, has been started."""
@@ -80,19 +85,21 @@ class Progress:
         seconds, self._read_at = now - self._read_at, now
         with self._clock.phase("write"):
             speed = self._speed(update, updates, seconds)
-            self._tell(update * self._config.batch_size, {**metrics, **measured, **speed})
+            self._tell(self._course.steps_after(update), {**metrics, **measured, **speed})
 
     def _broken(self, update: int, metrics: Mapping[str, float]) -> Broken:
         names = [name for name in self._vital if not math.isfinite(metrics[name])]
         are = "is" if len(names) == 1 else "are"
-        return Broken(f"update {update + 1} is broken: {' and '.join(names)} {are} not finite")
+        return Broken(
+            f"update {update + 1} is broken: {' and '.join(names)} {are} not finite; resume with a "
+            "lower --config.lr, or with --config.skip_nonfinite=True to leave such updates out"
+        )
 
     def _speed(self, update: int, updates: int, seconds: float) -> dict[str, float]:
         steps = updates * self._config.batch_size / seconds
-        left = (self._config.num_updates - update) * seconds / updates
+        left = (self._course.last_update - update) * seconds / updates
         if self._config.time_limit_minutes:
-            spent = self._clock.seconds() - self._start
-            left = min(left, 60 * self._config.time_limit_minutes - spent)
+            left = min(left, 60 * self._config.time_limit_minutes - self._clock.trained())
         return {
             STEPS_PER_SECOND: steps,
             "perf/steps_per_second_per_device": steps / self._devices,

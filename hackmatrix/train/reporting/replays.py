@@ -1,4 +1,5 @@
-"""Replays of a run: recorded games of its agent, as pages RUN/replays/STEP.html.
+"""Replays of a run: recorded games of its agent, as pages RUN/replays/STEP.html, and as pictures in
+the sinks that show them.
 
 At the end of a run that is the best of the evaluated games. Before, there is one for each
 checkpoint if training leaves the CPU idle, that is on an accelerator; it is played in a thread.
@@ -23,21 +24,31 @@ from hackmatrix.rl.signal import Signal
 from hackmatrix.train.checkpoints.saving import one_line
 from hackmatrix.train.policies.policy import Policy
 from hackmatrix.train.program import Program
+from hackmatrix.train.reporting.sinks import Game
 from hackmatrix.train.runs import atomic_files
 from hackmatrix.train.runs.directory import Run
 
 _MOST_STEPS_MEANWHILE = 500
 _ALIKE = 1e-3  # returns of the same game, whose rewards are summed up in another order
 
-# Plays the game of that seed and number, of at most so many steps: a page, and its return.
-Play = Callable[[Policy, int, int, int], tuple[str, float]]
+# Plays the game of that seed and number, of at most so many steps.
+Play = Callable[[Policy, int, int, int], Game]
+Show = Callable[[int, Game], None]  # the game that was played at a step
 
 
 class Replays:
     """Those of one run; none of an environment whose games cannot be drawn."""
 
-    def __init__(self, run: Run, program: Program, play: Play, say: Callable[[str], None]) -> None:
-        self._run, self._program, self._play, self._say = run, program, play, say
+    def __init__(
+        self,
+        run: Run,
+        program: Program,
+        play: Play,
+        say: Callable[[str], None],
+        show: Show,
+    ) -> None:
+        self._run, self._program, self._play = run, program, play
+        self._say, self._show = say, show
         self._plays = is_first() and program.env.is_drawable
         self._idle = _idle_cpu()
         self._thread: threading.Thread | None = None
@@ -47,16 +58,20 @@ class Replays:
         the same keys, so that its course shows what has been learned. All processes call this.
         """
         if self._idle:
-            self.prepare(step, self._program.acting(learner))
+            self._meanwhile(step, self._program.acting(learner), self._show)
 
     def prepare(self, step: int, params: Params) -> None:
-        """The same, before games are evaluated: the program that plays one compiles meanwhile.
-        Nothing, while the game before is still being played.
+        """The same, before games are evaluated: the program that plays one compiles meanwhile. Only
+        the best of those games will be shown, in place of this one.
         """
+        self._meanwhile(step, params, lambda *_: None)
+
+    def _meanwhile(self, step: int, params: Params, show: Show) -> None:
+        """Nothing, while the game before is still being played."""
         if self._plays and not (self._thread and self._thread.is_alive()):
             policy = self._policy(step, params, self._idle or jax.local_devices()[0])
             self._thread = threading.Thread(
-                target=self._save, args=(policy, 0, _MOST_STEPS_MEANWHILE), name="replay"
+                target=self._save, args=(policy, 0, _MOST_STEPS_MEANWHILE, show), name="replay"
             )
             self._thread.start()
 
@@ -68,30 +83,32 @@ class Replays:
             return None
         if self._thread:
             self._thread.join()
-        total = self._save(self._policy(step, params, jax.local_devices()[0]), number, MOST_STEPS)
+        policy = self._policy(step, params, jax.local_devices()[0])
+        total = self._save(policy, number, MOST_STEPS, self._show)
         if total is None:
             return None
         told = f"The best was game {number} with a return of {evaluated:.2f}"
         if abs(total - evaluated) > _ALIKE * max(1, abs(evaluated)):
             told += f" ({total:.2f} when it was played again for this)"
-        return f"{told}: {self._file(step)}"
+        return f"{told}: {self._run.lasting(self._file(step))}"
 
     def _policy(self, step: int, params: Params, device: jax.Device) -> Policy:
         copy, config = meshes.copied(params, device), self._run.config
         signal = Signal.of(config)
         return Policy(self._program.env, self._program.network, copy, self._run.name, step, signal)
 
-    def _save(self, policy: Policy, number: int, most_steps: int) -> float | None:
+    def _save(self, policy: Policy, number: int, most_steps: int, show: Show) -> float | None:
         """The return of the game; None if it could not be recorded."""
         file = self._file(policy.step)
         try:
-            page, total = self._play(policy, EVALUATION_SEED, number, most_steps)
+            game = self._play(policy, EVALUATION_SEED, number, most_steps)
             file.parent.mkdir(exist_ok=True)
-            atomic_files.write(file, page)
+            atomic_files.write(file, game.page())
+            show(policy.step, game)
         except Exception as error:
-            self._say(f"{file} is not written, the run goes on without it: {one_line(error)}")
+            self._say(f"{file} is not shown, the run goes on without it: {one_line(error)}")
             return None
-        return total
+        return game.total
 
     def _file(self, step: int) -> Path:
         return self._run.replays / f"{step}.html"

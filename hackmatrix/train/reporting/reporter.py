@@ -14,6 +14,7 @@ from hackmatrix.train.reporting.sinks import Sinks
 from hackmatrix.train.reporting.tracing import Tracer
 from hackmatrix.train.reporting.yardstick import Measured
 from hackmatrix.train.runs.clock import Clock
+from hackmatrix.train.runs.course import Course
 
 
 class Reporter:
@@ -22,16 +23,19 @@ class Reporter:
     def __init__(
         self,
         program: Program,
+        course: Course,
         clock: Clock,
         sinks: Sinks,
         tracer: Tracer,
         replays: Replays,
         warn: Callable[[str], None],
+        confirm: Callable[[], None],
     ) -> None:
+        """`confirm` raises where the run is not ours to write to any more."""
         self._sinks, self._tracer, self._replays, self._warn = sinks, tracer, replays, warn
-        self._batch_size = program.config.batch_size
+        self._confirm, self._course = confirm, course
         self._health = Health((*program.env.health, *program.algorithm.health))
-        self._progress = Progress(program, clock, self._tell)
+        self._progress = Progress(program, course, clock, self._tell)
 
     def __enter__(self) -> Self:
         return self
@@ -53,7 +57,7 @@ class Reporter:
 
     def saved(self, update: int, learner: Any) -> None:
         """A checkpoint was made after so many updates."""
-        self._replays.at_checkpoint(update * self._batch_size, learner)
+        self._replays.at_checkpoint(self._course.steps_after(update), learner)
 
     def flush(self) -> None:
         """Waits for the newest chunk and tells of it too."""
@@ -65,6 +69,7 @@ class Reporter:
         self.flush()
 
     def _tell(self, step: int, metrics: Mapping[str, float]) -> None:
+        self._confirm()
         self._sinks.write(step, metrics)
         for warning in self._health.observe(step, metrics):
             self._warn(warning)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -37,9 +37,9 @@ def summary(games: Mapping[str, np.ndarray], env: Environment) -> Summary:
     """The mean of each result, and the share of all actions taken: of each under "actions/NAME", of
     those of a kind under "kinds/NAME".
     """
-    shares = {metric.tag for metric in outcomes(env) if metric.unit == PERCENT}
+    known = {metric.tag: metric for metric in outcomes(env)}
     results = {
-        tag: _proportion(column) if tag in shares else _mean(column)
+        tag: _result(column, known.get(tag) or Metric(tag, tag))
         for tag, column in games.items()
         if column.ndim == 1
     }
@@ -54,7 +54,7 @@ def summary(games: Mapping[str, np.ndarray], env: Environment) -> Summary:
 
 def table(results: Mapping[str, Summary], env: Environment) -> list[str]:
     """The players side by side: lines of what they reached and did, with 95% intervals."""
-    lines = ["".ljust(_TITLE) + "".join(_heading(player).rjust(_COLUMN) for player in results)]
+    lines = ["".ljust(_TITLE) + "".join(each.rjust(_COLUMN) for each in headings(results))]
     for heading, rows in (("", reached(results, env)), ("of all actions", used(results))):
         indent = "  " if heading else ""
         lines += [heading] if heading else []
@@ -63,6 +63,11 @@ def table(results: Mapping[str, Summary], env: Environment) -> list[str]:
             for title, cells in rows
         ]
     return lines
+
+
+def headings(players: Iterable[str]) -> list[str]:
+    """How the players are called above their columns."""
+    return [player.replace("_", ", ") for player in players]
 
 
 def reached(results: Mapping[str, Summary], env: Environment) -> Rows:
@@ -82,9 +87,18 @@ def used(results: Mapping[str, Summary]) -> Rows:
     return _rows(results, taken)
 
 
-def best_game(games: Mapping[str, np.ndarray]) -> int:
-    """The number of the game with the highest return."""
-    return int(np.argmax(games[RETURN]))
+def best_game(games: Mapping[str, np.ndarray], env: Environment) -> int:
+    """The number of the game that came furthest, by the goal of the environment if it has one, and
+    among those the one with the highest return: a long walk to and fro is not worth watching.
+    """
+    reached = games.get(env.goal or RETURN, games[RETURN])
+    return max(range(len(reached)), key=lambda number: (reached[number], games[RETURN][number]))
+
+
+def games(evaluation: Mapping[str, Any]) -> str:
+    """Which games an evaluation.json tells of."""
+    at = f" at step {evaluation['step']:,}" if "step" in evaluation else ""
+    return f"{evaluation['episodes']:,} games of seed {evaluation['seed']}{at}"
 
 
 def as_json(results: Mapping[str, Summary]) -> dict[str, Any]:
@@ -110,13 +124,15 @@ def _rows(results: Mapping[str, Summary], metrics: Sequence[Metric]) -> Rows:
     ]
 
 
-def _heading(player: str) -> str:
-    return player.replace("_", ", ")
-
-
 def _cell(each: Estimate, factor: int) -> str:
     mean, low, high = (f"{factor * number:.2f}" for number in (each.mean, each.low, each.high))
     return f"{mean}  ({low} to {high})"
+
+
+def _result(column: np.ndarray, metric: Metric) -> Estimate:
+    if metric.unit == PERCENT:
+        return _proportion(column)
+    return _within(_mean(column), metric.least, metric.most)
 
 
 def _mean(column: np.ndarray) -> Estimate:
@@ -142,7 +158,12 @@ def _ratio(part: np.ndarray, whole: np.ndarray) -> Estimate:
     games = part.size
     deviation = float((part - ratio * whole).std(ddof=1)) if games > 1 else math.nan
     around = _around(ratio, deviation / math.sqrt(games) / max(float(whole.mean()), 1))
-    return Estimate(ratio, max(around.low, 0.0), min(around.high, 1.0))
+    return _within(around, 0.0, 1.0)
+
+
+def _within(each: Estimate, least: float, most: float) -> Estimate:
+    """No mean is less than the least or more than the most."""
+    return Estimate(each.mean, max(each.low, least), min(each.high, most))
 
 
 def _around(mean: float, error: float) -> Estimate:

@@ -16,32 +16,29 @@ from hackmatrix.train.runs.directory import Run
 @dataclass(frozen=True)
 class SinkContext:
     """What a sink may ask for when it is opened: the run, the environment step that it goes on from
-    if it was resumed, whether it forgets what came after that step, and who prints a line.
+    if it was resumed, and who prints a line.
     """
 
     run: Run
     resumed_at: int | None
-    rewinds: bool
     say: Callable[[str], None]
-
-    @property
-    def rewind_to(self) -> int | None:
-        return self.resumed_at if self.rewinds else None
 
 
 def _json_lines(context: SinkContext) -> Sink:
-    return JsonLines(context.run.metrics, context.rewind_to)
+    return JsonLines(context.run.metrics, context.resumed_at)
 
 
 def _tensorboard(context: SinkContext) -> Sink:
-    step = context.resumed_at
-    return TensorBoard(context.run.tensorboard, purge_step=None if step is None else step + 1)
+    run, step = context.run, context.resumed_at
+    purge_step = None if step is None else step + 1
+    return TensorBoard(run.tensorboard, purge_step, run.config.settings())
 
 
 def _weights_and_biases(context: SinkContext) -> Sink | None:
     if not context.run.config.wandb:
         return None
-    return WeightsAndBiases(context.run, context.rewind_to, say=context.say)
+    rewind_to = context.resumed_at if context.run.config.rewind else None
+    return WeightsAndBiases(context.run, rewind_to, say=context.say)
 
 
 # Each opens its sink, or gives None where it is not wanted. Only the first process calls them.

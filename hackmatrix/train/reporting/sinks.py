@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import json
 import math
+import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, Self, TextIO
+from typing import Any, Protocol, Self, TextIO, runtime_checkable
+
+import numpy as np
 
 from hackmatrix.train.runs import atomic_files
 
 Metrics = Mapping[str, float]
+_PICTURES = 6  # of a game
 
 
 class Sink(Protocol):
@@ -27,14 +31,37 @@ class Sink(Protocol):
     def close(self) -> None: ...
 
 
+class Game(Protocol):
+    """A game that was recorded, to look at."""
+
+    @property
+    def total(self) -> float: ...
+
+    def page(self) -> str: ...
+
+    def pictures(self, most: int) -> list[np.ndarray]:
+        """u8[H, W, 3], at most so many."""
+
+    def film(self, most: int) -> bytes:
+        """A GIF of at most so many turns."""
+
+
+@runtime_checkable
+class ShowsGames(Protocol):
+    """A sink may also show the games that a run leaves behind."""
+
+    def show_game(self, step: int, game: Game) -> None: ...
+
+
 class Sinks:
     """Several sinks as one, closed at the end. One that fails is reported once and left out: a full
-    disk should not end a run.
+    disk should not end a run. Games may be shown by another thread.
     """
 
     def __init__(self, *sinks: Sink, say: Callable[[str], None] = print) -> None:
         self._sinks = list(sinks)
         self._say = say
+        self._lock = threading.RLock()
 
     def __enter__(self) -> Self:
         return self
@@ -43,13 +70,21 @@ class Sinks:
         self.close()
 
     def write(self, step: int, metrics: Metrics) -> None:
-        for sink in list(self._sinks):
-            self._guard(sink, partial(sink.write, step, metrics))
+        with self._lock:
+            for sink in list(self._sinks):
+                self._guard(sink, partial(sink.write, step, metrics))
+
+    def show_game(self, step: int, game: Game) -> None:
+        with self._lock:
+            for sink in list(self._sinks):
+                if isinstance(sink, ShowsGames):
+                    self._guard(sink, partial(sink.show_game, step, game))
 
     def close(self) -> None:
-        for sink in list(self._sinks):
-            self._guard(sink, sink.close)
-        self._sinks.clear()
+        with self._lock:
+            for sink in list(self._sinks):
+                self._guard(sink, sink.close)
+            self._sinks.clear()
 
     def _guard(self, sink: Sink, action: Callable[[], None]) -> None:
         try:
@@ -65,17 +100,18 @@ class Sinks:
 class JsonLines:
     """A file of metrics, one JSON object a line: step, time (seconds since 1970) and the metrics.
 
-    With `rewind_to`, lines of later steps are dropped before the first line is written.
+    With `resumed_at`, lines of later steps are dropped before the first line is written: they are
+    trained once more.
     """
 
-    def __init__(self, path: Path, rewind_to: int | None = None) -> None:
+    def __init__(self, path: Path, resumed_at: int | None = None) -> None:
         self._path = path
-        self._rewind_to = rewind_to
+        self._resumed_at = resumed_at
         self._file: TextIO | None = None
 
     def write(self, step: int, metrics: Metrics) -> None:
         if self._file is None:
-            _keep_sound_lines(self._path, self._rewind_to)
+            _keep_sound_lines(self._path, self._resumed_at)
             self._file = self._path.open("a")
         line = {"step": step, "time": round(time.time(), 3), **known(metrics)}
         self._file.write(json.dumps(line, allow_nan=False) + "\n")
@@ -88,36 +124,58 @@ class JsonLines:
 
 class TensorBoard:
     """Event files for TensorBoard. With `purge_step`, it forgets what older files of the directory
-    hold of that step and later ones.
+    hold of that step and later ones. `settings` are the hyperparameters of the run, which
+    TensorBoard finds where the metrics are.
 
     tensorboardX's SummaryWriter writes in a thread behind a queue: when the disk is full, the
     thread dies, the queue fills, and the run hangs. Its EventsWriter writes here and now.
     """
 
-    def __init__(self, directory: Path, purge_step: int | None = None) -> None:
-        self._directory = directory
-        self._purge_step = purge_step
+    def __init__(
+        self,
+        directory: Path,
+        purge_step: int | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._directory, self._purge_step, self._settings = directory, purge_step, settings
         self._writer: Any = None
 
     def write(self, step: int, metrics: Metrics) -> None:
-        from tensorboardX.proto.event_pb2 import Event
         from tensorboardX.proto.summary_pb2 import Summary
 
-        if self._writer is None:
-            self._writer = self._open()
-        values = [
-            Summary.Value(tag=tag, simple_value=value) for tag, value in known(metrics).items()
-        ]
-        self._writer.write_event(
-            Event(step=step, wall_time=time.time(), summary=Summary(value=values))
+        self._add(
+            step,
+            [Summary.Value(tag=tag, simple_value=value) for tag, value in known(metrics).items()],
         )
-        self._writer.flush()
+
+    def show_game(self, step: int, game: Game) -> None:
+        from tensorboardX import summary
+
+        pictures = game.pictures(_PICTURES)
+        self._add(
+            step,
+            [
+                summary.image(f"game/{number}", picture, dataformats="HWC").value[0]
+                for number, picture in enumerate(pictures, start=1)
+            ],
+        )
 
     def close(self) -> None:
         if self._writer is not None:
             self._writer.close()
 
+    def _add(self, step: int, values: list[Any]) -> None:
+        from tensorboardX.proto.event_pb2 import Event
+        from tensorboardX.proto.summary_pb2 import Summary
+
+        if self._writer is None:
+            self._writer = self._open()
+        told = Summary(value=values)
+        self._writer.write_event(Event(step=step, wall_time=time.time(), summary=told))
+        self._writer.flush()
+
     def _open(self) -> Any:
+        from tensorboardX import summary
         from tensorboardX.event_file_writer import EventsWriter
         from tensorboardX.proto.event_pb2 import Event, SessionLog
 
@@ -129,6 +187,10 @@ class TensorBoard:
             writer.write_event(
                 Event(step=self._purge_step, wall_time=time.time(), session_log=start)
             )
+        if self._settings is not None:
+            # Only the start of the session: TensorBoard gathers the rest from all runs.
+            _, session, _ = summary.hparams(self._settings, {})
+            writer.write_event(Event(wall_time=time.time(), summary=session))
         return writer
 
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import jax
 
 from hackmatrix.rl.train_state import TrainState
 from hackmatrix.train.config import ConfigError
+from hackmatrix.train.runs.directory import Run
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ def check_span(wanted: Span | None, num_updates: int) -> None:
 class Tracer:
     """Traces the updates that are wanted, if any, and says where the trace lies."""
 
-    def __init__(self, wanted: Span | None, directory: Path, say: Callable[[str], None]) -> None:
-        self._wanted, self._directory, self._say = wanted, directory, say
+    def __init__(self, wanted: Span | None, run: Run, say: Callable[[str], None]) -> None:
+        self._wanted, self._run, self._say = wanted, run, say
         self._is_tracing = self._is_done = False
 
     @property
@@ -58,7 +58,7 @@ class Tracer:
             return
         if update == self._wanted.first - 1:
             jax.block_until_ready(state)
-            jax.profiler.start_trace(self._directory)
+            jax.profiler.start_trace(self._run.tensorboard)
             self._is_tracing = True
         elif update == self._wanted.last and self._is_tracing:
             self._stop(state)
@@ -78,4 +78,5 @@ class Tracer:
         except (OSError, jax.errors.JaxRuntimeError) as error:
             self._say(f"The trace is not written, the run goes on: {error}")
         else:
-            self._say(f"A trace is in {self._directory / 'plugins/profile'}")
+            traces = self._run.lasting(self._run.tensorboard / "plugins/profile")
+            self._say(f"A trace is in {traces}")

@@ -6,21 +6,24 @@ everything stays in the run directory until `wandb sync` sends it.
 
 from __future__ import annotations
 
+import io
 import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
+from hackmatrix.train.checkpoints import shelf
 from hackmatrix.train.config import ConfigError
-from hackmatrix.train.reporting.sinks import Metrics, known
+from hackmatrix.train.reporting.sinks import Game, Metrics, known
+from hackmatrix.train.runs.bucket import Bucket
 from hackmatrix.train.runs.directory import Run
+from hackmatrix.train.runs.places import Place
 from hackmatrix.train.runs.provenance import provenance
 
 _ID = "wandb_id"  # a file in the run directory
 _OFFLINE = ("offline", "dryrun", "disabled")
+_MOST_TURNS = 100  # of a film
 _INIT_SECONDS = 30  # for an answer at the start
 _FINISH_SECONDS = 120  # for the rest to arrive at the end
 
@@ -62,7 +65,7 @@ class WeightsAndBiases:
     ) -> None:
         self._run, self._rewind_to, self._say = run, rewind_to, say
         self._page: Any = None
-        self._uploaded: Path | None = None
+        self._uploaded: Place | None = None
 
     def write(self, step: int, metrics: Metrics) -> None:
         with _as_unreachable():
@@ -70,6 +73,17 @@ class WeightsAndBiases:
                 self._page = self._open()
             self._page.log(known(metrics), step=step, commit=True)
             self._upload(self._page)
+
+    def show_game(self, step: int, game: Game) -> None:
+        import wandb
+
+        with _as_unreachable():
+            if self._page is None:
+                self._page = self._open()
+            film = io.BytesIO(game.film(_MOST_TURNS))
+            caption = f"step {step:,}, return {game.total:.2f}"
+            # Of the step after the newest: pages do not go back.
+            self._page.log({"game": wandb.Video(film, caption, format="gif")})
 
     def close(self) -> None:
         page, self._page = self._page, None
@@ -97,7 +111,7 @@ class WeightsAndBiases:
             id=before,
             resume=None if rewinds else "allow",
             resume_from=f"{before}?_step={self._rewind_to}" if rewinds else None,
-            config={**asdict(config), "provenance": provenance()},
+            config={**config.settings(), "provenance": provenance()},
         )
         place.write_text(f"{page.id}\n")
         where = page.url or f"offline, `wandb sync {page.settings.sync_dir}` sends it"
@@ -110,15 +124,19 @@ class WeightsAndBiases:
 
         if self._run.config.no_artifact:
             return
-        places = [each for each in self._run.checkpoints.glob("*") if each.name.isdecimal()]
-        newest = max(places, key=lambda each: int(each.name), default=None)
-        if newest is None or newest == self._uploaded:
+        if not (steps := shelf.steps(self._run.checkpoints)):
+            return
+        newest = self._run.checkpoints / str(steps[-1])
+        if newest == self._uploaded:
             return
         artifact = wandb.Artifact(
             f"{self._run.name}-checkpoint", "checkpoint", metadata={"step": int(newest.name)}
         )
         with suppress(FileNotFoundError):  # newer ones have taken its place meanwhile
-            artifact.add_dir(str(newest))
+            if isinstance(newest, Bucket):
+                artifact.add_reference(str(newest), checksum=False)  # it is at hand there
+            else:
+                artifact.add_dir(str(newest))
             page.log_artifact(artifact, aliases=["latest", f"step-{newest.name}"])
             self._uploaded = newest
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import jax
 
-from hackmatrix.parallel.agreement import is_first, on_any
-from hackmatrix.rl.evaluation import EVALUATION_SEED, Evaluation, curve, outcomes
+from hackmatrix.parallel.agreement import is_first, on_any, on_first
+from hackmatrix.rl.evaluation import EVALUATION_SEED, Evaluation, Interrupted, curve, outcomes
 from hackmatrix.rl.tally import RETURN
 from hackmatrix.rl.train_state import TrainState
 from hackmatrix.train.program import Program
@@ -22,7 +22,9 @@ from hackmatrix.train.reporting import results
 from hackmatrix.train.reporting.replays import Replays
 from hackmatrix.train.runs import atomic_files
 from hackmatrix.train.runs.clock import Clock
+from hackmatrix.train.runs.course import Course
 from hackmatrix.train.runs.directory import Run
+from hackmatrix.train.runs.waiting import waiting
 
 
 @dataclass(frozen=True)
@@ -40,10 +42,17 @@ class Yardstick:
     """Plays the games of one run, all of them with one program, compiled when first needed."""
 
     def __init__(
-        self, run: Run, program: Program, clock: Clock, say: Callable[[str], None]
+        self,
+        run: Run,
+        program: Program,
+        course: Course,
+        clock: Clock,
+        say: Callable[[str], None],
+        goes_on: Callable[[], bool] = lambda: True,
     ) -> None:
-        self._run, self._program, self._clock, self._say = run, program, clock, say
-        self._evaluation = Evaluation(program.env, program.network, program.mesh)
+        self._run, self._program, self._course = run, program, course
+        self._clock, self._say = clock, say
+        self._evaluation = Evaluation(program.env, program.network, program.mesh, goes_on=goes_on)
         self._goal = program.env.goal or RETURN
         self._measured_at = clock.seconds()
 
@@ -54,44 +63,64 @@ class Yardstick:
             return False
         return on_any(self._clock.seconds() - self._measured_at >= 60 * minutes)
 
-    def measure(self, update: int, learner: Any) -> Measured:
-        """Plays `eval_games` games as the learner would after so many updates."""
+    def measure(self, update: int, learner: Any) -> Measured | None:
+        """Plays `eval_games` games as the learner would after so many updates; None if the run was
+        asked to stop meanwhile.
+        """
         jax.block_until_ready(learner)  # the updates before take time, but not for this
         start, games = self._clock.seconds(), self._run.config.eval_games
         with self._clock.phase("evaluate"):
             params = self._program.acting(learner)
-            played = self._evaluation.play(params, EVALUATION_SEED, games)
+            try:
+                played = self._evaluation.play(params, EVALUATION_SEED, games)
+            except Interrupted:
+                return None
         self._measured_at = self._clock.seconds()
         means = {tag: float(each.mean()) for tag, each in played.items() if each.ndim == 1}
         score = means[self._goal]
         (goal,) = (each for each in outcomes(self._program.env) if each.tag == self._goal)
-        step = update * self._run.config.batch_size
+        step = self._course.steps_after(update)
         self._say(f"{games:,} games at step {step:,}: {goal.title} {goal.shown(score)}")
         metrics = {curve(tag): mean for tag, mean in means.items()}
         return Measured(metrics, score, self._measured_at - start)
 
-    def play_final_games(self, state: TrainState, replays: Replays) -> None:
+    def lacks_final_games(self, state: TrainState) -> bool:
+        """Whether `eval_episodes` games are to be played with this state that were not yet."""
+        return self._run.config.eval_episodes > 0 and on_first(
+            lambda: _evaluated_at(self._run) != self._step(state)
+        )
+
+    def play_final_games(
+        self, state: TrainState, replays: Replays, has_played: Callable[[], None]
+    ) -> None:
         """Plays `eval_episodes` games beside a random player, says what they came to, and leaves
-        evaluation.json and a page of the best one in the run's directory.
+        evaluation.json in the run's directory; then, when it has told so, a page of the best one.
         """
         run, env, games = self._run, self._program.env, self._run.config.eval_episodes
-        if not games:
-            return
-        self._say(f"Evaluation: playing {games} games ...")
-        learner = state.learner
-        step = int(learner.update) * run.config.batch_size
-        params = self._program.acting(learner)
+        step, params = self._step(state), self._program.acting(state.learner)
         replays.prepare(step, params)
-        played = self._evaluation.beside_random(params, EVALUATION_SEED, games)
+        with waiting(f"Evaluation: playing {games} games", self._say):
+            played = self._evaluation.beside_random(params, EVALUATION_SEED, games)
         summaries = {name: results.summary(each, env) for name, each in played.items()}
         for line in results.table(summaries, env):
             self._say(line)
-        if not is_first():
-            return
-        best = results.best_game(played["agent"])
-        told = {"step": step, "episodes": games, "seed": EVALUATION_SEED, "best_game": best}
-        text = json.dumps({**told, **results.as_json(summaries)}, indent=2)
-        atomic_files.write(run.evaluation, text + "\n")
+        best = results.best_game(played["agent"], env)
+        if is_first():
+            told = {"step": step, "episodes": games, "seed": EVALUATION_SEED, "best_game": best}
+            text = json.dumps({**told, **results.as_json(summaries)}, indent=2)
+            atomic_files.write(run.evaluation, text + "\n")
+        has_played()
         again = replays.best(step, params, best, float(played["agent"][RETURN][best]))
         if again:
             self._say(again)
+
+    def _step(self, state: TrainState) -> int:
+        return self._course.steps_after(int(state.learner.update))
+
+
+def _evaluated_at(run: Run) -> int | None:
+    """The step of the agent whose evaluation is there."""
+    try:
+        return int(json.loads(run.evaluation.read_text())["step"])
+    except (OSError, ValueError, KeyError):
+        return None

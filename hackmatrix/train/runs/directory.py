@@ -2,17 +2,28 @@
 
 config.json        the resolved configuration it runs with
 provenance.json    versions, revision, devices and command line of each start
+owner/             who trains it
 metrics.jsonl      metrics, one chunk a line
 tensorboard/       the same for TensorBoard
 checkpoints/       the train state
 replays/           games of the agent, as pages
 evaluation.json    what the agent reached
+exported/          its policy for other programs, where somebody asked for it
+
+WORKDIR is a directory on a disk, or one in a bucket. A run in a bucket has its checkpoints there;
+all other files are written to a directory of this machine, and copied as they grow (mirror.py).
 """
 
 from __future__ import annotations
 
+import atexit
 import json
 import re
+import shutil
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -21,7 +32,9 @@ from hackmatrix.errors import UserError
 from hackmatrix.train.config import Config, ConfigError
 from hackmatrix.train.config.rules import AUTO
 from hackmatrix.train.config.saved import from_json, to_json
-from hackmatrix.train.runs import atomic_files
+from hackmatrix.train.runs.bucket import Bucket
+from hackmatrix.train.runs.lease import OWNER
+from hackmatrix.train.runs.places import WHOLE, Disk, Place, place
 from hackmatrix.train.runs.provenance import provenance
 
 _CONFIG = "config.json"
@@ -36,14 +49,22 @@ class RunError(UserError):
 
 @dataclass(frozen=True)
 class Run:
-    """A run directory, and the configuration saved in it."""
+    """A run, and the configuration saved in it. `directory` is on this machine's disk: where the
+    run lives, or of a run in a bucket the directory whose files are copied there.
+    """
 
     directory: Path
     config: Config
+    bucket: str | None = None
+
+    @property
+    def place(self) -> Place:
+        """Where the run lives."""
+        return place(self.bucket or self.directory)
 
     @property
     def name(self) -> str:
-        return self.directory.name
+        return self.place.name
 
     @property
     def metrics(self) -> Path:
@@ -66,121 +87,156 @@ class Run:
         return self.directory / _PROVENANCE
 
     @property
-    def checkpoints(self) -> Path:
-        return self.directory / self.config.checkpoint_dir
+    def checkpoints(self) -> Place:
+        return self.place / self.config.checkpoint_dir
+
+    def lasting(self, file: Path) -> Place:
+        """Where a file of the directory is found later."""
+        return self.place / str(file.relative_to(self.directory))
 
 
-def create(workdir: str | Path, config: Config) -> Run:
-    """A new run and its directory. Names never collide, also when several runs begin at once."""
-    root = _local(workdir)
-    name = config.run_name
-    try:
-        directory = _make(root, name) if name else _make_next(root, config.run_suffix)
-        run = Run(directory, config)
+def create(
+    workdir: str | Path | Place, config: Config, hold: Callable[[Run], None] = lambda run: None
+) -> Run:
+    """A new run and its directory. Names never collide, also when several runs begin at once.
+
+    `hold` is called before anything is written: a directory of that name in which no run has begun,
+    as its process was killed too soon, may be found by several.
+    """
+    root, name = place(workdir), config.run_name
+    with _one_line(f"no run can be made in {root}", "; choose another --workdir"):
+        made = _make(root, name) if name else _make_next(root, config.run_suffix)
+        run = _run(made, config)
+        hold(run)
+        run.directory.mkdir(parents=True, exist_ok=True)
         _write_down(run)
-    except OSError as error:
-        raise RunError(
-            f"no run can be made in {root}: {_why(error)}; choose another --workdir"
-        ) from error
     return run
 
 
 def resume(run: Run, config: Config) -> Run:
     """Continues a run with this configuration, which is saved in place of the one it had."""
-    continued = Run(run.directory, config)
-    try:
+    continued = Run(run.directory, config, run.bucket)
+    with _one_line(f"the run {run.place} cannot be written to"):
+        _fetch(continued)
         _write_down(continued)
-    except OSError as error:
-        raise RunError(f"the run {run.directory} cannot be written to: {_why(error)}") from error
     return continued
 
 
-def find(workdir: str | Path, which: str, name: str | None = None) -> Run | None:
+def discard(run: Run) -> None:
+    """Removes a run that has saved nothing; one with a checkpoint stays."""
+    if any(name.isdecimal() for name in run.checkpoints.names()):
+        return
+    run.place.remove()
+    if run.bucket:
+        shutil.rmtree(run.directory, ignore_errors=True)
+
+
+def read_all(run: Run) -> Run:
+    """The run with all its files on this machine, until the program ends."""
+    if run.bucket:
+        with _one_line(f"the run {run.place} cannot be read"):
+            _fetch(run)
+        atexit.register(shutil.rmtree, run.directory, ignore_errors=True)
+    return run
+
+
+def find(workdir: str | Path | Place, which: str, name: str | None = None) -> Run | None:
     """The run of that name or directory; for "auto" the one that was begun or saved last, and only
     the one of the name if one is given; None if there is none.
 
     RunError if a run that is asked for by its name does not exist.
     """
-    root = _local(workdir)
-    if which == AUTO:
-        candidates = [each for each in _runs(root) if name in (None, each.name)]
-        used = {each: when for each in candidates if (when := _used(each)) is not None}
-        return _open(max(used, key=lambda each: used[each])) if used else None
-    for directory in (root / which, Path(which)):
-        if _is_run(directory):
-            return _open(directory)
-    newest = sorted(_runs(root), key=lambda each: each.stat().st_mtime)[-5:]
-    there = f"; the newest are {', '.join(each.name for each in newest)}" if newest else ""
-    raise RunError(f"there is no run {which!r} in {root}{there}")
+    root = place(workdir)
+    with _one_line(f"{root} cannot be read"):
+        if which == AUTO:
+            candidates = [each for each in _runs(root) if name in (None, each.name)]
+            used = {each: when for each in candidates if (when := _used(each)) is not None}
+            return _open(max(used, key=lambda each: used[each])) if used else None
+        for there in ([] if "://" in which else [root / which]) + [place(which)]:
+            if _is_run(there):
+                return _open(there)
+        newest = sorted(_runs(root), key=_begun)[-5:]
+    others = f"; the newest are {', '.join(each.name for each in newest)}" if newest else ""
+    raise RunError(f"there is no run {which!r} in {root}{others}")
 
 
-def _local(workdir: str | Path) -> Path:
-    if re.match(r"\w+:/", str(workdir)):
-        raise RunError(f"workdir={workdir} is no local directory, which a run needs to append its metrics")
-    return Path(workdir)
+def _run(there: Place, config: Config) -> Run:
+    if isinstance(there, Disk):
+        return Run(there.path, config)
+    copied_from = Path(tempfile.gettempdir()) / f"{there.name}-{uuid.uuid4().hex[:8]}"
+    return Run(copied_from, config, str(there))
 
 
-def _make(root: Path, name: str) -> Path:
-    directory = root / name
-    try:
-        directory.mkdir(parents=True)
-    except FileExistsError as error:
+def _make(root: Place, name: str) -> Place:
+    if not (root / name).claim() and set((root / name).names()) - {OWNER}:
         raise RunError(
-            f"{directory} exists already: choose another --config.run_name, or --resume={name}"
-        ) from error
-    return directory
+            f"{root / name} exists already: choose another --config.run_name, or --resume={name}"
+        )
+    return root / name
 
 
-def _make_next(root: Path, suffix: str | None) -> Path:
-    """The first directory of the day that nobody has; mkdir lets only one process have it."""
-    root.mkdir(parents=True, exist_ok=True)
+def _make_next(root: Place, suffix: str | None) -> Place:
+    """The first directory of the day that nobody has."""
     day = f"{_PREFIX}-{datetime.now():%y%m%d}-"
-    taken = [re.match(rf"{day}(\d+)", each.name) for each in root.iterdir()]
+    taken = [re.match(rf"{day}(\d+)", name) for name in root.names()]
     number = 1 + max((int(match[1]) for match in taken if match), default=0)
-    while True:
-        directory = root / f"{day}{number}{f'-{suffix}' if suffix else ''}"
-        try:
-            directory.mkdir()
-            return directory
-        except FileExistsError:
-            number += 1
+    while not (made := root / f"{day}{number}{f'-{suffix}' if suffix else ''}").claim():
+        number += 1
+    return made
+
+
+def _fetch(run: Run) -> None:
+    if isinstance(there := run.place, Bucket):
+        run.directory.mkdir(parents=True, exist_ok=True)
+        there.fetch_files(run.directory)
 
 
 def _write_down(run: Run) -> None:
     """Saves what the run runs with from here on."""
-    path = run.provenance
-    starts = json.loads(path.read_text()) if path.exists() else []
-    atomic_files.write(path, json.dumps([*starts, provenance()], indent=2) + "\n")
-    atomic_files.write(run.directory / _CONFIG, to_json(run.config))
-
-
-def _open(directory: Path) -> Run:
+    there = run.place
     try:
-        return Run(directory, from_json((directory / _CONFIG).read_text()))
+        starts = json.loads((there / _PROVENANCE).read())
+    except FileNotFoundError:
+        starts = []
+    (there / _PROVENANCE).write(json.dumps([*starts, provenance()], indent=2) + "\n")
+    (there / _CONFIG).write(to_json(run.config))
+
+
+def _open(there: Place) -> Run:
+    try:
+        return _run(there, from_json((there / _CONFIG).read()))
     except (OSError, ValueError, ConfigError) as error:
         why = "; ".join(str(error).splitlines())
-        raise RunError(f"{directory / _CONFIG} cannot be read by this version: {why}") from error
+        raise RunError(f"{there / _CONFIG} cannot be read by this version: {why}") from error
 
 
-def _runs(root: Path) -> list[Path]:
-    return [each for each in root.iterdir() if _is_run(each)] if root.is_dir() else []
+def _runs(root: Place) -> list[Place]:
+    return [root / name for name in root.names() if _is_run(root / name)]
 
 
-def _is_run(directory: Path) -> bool:
-    return (directory / _CONFIG).is_file()
+def _is_run(there: Place) -> bool:
+    return (there / _CONFIG).exists()
 
 
-def _used(directory: Path) -> float | None:
+def _begun(there: Place) -> float:
+    return (there / _CONFIG).changed_at()
+
+
+def _used(there: Place) -> float | None:
     """When the run was begun, or its newest checkpoint written; the directory of a step is named by
     its number.
     """
     try:
-        name = json.loads((directory / _CONFIG).read_text())["checkpoint_dir"]
+        saved = there / json.loads((there / _CONFIG).read())["checkpoint_dir"]
     except (OSError, ValueError, KeyError):
         return None
-    steps = [each for each in (directory / name).glob("*") if each.name.isdecimal()]
-    return max(each.stat().st_mtime for each in (directory / _CONFIG, *steps))
+    marks = [saved / name / WHOLE for name in saved.names() if name.isdecimal()]
+    return max([_begun(there), *(each.changed_at() for each in marks if each.exists())])
 
 
-def _why(error: OSError) -> str:
-    return error.strerror or str(error)
+@contextmanager
+def _one_line(what: str, hint: str = "") -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise RunError(f"{what}: {error.strerror or error}{hint}") from error

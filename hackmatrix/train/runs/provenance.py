@@ -7,9 +7,10 @@ import socket
 import subprocess
 import sys
 from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+from hackmatrix.kept.sources import version
 
 _PACKAGES = (
     "hackmatrix", "jax", "jaxlib", "libtpu", "flax", "optax", "orbax-checkpoint", "distrax",
@@ -43,7 +44,7 @@ def provenance() -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Of the packages that a run depends on, as far as they are installed."""
-    return {name: version for name in _PACKAGES if (version := _version(name))}
+    return {name: found for name in _PACKAGES if (found := version(name))}
 
 
 def git(root: Path) -> dict[str, Any] | None:
@@ -63,10 +64,3 @@ def _git(root: Path, *arguments: str) -> str:
     command = ["git", "-C", str(root), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
     return done.stdout.strip()
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None

@@ -1,20 +1,20 @@
-"""Tests whether a directory is the same for all processes, by a sentinel file."""
+"""Tests whether a place is the same for all processes, by a sentinel file."""
 
 from __future__ import annotations
 
 import time
 import uuid
 from collections.abc import Callable
-from pathlib import Path
+
+from hackmatrix.train.runs.places import Place
 
 PATIENCE = 10.0  # seconds
 
 
-def leave_sentinel(directory: Path) -> Path:
+def leave_sentinel(directory: Place) -> Place:
     """A new empty file in the directory, which is made if need be."""
-    directory.mkdir(parents=True, exist_ok=True)
     sentinel = directory / f".seen-by-all-{uuid.uuid4().hex}"
-    sentinel.touch()
+    sentinel.create("")
     return sentinel
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hackmatrix.envs.drawing import pictures
+from hackmatrix.envs.drawing import looks, pictures
 from hackmatrix.envs.drawing import text as drawing
 from hackmatrix.game.programs import PROGRAMS
 from tests.envs.drawing.drawn_board import BOARD, seen
@@ -29,6 +29,39 @@ def test_a_picture_is_of_one_size_however_much_the_player_has() -> None:
     assert pictures.picture(rich).shape == pictures.picture(seen()).shape == (606, 453, 3)
     assert len(drawing.status(rich)) <= 7
     assert {name for line in drawing.status(rich)[3:] for name in line.split()} == set(PROGRAMS)
+
+
+VIRUS = {"type": "virus", "row": 3, "col": 1, "hp": 1}
+SIPHONED = {"row": 3, "col": 1, "type": "program", "programType": "anti-v", "siphoned": True}
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"player": {"row": 3, "col": 1}},
+        {"enemies": [VIRUS]},
+        {"resources": [{"row": 3, "col": 1, "credits": 3, "dataSiphon": True}]},
+        {"transmissions": [{"row": 3, "col": 1, "turnsRemaining": 2, "enemyType": "glitch"}],
+         "showActivated": True},
+        {"blocks": [SIPHONED]},
+        {"blocks": [SIPHONED], "enemies": [VIRUS]},
+    ],
+)  # fmt: skip
+def test_nothing_covers_the_number_of_credits(beside: dict[str, Any]) -> None:
+    def ink(**changes: Any) -> np.ndarray:
+        """Where the means of the cell are painted in their colour."""
+        board = {"enemies": [], "transmissions": [], "blocks": [], **changes}
+        means = pictures.picture(with_credits(seen(**board)))[2 * CELL : 3 * CELL, CELL : 2 * CELL]
+        return (means == looks.COLOURS["credits"]).all(-1)[16 * pictures.PIXEL :]
+
+    assert ink().sum() > 100
+    assert (ink(**beside) == ink()).all()
+
+
+def with_credits(seen: dict[str, Any]) -> dict[str, Any]:
+    """A board may have them beside anything."""
+    seen["cells"][3][1]["credits"] = 3
+    return seen
 
 
 @pytest.mark.parametrize(

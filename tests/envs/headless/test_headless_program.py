@@ -45,6 +45,17 @@ def test_random_play_is_answered_as_by_a_session_in_this_process(client: Client)
     assert statistics.median(seconds) < 0.1
 
 
+def test_another_start_of_the_program_does_not_trace_the_game_again(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.ask({"action": "reset"})
+    monkeypatch.setenv("JAX_LOG_COMPILES", "1")
+    with Client("--headless-cli") as another:
+        another.ask({"action": "reset"})
+        assert "Finished tracing" in another.errors()  # so it logs what it traces
+        assert "_turn" not in another.errors()
+
+
 def test_recorded_deterministic_sessions_are_answered_as_recorded(client: Client) -> None:
     sessions = [session for session in recordings.read() if session.is_deterministic]
     assert len(sessions) == 151
@@ -134,7 +145,7 @@ def test_a_closed_pipe_ends_it_without_a_word() -> None:
     ("flags", "complaint"),
     [
         ([], "say --headless-cli"),
-        (["--headless-cli", "now"], "nothing besides flags"),
+        (["--headless-cli", "now"], "'now' is no flag"),
         (["--headless-cli", "--colour"], "colour"),
         (["--headless-cli", "--seed=-1"], "seed"),
     ],

@@ -121,7 +121,7 @@ def test_before_the_first_game_there_is_nothing_to_tell(action: str) -> None:
     assert told == {"error": "There is no game yet: reset or setState begins one"}
 
 
-@pytest.mark.parametrize("index", [-1, 28, 10**30, 1.5, "3", [], {}, 1e999])
+@pytest.mark.parametrize("index", [-1, 28, 10**30, 1.5, "3", [], {}, 1e999, True, False])
 def test_an_action_that_there_is_not_is_refused_and_changes_nothing(
     session: Session, index: Any
 ) -> None:
@@ -129,6 +129,21 @@ def test_an_action_that_there_is_not_is_refused_and_changes_nothing(
     before = ask(session, "getInternalState"), ask(session, "getValidActions")
     assert list(ask(session, "step", actionIndex=index)) == ["error"]
     assert (ask(session, "getInternalState"), ask(session, "getValidActions")) == before
+
+
+@pytest.mark.parametrize("seed", ["x", -1, 1.5, True, [], {}])
+def test_a_seed_that_is_none_is_no_command_and_changes_nothing(session: Session, seed: Any) -> None:
+    ask(session, "reset")
+    before = ask(session, "getInternalState")
+    assert ask(session, "reset", seed=seed) == {"error": "Invalid command"}
+    assert ask(session, "getInternalState") == before
+
+
+def test_a_seed_begins_the_same_games_anew(session: Session) -> None:
+    first = ask(session, "reset", seed=7), ask(session, "reset")
+    assert first[0] != first[1]
+    assert (ask(session, "reset", seed=7), ask(session, "reset", seed=None)) == first
+    assert ask(session, "reset", seed=8) != first[0]
 
 
 # Nonsense

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from hackmatrix.train.checkpoints.checkpoints import Checkpoints
+from hackmatrix.train.runs.places import place
 from tests.train.checkpoints.small_state import on, state
 
 
@@ -17,6 +18,11 @@ def said() -> list[str]:
 @pytest.fixture
 def checkpoints(tmp_path: Path, said: list[str]) -> Checkpoints:
     return Checkpoints(tmp_path / "run", keep=3, say=said.append)
+
+
+@pytest.fixture
+def in_bucket(bucket_address: str, said: list[str]) -> Checkpoints:
+    return Checkpoints(place(bucket_address), keep=3, say=said.append)
 
 
 @pytest.fixture(scope="session")

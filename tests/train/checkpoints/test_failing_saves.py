@@ -58,6 +58,31 @@ def test_a_save_that_failed_in_the_background_is_told_at_the_next_one(
     assert checkpoints.steps() == [2]
 
 
+def test_the_run_goes_on_where_a_save_fails_before_anything_is_copied(
+    checkpoints: Checkpoints, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a disk that is full by the time that orbax makes its first file."""
+    monkeypatch.setattr(type(checkpoints._directory), "try_to_write", lambda _: None)
+    checkpoints.save(1, {"leaf": jnp.uint32(1)}, {})
+    checkpoints.wait()
+    with no_file_larger_than(0):
+        checkpoints.save(2, {"leaf": jnp.uint32(2)}, {})
+        checkpoints.wait()
+    assert [line.partition("is ")[2] for line in said] == ["not saved: File too large"]
+    checkpoints.save(3, {"leaf": jnp.uint32(3)}, {})
+    checkpoints.close()
+    assert checkpoints.steps() == [1, 3]
+
+
+def test_a_full_disk_is_found_out_before_all_processes_begin_to_save(
+    checkpoints: Checkpoints, said: list[str]
+) -> None:
+    with no_file_larger_than(0):
+        checkpoints.save(1, {"leaf": jnp.uint32(1)}, {})
+    assert [line.partition("is ")[2] for line in said] == ["not saved: File too large"]
+    assert checkpoints.steps() == []
+
+
 def test_the_run_goes_on_where_no_directory_can_be_made(
     checkpoints: Checkpoints, said: list[str], tmp_path: Path
 ) -> None:

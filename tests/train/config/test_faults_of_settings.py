@@ -84,7 +84,9 @@ def test_settings_that_are_unknown_or_missing_are_named() -> None:
     with pytest.raises(ConfigError) as raised:
         resolve(raw, "cpu", 1)
     unknown, missing = raised.value.errors
-    assert unknown == "num_env is no setting: did you mean num_envs?"
+    assert (
+        unknown == "num_env is no setting: did you mean num_envs? configs/default.py has them all"
+    )
     assert missing.startswith("gamma is missing")
 
 

@@ -1,6 +1,5 @@
 """The configuration: what nobody said suits the devices, and what was said stays."""
 
-import dataclasses
 from typing import Any
 
 import pytest
@@ -19,17 +18,17 @@ REFERENCE = {
     "run_name": None, "run_suffix": None, "resume": None, "rewind": False, "seed": 0,
     "wandb": False, "project": "hackmatrix", "entity": None, "no_artifact": False,
     "compute_dtype": "float32", "anneal_lr": False, "scale_returns": True, "env": "hackmatrix",
-    "time_limit_minutes": None, "keep_checkpoints": 3,
+    "time_limit_minutes": None, "keep_checkpoints": 3, "keep_milestones": 10,
     "eval_episodes": 256, "watchdog_minutes": 20.0, "replica_check_interval": 1000,
     "algorithm": "ppo", "network": "mlp", "channels": 32, "separate_critic": False,
     "potential_shaping": False, "simulations": 16, "start_from": None,
-    "compress_rewards": False, "num_seeds": 1,
+    "compress_rewards": False, "num_seeds": 1, "skip_nonfinite": False, "episode_limit": 0,
     "eval_interval_minutes": 10.0, "eval_games": 256,
 }  # fmt: skip
 
 
 def test_the_default_is_the_reference_where_nothing_is_tuned() -> None:
-    config = dataclasses.asdict(resolved(auto_tune=False))
+    config = resolved(auto_tune=False).settings()
     assert config == {**REFERENCE, "auto_tune": False}
 
 
@@ -78,7 +77,7 @@ def test_a_large_batch_takes_more_minibatches_fewer_epochs_and_a_lower_rate(
     ],
 )  # fmt: skip
 def test_what_is_given_is_never_changed(given: dict[str, Any]) -> None:
-    config = dataclasses.asdict(resolved("tpu", 4, **given))
+    config = resolved("tpu", 4, **given).settings()
     assert {name: config[name] for name in given} == given
 
 

@@ -1,12 +1,12 @@
 """A configuration in a run's directory: it comes back as it was, also that of an old run."""
 
-import dataclasses
 import json
+from typing import Any
 
 import pytest
 
 from hackmatrix.train.config import ConfigError, resolve
-from hackmatrix.train.config.saved import from_json, resumed, to_json
+from hackmatrix.train.config.saved import from_json, given_by, resumed, to_json
 from tests.train.settings import resolved
 
 # Those of the oldest runs there are, which can still be resumed and looked at. This list stays as
@@ -39,29 +39,71 @@ def test_a_run_saved_before_some_settings_were_there_goes_on_as_it_was() -> None
     old = from_json(json.dumps(saved))
     again = resolve(resumed(old, {}), "tpu", 4)
     assert again == old
-    assert dataclasses.asdict(again).items() >= saved.items()
+    assert again.settings().items() >= saved.items()
 
 
 def test_what_an_old_run_did_without_a_setting_is_what_it_goes_on_with() -> None:
     """These values stay as they are, also where new runs get others by default."""
     now = json.loads(to_json(resolved()))
     old = from_json(json.dumps({name: now[name] for name in FIRST_SETTINGS}))
-    went_on = {
-        name: value for name, value in dataclasses.asdict(old).items() if name not in FIRST_SETTINGS
-    }
+    went_on = {name: value for name, value in old.settings().items() if name not in FIRST_SETTINGS}
     assert went_on == {
         "watchdog_minutes": 20.0, "replica_check_interval": 1000, "eval_episodes": 256,
         "algorithm": "ppo", "network": "mlp", "channels": 32, "separate_critic": False,
         "potential_shaping": False, "simulations": 16, "start_from": None,
-        "compress_rewards": False, "num_seeds": 1,
-        "eval_interval_minutes": 0.0, "eval_games": 256,
+        "compress_rewards": False, "num_seeds": 1, "skip_nonfinite": False, "episode_limit": 0,
+        "eval_interval_minutes": 0.0, "eval_games": 256, "keep_milestones": 0,
     }  # fmt: skip
 
 
-def test_another_size_of_an_update_is_what_the_rest_is_chosen_for_anew() -> None:
-    saved = resolved(num_envs=256, num_steps=128, num_minibatches=8, update_epochs=1, lr=1e-3)
-    assert resolve(resumed(saved, {"num_envs": 256}), "cpu", 1) == saved
-    grown = resolve(resumed(saved, {"num_envs": 2048, "update_epochs": 3}), "cpu", 1)
-    chosen = resolved(num_envs=2048, num_steps=128, update_epochs=3)
-    assert (grown.num_minibatches, grown.lr) == (chosen.num_minibatches, chosen.lr)
-    assert (grown.num_envs, grown.num_steps, grown.update_epochs) == (2048, 128, 3)
+def test_what_was_given_is_kept_when_an_update_changes_in_size() -> None:
+    saved = resolved(num_envs=256, num_steps=128, num_minibatches=8, lr=1e-3)
+    saved = from_json(to_json(saved))
+    grown = resolve(resumed(saved, {"num_envs": 2048, "gamma": 0.9}), "cpu", 1)
+    assert (grown.num_minibatches, grown.lr, grown.num_steps) == (8, 1e-3, 128)
+    assert grown.update_epochs == resolved(num_envs=2048, num_steps=128).update_epochs
+    assert grown.chosen == ("update_epochs",)
+
+
+def test_what_was_chosen_is_chosen_anew_for_the_devices_found() -> None:
+    here, there = resolved("cpu", 1, ent_coef=0.1), resolved("tpu", 4, ent_coef=0.1)
+    assert resolve(resumed(from_json(to_json(here)), {}), "tpu", 4) == there
+    assert resolve(resumed(from_json(to_json(there)), {}), "tpu", 4) == there
+    assert (here.num_envs, here.lr) != (there.num_envs, there.lr)
+
+
+def test_of_an_older_run_what_is_not_as_it_would_be_chosen_was_given() -> None:
+    """The size of an update stays on any devices, as it did then."""
+    saved = json.loads(to_json(resolved(num_minibatches=8, num_envs=256, num_steps=128)))
+    del saved["chosen"]
+    grown = resolve(resumed(from_json(json.dumps(saved)), {"num_envs": 2048}), "tpu", 4)
+    assert (grown.num_minibatches, grown.num_steps) == (8, 128)
+    assert grown.lr == resolved(num_envs=2048, num_steps=128, num_minibatches=8).lr
+
+
+@pytest.mark.parametrize(
+    ("given", "had"),
+    [
+        ({"seed": 1}, "0"),
+        ({"network": "conv"}, "'mlp'"),
+        ({"hidden_dim": 128}, "256"),
+        ({"algorithm": "expert"}, "'ppo'"),
+        ({"env": "gymnax:CartPole-v1"}, "'hackmatrix'"),
+        ({"checkpoint_dir": "elsewhere"}, "'checkpoints'"),
+    ],
+)
+def test_what_makes_a_run_the_one_that_it_is_cannot_be_changed(
+    given: dict[str, Any], had: str
+) -> None:
+    ((name, value),) = given.items()
+    with pytest.raises(ConfigError) as raised:
+        resumed(resolved(), {**given, "gamma": 0.9})
+    (line,) = str(raised.value).splitlines()
+    assert line.startswith(f"{name}={value!r} cannot be changed: this run was begun with {had};")
+    assert "without --resume" in line
+    resumed(resolved(**given), given)  # to say it once more is no mistake
+
+
+def test_a_file_gives_what_is_not_as_by_default() -> None:
+    defaults = {"lr": None, "gamma": 0.99, "seed": 0}
+    assert given_by({**defaults, "lr": 1e-3, "own": 0.9}, defaults) == {"lr": 1e-3, "own": 0.9}

@@ -7,8 +7,6 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
-import pytest
-
 from hackmatrix.train.guards import doctor
 
 ROOT = Path(__file__).parents[3]
@@ -38,10 +36,10 @@ def test_a_version_other_than_the_tested_one_is_named(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (file := tmp_path / "file").touch()
-    for found in (doctor.directory(file / "runs"), doctor.cache(str(file / "cache"))):
+    for found in (doctor.directory(str(file / "runs")), doctor.cache(str(file / "cache"))):
         assert not found.is_good
         assert str(file) in found.text
-    assert doctor.directory(tmp_path / "runs").is_good
+    assert doctor.directory(str(tmp_path / "runs")).is_good
     assert doctor.cache(str(tmp_path / "cache")).is_good
     assert list((tmp_path / "runs").iterdir()) == []
 
@@ -72,11 +70,12 @@ def test_clocks_and_versions_of_processes_are_compared() -> None:
     assert "[1]" in doctor.same_versions([{"jax": "1"}, {"jax": "2"}]).text
 
 
-def test_storage_in_a_bucket_needs_its_packages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "_FOR_STORAGE", ("json",))
-    assert doctor.storage().is_good
-    monkeypatch.setattr(doctor, "_FOR_STORAGE", ("json", "no_such.package"))
-    assert "no_such.package missing" in doctor.storage().text
+def test_a_bucket_is_tried_as_a_directory_is(bucket_address: str) -> None:
+    assert doctor.directory(bucket_address) == doctor.Finding(
+        "workdir", f"{bucket_address} can be written"
+    )
+    assert not doctor.directory("gs://nobody/runs").is_good
+    assert not doctor.directory("s3://bucket/runs").is_good
 
 
 def test_two_processes_are_examined_together(tmp_path: Path) -> None:

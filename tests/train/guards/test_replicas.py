@@ -1,6 +1,7 @@
 """The check that all devices have the same parameters."""
 
 from typing import Any
+from unittest.mock import Mock
 
 import jax
 import numpy as np
@@ -8,6 +9,9 @@ import pytest
 
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.train.guards.replicas import Diverged, check
+from hackmatrix.train.loop import train
+from hackmatrix.train.runs.course import Course
+from tests.train.settings import resolved
 
 MESH = meshes.over()
 
@@ -32,3 +36,16 @@ def test_what_is_the_same_everywhere_passes() -> None:
 def test_the_first_leaf_that_differs_and_the_device_are_named(device: int) -> None:
     with pytest.raises(Diverged, match=rf"^b/kernel is not the same .*: \S+{device} differ"):
         check(tree({device: 1e-6}), MESH)
+
+
+@pytest.mark.parametrize("chunks", [[1, 0], [0]], ids=["when it is time", "at the end"])
+def test_a_state_that_devices_do_not_share_is_not_saved(chunks: list[int]) -> None:
+    guard, keeper, program, yardstick = Mock(), Mock(), Mock(), Mock()
+    guard.next_chunk.side_effect = chunks
+    guard.compare_now.side_effect = Diverged("a device differs")
+    program.run.return_value = Mock(), Mock()
+    yardstick.is_due.return_value = False
+    state: Any = Mock()
+    with pytest.raises(Diverged):
+        train(state, Course(resolved()), program, guard, Mock(), yardstick, keeper)
+    keeper.save.assert_not_called()

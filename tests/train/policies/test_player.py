@@ -27,9 +27,10 @@ def what_is_seen(policy: Policy) -> tuple[np.ndarray, np.ndarray]:
     return observations, masks
 
 
-def test_a_game_has_the_draws_of_its_number_in_an_evaluation(policy: Policy) -> None:
-    step, key = 7, seed_key(SEED)
-    player = Player(policy, seed=SEED, number=NUMBER, greedy=False)
+@pytest.mark.parametrize("seed", [SEED, (1 << 31) + SEED, (1 << 32) + SEED])
+def test_a_game_has_the_draws_of_its_number_in_an_evaluation(policy: Policy, seed: int) -> None:
+    step, key = 7, seed_key(seed)
+    player = Player(policy, seed=seed, number=NUMBER, greedy=False)
     happen = rollout.step_keys(UpdateKey(key, 0), step, NUMBERS)[1]
     reset = jax.random.key_data(key_of_each(key_for(key, Purpose.RESET), NUMBERS))
     for drawn_from, expected in ((step, happen[0]), (None, reset[0])):

@@ -59,7 +59,7 @@ def test_a_file_gives_back_the_parameters_that_were_written(found: Run, tmp_path
 
 def test_a_damaged_checkpoint_is_said_and_an_older_one_taken(tmp_path: Path) -> None:
     found = saved_run(tmp_path)
-    newer = found.checkpoints / str(2 * STEP)
+    newer = found.directory / "checkpoints" / str(2 * STEP)
     newer.mkdir()
     (newer / "commit_success.txt").touch()
     said: list[str] = []

@@ -18,6 +18,7 @@ from hackmatrix.train.config import Config
 from hackmatrix.train.config.summary import summary
 from hackmatrix.train.reporting import declared
 from hackmatrix.train.reporting.console import LINES_A_PAGE, Console
+from hackmatrix.train.runs.places import Disk
 
 METRICS = {
     "train/mean_episode_return": 0.526, "train/mean_episode_length": 31.24, "train/entropy": 1.919,
@@ -146,20 +147,16 @@ def test_progress_is_of_steps_or_of_the_time_limit_whichever_is_further(
     assert shares == ["0%", "25%", "75%", "100%"]
 
 
-def test_progress_does_not_go_back_when_the_run_slows_down(
-    out: io.StringIO, config: Config
-) -> None:
-    clock = iter((0.0, 1800.0, 1800.0, 3000.0))
-    console = Console(
-        dataclasses.replace(config, time_limit_minutes=60.0),
-        DECLARED,
-        out,
-        functools.partial(next, clock),
-    )
-    for hours_left in (0.5, 0.6, 0.4):
-        console.write(0, METRICS | {"perf/hours_left": hours_left})
-    lines = out.getvalue().splitlines()[1:]
-    assert [line.split()[1] for line in lines] == ["50%", "50%", "68%"]
+def test_what_came_before_training_is_no_progress(out: io.StringIO, config: Config) -> None:
+    clock = Clock()
+    limited = dataclasses.replace(config, time_limit_minutes=3.0)
+    console = Console(limited, DECLARED, out, clock)
+    clock.now += 60  # to compile
+    console.begin()
+    clock.now += 18
+    total = config.num_updates * config.batch_size
+    console.write(total // 50, METRICS | {"perf/hours_left": 30 / 3600})
+    assert out.getvalue().splitlines()[1].split()[1] == "10%"
 
 
 def test_the_head_is_the_summary_under_a_title(out: io.StringIO, config: Config) -> None:
@@ -173,7 +170,7 @@ def test_the_end_says_what_was_reached_and_where_it_lies(out: io.StringIO, confi
     console = Console(config, DECLARED, out, clock)
     console.write(4096, METRICS | {"train/mean_episode_length": math.nan})
     clock.now += 125
-    console.end("Stopped", Path("runs/a-run"))
+    console.end("Stopped", 4096, Disk(Path("runs/a-run")))
     assert [words(line) for line in out.getvalue().splitlines()[-4:]] == [
         "Stopped at step 4,096, after 2m 05s",
         "last chunk return +0.53, stages 1.78, best 4, stage 1 done 63%, entropy 1.92, KL 0.021",
@@ -185,8 +182,8 @@ def test_the_end_says_what_was_reached_and_where_it_lies(out: io.StringIO, confi
 def test_a_run_that_ended_before_its_first_chunk_has_an_end_too(
     out: io.StringIO, config: Config
 ) -> None:
-    Console(config, DECLARED, out).end("Stopped", Path("runs/a-run"))
-    assert "Stopped at step 0" in out.getvalue()
+    Console(config, DECLARED, out).end("Stopped", 12_800, Disk(Path("runs/a-run")))
+    assert "Stopped at step 12,800" in out.getvalue()
     assert "last chunk" not in out.getvalue()
 
 
@@ -229,5 +226,5 @@ def test_a_reader_who_goes_away_does_not_end_the_run(config: Config) -> None:
         console = Console(config, DECLARED, out)
         console.head("a-run", ["line"])
         console.write(4096, METRICS)
-        console.end("Done", Path("runs/a-run"))
+        console.end("Done", 4096, Disk(Path("runs/a-run")))
         os.dup2(os.open(os.devnull, os.O_WRONLY), writing)  # for what is still held back

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,29 @@ from hackmatrix.train.policies.policy import Policy
 from hackmatrix.train.program import Program
 from hackmatrix.train.reporting import replays
 from hackmatrix.train.reporting.replays import Play, Replays
+from hackmatrix.train.reporting.sinks import Game
 from hackmatrix.train.runs.directory import create
 from tests.train.policies.saved_policies import UNIT, learned
 from tests.train.settings import resolved
 
 STEP = 8192
+
+
+@dataclass
+class Page:
+    """A game that is nothing but a page."""
+
+    text: str
+    total: float
+
+    def page(self) -> str:
+        return self.text
+
+    def pictures(self, most: int) -> list[np.ndarray]:
+        return []
+
+    def film(self, most: int) -> bytes:
+        return b""
 
 
 class Games:
@@ -32,10 +51,10 @@ class Games:
         self.may_end = threading.Event()
         self.may_end.set()
 
-    def play(self, policy: Policy, seed: int, number: int, most_steps: int) -> tuple[str, float]:
+    def play(self, policy: Policy, seed: int, number: int, most_steps: int) -> Page:
         self.asked.append((policy, seed, number))
         assert self.may_end.wait(20)
-        return f"game {number} at step {policy.step}", self._returns.pop(0)
+        return Page(f"game {number} at step {policy.step}", self._returns.pop(0))
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +75,10 @@ def params(program: Program, learner: Any) -> Any:
 
 
 def of_a_run(workdir: Path, program: Program, play: Play, said: list[str]) -> Replays:
-    return Replays(create(workdir, resolved(run_name="run")), program, play, said.append)
+    def show(step: int, game: Game) -> None:
+        said.append(f"shown at {step}: {game.page()}")
+
+    return Replays(create(workdir, resolved(run_name="run")), program, play, said.append, show)
 
 
 def test_the_best_game_is_played_again_by_what_was_learned(
@@ -69,7 +91,8 @@ def test_the_best_game_is_played_again_by_what_was_learned(
     assert file.read_text() == f"game 5 at step {STEP}"
     assert [each.name for each in file.parent.iterdir()] == [file.name]
     ((policy, seed, number),) = games.asked
-    assert (seed, number, policy.source, said) == (EVALUATION_SEED, 5, "run", [])
+    assert (seed, number, policy.source) == (EVALUATION_SEED, 5, "run")
+    assert said == [f"shown at {STEP}: game 5 at step {STEP}"]
     layers, was = policy.params["params"], learner.params["params"]
     np.testing.assert_array_equal(layers["actor"]["kernel"], was["actor"]["kernel"])
     np.testing.assert_allclose(layers["critic"]["kernel"], UNIT * was["critic"]["kernel"])
@@ -85,7 +108,7 @@ def test_a_game_that_takes_another_course_is_admitted(
 def test_what_prevents_a_replay_is_a_line_and_not_the_end_of_the_run(
     tmp_path: Path, program: Program, params: Any
 ) -> None:
-    def fail(*_: Any) -> tuple[str, float]:
+    def fail(*_: Any) -> Page:
         raise ValueError("no board today")
 
     said: list[str] = []
@@ -112,14 +135,15 @@ def test_at_a_checkpoint_a_game_is_played_meanwhile_and_never_two_at_once(
 def test_where_training_needs_the_cpu_no_game_is_played_before_its_end(
     tmp_path: Path, program: Program, learner: Any, params: Any
 ) -> None:
-    games = Games(1, 2)
-    mine = of_a_run(tmp_path, program, games.play, [])
+    games, said = Games(1, 2), list[str]()
+    mine = of_a_run(tmp_path, program, games.play, said)
     mine.at_checkpoint(1, learner)
     assert games.asked == []
     mine.prepare(2, params)
     mine.best(2, params, 4, 2)
     assert [(policy.step, number) for policy, _, number in games.asked] == [(2, 0), (2, 4)]
     assert (tmp_path / "run/replays/2.html").read_text() == "game 4 at step 2"
+    assert said == ["shown at 2: game 4 at step 2"]
 
 
 def test_games_that_cannot_be_drawn_are_not_played(tmp_path: Path) -> None:

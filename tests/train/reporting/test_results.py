@@ -60,6 +60,18 @@ def test_what_never_happened_may_yet_happen() -> None:
     assert always.low == pytest.approx(0.963, abs=1e-3)
 
 
+def test_an_interval_ends_where_no_game_can_be() -> None:
+    """A few long games among short ones would make it reach below zero actions."""
+    played = games(9)
+    played[LENGTH] = np.array([2000.0, *[5.0] * 8])
+    played["stats/mean_stage"] = np.array([*[9.0] * 8, 5.0])
+    played[RETURN] = np.array([2000.0, *[5.0] * 8])
+    summary = results.summary(played, GAME)
+    assert summary[LENGTH].low == 0
+    assert summary["stats/mean_stage"].high == 9
+    assert summary[RETURN].low < 0
+
+
 def test_a_long_game_weighs_more_in_the_shares_of_actions() -> None:
     played = games(2)
     played["actions"] = np.zeros((2, 28), int)
@@ -125,7 +137,12 @@ def test_estimates_come_back_from_json() -> None:
     assert np.isnan(again["random"][RETURN].low)
 
 
-def test_the_best_game_is_named_by_its_number() -> None:
+def test_the_best_game_came_furthest_and_then_has_the_highest_return() -> None:
     played = games(20)
     played[RETURN][13] = 99
-    assert results.best_game(played) == 13
+    assert results.best_game(played, GAME) == 13
+    played["stats/mean_stage"] = np.ones(20)
+    played["stats/mean_stage"][[4, 5]] = 3
+    played[RETURN][[4, 5]] = 1, 2
+    assert results.best_game(played, GAME) == 5
+    assert results.best_game(played, make("gymnax:CartPole-v1")) == 13

@@ -1,5 +1,6 @@
 """Sinks: what was written is read back as others would read it, and a full disk ends no run."""
 
+import io
 import json
 import math
 import resource
@@ -8,11 +9,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
+from PIL import Image
 from tensorboardX.proto.event_pb2 import SessionLog
+from tensorboardX.proto.plugin_hparams_pb2 import HParamsPluginData
 
 from hackmatrix.train.reporting.sinks import JsonLines, Metrics, Sink, Sinks, TensorBoard
 from tests.train.reporting.event_files import events
+from tests.train.reporting.pictured_game import PicturedGame
 
 METRICS = {"train/entropy": 2.5, "perf/steps_per_second": 12_000.0, "reward/kills": -0.125}
 UNKNOWN = {"train/mean_episode_return": math.nan, "train/total_loss": math.inf}
@@ -95,13 +100,13 @@ def test_metrics_without_data_are_left_out(tmp_path: Path) -> None:
     assert {each.tag for each in scalars(tmp_path)} == set(METRICS)
 
 
-@pytest.mark.parametrize(("rewind_to", "steps"), [(None, [1, 2, 3, 9]), (2, [1, 2, 9]), (0, [9])])
-def test_a_resumed_run_adds_lines_and_rewinding_drops_later_ones(
-    tmp_path: Path, rewind_to: int | None, steps: list[int]
+@pytest.mark.parametrize(("resumed_at", "steps"), [(None, [1, 2, 3, 9]), (2, [1, 2, 9]), (0, [9])])
+def test_a_resumed_run_has_each_step_once(
+    tmp_path: Path, resumed_at: int | None, steps: list[int]
 ) -> None:
     path = tmp_path / "metrics.jsonl"
-    for rewound, written in ((None, [1, 2, 3]), (rewind_to, [9])):
-        with Sinks(JsonLines(path, rewound)) as sinks:
+    for step_before, written in ((None, [1, 2, 3]), (resumed_at, [9])):
+        with Sinks(JsonLines(path, step_before)) as sinks:
             for step in written:
                 sinks.write(step, METRICS)
     assert [line["step"] for line in lines(path)] == steps
@@ -126,6 +131,42 @@ def test_tensorboard_reads_what_was_written(tmp_path: Path) -> None:
         Scalar(2**40, "train/entropy", 2.25),
     ]
     assert events(tmp_path / "tensorboard")[0].file_version == "brain.Event:2"
+
+
+def test_tensorboard_finds_the_hyperparameters_in_the_folder_of_the_run(tmp_path: Path) -> None:
+    settings = {"lr": 3e-4, "num_envs": 64, "network": "conv", "wandb": False, "entity": None}
+    with Sinks(TensorBoard(tmp_path, settings=settings)) as sinks:
+        sinks.write(1, METRICS)
+    assert [each.name for each in tmp_path.iterdir() if each.is_dir()] == []
+    (told,) = (
+        value.metadata.plugin_data
+        for event in events(tmp_path)
+        for value in event.summary.value
+        if value.tag == "_hparams_/session_start_info"
+    )
+    assert told.plugin_name == "hparams"
+    hparams = HParamsPluginData.FromString(told.content).session_start_info.hparams
+    assert {name: getattr(each, each.WhichOneof("kind")) for name, each in hparams.items()} == {
+        "lr": 3e-4, "num_envs": 64, "network": "conv", "wandb": False,
+    }  # fmt: skip
+    assert {each.tag for each in scalars(tmp_path)} >= set(METRICS)
+
+
+def test_tensorboard_shows_some_pictures_of_a_game(tmp_path: Path) -> None:
+    memory, game = Memory(), PicturedGame()
+    with Sinks(TensorBoard(tmp_path), memory) as sinks:
+        sinks.show_game(4096, game)
+    shown = {
+        value.tag: value.image.encoded_image_string
+        for event in events(tmp_path)
+        for value in event.summary.value
+        if event.step == 4096
+    }
+    assert list(shown) == [f"game/{number}" for number in range(1, 7)]
+    for encoded, picture in zip(shown.values(), game.pictures(6), strict=True):
+        with Image.open(io.BytesIO(encoded)) as image:
+            np.testing.assert_array_equal(np.asarray(image), picture)
+    assert memory.written == []  # it shows no games
 
 
 def test_a_resumed_run_purges_from_tensorboard_what_it_will_write_anew(tmp_path: Path) -> None:

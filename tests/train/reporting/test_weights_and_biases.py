@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from hackmatrix.train.config import Config, ConfigError
 from hackmatrix.train.reporting import weights_and_biases
@@ -22,6 +23,7 @@ from hackmatrix.train.reporting.sinks import JsonLines, Sinks
 from hackmatrix.train.reporting.weights_and_biases import WeightsAndBiases
 from hackmatrix.train.runs.directory import Run, create, find
 from tests.train.reporting import wandb_files
+from tests.train.reporting.pictured_game import TURNS, PicturedGame
 
 wandb = pytest.importorskip("wandb", reason="the extra wandb is not installed")
 
@@ -66,7 +68,7 @@ def only(found: list[Any], kind: str) -> Any:
     return getattr(record, kind)
 
 
-def told(found: list[Any]) -> list[tuple[int, dict[str, float]]]:
+def told(found: list[Any]) -> list[tuple[int, dict[str, Any]]]:
     return [
         (line["_step"], {name: line[name] for name in line if not name.startswith("_")})
         for line in wandb_files.history(found)
@@ -79,8 +81,8 @@ def settings(found: list[Any]) -> dict[str, Any]:
 
 def save(of: Run, step: int) -> None:
     """Leaves what a checkpoint of that step would."""
-    (of.checkpoints / f"{step}/state").mkdir(parents=True)
-    (of.checkpoints / f"{step}/state/array").write_text(f"saved at {step}")
+    (of.directory / "checkpoints" / f"{step}/state").mkdir(parents=True)
+    (of.directory / "checkpoints" / f"{step}/state/array").write_text(f"saved at {step}")
 
 
 def test_a_run_has_a_page_with_its_name_its_settings_and_its_metrics(begun: Run) -> None:
@@ -92,10 +94,25 @@ def test_a_run_has_a_page_with_its_name_its_settings_and_its_metrics(begun: Run)
     assert (page.display_name, page.project) == (begun.name, "games")
     assert told(found) == [(4096, METRICS), (8192, {"train/entropy": 2.25})]
     shown = settings(found)
-    assert {name: shown[name] for name in dataclasses.asdict(begun.config)} == dataclasses.asdict(
-        begun.config
-    )
+    had = begun.config.settings()
+    assert {name: shown[name] for name in had} == had
     assert shown["provenance"]["devices"]["platform"] == "cpu"
+
+
+def test_a_game_is_a_film_on_the_page(begun: Run) -> None:
+    game = PicturedGame()
+    with Sinks(WeightsAndBiases(begun)) as sinks:
+        sinks.write(4096, METRICS)
+        sinks.show_game(2048, game)  # played while training went on
+        sinks.write(8192, METRICS)
+    (found,) = sessions(begun)
+    (_, first), (step, film), (_, last) = told(found)
+    assert first == last == METRICS
+    assert step == 4097
+    assert film["game.caption"] == "step 2,048, return 7.50"
+    (file,) = begun.directory.rglob(film["game.path"])
+    with Image.open(file) as image:
+        assert (image.format, image.n_frames) == ("GIF", TURNS)  # type: ignore[attr-defined]
 
 
 def test_a_resumed_run_goes_on_with_the_same_page(begun: Run) -> None:
@@ -140,7 +157,7 @@ def test_each_checkpoint_that_is_there_at_a_chunk_or_the_end_is_uploaded_once(be
     with Sinks(WeightsAndBiases(begun)) as sinks:
         sinks.write(1, METRICS)
         save(begun, 1)
-        (begun.checkpoints / "9.orbax-checkpoint-tmp").mkdir()
+        (begun.directory / "checkpoints" / "9.orbax-checkpoint-tmp").mkdir()
         sinks.write(2, METRICS)
         sinks.write(10, METRICS)
         save(begun, 10)
@@ -196,9 +213,10 @@ def test_a_run_goes_on_without_a_page_when_nobody_answers(
 
 def test_a_run_goes_on_when_wandb_itself_dies(begun: Run) -> None:
     said: list[str] = []
+    before = children()
     with Sinks(WeightsAndBiases(begun), JsonLines(begun.metrics), say=said.append) as sinks:
         sinks.write(1, METRICS)
-        for process in children():
+        for process in children() - before:
             os.kill(process, 9)
         for step in range(2, 50):
             sinks.write(step, METRICS)
@@ -206,13 +224,13 @@ def test_a_run_goes_on_when_wandb_itself_dies(begun: Run) -> None:
     assert len(begun.metrics.read_text().splitlines()) == 49
 
 
-def children() -> list[int]:
+def children() -> set[int]:
     """The processes that this one has started and that still run."""
-    return [
+    return {
         int(number)
         for thread in Path("/proc/self/task").iterdir()
         for number in (thread / "children").read_text().split()
-    ]
+    }
 
 
 def test_that_wandb_is_missing_is_said_before_anything_is_begun(

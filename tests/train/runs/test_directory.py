@@ -11,9 +11,11 @@ from pathlib import Path
 import jax
 import pytest
 
+from hackmatrix.errors import UserError
 from hackmatrix.train.config import Config
 from hackmatrix.train.config.saved import to_json
-from hackmatrix.train.runs.directory import Run, RunError, create, find, resume
+from hackmatrix.train.runs.directory import Run, RunError, create, discard, find, resume
+from hackmatrix.train.runs.places import WHOLE, place
 
 ROOT = Path(__file__).parents[3]
 RUNS_A_PROCESS = 100
@@ -37,8 +39,10 @@ for _ in range({RUNS_A_PROCESS}):
 
 def save(run: Run, step: str, when: float) -> None:
     """Leaves what a checkpoint of that step would."""
-    (run.checkpoints / step).mkdir(parents=True)
-    os.utime(run.checkpoints / step, (when, when))
+    mark = run.directory / "checkpoints" / step / WHOLE
+    mark.parent.mkdir(parents=True)
+    mark.touch()
+    os.utime(mark, (when, when))
 
 
 def suffixed(config: Config, suffix: str) -> Config:
@@ -82,7 +86,7 @@ def test_a_run_keeps_its_configuration_and_where_it_comes_from(
         "config.json",
         "provenance.json",
     ]
-    assert json.loads((run.directory / "config.json").read_text()) == dataclasses.asdict(config)
+    assert json.loads((run.directory / "config.json").read_text()) == json.loads(to_json(config))
     (start,) = json.loads((run.directory / "provenance.json").read_text())
     assert start["versions"]["jax"] == jax.__version__
     assert start["devices"] == {"platform": "cpu", "kind": "cpu", "count": 8, "processes": 1}
@@ -96,7 +100,7 @@ def test_a_run_knows_where_its_files_lie(tmp_path: Path, config: Config) -> None
     assert run.directory == tmp_path / "one"
     assert run.metrics == tmp_path / "one/metrics.jsonl"
     assert run.tensorboard == tmp_path / "one/tensorboard"
-    assert run.checkpoints == tmp_path / "one/saved"
+    assert run.checkpoints == place(tmp_path / "one/saved")
 
 
 def test_a_name_that_is_taken_is_refused_with_two_ways_out(tmp_path: Path, config: Config) -> None:
@@ -106,15 +110,30 @@ def test_a_name_that_is_taken_is_refused_with_two_ways_out(tmp_path: Path, confi
         create(tmp_path, named)
 
 
+def test_a_run_that_was_killed_before_it_began_does_not_keep_its_name(
+    tmp_path: Path, config: Config
+) -> None:
+    named = dataclasses.replace(config, run_name="mine")
+    (tmp_path / "mine/owner").mkdir(parents=True)
+    held: list[str] = []
+    run = create(tmp_path, named, lambda run: held.append(run.name))
+    assert find(tmp_path, "mine") == run
+    assert held == ["mine"]
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/notes").touch()
+    with pytest.raises(RunError, match="exists already"):
+        create(tmp_path, dataclasses.replace(config, run_name="other"))
+
+
 def test_a_working_directory_that_takes_no_runs_is_said_in_one_line(
     tmp_path: Path, config: Config
 ) -> None:
     (tmp_path / "file").touch()
-    for workdir, words in ((tmp_path / "file", "--workdir"), ("gs://bucket/runs", "no local")):
-        with pytest.raises(RunError) as raised:
+    (tmp_path / "file").touch()
+    for workdir in (tmp_path / "file", "s3://bucket/runs"):
+        with pytest.raises(UserError) as raised:
             create(workdir, config)
-        assert str(workdir) in str(raised.value)
-        assert words in str(raised.value)
+        assert str(workdir).removesuffix("bucket/runs") in str(raised.value)
         assert len(str(raised.value).splitlines()) == 1
 
 
@@ -167,7 +186,7 @@ def test_a_run_that_does_not_exist_is_refused_beside_those_that_do(
 
 def test_a_run_that_cannot_be_read_is_said_in_one_line(tmp_path: Path, config: Config) -> None:
     run = create(tmp_path, config)
-    for text in ("{", "{}", json.dumps({**dataclasses.asdict(config), "lr": -1})):
+    for text in ("{", "{}", json.dumps({**config.settings(), "lr": -1})):
         (run.directory / "config.json").write_text(text)
         with pytest.raises(RunError) as raised:
             find(tmp_path, run.name)
@@ -177,7 +196,7 @@ def test_a_run_that_cannot_be_read_is_said_in_one_line(tmp_path: Path, config: C
 def test_a_run_of_an_older_version_is_found(tmp_path: Path, config: Config) -> None:
     """One that was saved before there were these settings."""
     run = create(tmp_path, config)
-    saved = dataclasses.asdict(config)
+    saved = json.loads(to_json(config))
     for name in ("algorithm", "network", "eval_episodes"):
         del saved[name]
     (run.directory / "config.json").write_text(json.dumps(saved))
@@ -190,7 +209,9 @@ def test_a_run_that_can_be_written_to_no_more_is_refused_in_one_line(
     run = create(tmp_path, config)
     (run.directory / "config.json").unlink()
     (run.directory / "config.json").mkdir()
-    with pytest.raises(RunError, match=f"^the run {run.directory} cannot be written to: ") as raised:
+    with pytest.raises(
+        RunError, match=f"^the run {run.directory} cannot be written to: "
+    ) as raised:
         resume(run, config)
     assert len(str(raised.value).splitlines()) == 1
 
@@ -204,3 +225,11 @@ def test_a_run_that_is_continued_keeps_its_name_and_both_starts(
     continued = resume(run, longer)
     assert continued == find(tmp_path, run.name) == Run(run.directory, longer)
     assert len(json.loads((run.directory / "provenance.json").read_text())) == 2
+
+
+def test_only_a_run_that_has_saved_nothing_is_discarded(tmp_path: Path, config: Config) -> None:
+    empty, used = create(tmp_path, config), create(tmp_path, config)
+    save(used, "4096", 0)
+    for each in (empty, used):
+        discard(each)
+    assert list(tmp_path.iterdir()) == [used.directory]

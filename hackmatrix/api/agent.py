@@ -1,0 +1,152 @@
+"""An agent to use from Python: it acts, is evaluated, is watched and is exported."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hackmatrix.api.results import Results
+from hackmatrix.envs import Environment
+from hackmatrix.envs.protocol import in_parts
+from hackmatrix.errors import UserError
+from hackmatrix.networks import files
+from hackmatrix.parallel import mesh as meshes
+from hackmatrix.report import games
+from hackmatrix.report.games import Recorded
+from hackmatrix.rl.evaluation import Evaluation
+from hackmatrix.search.planner import Planner
+from hackmatrix.train.policies.artifact import artifact
+from hackmatrix.train.policies.policy import Policy, about
+
+
+class Agent:
+    """A policy with its parameters, compiled when it is first used."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self._draws = np.random.default_rng()
+        self._logits = jax.jit(functools.partial(_masked_logits, policy))
+        self._evaluations: dict[int, Evaluation] = {}  # by the boards that are looked at
+
+    @property
+    def env(self) -> Environment:
+        """What it plays."""
+        return self.policy.env
+
+    @property
+    def title(self) -> str:
+        """Which policy it is, and after how many steps of training."""
+        return self.policy.title
+
+    def __repr__(self) -> str:
+        return f"Agent({self.title}, {self.policy.network.spec.network}, plays {self.env.name})"
+
+    def act(
+        self,
+        observation: np.ndarray,
+        mask: np.ndarray,
+        *,
+        greedy: bool = False,
+        seed: int | None = None,
+    ) -> Any:
+        """A valid action: an int for an observation f32[N] and a mask bool[A], or i32[B] for B of
+        each. It is drawn from the policy, or with `greedy` the likeliest. A seed draws the same
+        each time; without one every call draws anew.
+        """
+        seen, valid = np.asarray(observation, np.float32), np.asarray(mask, bool)
+        self._check(seen, valid)
+        _check_numbers(seed=seed or 0)
+        alone = seen.ndim == 1
+        logits = self._masked(seen[None], valid[None]) if alone else self._masked(seen, valid)
+        if not greedy:
+            draws = self._draws if seed is None else np.random.default_rng(seed)
+            logits = logits + draws.gumbel(size=logits.shape)
+        actions = logits.argmax(-1).astype(np.int32)
+        return int(actions[0]) if alone else actions
+
+    def evaluate(
+        self, games: int = 256, *, seed: int = 0, greedy: bool = False, plan: int = 0
+    ) -> Results:
+        """What it reaches in so many games of a seed, the same ones each time, beside a player that
+        takes any valid action. It is measured as it draws its actions, and as it takes the
+        likeliest; with `greedy` only the latter. `plan` boards are looked at before each action,
+        which is then no draw.
+        """
+        _check_numbers(seed=seed, plan=plan)
+        if games < 1:
+            raise UserError(f"games={games} must be at least 1")
+        played = self._evaluation(plan).beside_random(
+            self.policy.params, seed, games, greedy=greedy, both=not greedy and not plan
+        )
+        return Results(self.policy, games, seed, greedy, plan, played)
+
+    def watch(
+        self, game: int = 0, *, seed: int = 0, greedy: bool = False, plan: int = 0
+    ) -> Recorded:
+        """Plays a game, the one of this number that `evaluate` plays, and records it. A notebook
+        shows it as a page to scrub through; `save` writes that page.
+        """
+        _check_numbers(game=game, seed=seed, plan=plan)
+        if not self.env.is_drawable:
+            raise UserError(f"games of {self.env.name} cannot be drawn")
+        return Recorded(games.play(self.policy, seed, game, greedy, planner=self.planner(plan)))
+
+    def export(self, directory: str | Path) -> tuple[Path, Path]:
+        """Writes the policy for other programs: policy.npz (plain arrays, described in
+        hackmatrix/networks/files.py) and policy.jax (an artifact of jax.export, described in
+        hackmatrix/train/policies/artifact.py).
+        """
+        plain, compiled = Path(directory) / "policy.npz", Path(directory) / "policy.jax"
+        plain.parent.mkdir(parents=True, exist_ok=True)
+        files.write(plain, self.policy.params, about(self.policy))
+        compiled.write_bytes(artifact(self.policy))
+        return plain, compiled
+
+    def planner(self, plan: int) -> Planner | None:
+        """What looks at so many boards before each action; None for an agent that acts at once."""
+        if not plan:
+            return None
+        if not self.env.tells_what_is_hidden:
+            raise UserError(f"plan is not for {self.env.name}, whose hidden parts are unknown")
+        return Planner(self.env, self.policy.network, self.policy.signal, plan)
+
+    def _evaluation(self, plan: int) -> Evaluation:
+        if plan not in self._evaluations:
+            planner = self.planner(plan)
+            self._evaluations[plan] = Evaluation(
+                self.env,
+                self.policy.network,
+                meshes.over(jax.local_devices()),
+                planner.look_ahead if planner else None,
+            )
+        return self._evaluations[plan]
+
+    def _masked(self, seen: np.ndarray, valid: np.ndarray) -> np.ndarray:
+        return np.asarray(self._logits(self.policy.params, seen, valid))
+
+    def _check(self, seen: np.ndarray, valid: np.ndarray) -> None:
+        size, actions = self.env.observation_size, self.env.num_actions
+        batch = seen.shape[:-1]
+        if len(batch) > 1 or seen.shape != (*batch, size) or valid.shape != (*batch, actions):
+            raise UserError(
+                f"an observation is f32[{size}] and its mask bool[{actions}], or [B, {size}] and "
+                f"[B, {actions}]; these are {list(seen.shape)} and {list(valid.shape)}"
+            )
+        if not valid.any(-1).all():
+            raise UserError("the mask allows no action: there is none to take")
+
+
+def _check_numbers(**given: int) -> None:
+    for name, number in given.items():
+        if number < 0:
+            raise UserError(f"{name}={number} must be 0 or more")
+
+
+def _masked_logits(policy: Policy, params: Any, seen: jax.Array, valid: jax.Array) -> jax.Array:
+    logits, _ = policy.network(params, in_parts(seen, policy.env.observation))
+    return jnp.where(valid, logits, -jnp.inf)

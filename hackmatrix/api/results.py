@@ -1,0 +1,75 @@
+"""What an agent reached in whole games, to read, to print and to compute with."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hackmatrix.report.sheet import table
+from hackmatrix.train.policies.policy import Policy
+from hackmatrix.train.reporting import results
+from hackmatrix.train.reporting.results import Estimate, Summary
+
+
+@dataclass(frozen=True)
+class Results:
+    """Means over games, with 95% intervals, of the agent and of a player that takes any valid
+    action. `played` is what every single game came to: by player and tag, an array over the games.
+    """
+
+    policy: Policy
+    games: int
+    seed: int
+    greedy: bool
+    plan: int
+    played: dict[str, dict[str, np.ndarray]]
+
+    @functools.cached_property
+    def players(self) -> dict[str, Summary]:
+        """An estimate (mean, low, high) for each tag, by player: "agent", "random", and
+        "agent_greedy" where the agent was measured in both ways.
+        """
+        env = self.policy.env
+        return {player: results.summary(each, env) for player, each in self.played.items()}
+
+    def __getitem__(self, tag: str) -> Estimate:
+        """The agent's estimate, such as of "train/mean_episode_return"."""
+        return self.players["agent"][tag]
+
+    @property
+    def best_game(self) -> int:
+        """The number of the agent's game that came furthest, for `watch`."""
+        return results.best_game(self.played["agent"], self.policy.env)
+
+    @property
+    def title(self) -> str:
+        return f"{self.policy.title}: {self.games:,} games of seed {self.seed}, 95% intervals"
+
+    def __str__(self) -> str:
+        return "\n".join([self.title, *results.table(self.players, self.policy.env)])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        reached = results.reached(self.players, self.policy.env)
+        return f"<p>{self.title}</p>" + "".join(
+            table(rows, [heading, *results.headings(self.players)])
+            for heading, rows in (("", reached), ("of all actions", results.used(self.players)))
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "policy": self.policy.source,
+            "step": self.policy.step,
+            "best": self.policy.is_best,
+            "episodes": self.games,
+            "seed": self.seed,
+            "greedy": self.greedy,
+            "plan": self.plan,
+            "best_game": self.best_game,
+            **results.as_json(self.players),
+        }

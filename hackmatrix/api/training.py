@@ -1,0 +1,93 @@
+"""Training from Python: `hackmatrix.train`."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import configs
+from configs import default
+from hackmatrix.api.run import Run
+from hackmatrix.cache import keep_compiled_programs
+from hackmatrix.errors import UserError
+from hackmatrix.report import games
+from hackmatrix.train.config.saved import given_by
+from hackmatrix.train.guards.interrupts import Interrupts
+from hackmatrix.train.guards.supervision import Supervision
+from hackmatrix.train.plan import Request
+from hackmatrix.train.runs import directory
+from hackmatrix.train.runs.places import place
+from hackmatrix.train.session import run_session
+
+
+def train(
+    config: Mapping[str, Any] | str | Path | None = None,
+    *,
+    workdir: str | Path = "runs",
+    **settings: Any,
+) -> Run:
+    """Trains an agent on all devices there are, and prints how that goes. An interrupt saves and
+    stops.
+
+    `config` are settings, as get_config() of a configuration file gives them, or the path of such a
+    file, configs/NAME.py for one of the trainer's; what it does not give is as in
+    configs/default.py. Settings as keywords come before it. A class of your own may be given itself
+    where a setting takes MODULE:NAME; `resume` takes a run too. UserError lists what is wrong.
+    """
+    keep_compiled_programs()
+    supervision = _Informing(Interrupts())
+    request = _request(config, settings, workdir)
+    run_session(request, dict(default.get_config()), games.recorded, supervision)
+    found = directory.find(workdir, supervision.runs[-1])
+    assert found
+    return Run(found)
+
+
+@dataclass(frozen=True)
+class _Informing(Supervision):
+    """This program itself is told which run it trains."""
+
+    runs: list[str] = field(default_factory=list)
+
+    def note(self, run: str, step: int | None = None) -> None:
+        self.runs.append(run)
+
+
+def _request(
+    config: Mapping[str, Any] | str | Path | None, settings: Mapping[str, Any], workdir: str | Path
+) -> Request:
+    usual = dict(default.get_config())
+    file = _in_file(config) if isinstance(config, str | Path) else dict(config or {})
+    given = {name: _named(value) for name, value in {**given_by(file, usual), **settings}.items()}
+    values = {**usual, **given}
+    if values["num_seeds"] != 1:
+        raise UserError(
+            f"num_seeds={values['num_seeds']} is for launch.train; here train one seed at a time, "
+            "such as [hackmatrix.train(seed=seed) for seed in range(3)]"
+        )
+    return Request(values, given, place(workdir))
+
+
+def _in_file(file: str | Path) -> dict[str, Any]:
+    """The settings that a file gives: FILE.py, or FILE.py:ARGUMENT for its get_config."""
+    path, *argument = str(file).split(":", 1)
+    ours = Path(*configs.__path__) / Path(path).name
+    if not Path(path).exists() and Path(path).parent.name == ours.parent.name:
+        path = str(ours)
+    try:
+        get_config = runpy.run_path(path)["get_config"]
+    except OSError as error:
+        raise UserError(f"the configuration {file} cannot be read: {error.strerror}") from None
+    except KeyError:
+        raise UserError(f"the configuration {file} has no get_config()") from None
+    return dict(get_config(*argument))
+
+
+def _named(value: Any) -> Any:
+    """As it is saved with the run."""
+    if isinstance(value, Run):
+        return value.directory
+    return f"{value.__module__}:{value.__qualname__}" if isinstance(value, type) else value

@@ -1,0 +1,88 @@
+"""How long programs take from their start to their end, with an empty cache and then with a full
+one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, astuple, dataclass
+from pathlib import Path
+
+_ROOT = Path(__file__).parents[2]
+_AGAIN = 3
+_CACHE = "JAX_COMPILATION_CACHE_DIR", "XDG_CACHE_HOME"
+_COLUMNS = "first start s", "of a processor", "second start s", "of a processor", "program"
+_WIDTHS = 13, 14, 14, 14, 0
+# What each program reads, and its flags; {} is a directory to write to.
+_PROGRAMS = {
+    "launch.serve --headless-cli": '{"action":"reset"}\n',
+    "launch.watch --policy=policies/conv --html={}/page.html": "",
+    "launch.evaluate --policy=policies/expert --episodes=8": "",
+    "launch.train --config=configs/cpu.py --config.total_timesteps=4096 "
+    "--config.eval_episodes=8 --workdir={}": "",
+}
+
+
+@dataclass(frozen=True, order=True)
+class Start:
+    """`cpu_seconds` are what it had of the processors: they tell more where others use them too."""
+
+    seconds: float
+    cpu_seconds: float
+
+
+@dataclass(frozen=True)
+class Starts:
+    """The second one is the fastest of some."""
+
+    program: str
+    first: Start
+    second: Start
+
+
+def measure(root: Path = _ROOT) -> Iterator[Starts]:
+    """Of the programs in this work tree."""
+    for program, given in _PROGRAMS.items():
+        with tempfile.TemporaryDirectory() as cache:
+            starts = [_run(root, program, given, cache) for _ in range(1 + _AGAIN)]
+        yield Starts(program.partition(" --workdir")[0], starts[0], min(starts[1:]))
+
+
+def lines(starts: Iterator[Starts]) -> Iterator[str]:
+    yield _row(*_COLUMNS)
+    for each in starts:
+        numbers = *astuple(each.first), *astuple(each.second)
+        yield _row(*(f"{number:.1f}" for number in numbers), each.program)
+
+
+def to_json(starts: Starts) -> str:
+    return json.dumps({"what": "starts", **asdict(starts)})
+
+
+def _run(root: Path, program: str, given: str, cache: str) -> Start:
+    with tempfile.TemporaryDirectory() as out:
+        command = [sys.executable, "-m", *program.format(out).split()]
+        environment = {**os.environ, **dict.fromkeys(_CACHE, cache), "PYTHONPATH": str(root)}
+        start, cpu = time.perf_counter(), _cpu_seconds()
+        subprocess.run(
+            command, input=given.encode(), cwd=root, env=environment, check=True,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        return Start(time.perf_counter() - start, _cpu_seconds() - cpu)
+
+
+def _cpu_seconds() -> float:
+    """Of the processes that this one has waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _row(*cells: str) -> str:
+    return "  ".join(cell.rjust(width) for cell, width in zip(cells, _WIDTHS, strict=True))

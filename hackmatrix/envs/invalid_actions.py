@@ -1,0 +1,70 @@
+"""What an action that is not valid leads to.
+
+The rules say that it ends the game, for no reward. A learner that knows no mask would then be paid
+to give up at once, as a game that is played badly costs it more; so clients can choose otherwise.
+Valid actions lead to the same whatever is chosen.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from hackmatrix import game
+from hackmatrix.game import play, slots
+from hackmatrix.game.randomness import Key, uniform_below, word
+from hackmatrix.game.valid import valid_word
+
+Array = jax.Array
+
+CHOICES = (
+    "end",  # the game ends, as the rules say
+    "cost",  # it costs INVALID_COST and changes nothing
+    "redraw",  # a valid action is drawn in its place, each as likely as the others
+)
+INVALID_COST = 0.05  # as much as a step towards the exit earns
+COST_PART = "invalid_action"  # the part of the reward that says so
+# The game's own draws are for smaller numbers (randomness.Purpose).
+PURPOSE = 1 << 16
+
+
+def checked(choice: str) -> str:
+    if choice not in CHOICES:
+        raise ValueError(f"invalid={choice!r} is none of {', '.join(CHOICES)}")
+    return choice
+
+
+def take_action(
+    choice: str, before: game.State, key: Key, actions: Array
+) -> tuple[game.State, game.Outcome, Array]:
+    """As play.take_action, but for what an invalid action leads to. `outcome.invalid` tells of the
+    action that was given. Where no action is valid, the game ends whatever is chosen.
+    """
+    if choice == "redraw":
+        taken = _redrawn(before, key, actions)
+        after, outcome, in_turn = play.take_action(before, key, taken)
+        return after, outcome.replace(invalid=outcome.invalid | (taken != actions)), in_turn
+    after, outcome, in_turn = play.take_action(before, key, actions)
+    if choice == "cost":
+        outcome = _charged(outcome, can_go_on=valid_word(before) != 0)
+    return after, outcome, in_turn
+
+
+def _redrawn(boards: game.State, key: Key, actions: Array) -> Array:
+    """The actions, invalid ones replaced by valid ones."""
+    valid = valid_word(boards)
+    in_range = (actions >= 0) & (actions < game.ACTIONS)
+    is_valid = in_range & (valid >> jnp.where(in_range, actions, 0).astype(jnp.uint32) & 1 != 0)
+    choice = uniform_below(word(key, PURPOSE), slots.count(valid))
+    drawn = slots.nth(valid, choice).astype(jnp.int32)
+    return jnp.where(is_valid, actions, drawn)
+
+
+def _charged(outcome: game.Outcome, can_go_on: Array) -> game.Outcome:
+    forgiven = outcome.invalid & can_go_on
+    cost = jnp.where(forgiven, jnp.float32(-INVALID_COST), 0)
+    return outcome.replace(
+        reward=outcome.reward + cost,
+        parts={**outcome.parts, COST_PART: cost},
+        done=outcome.done & ~forgiven,
+    )

@@ -1,0 +1,69 @@
+"""Files that may be read if they are there, whole and ours: one that is not is as good as none."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+_DIGEST = hashlib.sha256().digest_size
+_MOST_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class Files:
+    """Those of a directory, which several processes may use at once. The ones that were not used
+    for longest are removed when they take more than `most_bytes`.
+    """
+
+    directory: Path
+    most_bytes: int = _MOST_BYTES
+
+    def read(self, name: str) -> bytes | None:
+        path = self.directory / name
+        try:
+            with path.open("rb") as file:
+                if not _is_ours(file.fileno()):
+                    return None
+                content = file.read()
+            os.utime(path)  # it was used
+        except OSError:
+            return None
+        digest, packed = content[:_DIGEST], content[_DIGEST:]
+        return zlib.decompress(packed) if _digest(packed) == digest else None
+
+    def write(self, name: str, content: bytes) -> None:
+        """Replaces the file in one step, if that is possible at all."""
+        packed = zlib.compress(content, level=1)
+        with contextlib.suppress(OSError):
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle, fresh = tempfile.mkstemp(dir=self.directory)
+            try:
+                with open(handle, "wb") as file:
+                    file.write(_digest(packed) + packed)
+                os.replace(fresh, self.directory / name)
+            except OSError:
+                os.unlink(fresh)
+                raise
+            self._make_room()
+
+    def _make_room(self) -> None:
+        found = [(path, path.stat()) for path in self.directory.iterdir()]
+        total = 0
+        for path, about in sorted(found, key=lambda each: -each[1].st_mtime):
+            total += about.st_size
+            if total > self.most_bytes:
+                path.unlink(missing_ok=True)
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.sha256(content).digest()
+
+
+def _is_ours(file: int) -> bool:
+    """Whether it is a file of this user: what another one wrote is not to be run."""
+    return not hasattr(os, "getuid") or os.fstat(file).st_uid == os.getuid()

@@ -1,0 +1,123 @@
+"""What a compiled program is made of, in words: where they are the same, so is the program.
+
+The words tell of the sources of this package by their hash, so functions and classes of it are told
+by name. What cannot be told for certain is `Untold`, such as a network from another package.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from pathlib import Path
+from types import FunctionType, MethodType
+from typing import Any
+
+import jax
+import numpy as np
+
+from hackmatrix.kept.sources import PACKAGE, version
+
+# What traces and compiles programs, and what is traced of others.
+_PACKAGES = (
+    "jax", "jaxlib", "numpy", "flax", "optax", "chex", "distrax", "mctx",
+    "tensorflow-probability", "tfp-nightly",
+)  # fmt: skip
+_ENVIRONMENT = ("XLA_FLAGS", "LIBTPU_INIT_ARGS")
+# Settings of JAX that say where programs run or are kept, or what is logged, not what they are.
+_ELSEWHERE = (
+    "jax_compilation_cache", "jax_default_device", "jax_enable_compilation_cache",
+    "jax_log", "jax_persistent_cache", "jax_platforms",
+)  # fmt: skip
+_CPU = ("flags", "Features", "model name")  # of Linux: of x86, of ARM, of both
+_PLAIN = (type(None), bool, int, float, str, bytes)
+
+
+class Untold(Exception):
+    """Something that a program is made of may change although its name stays the same."""
+
+
+def surroundings(devices: Sequence[jax.Device]) -> str:
+    """What a compiler may look at besides the program."""
+    client = devices[0].client
+    settings = {
+        name: getattr(jax.config, name, value)  # as they are within `with`, if they are
+        for name, value in sorted(jax.config.values.items())
+        if not name.startswith(_ELSEWHERE)
+    }
+    return repr(
+        (
+            sys.version,
+            {name: version(name) for name in _PACKAGES},
+            {name: os.environ.get(name) for name in _ENVIRONMENT},
+            settings,
+            (client.platform, client.platform_version, len(client.devices())),
+            [(device.id, device.device_kind) for device in devices],
+            _machine(),
+        )
+    )
+
+
+def arguments(given: Any) -> str:
+    """The shapes and types of a tree of arrays, and where they are."""
+    leaves, tree = jax.tree.flatten(given)
+    places = [getattr(leaf, "sharding", None) for leaf in leaves]
+    return repr((tree, [repr(jax.typeof(leaf)) for leaf in leaves], places))
+
+
+def told(thing: Any) -> str:
+    """What a function or a value is; Untold where that depends on what is not this package's."""
+    match thing:
+        case Enum():
+            return f"{_name(type(thing))}.{thing.name}"
+        case _ if isinstance(thing, _PLAIN):
+            return repr(thing)
+        case functools.partial():
+            return f"partial({told((thing.func, thing.args, thing.keywords))})"
+        case MethodType():
+            return f"{told(thing.__self__)}.{thing.__name__}"
+        case FunctionType() if thing.__closure__ is None:
+            return _name(thing)
+        case type():
+            return _name(thing)
+        case tuple() | list():
+            return f"[{', '.join(map(told, thing))}]"
+        case Mapping():
+            return f"{{{', '.join(f'{told(name)}: {told(each)}' for name, each in thing.items())}}}"
+        case np.ndarray():
+            return f"{thing.dtype}{thing.shape}{thing.tobytes()!r}"
+        case _ if is_dataclass(thing):
+            return f"{_name(type(thing))}({_told_fields(thing)})"
+        case jax.stages.Wrapped():
+            return told(getattr(thing, "__wrapped__", None))
+        case _ if hasattr(thing, "__dict__"):
+            return f"{_name(type(thing))}({told(vars(thing))})"
+    raise Untold(repr(thing))
+
+
+def _told_fields(thing: Any) -> str:
+    return ", ".join(told(getattr(thing, field.name)) for field in fields(thing))
+
+
+def _name(thing: type | FunctionType) -> str:
+    """The name of a function or a class of this package, by which it can be found again."""
+    name = f"{thing.__module__}.{thing.__qualname__}"
+    if not name.startswith(f"{PACKAGE.name}.") or "<" in name:
+        raise Untold(name)
+    return name
+
+
+@functools.cache
+def _machine() -> tuple[str, ...]:
+    """The processor, of whose instructions a program may use any, and the cores that there are."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    try:
+        first = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")[0]
+    except OSError:
+        first = platform.processor()
+    known = [line for line in first.splitlines() if line.startswith(_CPU)] or [first]
+    return platform.machine(), str(cores), *known

@@ -1,0 +1,184 @@
+"""Finds programs that were compiled before, first by what they are made of, then by their words.
+
+The second is for what has to be traced after all, because this package has changed or because a
+part is from elsewhere: most programs still say what they said before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import pickle
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+from jax.experimental import serialize_executable
+from jax.experimental.compilation_cache import compilation_cache
+
+from hackmatrix.kept import making
+from hackmatrix.kept.files import Files
+from hackmatrix.kept.sources import source_hash
+
+Program = Callable[..., Any]
+Compiled = jax.stages.Compiled
+Devices = Sequence[jax.Device]
+Lower = Callable[[], jax.stages.Lowered]
+
+_LOG = logging.getLogger(__name__)
+_FOLDER = "hackmatrix"
+_FORMAT = "1"  # of the content of the files
+# Of code that is not in the program, such as LAPACK's: lowering is what makes that ready.
+_CALL = "custom_call"
+_compiling = threading.Lock()  # as the setting of JAX's cache is one of all threads
+_in_use: dict[tuple[Files, str], Compiled] = {}
+
+
+class Kept:
+    """A function that jax.jit made, and that is always called with arguments like those of its
+    first call, when its program is found or compiled. It is for these devices; if none are named,
+    for the one where arguments are, or the default one. `of` is all that the function was made of,
+    if it is none that stands in a module.
+    """
+
+    def __init__(self, function: Any, of: Any = None, devices: Devices | None = None) -> None:
+        self._function, self._of, self._devices = function, of or function, devices
+        self._program: Program | None = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self._program is None:
+            self._program = self._found(arguments)
+        return self._program(*arguments)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy finds the program again."""
+        return {**vars(self), "_program": None}
+
+    def _found(self, arguments: Any) -> Program:
+        devices = self._devices or [_device_of(arguments)]
+        if _files(devices) is None:
+            jitted: Program = self._function
+            return jitted
+        return compiled(lambda: self._function.lower(*arguments), self._of, devices, arguments)
+
+
+def compiled(lower: Lower, of: Any, devices: Devices, arguments: Any = ()) -> Compiled:
+    """The program that is lowered so, found or compiled. `of` is all that it is made of; its
+    arguments need not be given if that tells their shapes.
+    """
+    files = _files(devices)
+    if files is None:
+        return lower().compile()
+    cache = _Cache(files, devices, making.surroundings(devices))
+    try:
+        name = cache.name(source_hash(), making.told(of), making.arguments(arguments))
+    except making.Untold as part:
+        _LOG.debug("not known without being traced: %s", part)
+        return cache.found_by_words(lower())[0]
+    if (files, name) not in _in_use:
+        _in_use[files, name] = cache.found_by_parts(name, lower)
+    return _in_use[files, name]
+
+
+@dataclass(frozen=True)
+class _Cache:
+    files: Files
+    devices: Devices
+    surroundings: str
+
+    def name(self, *words: str) -> str:
+        text = "\n".join((_FORMAT, self.surroundings, *words))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def found_by_parts(self, name: str, lower: Lower) -> Compiled:
+        """The file of this name says which program it is, and what trees it takes and gives."""
+        if content := self.files.read(name):
+            try:
+                words, *trees = pickle.loads(content)
+                return self._load(words, trees)
+            except Exception as error:  # there may be anything in a file, and there is another way
+                _LOG.debug("%s cannot be used: %r", name, error)
+        lowered = lower()
+        program, words = self.found_by_words(lowered)
+        if _CALL not in lowered.as_text():
+            self.files.write(name, pickle.dumps((words, lowered.in_tree, lowered.out_tree)))
+        return program
+
+    def found_by_words(self, lowered: jax.stages.Lowered) -> tuple[Compiled, str]:
+        """With the name of the file that it is in."""
+        trees = lowered.in_tree, lowered.out_tree
+        name = self.name(lowered.as_text(), repr(trees))
+        try:
+            return self._load(name, trees), name
+        except Exception as error:  # as above
+            _LOG.debug("%s cannot be used: %r", name, error)
+        # What JAX's cache gives on a CPU cannot be written down again: parts of it are missing.
+        with _compiling, without_persistent_cache():
+            program = lowered.compile()
+        self._save(name, program)
+        return program, name
+
+    def _load(self, name: str, trees: Any) -> Compiled:
+        content = self.files.read(name)
+        if content is None:
+            raise FileNotFoundError(name)
+        in_tree, out_tree = trees
+        return serialize_executable.deserialize_and_load(
+            content, in_tree, out_tree, self.devices[0].client, self.devices
+        )
+
+    def _save(self, name: str, program: Compiled) -> None:
+        try:
+            content, *_ = serialize_executable.serialize(program)
+        except Exception as error:  # of any backend that cannot do this
+            _LOG.debug("%s cannot be kept: %r", name, error)
+        else:
+            self.files.write(name, content)
+
+
+@contextmanager
+def without_persistent_cache() -> Iterator[None]:
+    """What is compiled inside is neither found in JAX's own cache nor left there."""
+    before = jax.config.values["jax_enable_compilation_cache"]
+    # JAX looks at the setting once, and again only after a reset.
+    jax.config.update("jax_enable_compilation_cache", False)
+    compilation_cache.reset_cache()
+    try:
+        yield
+    finally:
+        jax.config.update("jax_enable_compilation_cache", before)
+        compilation_cache.reset_cache()
+
+
+def _files(devices: Devices) -> Files | None:
+    """Where programs are kept; None where they are not: several processes compile what they agreed
+    on, and what is compiled for devices that are not here cannot be loaded.
+    """
+    directory = jax.config.values["jax_compilation_cache_dir"]
+    wanted = directory and jax.config.values["jax_enable_compilation_cache"]
+    if not wanted or "://" in directory or jax.process_count() > 1:
+        return None
+    return Files(Path(directory, _FOLDER)) if _are_here(devices) else None
+
+
+def _are_here(devices: Devices) -> bool:
+    try:
+        return set(devices) <= set(jax.local_devices(backend=devices[0].platform))
+    except RuntimeError:  # there are none of this kind
+        return False
+
+
+def _device_of(arguments: Any) -> jax.Device:
+    """Where a function runs that is called with these."""
+    for leaf in jax.tree.leaves(arguments):
+        if isinstance(leaf, jax.Array) and leaf.committed:
+            return next(iter(leaf.devices()))
+    wanted: Any = getattr(jax.config, "jax_default_device")  # noqa: B009  it has no type
+    if wanted is None or isinstance(wanted, str):
+        return jax.local_devices(backend=wanted)[0]
+    device: jax.Device = wanted
+    return device

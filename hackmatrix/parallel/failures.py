@@ -1,0 +1,35 @@
+"""Which failures may pass, so that another try is worth while, and which would come again."""
+
+from __future__ import annotations
+
+import re
+
+from jax.errors import JaxRuntimeError
+
+# The status codes of JAX's errors. What memory lacks, it will lack again.
+_PASS = {"UNAVAILABLE", "DEADLINE_EXCEEDED", "ABORTED", "CANCELLED"}
+_STAY = {
+    "INVALID_ARGUMENT", "RESOURCE_EXHAUSTED", "UNIMPLEMENTED", "NOT_FOUND", "ALREADY_EXISTS",
+    "OUT_OF_RANGE", "PERMISSION_DENIED", "UNAUTHENTICATED",
+}  # fmt: skip
+_CODE = re.compile(r"\b([A-Z]+(?:_[A-Z]+)*): ")
+# What libraries say of a lost connection or machine under any other code, such as INTERNAL.
+_LOST = re.compile(
+    r"connection (was )?(reset|refused|closed)|socket closed|broken pipe|heartbeat|preempt"
+    r"|network error|remote process (has )?exited|peer (is )?(lost|gone|unreachable)"
+    r"|(lost|no) (connection|route) to|timed out",
+    re.IGNORECASE,
+)
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether it may be over when the processes are started again: another process or a machine was
+    lost. A mistake of a program or of its compiler is not.
+    """
+    if isinstance(error, ConnectionError | TimeoutError):
+        return True
+    if not isinstance(error, JaxRuntimeError):
+        return False
+    text = str(error)
+    code = next((each for each in _CODE.findall(text) if each in _PASS | _STAY), None)
+    return code in _PASS or (code is None and bool(_LOST.search(text)))

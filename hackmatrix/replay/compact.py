@@ -1,0 +1,68 @@
+"""An episode as JSON for a page, in which each board tells only how it differs from the one before.
+
+seen      what changed of what is seen; of the cells those that changed, by their number, without
+          flags that are false
+chances   of the valid actions, in their order
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hackmatrix.envs.headless.view import Json
+from hackmatrix.game.cells import SIZE
+from hackmatrix.replay.record import ACTION_NAMES, Decision, Episode, Frame
+
+_DIGITS = 4
+
+
+def compact(episode: Episode) -> Json:
+    nothing: Json = {}
+    before = [nothing, *(frame.seen for frame in episode.frames)]
+    return {
+        "title": episode.title,
+        "end": episode.end,
+        "total": episode.total,
+        "actions": list(ACTION_NAMES),
+        "size": SIZE,
+        "frames": [_frame(*each) for each in zip(before, episode.frames, strict=False)],
+    }
+
+
+def _frame(before: Json, frame: Frame) -> Json:
+    return {
+        "seen": _changes(before, frame.seen),
+        "valid": frame.valid,
+        **(_decided(frame.decision, frame.valid) if frame.decision else {}),
+        "reward": frame.reward,
+        "parts": frame.parts,
+        "happened": frame.happened,
+    }
+
+
+def _decided(decision: Decision, valid: list[int]) -> Json:
+    return {
+        "action": decision.action,
+        "value": round(decision.value, _DIGITS),
+        "chances": [round(decision.probabilities[action], _DIGITS) for action in valid],
+    }
+
+
+def _changes(before: Json, seen: Json) -> Json:
+    old, new = _flat(before), _flat(seen)
+    return {name: value for name, value in new.items() if name not in old or old[name] != value}
+
+
+def _flat(seen: Json) -> dict[str, Any]:
+    """With the cells beside the rest, under their numbers."""
+    cells = [cell for row in seen.get("cells", []) for cell in row]
+    rest = {name: value for name, value in seen.items() if name != "cells"}
+    return {**rest, **{str(number): _short(cell) for number, cell in enumerate(cells)}}
+
+
+def _short(cell: Json) -> Json:
+    return {
+        name: value
+        for name, value in cell.items()
+        if value is not False and name not in ("row", "col")
+    }

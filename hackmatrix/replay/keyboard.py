@@ -1,0 +1,95 @@
+"""Keys of a terminal, each as soon as it is pressed, and the commands that they make up."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import select
+import sys
+import termios
+import tty
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
+
+END = "end of input"
+_NAMES = {
+    "": END, "\x04": END, "\n": "enter", "\r": "enter", "\x7f": "backspace", "\b": "backspace",
+    "\x15": "escape", "\x1b": "escape",
+    **{f"\x1b{kind}{letter}": name for kind in "[O" for letter, name in zip(
+        "ABCDH", ("up", "down", "right", "left", "home"), strict=True)},
+    "\x1b[1~": "home",
+}  # fmt: skip
+_ARROWS = ("up", "down", "left", "right")
+_REST_OF_A_KEY = 0.05  # seconds within which a key that sends several characters has sent them
+
+
+@contextmanager
+def keys_at_once() -> Iterator[None]:
+    """Within it keys arrive without the enter key and are not shown; Ctrl-C interrupts as ever.
+    Whatever happens, the terminal is afterwards as it was.
+    """
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    try:
+        tty.setcbreak(terminal)
+        yield
+    finally:
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+
+
+def key(seconds: float | None = None) -> str | None:
+    """The next key: a character, or the name of one that has none. None if none was pressed in that
+    time. A key that is not known has the name "".
+    """
+    terminal = sys.stdin.fileno()
+    if not select.select([terminal], [], [], seconds)[0]:
+        return None
+    pressed = _character(terminal)
+    if pressed == "\x1b" and select.select([terminal], [], [], _REST_OF_A_KEY)[0]:
+        pressed += _character(terminal)
+        if pressed[1:] in ("[", "O"):
+            pressed += (last := _character(terminal))
+            while last and not "@" <= last <= "~":
+                pressed += (last := _character(terminal))
+    if len(pressed) == 1 and pressed.isprintable():
+        return pressed
+    return _NAMES.get(pressed, "")
+
+
+def commands(
+    next_key: Callable[[], str | None],
+    show: Callable[[str], None],
+    at_once: Callable[[], Collection[str]],
+) -> Iterator[str]:
+    """What is said with keys, a command at a time. Arrows are commands, and words that are among
+    `at_once` as soon as they are typed; enter ends any other, backspace corrects it.
+    """
+    typed = ""
+    while True:
+        show(f"\r\x1b[K> {typed}")
+        pressed = next_key() or ""
+        if pressed == END:
+            show("\n")
+            return
+        if pressed in _ARROWS:
+            typed = pressed
+        elif pressed == "backspace":
+            typed = typed[:-1]
+        elif pressed == "escape":
+            typed = ""
+        elif len(pressed) == 1:
+            typed += pressed
+        if typed and (pressed in ("enter", *_ARROWS) or typed in at_once()):
+            show(f"\r\x1b[K> {typed}\n")
+            yield typed
+            typed = ""
+
+
+def _character(terminal: int) -> str:
+    """One, which may be several bytes long; "" at the end of input."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    with suppress(OSError):  # which is how a terminal says that it is gone
+        while byte := os.read(terminal, 1):
+            if character := decoder.decode(byte):
+                return character
+    return ""

@@ -1,0 +1,158 @@
+"""Several runs side by side as one self-contained HTML page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from hackmatrix.envs import Environment, make
+from hackmatrix.errors import UserError
+from hackmatrix.replay.html import inside_script
+from hackmatrix.report.charts import charts
+from hackmatrix.report.curves import Curves
+from hackmatrix.report.sheet import contents, framed, sheet, short, state, table, word
+from hackmatrix.train import algorithms
+from hackmatrix.train.reporting import declared, results
+from hackmatrix.train.reporting.results import Summary
+from hackmatrix.train.runs.directory import Run
+
+_PLAYERS = {"agent": "", "agent_greedy": ", greedy"}
+_RANDOM = "random"
+_OF_ITS_OWN = ("run_name", "run_suffix", "resume")  # settings in which any two runs differ
+
+
+@dataclass(frozen=True)
+class Told:
+    """A run, what it told of itself, and the page of a game, or why there is none."""
+
+    run: Run
+    curves: Curves
+    replay: str | None
+    why_none: str
+
+
+def comparison(runs: Sequence[Told]) -> str:
+    env = _one_environment([each.run for each in runs])
+    evaluations = {each.run.name: contents(each.run.evaluation) for each in runs}
+    told = {name: each for name, each in evaluations.items() if each}
+    return sheet(
+        "comparison.html",
+        TITLE=escape(" · ".join(each.run.name for each in runs)),
+        STATES="".join(_state(each) for each in runs),
+        REACHED=_reached(told, env) + _missing(evaluations),
+        SETTINGS=_settings([each.run for each in runs]),
+        GAMES="".join(_game(each) for each in runs),
+        METRICS=inside_script(_metrics(runs, env, told)),
+    )
+
+
+def _one_environment(runs: Sequence[Run]) -> Environment:
+    names = sorted({run.config.env for run in runs})
+    if len(names) > 1:
+        raise UserError(f"these runs play {' and '.join(names)}, which cannot be compared")
+    return make(names[0])
+
+
+def _state(each: Told) -> str:
+    return f'<div class="faint">{escape(f"{each.run.name}: {state(each.run, each.curves)}")}</div>'
+
+
+def _reached(evaluations: Mapping[str, Any], env: Environment) -> str:
+    players: dict[str, Summary] = {}
+    random: dict[str, Summary] = {}
+    games = []
+    for name, evaluation in evaluations.items():
+        there = results.from_json(evaluation)
+        players |= {
+            f"{name}{how}": there[player] for player, how in _PLAYERS.items() if player in there
+        }
+        games.append(f"{name}: {results.games(evaluation)}")
+        if _RANDOM in there:
+            random = {"random player": there[_RANDOM]}
+    if not players:
+        return ""
+    players |= random
+    common = set.intersection(*(set(each) for each in players.values()))
+    alike = {
+        name: {tag: each for tag, each in summary.items() if tag in common}
+        for name, summary in players.items()
+    }
+    tables = [
+        table(rows, [heading, *alike])
+        for heading, rows in (
+            ("", results.reached(alike, env)),
+            ("of all actions", results.used(alike)),
+        )
+    ]
+    lines = "<br>".join(map(escape, games))
+    return f'<p class="faint">95% intervals<br>{lines}</p>{"".join(tables)}'
+
+
+def _missing(evaluations: Mapping[str, Any]) -> str:
+    return "".join(
+        f"<p>{escape(name)}: not evaluated yet, as that is done at the end.</p>"
+        for name, evaluation in evaluations.items()
+        if not evaluation
+    )
+
+
+def _settings(runs: Sequence[Run]) -> str:
+    own = [run.config.settings() for run in runs]
+    names = dict.fromkeys(name for each in own for name in each if name not in _OF_ITS_OWN)
+    rows = [
+        (name, [word(each[name]) if name in each else "–" for each in own])
+        for name in names
+        if any(each.get(name) != own[0].get(name) or name not in each for each in own)
+    ]
+    if not rows:
+        return "<p>None.</p>"
+    return table(rows, ["", *(run.name for run in runs)])
+
+
+def _game(each: Told) -> str:
+    shown = framed(each.replay) if each.replay else f"<p>{escape(each.why_none)}</p>"
+    return f"<h3>{escape(each.run.name)}</h3>{shown}"
+
+
+def _metrics(
+    runs: Sequence[Told], env: Environment, evaluations: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What the script of the page draws: each metric is a chart, in which each run is a curve."""
+    tags = list(dict.fromkeys(tag for each in runs for tag in each.curves.values))
+    names = dict.fromkeys(each.run.config.algorithm for each in runs)
+    sections = [
+        section for name in names for section in declared.sections(env, algorithms.find(name))
+    ]
+    drawn = [
+        {
+            "title": title,
+            "charts": [
+                {
+                    "title": f"{chart.title}: {name}" if name else chart.title,
+                    "tag": tag,
+                    "factor": chart.factor,
+                }
+                for chart in some
+                for tag, name in chart.curves.items()
+            ],
+        }
+        for title, some in charts(sections, tags).items()
+    ]
+    played = [each[_RANDOM] for each in evaluations.values() if _RANDOM in each]
+    return {
+        "runs": [_curves(each) for each in runs],
+        "sections": drawn,
+        "random": {tag: each["mean"] for random in played for tag, each in random.items()},
+    }
+
+
+def _curves(each: Told) -> dict[str, Any]:
+    curves = each.curves
+    return {
+        "name": each.run.name,
+        "steps": curves.steps,
+        "minutes": [short((time - curves.times[0]) / 60) for time in curves.times],
+        "values": {tag: list(map(short, values)) for tag, values in curves.values.items()},
+    }

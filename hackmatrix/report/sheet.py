@@ -1,0 +1,73 @@
+"""What the pages of this room share: their style and script, tables, and games in frames."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from html import escape
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from hackmatrix.replay.html import filled, inside_script
+from hackmatrix.report.curves import Curves
+from hackmatrix.train.runs.directory import Run
+
+
+def sheet(template: str, **parts: str) -> str:
+    """A template of this room with its parts."""
+    shared = {"STYLE": _read("report.css"), "CHARTS": _read("charts.js")}
+    return filled(__package__, template, **shared, **parts)
+
+
+def contents(file: Path) -> Any:
+    """What a file of the run says; None if there is none, as of a run that is under way."""
+    try:
+        return json.loads(file.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def state(run: Run, curves: Curves) -> str:
+    """How far a run has come, in a line."""
+    config, heard_of = run.config, datetime.fromtimestamp(curves.times[-1], UTC)
+    steps = config.num_updates * config.batch_size
+    return (
+        f"{config.env} · step {curves.steps[-1]:,} of {steps:,} · "
+        f"last heard of on {heard_of:%Y-%m-%d at %H:%M} UTC"
+    )
+
+
+def framed(replay: str) -> str:
+    """The page of a game."""
+    content = f'<script data-game type="application/json">{inside_script(replay)}</script>'
+    return f'<iframe title="a game"></iframe>{content}'
+
+
+def word(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {each}" for name, each in value.items())
+    if value is None:
+        return "none"
+    return f"{value:,}" if type(value) is int else str(value)
+
+
+def table(rows: Iterable[tuple[str, list[str]]], head: list[str], kind: str = "") -> str:
+    titles = "".join(f"<th>{escape(title)}</th>" for title in head)
+    body = "".join(
+        f'<tr class="{kind}"><th>{escape(title)}</th>'
+        + "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+        + "</tr>"
+        for title, cells in rows
+    )
+    return f"<div><table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table></div>"
+
+
+def short(value: float | None) -> float | None:
+    """As many digits as a curve can show."""
+    return value if value is None else float(f"{value:.5g}")
+
+
+def _read(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text("utf-8")

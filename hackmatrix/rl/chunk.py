@@ -1,0 +1,79 @@
+"""A chunk of updates: what the compiled program does between two looks at a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from hackmatrix.envs import Environment
+from hackmatrix.envs.metrics import Metric, Section
+from hackmatrix.parallel.mesh import ENVS
+from hackmatrix.rl import rollout, tally
+from hackmatrix.rl.algorithm import Algorithm
+from hackmatrix.rl.tally import Metrics
+from hackmatrix.rl.train_state import NEVER, Report, TrainState
+
+Array = jax.Array
+SKIPPED = "train/skipped_updates"
+SECTION = Section("How it learns", (Metric(SKIPPED, "updates that were skipped", digits=0),))
+
+
+def run(
+    env: Environment, algorithm: Algorithm, skips: bool, state: TrainState, updates: Array
+) -> tuple[TrainState, Report]:
+    """So many updates on each device, of its own part of the players. Where it `skips`, the learner
+    stays as it was when an update is not finite.
+    """
+
+    def update(state: TrainState, counted: tally.Tally) -> tuple[TrainState, tally.Tally, Metrics]:
+        learner, players, counted, told = algorithm.update(state.learner, state.players, counted)
+        if skips:
+            learner, told = _if_sound(algorithm, state.learner, learner, told)
+        return TrainState(learner, players), counted, told
+
+    counted = tally.empty(rollout.kind_of_step(env, state.players), env.episode_limit > 0)
+    of_one = jax.eval_shape(update, state, counted)[2]
+    sums = jax.tree.map(lambda metric: jnp.zeros(metric.shape, metric.dtype), of_one)
+
+    def one(_: Array, carry: tuple) -> tuple:
+        state, counted, sums, broken_at = carry
+        state_after, counted, told = update(state, counted)
+        breaks = ~_are_sound(algorithm, told) & (broken_at == NEVER)
+        return (
+            state_after,
+            counted,
+            jax.tree.map(jnp.add, sums, told),
+            jnp.where(breaks, state.learner.update, broken_at),
+        )
+
+    state, counted, sums, broken_at = jax.lax.fori_loop(
+        0, updates, one, (state, counted, sums, jnp.int32(NEVER))
+    )
+    return state, Report({**_means(sums, updates), **tally.read(counted, ENVS)}, broken_at)
+
+
+def _are_sound(algorithm: Algorithm, told: Metrics) -> Array:
+    return jnp.isfinite(sum(told[tag] for tag in algorithm.vital))
+
+
+def _if_sound(algorithm: Algorithm, before: Any, after: Any, told: Metrics) -> tuple[Any, Metrics]:
+    """The learner after an update, and what that told. If any of it is not finite: the learner
+    before it, but for the number of updates, and nothing told.
+    """
+    numbers = [leaf for leaf in jax.tree.leaves(after) if jnp.issubdtype(leaf.dtype, jnp.floating)]
+    finite = jnp.stack([jnp.isfinite(leaf).all() for leaf in numbers]).all()
+    sound = finite & _are_sound(algorithm, told)
+    kept = jax.tree.map(lambda new, old: jnp.where(sound, new, old), after, before)
+    told = jax.tree.map(lambda metric: jnp.where(sound, metric, 0), told)
+    return kept.replace(update=after.update), {**told, SKIPPED: (~sound).astype(jnp.float32)}
+
+
+def _means(sums: Metrics, updates: Array) -> Metrics:
+    """Over the updates that were not skipped, and how many were."""
+    if SKIPPED not in sums:
+        return jax.tree.map(lambda total: total / updates, sums)
+    skipped = sums[SKIPPED]
+    means = jax.tree.map(lambda total: total / (updates - skipped), sums)
+    return {**means, SKIPPED: skipped}

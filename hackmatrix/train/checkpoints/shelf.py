@@ -1,0 +1,51 @@
+"""The shelf: which checkpoints lie in a directory, whole or not, and how they are cleared away.
+
+On a disk orbax writes a checkpoint beside its place and renames it at last. In a bucket, where
+nothing can be renamed, it writes into the place itself, and a mark at last.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+
+from hackmatrix.train.runs.bucket import Bucket
+from hackmatrix.train.runs.places import WHOLE, Place
+
+UNFINISHED = ".orbax-checkpoint-tmp"
+
+
+def steps(directory: Place) -> list[int]:
+    """Of the checkpoints that were finished, the oldest first; a few of them may be damaged."""
+    found = [int(name) for name in directory.names() if name.isdecimal()]
+    return sorted(step for step in found if _is_finished(directory / str(step)))
+
+
+def unfinished(directory: Place) -> list[Place]:
+    """What was being written when a process ended."""
+    found = [directory / name for name in sorted(directory.names())]
+    return [
+        each
+        for each in found
+        if UNFINISHED in each.name or (each.name.isdecimal() and not _is_finished(each))
+    ]
+
+
+def put_aside(checkpoint: Place) -> str:
+    """Its new name, which no other has."""
+    names = (f"{checkpoint.name}.aside-{number}" for number in itertools.count(1))
+    aside = next(name for name in names if not (checkpoint.parent / name).exists())
+    checkpoint.move(aside)
+    return aside
+
+
+def milestones(steps: Iterable[int], every: int) -> list[int]:
+    """The first of the steps in each stretch of so many, but for the first stretch."""
+    firsts: dict[int, int] = {}
+    for step in sorted(steps):
+        firsts.setdefault(step // every, step)
+    return [step for stretch, step in firsts.items() if stretch]
+
+
+def _is_finished(checkpoint: Place) -> bool:
+    return not isinstance(checkpoint, Bucket) or (checkpoint / WHOLE).exists()

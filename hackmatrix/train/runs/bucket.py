@@ -1,0 +1,165 @@
+"""Places in a bucket of Google Cloud Storage, by gcsfs, which orbax uses too.
+
+An object appears whole or not at all, a listing shows it at once, and a write can be made to
+depend on that there is none yet: that is enough for runs. gcsfs tries a request again for half a
+minute where the service is slow or away.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from hackmatrix.errors import UserError
+from hackmatrix.train.runs.places import WHOLE
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_MADE = ".made"  # an object that stands for its directory
+
+
+class BucketError(UserError):
+    """A bucket cannot be used; one line says why and what to do."""
+
+
+def _asked(method: Callable[P, T]) -> Callable[P, T]:
+    """The method, whose errors of whatever library become an OSError of one line."""
+
+    @functools.wraps(method)
+    def ask(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return method(*args, **kwargs)
+        except (OSError, UserError):
+            raise
+        except Exception as error:  # of aiohttp, requests, google.auth or gcsfs
+            said = textwrap.shorten(str(error), 200) or type(error).__name__
+            raise OSError(f"{args[0]}: {said}") from error
+
+    return ask
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """A place in a bucket: gs://BUCKET/..., without a slash at its end."""
+
+    path: str
+
+    def __str__(self) -> str:
+        return self.path
+
+    @property
+    def address(self) -> str:
+        return self.path
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+    @property
+    def parent(self) -> Bucket:
+        return Bucket(self.path.rpartition("/")[0])
+
+    def __truediv__(self, name: str) -> Bucket:
+        return Bucket(f"{self.path}/{name}")
+
+    @_asked
+    def names(self) -> list[str]:
+        try:
+            there = service().ls(self.path, detail=False)
+        except FileNotFoundError:
+            return []
+        own = self.path.partition("//")[2]
+        found = [each.rstrip("/") for each in there]
+        names = [each.rpartition("/")[2] for each in found if each != own]
+        return [each for each in names if each != _MADE]
+
+    @_asked
+    def exists(self) -> bool:
+        return bool(service().exists(self.path))
+
+    @_asked
+    def read(self) -> str:
+        return str(service().cat_file(self.path).decode())
+
+    @_asked
+    def write(self, text: str) -> None:
+        service().pipe_file(self.path, text.encode())
+
+    @_asked
+    def create(self, text: str) -> bool:
+        try:
+            service().pipe_file(self.path, text.encode(), mode="create")
+        except FileExistsError:
+            return False
+        return True
+
+    def claim(self) -> bool:
+        return not self.names() and (self / _MADE).create("")
+
+    @_asked
+    def changed_at(self) -> float:
+        return float(service().modified(self.path).timestamp())
+
+    @_asked
+    def fetch_files(self, target: Path) -> None:
+        """Copies the files of this directory, not those further down, into one on a disk."""
+        for each in service().ls(self.path, detail=True):
+            name = each["name"].rpartition("/")[2]
+            if each["type"] == "file" and name != _MADE:
+                service().get_file(each["name"], str(target / name))
+
+    @_asked
+    def store(self, source: Path) -> None:
+        """Replaces this file by a copy of one on a disk."""
+        service().put_file(str(source), self.path)
+
+    @_asked
+    def move(self, name: str) -> None:
+        files = service().find(self.path)
+        for file in sorted(files, key=_is_last):
+            inside = file.removeprefix(self.path.partition("//")[2])
+            service().cp_file(file, f"{self.parent / name}{inside}")
+        self.remove()
+
+    @_asked
+    def remove(self) -> None:
+        """The mark that a checkpoint is whole goes first."""
+        try:
+            files = service().find(self.path)
+            for file in sorted(files, key=_is_last, reverse=True):
+                service().rm_file(file)
+        except FileNotFoundError:  # somebody else has removed it
+            return
+
+    def try_to_write(self) -> None:
+        (self / _MADE).write("")
+
+
+def _is_last(file: str) -> bool:
+    """Whether it marks all the others as whole."""
+    return file.endswith(f"/{WHOLE}")
+
+
+@functools.cache
+def service() -> Any:
+    """The connection to the service. Its listings are never kept: other processes write too."""
+    # Asks for a kind of bucket that nobody here needs, and warns at each file that it may not.
+    os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
+    try:
+        import fsspec
+        import gcsfs
+    except ImportError as error:
+        raise BucketError(
+            f"{error.name} is missing, which buckets need: pip install 'hackmatrix[gcp]'"
+        ) from error
+    for each in ("gcs", "gs"):  # for orbax, too
+        fsspec.config.conf.setdefault(each, {})["use_listings_cache"] = False
+    logging.getLogger("gcsfs").setLevel(logging.CRITICAL)  # its errors are raised, and said once
+    return gcsfs.GCSFileSystem(use_listings_cache=False)

@@ -1,0 +1,36 @@
+"""The course of a run: how many environment steps and seconds its updates have taken.
+
+An update takes num_envs x num_steps steps. Where a run is resumed with other sizes, the updates go
+on to be counted one by one, as draws are keyed by their number, and the steps from where they were.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hackmatrix.train.config import Config
+
+
+@dataclass(frozen=True)
+class Course:
+    """Of a session, which goes on after so many updates, environment steps and seconds."""
+
+    config: Config
+    update: int = 0
+    steps: int = 0
+    seconds: float = 0.0
+
+    def steps_after(self, update: int) -> int:
+        """The environment steps of the run when so many updates are done."""
+        return self.steps + (update - self.update) * self.config.batch_size
+
+    @property
+    def last_update(self) -> int:
+        """The number of updates with which the run is done; a new run has one at least."""
+        left = max(self.config.total_timesteps - self.steps, 0) // self.config.batch_size
+        return max(self.update + left, 1)
+
+    @property
+    def extra_updates(self) -> float:
+        """How many more updates of today's size the steps would have been than there were."""
+        return self.steps / self.config.batch_size - self.update

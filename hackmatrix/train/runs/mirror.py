@@ -1,0 +1,90 @@
+"""The mirror of a run that lives in a bucket: the files that it writes on this machine, copied as
+they grow. A bucket has no append, so a file that has grown is copied whole. It is also copied
+before each checkpoint, so that a run that goes on from there lacks no metrics of before.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+from hackmatrix.train.runs.bucket import Bucket
+from hackmatrix.train.runs.directory import Run
+from hackmatrix.train.runs.lease import Lease, TakenOver
+
+_EVERY = 30.0  # seconds
+_OWN_WAY = "wandb"  # a folder of a service that uploads it itself
+
+
+class Mirror:
+    """Within it files are copied every half minute, and once more at the end. A bucket that is away
+    is tried again; what could not be copied at last stays on this machine, and that is said.
+    """
+
+    def __init__(self, run: Run, lease: Lease | None, say: Callable[[str], None]) -> None:
+        self._directory, self._lease, self._say = run.directory, lease, say
+        self._bucket = run.place if isinstance(run.place, Bucket) and lease else None
+        self._copied: dict[Path, tuple[int, int]] = {}
+        self._over, self._lock = threading.Event(), threading.Lock()
+        self._thread = threading.Thread(target=self._copy_always, name="mirror", daemon=True)
+
+    def __enter__(self) -> Self:
+        if self._bucket:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._bucket:
+            return
+        self._over.set()
+        self._thread.join()
+        try:
+            self.copy()
+        except (OSError, TakenOver) as error:
+            self._say(f"The files in {self._directory} are not all in {self._bucket}: {error}")
+            return
+        if not (self._directory / _OWN_WAY).exists():  # which may have to be sent from here later
+            shutil.rmtree(self._directory, ignore_errors=True)
+
+    def catch_up(self) -> None:
+        """Copies what there is now, if that can be done."""
+        if self._bucket:
+            with suppress(OSError):
+                self.copy()
+
+    def copy(self) -> None:
+        """Copies the files that have changed. OSError if that cannot be done now."""
+        with self._lock:
+            self._copy()
+
+    def _copy(self) -> None:
+        assert self._bucket  # only then is there a mirror
+        assert self._lease
+        self._lease.confirm()
+        for file in sorted(self._directory.rglob("*")):
+            inside = file.relative_to(self._directory)
+            if not file.is_file() or inside.parts[0] == _OWN_WAY:
+                continue
+            status = file.stat()
+            state = status.st_size, status.st_mtime_ns
+            if self._copied.get(inside) != state:
+                (self._bucket / str(inside)).store(file)
+                self._copied[inside] = state
+
+    def _copy_always(self) -> None:
+        failing = False
+        while not self._over.wait(_EVERY):
+            try:
+                self.copy()
+            except TakenOver:
+                return  # the loop says so
+            except OSError as error:
+                if not failing:
+                    self._say(f"The run's files are not copied, which is tried again: {error}")
+                failing = True
+            else:
+                failing = False

@@ -1,0 +1,157 @@
+"""Places where runs live: directories and files on a disk or in a bucket, by the same operations.
+
+A bucket has no append, no rename and no directories; what runs need of a place is so little that
+it has both forms. Whatever goes wrong is an OSError.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, Self
+
+from hackmatrix.errors import UserError
+from hackmatrix.train.runs import atomic_files
+
+BUCKETS = "gs://"
+# What is written last into a directory of many files, such as a checkpoint, marks it as whole.
+WHOLE = "commit_success.txt"
+
+
+class UnknownPlace(UserError):
+    """An address of some other kind."""
+
+
+class Place(Protocol):
+    """A directory or a file. Its text, for people and for `place`, is its path or address."""
+
+    @property
+    def address(self) -> str:
+        """What other libraries find it by, wherever the process is."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def parent(self) -> Place: ...
+
+    def __truediv__(self, name: str) -> Self: ...
+
+    def names(self) -> list[str]:
+        """Of what is in this directory; none if it is not there."""
+
+    def exists(self) -> bool:
+        """Whether this is there, be it a file or a directory."""
+
+    def read(self) -> str:
+        """The text of this file; FileNotFoundError if it is not there."""
+
+    def write(self, text: str) -> None:
+        """Replaces this file, in a directory that is there: readers find all of it or the old."""
+
+    def create(self, text: str) -> bool:
+        """Makes this file if nobody has; of several that try at once, one does."""
+
+    def claim(self) -> bool:
+        """Makes this directory if nobody has; of several that try at once, one does."""
+
+    def changed_at(self) -> float:
+        """When this file was written, in seconds since 1970."""
+
+    def move(self, name: str) -> None:
+        """Gives this directory another name beside its own. If that is interrupted, it is whole
+        under one of the two.
+        """
+
+    def remove(self) -> None:
+        """Deletes this, with all that is in it; no error if it is not there."""
+
+    def try_to_write(self) -> None:
+        """Makes this directory and writes into it, to find out whether that can be done."""
+
+
+@dataclass(frozen=True)
+class Disk:
+    """A place on a disk."""
+
+    path: Path
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    @property
+    def address(self) -> str:
+        return str(self.path.absolute())
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def parent(self) -> Disk:
+        return Disk(self.path.parent)
+
+    def __truediv__(self, name: str) -> Disk:
+        return Disk(self.path / name)
+
+    def names(self) -> list[str]:
+        return [each.name for each in self.path.iterdir()] if self.path.is_dir() else []
+
+    def exists(self) -> bool:
+        return self.path.exists()
+
+    def read(self) -> str:
+        return self.path.read_text(encoding="utf-8")
+
+    def write(self, text: str) -> None:
+        atomic_files.write(self.path, text)
+
+    def create(self, text: str) -> bool:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with self.path.open("x", encoding="utf-8") as file:
+                file.write(text)
+        except FileExistsError:
+            return False
+        return True
+
+    def claim(self) -> bool:
+        try:
+            self.path.mkdir(parents=True)
+        except FileExistsError:
+            return False
+        return True
+
+    def changed_at(self) -> float:
+        return self.path.stat().st_mtime
+
+    def move(self, name: str) -> None:
+        self.path.rename(self.path.with_name(name))
+
+    def remove(self) -> None:
+        if self.path.is_dir():
+            shutil.rmtree(self.path, ignore_errors=True)
+        else:
+            self.path.unlink(missing_ok=True)
+
+    def try_to_write(self) -> None:
+        self.path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=self.path) as file:
+            file.write(bytes(1 << 16))  # a full disk still has room for a name
+            file.flush()
+
+
+def place(where: str | Path | Place) -> Place:
+    """The place of a path, or of an address such as gs://BUCKET/runs."""
+    if not isinstance(where, str | Path):
+        return where
+    if str(where).startswith(BUCKETS):
+        from hackmatrix.train.runs.bucket import Bucket
+
+        return Bucket(str(where).rstrip("/"))
+    if address := re.match(r"\w+:/+", str(where)):
+        raise UnknownPlace(f"{address[0]} is not known; name a directory, or {BUCKETS}BUCKET/...")
+    return Disk(Path(where))

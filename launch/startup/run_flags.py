@@ -1,0 +1,66 @@
+"""The flags that name a run, and finding it: the latest one where none is named."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from absl import flags
+
+from launch.startup import starting
+
+if TYPE_CHECKING:
+    from hackmatrix.train.runs.directory import Run
+
+_RUN = flags.DEFINE_string("run", None, "The run: its name, its directory, or auto for the latest.")
+_WORKDIR = flags.DEFINE_string(
+    "workdir", "runs", "Where run directories are: a path, or gs://BUCKET/..."
+)
+_LATEST = "auto"
+
+
+def name() -> str | None:
+    """The run that is named, if one is."""
+    return str(_RUN.value) if _RUN.value else None
+
+
+def is_latest() -> bool:
+    """Whether the latest run is meant."""
+    return not _RUN.value or _RUN.value == _LATEST
+
+
+def workdir() -> str:
+    return str(_WORKDIR.value)
+
+
+def find(program: str, instead: str = "") -> Run:
+    """The run that is named, or the latest, which is then said and goes by its name. Ends the
+    program with one line where there is none; `instead` says what else could be given.
+    """
+    found = _find(program, name() or _LATEST)
+    if found is None:
+        sys.exit(f"{program}: there is no run in {workdir()} yet: python -m launch.train{instead}")
+    if is_latest():
+        print(f"Run {found.name}, the latest in {workdir()}", file=sys.stderr, flush=True)
+        flags.FLAGS["run"].value = found.name
+    return found
+
+
+def find_each(program: str, names: Sequence[str]) -> list[Run]:
+    """The runs of these names; ends the program with one line where there is one that is not."""
+    return [run for each in names if (run := _find(program, each))]
+
+
+def _find(program: str, which: str) -> Run | None:
+    with starting.waiting(f"{program}: looking for the run"):
+        from hackmatrix.train.runs import directory
+
+        with starting.one_line_errors(program):
+            return directory.find(workdir(), which)
+
+
+def again(more: str) -> str:
+    """The flags that name the run, and more of them, for another command line."""
+    where = "" if workdir() == "runs" else f" --workdir={workdir()}"
+    return f"--run={name()}{more}{where}"

@@ -1,0 +1,126 @@
+"""Agents in Python: they act, are evaluated, and leave files behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hackmatrix
+from hackmatrix.standalone.policy import NumpyPolicy
+from tests.train.policies.saved_policies import saved_run
+
+GAMES = 8
+
+
+@pytest.fixture(scope="module")
+def agent(tmp_path_factory: pytest.TempPathFactory) -> hackmatrix.Agent:
+    """It plays CartPole, which compiles in seconds."""
+    run = saved_run(tmp_path_factory.mktemp("runs"), env="gymnax:CartPole-v1")
+    return hackmatrix.load(run.directory)
+
+
+@pytest.fixture(scope="module")
+def expert() -> hackmatrix.Agent:
+    return hackmatrix.load("policies/expert")
+
+
+def seen(boards: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return rng.random((boards, 1545), np.float32), rng.random((boards, 28)) < 0.3
+
+
+def test_it_takes_valid_actions_one_at_a_time_or_many(expert: hackmatrix.Agent) -> None:
+    observations, masks = seen(64)
+    actions = expert.act(observations, masks)
+    assert masks[np.arange(64), actions].all()
+    assert actions.dtype == np.int32
+    alone = expert.act(observations[0], masks[0], greedy=True)
+    assert type(alone) is int
+    assert alone == expert.act(observations, masks, greedy=True)[0]
+
+
+def test_the_likeliest_actions_are_those_of_the_exported_policy(expert: hackmatrix.Agent) -> None:
+    observations, masks = seen(64)
+    plain = NumpyPolicy("policies/expert")
+    expected = [plain.act(*each) for each in zip(observations, masks, strict=True)]
+    np.testing.assert_array_equal(expert.act(observations, masks, greedy=True), expected)
+
+
+def test_actions_are_drawn_as_often_as_they_are_likely(agent: hackmatrix.Agent) -> None:
+    observations = np.zeros((10_000, 4), np.float32)
+    logits, _ = agent.policy.network(agent.policy.params, {"observation": observations[0]})
+    right = 1 / (1 + np.exp(logits[0] - logits[1]))
+    assert 0.02 < right < 0.98
+    share = agent.act(observations, np.ones((10_000, 2)), seed=1).mean()
+    assert share == pytest.approx(right, abs=0.02)
+
+
+def test_a_seed_draws_the_same_actions_and_no_seed_others(agent: hackmatrix.Agent) -> None:
+    observations, masks = np.zeros((256, 4)), np.ones((256, 2))
+    first, again, other = (agent.act(observations, masks, seed=seed) for seed in (3, 3, 4))
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any()
+    assert (agent.act(observations, masks) != agent.act(observations, masks)).any()
+
+
+@pytest.mark.parametrize(
+    ("observation", "mask", "said"),
+    [
+        (np.zeros(5), np.ones(2), "these are [5] and [2]"),
+        (np.zeros((3, 4)), np.ones(2), "these are [3, 4] and [2]"),
+        (np.zeros((2, 3, 4)), np.ones((2, 3, 2)), "these are [2, 3, 4] and [2, 3, 2]"),
+        (np.zeros(4), np.zeros(2), "the mask allows no action"),
+    ],
+)
+def test_what_is_no_observation_is_refused(
+    agent: hackmatrix.Agent, observation: np.ndarray, mask: np.ndarray, said: str
+) -> None:
+    with pytest.raises(hackmatrix.UserError) as refused:
+        agent.act(observation, mask)
+    assert said in str(refused.value)
+
+
+def test_its_results_are_numbers_a_table_and_a_page(agent: hackmatrix.Agent) -> None:
+    results = agent.evaluate(GAMES, seed=5)
+    assert list(results.players) == ["agent", "agent_greedy", "random"]
+    returns = results.played["agent"]["train/mean_episode_return"]
+    assert returns.shape == (GAMES,)
+    estimate = results["train/mean_episode_return"]
+    assert estimate.mean == pytest.approx(returns.mean())
+    assert estimate.low < estimate.mean < estimate.high
+    assert returns[results.best_game] == returns.max()
+    shown = f"{estimate.mean:.2f}  ({estimate.low:.2f} to {estimate.high:.2f})"
+    for form in (str(results), repr(results), results._repr_html_()):
+        assert f"saved at step 4,096: {GAMES} games of seed 5" in form
+        assert shown in form
+        assert "agent, greedy" in form
+    assert results._repr_html_().count("<table>") == 2
+
+
+def test_what_cannot_be_done_is_told_in_a_line(agent: hackmatrix.Agent) -> None:
+    for refused, said in (
+        (lambda: agent.evaluate(0), "games=0 must be at least 1"),
+        (lambda: agent.evaluate(plan=16), "plan is not for gymnax:CartPole-v1"),
+        (lambda: agent.evaluate(plan=-1), "plan=-1 must be 0 or more"),
+        (lambda: agent.watch(-1), "game=-1 must be 0 or more"),
+        (lambda: agent.act(np.zeros(4), np.ones(2), seed=-1), "seed=-1 must be 0 or more"),
+        (agent.watch, "games of gymnax:CartPole-v1 cannot be drawn"),
+        (lambda: hackmatrix.load("policies/nobody"), "there is policies/conv, policies/expert"),
+        (lambda: hackmatrix.load("nowhere.npz"), "there is no file nowhere.npz"),
+        (lambda: hackmatrix.load("policies/expert", best=True), "only a run has a best one"),
+    ):
+        with pytest.raises(hackmatrix.UserError, match=said):
+            refused()
+
+
+def test_what_it_exports_is_the_same_agent(agent: hackmatrix.Agent, tmp_path: Path) -> None:
+    plain, compiled = agent.export(tmp_path / "exported")
+    assert compiled.stat().st_size
+    again = hackmatrix.load(plain)
+    observations, masks = np.eye(4), np.ones((4, 2))
+    np.testing.assert_array_equal(
+        again.act(observations, masks, seed=0), agent.act(observations, masks, seed=0)
+    )
+    assert again.title == agent.title

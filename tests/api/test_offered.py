@@ -1,0 +1,47 @@
+"""What `import hackmatrix` offers, and what it costs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import hackmatrix
+
+ROOT = Path(__file__).parents[2]
+LIGHT = """
+import sys, hackmatrix
+heavy = {"jax", "flax", "ml_collections"}
+assert not heavy & sys.modules.keys()
+assert "train" in dir(hackmatrix) and callable(hackmatrix.train)
+assert not heavy & sys.modules.keys()
+import hackmatrix.train.config
+assert callable(hackmatrix.train) and hackmatrix.train.config.Config
+try:
+    hackmatrix.train(learning_rate=1)
+except hackmatrix.UserError as error:
+    print(error)
+"""
+
+
+def test_the_import_is_light_and_modules_of_the_trainer_do_not_take_the_place_of_train() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LIGHT], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("learning_rate is no setting")
+
+
+def test_all_that_is_offered_is_there_and_nothing_else() -> None:
+    for name in hackmatrix.__all__:
+        assert getattr(hackmatrix, name) is not None
+    with pytest.raises(AttributeError, match="has no attribute 'evaluate'"):
+        hackmatrix.evaluate  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_a_mistake_is_no_traceback_in_a_notebook() -> None:
+    assert hackmatrix.UserError("lr=-1 is wrong")._render_traceback_() == [
+        "UserError: lr=-1 is wrong"
+    ]

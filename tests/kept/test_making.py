@@ -1,0 +1,127 @@
+"""Programs are told apart by all that they are made of."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hackmatrix import networks
+from hackmatrix.envs import make
+from hackmatrix.kept import making
+from hackmatrix.networks import Spec
+from hackmatrix.rl import draws, games
+from hackmatrix.rl.games import Agent
+from hackmatrix.rl.signal import Signal
+from hackmatrix.search.planner import Planner
+
+GAME = make("hackmatrix")
+SPEC = Spec("mlp", 8, 1, 4, False, "float32")
+
+
+def network(**changes: Any) -> networks.actor_critic.Network:
+    return networks.make(dataclasses.replace(SPEC, **changes), GAME)
+
+
+def player(agent: Agent, steps: int = 16) -> Callable[..., Any]:
+    return functools.partial(games.play, agent, steps)
+
+
+def planner(**changes: Any) -> Planner:
+    own = {"simulations": 8, "signal": Signal(0.99, False, False), **changes}
+    return Planner(GAME, network(), **own)
+
+
+def test_the_same_parts_are_told_alike() -> None:
+    first, second = (player(Agent(make("hackmatrix"), network())) for _ in range(2))
+    assert first is not second
+    assert making.told(first) == making.told(second)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        player(Agent(GAME, network()), steps=17),
+        player(Agent(GAME.limited(100), network())),
+        *(
+            player(Agent(GAME, network(**{name: value})))
+            for name, value in {
+                "network": "conv",
+                "hidden_dim": 16,
+                "num_layers": 2,
+                "channels": 8,
+                "separate_critic": True,
+                "compute_dtype": "bfloat16",
+            }.items()
+        ),
+        player(Agent(GAME, network(), planner().look_ahead)),
+        functools.partial(games.begin, Agent(GAME, network()), 16),
+    ],
+)
+def test_another_part_is_told_otherwise(other: Callable[..., Any]) -> None:
+    assert making.told(other) != making.told(player(Agent(GAME, network())))
+
+
+@pytest.mark.parametrize(
+    "changes", [{"simulations": 9}, {"signal": Signal(0.9, False, False)}, {"env": GAME.limited(9)}]
+)
+def test_planners_are_told_apart(changes: dict[str, Any]) -> None:
+    other = dataclasses.replace(planner(), **changes)
+    assert making.told(other.look_ahead) != making.told(planner().look_ahead)
+
+
+class Foreign:
+    """From outside of the package."""
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        lambda: 0,
+        np.mean,
+        Foreign,
+        Foreign(),
+        functools.partial(making.told, Foreign()),
+        jax.jit(lambda x: x),
+        make("gymnax:CartPole-v1"),
+        functools.partial(draws.seed_key, jnp.zeros(3)),
+    ],
+)
+def test_what_may_change_without_this_package_is_untold(part: Any) -> None:
+    with pytest.raises(making.Untold):
+        making.told(part)
+
+
+def test_arguments_of_other_shapes_types_or_places_are_told_apart() -> None:
+    here = jax.devices()[1]
+    many = [
+        np.zeros(3, np.float32),
+        np.zeros(4, np.float32),
+        np.zeros(3, np.int32),
+        {"name": np.zeros(3, np.float32)},
+        jax.device_put(np.zeros(3, np.float32), here),
+        jnp.float32(0),
+        jnp.asarray(0.0),  # of a weak type
+    ]
+    assert len({making.arguments(each) for each in many}) == len(many)
+
+
+def test_surroundings_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    devices = jax.devices()[:1]
+    usual = making.surroundings(devices)
+    assert making.surroundings(devices) == usual
+    assert making.surroundings(jax.devices()[1:2]) != usual
+    with jax.default_matmul_precision("highest"):
+        assert making.surroundings(devices) != usual
+    with monkeypatch.context() as patch:
+        patch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=true")
+        assert making.surroundings(devices) != usual
+    with monkeypatch.context() as patch:
+        patch.setattr(making, "version", lambda _: "0.0.1")
+        assert making.surroundings(devices) != usual

@@ -1,0 +1,73 @@
+"""Which failures may pass: a table of what libraries say."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax.errors import JaxRuntimeError
+
+from hackmatrix.errors import UserError
+from hackmatrix.parallel import startup
+from hackmatrix.parallel.failures import may_pass
+
+PASSING = [
+    "UNAVAILABLE: failed to connect to all addresses; last error: connection refused",
+    "DEADLINE_EXCEEDED: Barrier timed out. Barrier_id: hackmatrix/end",
+    "ABORTED: The coordination service has found task 1 in error",
+    "UNKNOWN: Gloo AllReduce failed: Connection closed by peer [127.0.0.1]:43713",
+    "FAILED_PRECONDITION: Buffer Definition Event: Gloo: Connection reset by peer",
+    "INTERNAL: Failed to execute: UNAVAILABLE: Socket closed",
+    "INTERNAL: NCCL operation ncclGroupEnd() failed: remote process exited or there was a network "
+    "error.",
+    "INTERNAL: The TPU worker was preempted",
+    "UNKNOWN: The tasks have crashed: task 1 (heartbeat timeout)",
+]
+STAYING = [
+    "RESOURCE_EXHAUSTED: Out of memory allocating 137438953472 bytes.",
+    "INTERNAL: Failed to launch: RESOURCE_EXHAUSTED: Out of memory while trying to allocate",
+    "INVALID_ARGUMENT: Executable expected parameter 0 of size 64 but got buffer of size 32",
+    "INTERNAL: Mosaic failed to compile TPU kernel: unsupported shape cast",
+    "INTERNAL: RET_CHECK failure (xla/service/hlo_verifier.cc:812) shape mismatch",
+    "INTERNAL: INVALID_ARGUMENT: connection refused in a name of a program",
+    "UNIMPLEMENTED: not on this platform",
+    "NOT_FOUND: there is no such program",
+]
+
+
+@pytest.mark.parametrize("text", PASSING)
+def test_a_lost_process_or_machine_may_come_back(text: str) -> None:
+    assert may_pass(JaxRuntimeError(text))
+    assert startup.code_after(JaxRuntimeError(text), heartbeat_seconds=0) == 42
+
+
+@pytest.mark.parametrize("text", STAYING)
+def test_what_is_wrong_with_a_program_stays_wrong(text: str) -> None:
+    assert not may_pass(JaxRuntimeError(text))
+    assert startup.code_after(JaxRuntimeError(text), heartbeat_seconds=0) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "passes"),
+    [
+        (ConnectionResetError("reset"), True),
+        (ConnectionRefusedError("refused"), True),
+        (TimeoutError("late"), True),
+        (ValueError("connection reset by peer"), False),
+        (KeyError("lr"), False),
+        (MemoryError(), False),
+        (FileNotFoundError("weights"), False),
+        (UserError("lr=-1"), False),
+    ],
+)
+def test_of_pythons_own_errors_those_of_connections_may_pass(
+    error: Exception, passes: bool
+) -> None:
+    assert may_pass(error) == passes
+
+
+def test_an_error_that_jax_does_raise_is_recognised() -> None:
+    with pytest.raises(JaxRuntimeError) as raised:
+        jnp.zeros((1 << 48,)).block_until_ready()
+    assert isinstance(jax.devices()[0], jax.Device)
+    assert not may_pass(raised.value)

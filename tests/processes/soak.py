@@ -1,0 +1,210 @@
+"""A soak: one run in a bucket, disturbed at random again and again, must end as if nobody had.
+
+    python -m tests.processes.soak --minutes=120 --seed=0
+
+First the run is trained undisturbed. Then it is trained once more, while its process is killed,
+asked to stop, suspended, or its bucket refuses, fails or crawls, every few seconds. It ends with 0
+if the last states are equal bit for bit, the metrics too, nothing but whole checkpoints is in the
+bucket, and the memory of the trainer did not grow.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hackmatrix.train.checkpoints import shelf
+from hackmatrix.train.runs.bucket import Bucket
+from tests import bucket_service
+from tests.bucket_service import BUCKET, Service
+from tests.compiling import xla_flags
+from tests.processes.pod import BATCH, ROOT, SMALL
+
+# Undisturbed, on two cores; most of that is saving.
+_UPDATES_A_MINUTE, _UPDATES_A_SAVE = 1000, 50
+_MOST_GROWTH = 1.1
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_RETRY = 42
+
+
+@dataclass
+class Soaked:
+    """What came of it."""
+
+    starts: int = 0
+    disturbances: Counter[str] = field(default_factory=Counter)
+    memory: list[list[int]] = field(default_factory=list)  # of each process, once a second
+    faults: list[str] = field(default_factory=list)
+
+
+class Trainer:
+    """The process that trains the run; a new one goes on where the last one ended."""
+
+    def __init__(self, workdir: str, updates: int, log: Path) -> None:
+        self._command = [
+            sys.executable, "-m", "launch.train", f"--workdir={workdir}", *SMALL,
+            f"--config.total_timesteps={updates * BATCH}", "--config.log_interval=10",
+            f"--config.save_interval={_UPDATES_A_SAVE}", "--config.eval_episodes=0",
+            "--config.keep_checkpoints=3", "--resume=auto",
+        ]  # fmt: skip
+        self._log = log
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> subprocess.Popen[bytes]:
+        with self._log.open("ab") as out:
+            self.process = subprocess.Popen(
+                self._command,
+                cwd=ROOT,
+                env={**os.environ, "XLA_FLAGS": xla_flags(2)},
+                stdout=out,
+                stderr=out,
+            )
+        return self.process
+
+
+def soak(minutes: float, seed: int, directory: Path, say: Callable[[str], None]) -> Soaked:
+    """Trains one run twice, the second time disturbed; what is wrong at the end is in `faults`."""
+    updates = int(minutes / 3 * _UPDATES_A_MINUTE) // _UPDATES_A_SAVE * _UPDATES_A_SAVE
+    with bucket_service.running() as service, bucket_service.used(service):
+        calm = Trainer(f"{BUCKET}/calm", updates, directory / "calm.log")
+        start = time.monotonic()
+        if code := calm.start().wait():
+            raise RuntimeError(f"the undisturbed run ended with {code}: see {directory}/calm.log")
+        say(f"{updates:,} updates took {time.monotonic() - start:.0f} s undisturbed")
+        soaked = _disturbed(service, updates, random.Random(seed), directory, say)
+        if not soaked.faults:
+            soaked.faults += _differences(updates) + _growth(soaked.memory)
+    return soaked
+
+
+def _disturbed(
+    service: Service, updates: int, draw: random.Random, directory: Path, say: Callable[[str], None]
+) -> Soaked:
+    soaked = Soaked()
+    trainer = Trainer(f"{BUCKET}/soaked", updates, directory / "soaked.log")
+    disturbances = {
+        "killed": lambda process: process.kill(),
+        "asked to stop": lambda process: process.terminate(),
+        "suspended": _suspend,
+        "refused by the bucket": lambda process: _spoil(service, "refuse", process),
+        "failed by the bucket every third time": lambda process: _spoil(service, "third", process),
+        "slowed by the bucket": lambda process: _spoil(service, "slow", process),
+    }
+    # Each of them in turn, in another order every time; the first start does not last.
+    orders = (draw.sample(sorted(disturbances), len(disturbances)) for _ in itertools.count())
+    turns = itertools.chain(["killed"], itertools.chain.from_iterable(orders))
+    while True:
+        process = trainer.start()
+        soaked.starts += 1
+        soaked.memory.append([])
+        while _lives_for(process, draw.uniform(4, 14), soaked.memory[-1]):
+            what = next(turns)
+            soaked.disturbances[what] += 1
+            say(f"start {soaked.starts}: {what}")
+            disturbances[what](process)
+        code = process.wait()
+        if code == 0:
+            return soaked
+        if code not in (_RETRY, -signal.SIGKILL):
+            soaked.faults.append(f"start {soaked.starts} ended with {code}")
+            return soaked
+
+
+def _lives_for(process: subprocess.Popen[bytes], seconds: float, memory: list[int]) -> bool:
+    """Whether the process still runs after so long; notes its memory meanwhile."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if process.poll() is not None:
+            return False
+        memory.append(_memory(process.pid))
+        time.sleep(1)
+    return process.poll() is None
+
+
+def _memory(process: int) -> int:
+    try:
+        return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * _PAGE
+    except (OSError, IndexError):
+        return 0
+
+
+def _suspend(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(5)
+    process.send_signal(signal.SIGCONT)
+
+
+def _spoil(service: Service, fault: str, process: subprocess.Popen[bytes]) -> None:
+    with service.failing(fault):
+        _lives_for(process, 10, [])
+
+
+def _differences(updates: int) -> list[str]:
+    """In what the disturbed run is not the calm one, and what is left that should not be."""
+    calm, soaked = (Bucket(f"{BUCKET}/{name}/run") for name in ("calm", "soaked"))
+    record = f"checkpoints/{updates * BATCH}/record/metadata"
+    digests = [json.loads((run / record).read())["digests"] for run in (calm, soaked)]
+    wrong = [] if digests[0] == digests[1] else ["the last states differ"]
+    left = [
+        name
+        for name in (soaked / "checkpoints").names()
+        if not name.isdecimal() and not name.startswith(".")
+    ]
+    if left or shelf.unfinished(soaked / "checkpoints"):
+        wrong.append(f"what is no whole checkpoint is left behind: {left}")
+    metrics = [_metrics(run) for run in (calm, soaked)]
+    if metrics[0] != metrics[1]:
+        wrong.append("the metrics differ")
+    return wrong
+
+
+def _metrics(run: Bucket) -> list[dict[str, float]]:
+    """Each step once, in order, and what its games came to."""
+    lines = map(json.loads, (run / "metrics.jsonl").read().splitlines())
+    return [
+        {tag: value for tag, value in line.items() if tag == "step" or "episode" in tag}
+        for line in lines
+    ]
+
+
+def _growth(memory: list[list[int]]) -> list[str]:
+    """Of the process that lived longest, between the second quarter of its life and the last."""
+    longest = max(memory, key=len)
+    if (quarter := len(longest) // 4) < 5:
+        return []
+    before, after = max(longest[quarter : 2 * quarter]), max(longest[-quarter:])
+    if after > _MOST_GROWTH * before:
+        return [f"memory grew from {before >> 20} to {after >> 20} MiB"]
+    return []
+
+
+def main() -> None:
+    flags = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    flags.add_argument("--minutes", type=float, default=120.0, help="about how long it takes")
+    flags.add_argument("--seed", type=int, default=0, help="of the disturbances")
+    flags.add_argument("--directory", type=Path, default=Path("runs/soak"), help="for the logs")
+    given = flags.parse_args()
+    given.directory.mkdir(parents=True, exist_ok=True)
+    start = time.monotonic()
+    soaked = soak(given.minutes, given.seed, given.directory, lambda line: print(line, flush=True))
+    print(f"{soaked.starts} starts in {(time.monotonic() - start) / 60:.0f} minutes:")
+    for what, count in soaked.disturbances.most_common():
+        print(f"  {count:4}  {what}")
+    for fault in soaked.faults:
+        print(f"WRONG: {fault}")
+    sys.exit(bool(soaked.faults))
+
+
+if __name__ == "__main__":
+    main()

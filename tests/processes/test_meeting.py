@@ -1,0 +1,124 @@
+"""How processes that train as one find each other, share a machine, and end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from jax._src.clusters import OmpiCluster
+
+from hackmatrix.parallel import jax_private, startup
+from tests.train.pair import ended
+
+PROGRAM = Path(__file__).with_name("meeting_process.py")
+SLURM = {
+    "SLURM_JOB_ID": "4711", "SLURM_STEP_NODELIST": "node[003-004]", "SLURM_NTASKS": "4",
+    "SLURM_PROCID": "3", "SLURM_LOCALID": "1",
+}  # fmt: skip
+OPEN_MPI = {
+    "OMPI_MCA_orte_hnp_uri": "1531576320.0;tcp://10.96.0.1,10.148.0.1:34911",
+    "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_LOCAL_RANK": "1",
+}  # fmt: skip
+STRANGERS = (
+    *SLURM, *OPEN_MPI, "KUBERNETES_SERVICE_HOST", "JOB_COMPLETION_INDEX",
+    "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
+)  # fmt: skip
+
+
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Nothing has started this process as one of several, so far."""
+    for name in STRANGERS:
+        monkeypatch.delenv(name, raising=False)
+    return monkeypatch
+
+
+def started_as(environment: pytest.MonkeyPatch, variables: dict[str, str]) -> None:
+    for name, value in variables.items():
+        environment.setenv(name, value)
+
+
+def test_a_process_that_nothing_has_started_as_one_of_several_trains_alone(
+    alone: pytest.MonkeyPatch,
+) -> None:
+    assert startup.meeting(None) is None
+
+
+@pytest.mark.parametrize("variables", [SLURM, OPEN_MPI])
+def test_jax_finds_those_that_slurm_and_open_mpi_have_started(
+    alone: pytest.MonkeyPatch, variables: dict[str, str]
+) -> None:
+    started_as(alone, variables)
+    assert startup.meeting(None) == {}
+    cluster = jax_private.find_cluster()
+    assert (cluster.get_process_count(), cluster.get_process_id()) == (4, 3)
+    assert cluster.get_local_process_id() == 1  # the GPU that JAX takes
+
+
+def test_of_gpus_that_were_given_out_a_process_takes_the_only_one_it_sees(
+    alone: pytest.MonkeyPatch,
+) -> None:
+    started_as(alone, {**SLURM, "CUDA_VISIBLE_DEVICES": "6"})
+    assert startup.meeting(None) == {"local_device_ids": [0]}
+    alone.setenv("CUDA_VISIBLE_DEVICES", "6,7")
+    assert startup.meeting(None) == {}
+
+
+@pytest.mark.parametrize(
+    ("variables", "size"), [(SLURM, "SLURM_NTASKS"), (OPEN_MPI, "OMPI_COMM_WORLD_SIZE")]
+)
+def test_a_job_of_one_process_trains_alone(
+    alone: pytest.MonkeyPatch, variables: dict[str, str], size: str
+) -> None:
+    started_as(alone, {**variables, size: "1"})
+    assert startup.meeting(None) is None
+
+
+def test_a_pod_of_kubernetes_that_is_no_part_of_an_indexed_job_trains_alone(
+    alone: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    alone.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    assert startup.meeting(None) is None
+    assert not recwarn.list
+
+
+def test_a_job_whose_processes_cannot_be_found_is_told_in_one_line(
+    alone: pytest.MonkeyPatch,
+) -> None:
+    started_as(alone, {**OPEN_MPI, "OMPI_COMM_WORLD_SIZE": "many"})
+    assert jax_private.find_cluster() is OmpiCluster
+    with pytest.raises(startup.StartError, match=r"cannot be found: .*'many'; name them with"):
+        startup.meeting(None)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "own"),
+    [
+        (["a"], [None]),
+        (["a", "b"], [None, None]),
+        (["a", "a"], [0, 1]),
+        (["a", "b", "a", "b", "c"], [0, 0, 1, 1, None]),
+    ],
+)
+def test_processes_on_one_machine_take_one_gpu_each(
+    hosts: list[str], own: list[int | None]
+) -> None:
+    assert [startup.own_gpu(hosts, process) for process in range(len(hosts))] == own
+
+
+def test_two_processes_that_slurm_has_started_meet_without_flags() -> None:
+    both = ended(PROGRAM, "slurm")
+    assert [each.code for each in both] == [0, 0]
+    assert [each.told for each in both] == [
+        {"processes": 2, "process": number, "all": ["0", "1"], "gpu": str(number)}
+        for number in (0, 1)
+    ]
+
+
+def test_a_process_that_has_failed_for_good_ends_those_that_wait_for_it() -> None:
+    """They are given their place, and share the GPUs of their machine too."""
+    both = ended(PROGRAM, "failing")
+    assert [each.told["gpu"] for each in both] == ["0", "1"]
+    assert [each.code for each in both] == [1, 1]
+    assert "launch.train: process 1 has failed" in both[0].errors
+    assert "has failed" not in both[1].errors

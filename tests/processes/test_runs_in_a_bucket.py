@@ -1,0 +1,180 @@
+"""A run that lives in a bucket: trained, stopped, resumed, measured and shown, with nothing but the
+bucket between one machine and the next.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from hackmatrix.train.runs.bucket import Bucket
+from tests.bucket_service import BUCKET, Service
+from tests.compiling import xla_flags
+from tests.processes.pod import BATCH, SMALL, free_port
+
+ROOT = Path(__file__).parents[2]
+LAST_STEP = 20 * BATCH
+TRAIN = (
+    *SMALL, f"--config.total_timesteps={LAST_STEP}", "--config.save_interval=5",
+    "--config.eval_episodes=0",
+)  # fmt: skip
+
+
+def trained(workdir: str, *arguments: str, devices: int = 2) -> subprocess.CompletedProcess[str]:
+    return _program("launch.train", f"--workdir={workdir}", *TRAIN, *arguments, devices=devices)
+
+
+def _program(name: str, *arguments: str, devices: int = 1) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "XLA_FLAGS": xla_flags(devices)}
+    command = [sys.executable, "-m", name, *arguments]
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240
+    )
+
+
+def told(run: Path) -> list[dict[str, float]]:
+    """The metrics of a run, but for the time, which no two runs share."""
+    lines = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    untimed = ("time", "perf/", "charts/SPS")
+    return [
+        {tag: value for tag, value in line.items() if not tag.startswith(untimed)} for line in lines
+    ]
+
+
+def _games(line: dict[str, float]) -> dict[str, float]:
+    """What the games came to, which no order of sums changes."""
+    return {tag: value for tag, value in line.items() if "episode" in tag}
+
+
+@pytest.fixture(scope="module")
+def on_disk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run of the same settings, on a disk and undisturbed."""
+    workdir = tmp_path_factory.mktemp("on-disk")
+    assert trained(str(workdir)).returncode == 0
+    return workdir / "run"
+
+
+def test_a_run_in_a_bucket_is_the_run_on_a_disk_and_all_of_it_is_there(
+    bucket_service: Service, on_disk: Path, tmp_path: Path
+) -> None:
+    done = trained(f"{BUCKET}/whole")
+    assert done.returncode == 0, done.stderr
+    assert f"run          {BUCKET}/whole/run" in done.stdout
+    names = bucket_service.names("whole/run/")
+    there = {name.removeprefix("whole/run/").split("/")[0] for name in names}
+    assert there >= {"config.json", "provenance.json", "metrics.jsonl", "tensorboard", "owner"}
+    Bucket(f"{BUCKET}/whole/run").fetch_files(tmp_path)
+    assert told(tmp_path) == told(on_disk)
+    record = f"checkpoints/{LAST_STEP}/record/metadata"
+    digests = [
+        json.loads(text)["digests"]
+        for text in ((on_disk / record).read_text(), Bucket(f"{BUCKET}/whole/run/{record}").read())
+    ]
+    assert digests[0] == digests[1]
+
+
+def test_a_run_that_was_killed_goes_on_elsewhere_from_the_bucket_alone(
+    bucket_service: Service, on_disk: Path, tmp_path: Path
+) -> None:
+    where = f"{BUCKET}/killed"
+    command = [sys.executable, "-m", "launch.train", f"--workdir={where}", *TRAIN]
+    process = subprocess.Popen(
+        command, cwd=ROOT, env={**os.environ, "XLA_FLAGS": xla_flags(2)}, stdout=subprocess.DEVNULL
+    )
+    mark = f"killed/run/checkpoints/{10 * BATCH}/commit_success.txt"
+    while mark not in bucket_service.names("killed/"):
+        assert process.poll() is None
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    done = trained(where, "--resume=run")
+    assert done.returncode == 0, done.stderr
+    assert "Going on from the checkpoint at step" in done.stdout
+    there = Bucket(f"{where}/run/checkpoints/{LAST_STEP}/record/metadata")
+    here = on_disk / f"checkpoints/{LAST_STEP}/record/metadata"
+    assert json.loads(there.read())["digests"] == json.loads(here.read_text())["digests"]
+
+
+def test_programs_that_look_at_a_run_take_it_from_a_bucket(
+    bucket_service: Service, tmp_path: Path
+) -> None:
+    where = f"{BUCKET}/shown"
+    assert trained(where).returncode == 0
+    for run in ("--run=run", "--run=auto", f"--run={where}/run"):
+        measured = _program("launch.evaluate", f"--workdir={where}", run, "--episodes=8")
+        assert measured.returncode == 0, measured.stderr
+        assert "return" in measured.stdout
+    page = tmp_path / "page.html"
+    shown = _program("launch.report", f"--workdir={where}", "--run=run", f"--out={page}")
+    assert shown.returncode == 0, shown.stderr
+    assert "gymnax:CartPole-v1" in page.read_text()
+    lost = _program("launch.evaluate", f"--workdir={where}", "--run=lost")
+    assert lost.returncode == 1
+    assert "there is no run 'lost'" in lost.stderr
+
+
+COMPILES = """
+import jax
+from hackmatrix.train.runs import bucket
+bucket.service()
+hits = []
+jax.monitoring.register_event_listener(lambda name, **_: hits.append("cache_hits" in name))
+jax.jit(lambda x: x * 2 + 1)(1.0).block_until_ready()
+print(sum(hits))
+"""
+
+
+def test_what_one_machine_has_compiled_is_found_by_another_in_the_bucket(
+    bucket_service: Service,
+) -> None:
+    environment = {
+        **os.environ,
+        "JAX_COMPILATION_CACHE_DIR": f"{BUCKET}/runs/.compiled",
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    }
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", COMPILES],
+            env=environment,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=240,
+        ).stdout
+        for _ in range(2)
+    ]
+    assert found == ["0\n", "1\n"]
+
+
+def test_two_machines_with_a_bucket_alone_train_as_one(
+    bucket_service: Service, on_disk: Path, tmp_path: Path
+) -> None:
+    """Neither sees a file of the other: each has a disk of its own for all that is temporary."""
+    where, port = f"{BUCKET}/pair", free_port()
+    processes = []
+    for each in range(2):
+        (own := tmp_path / str(each)).mkdir()
+        meeting = (
+            f"--coordinator=127.0.0.1:{port}", "--num_processes=2", f"--process_id={each}",
+        )  # fmt: skip
+        processes.append(
+            subprocess.Popen(
+                [sys.executable, "-m", "launch.train", f"--workdir={where}", *TRAIN, *meeting],
+                cwd=ROOT,
+                env={**os.environ, "XLA_FLAGS": xla_flags(1), "TMPDIR": str(own)},
+                stdout=subprocess.DEVNULL,
+            )
+        )
+    assert [process.wait(timeout=240) for process in processes] == [0, 0]
+    Bucket(f"{where}/run").fetch_files(tmp_path)
+    games = [[_games(line) for line in told(run)] for run in (tmp_path, on_disk)]
+    assert games[0] == games[1]
+    assert len(games[0]) == 20

@@ -1,0 +1,152 @@
+"""A person plays at a real terminal."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import termios
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hackmatrix.envs.drawing.text import is_wanted_in_colour
+from hackmatrix.replay import keyboard
+
+ROOT = Path(__file__).parents[2]
+# The conversation of launch.play, with a game that takes no time: it tells what it was told.
+PROGRAM = """
+import sys
+from hackmatrix.replay import keyboard
+
+def show(text):
+    print(text, end="", flush=True)
+
+with keyboard.keys_at_once():
+    for command in keyboard.commands(keyboard.key, show, lambda: {"push", "quit"}):
+        print(f"<{command}>", flush=True)
+        if command == "quit":
+            break
+        if command == "fail":
+            raise ValueError
+"""
+
+
+class Terminal:
+    """A program at a terminal of its own."""
+
+    def __init__(self) -> None:
+        self._ours, self.theirs = pty.openpty()
+        self.before = termios.tcgetattr(self.theirs)
+        self.program = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM],
+            cwd=ROOT,
+            stdin=self.theirs,
+            stdout=self.theirs,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        self._watchdog = threading.Timer(60, self.program.kill)
+        self._watchdog.start()
+        self._screen = ""
+        self.until("> ")
+
+    def press(self, keys: str) -> None:
+        os.write(self._ours, keys.encode())
+
+    def until(self, words: str) -> str:
+        """What is on the screen up to these words."""
+        while words not in self._screen:
+            self._screen += os.read(self._ours, 65536).decode(errors="replace")
+        before, _, self._screen = self._screen.partition(words)
+        return before + words
+
+    def is_as_before(self) -> bool:
+        return termios.tcgetattr(self.theirs) == self.before
+
+    def close(self) -> None:
+        self._watchdog.cancel()
+        self.program.kill()
+        self.program.wait()
+        os.close(self._ours)
+        os.close(self.theirs)
+
+
+@pytest.fixture
+def terminal() -> Iterator[Terminal]:
+    terminal = Terminal()
+    yield terminal
+    terminal.close()
+
+
+def test_arrow_keys_are_moves_at_once_and_leave_nothing_behind(terminal: Terminal) -> None:
+    for keys, move in (
+        ("\x1b[A", "up"),
+        ("\x1b[B", "down"),
+        ("\x1bOC", "right"),
+        ("\x1b[D", "left"),
+    ):
+        terminal.press(keys)
+        shown = terminal.until(f"<{move}>")
+        assert "[A" not in shown.replace("\x1b[K", "")
+        assert "^[" not in shown
+
+
+def test_a_whole_word_needs_no_enter_and_a_mistyped_one_is_corrected(terminal: Terminal) -> None:
+    terminal.press("push")
+    terminal.until("<push>")
+    terminal.press("pxz\x7f\x7fush")
+    terminal.until("<push>")
+    terminal.press("sii\x7fph\n")
+    terminal.until("<siph>")
+    terminal.press("nonsense\x15save bräd.json\n")  # Ctrl-U forgets what was typed
+    assert "<nonsense" not in terminal.until("<save bräd.json>")
+
+
+def test_a_word_and_its_enter_are_one_command(terminal: Terminal) -> None:
+    terminal.press("push\npush\nquit")
+    shown = terminal.until("<quit>")
+    assert re.findall("<.*>", shown) == ["<push>", "<push>", "<quit>"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "code"), [("quit", 0), ("\x04", 0), ("fail\n", 1), ("\x03", -signal.SIGINT)]
+)
+def test_the_terminal_is_afterwards_as_it_was(terminal: Terminal, keys: str, code: int) -> None:
+    assert not terminal.is_as_before()
+    if keys == "\x03":
+        terminal.program.send_signal(signal.SIGINT)  # the terminal is nobody's, so it sends none
+    else:
+        terminal.press(keys)
+    assert terminal.program.wait(30) == code
+    assert terminal.is_as_before()
+
+
+@pytest.mark.parametrize(
+    ("isatty", "no_color", "wanted"),
+    [(True, None, True), (True, "", True), (True, "1", False), (False, None, False)],
+)
+def test_colours_are_for_terminals_whose_owner_wants_them(
+    monkeypatch: pytest.MonkeyPatch, isatty: bool, no_color: str | None, wanted: bool
+) -> None:
+    class Out:
+        def isatty(self) -> bool:
+            return isatty
+
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if no_color is not None:
+        monkeypatch.setenv("NO_COLOR", no_color)
+    out: Any = Out()
+    assert is_wanted_in_colour(out) == wanted
+
+
+def test_an_arrow_drops_the_word_before_it() -> None:
+    pressed = iter(["s", "a", "up", keyboard.END])
+    told = keyboard.commands(lambda: next(pressed), lambda _: None, set)
+    assert list(told) == ["up"]

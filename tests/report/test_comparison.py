@@ -1,0 +1,137 @@
+"""Several runs on one page, made by the real program and looked at in a real browser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hackmatrix.replay import html
+from hackmatrix.rl.tally import RETURN
+from hackmatrix.train.runs.directory import Run
+from tests.replay.browser import Browser, chromium
+from tests.replay.short_game import TURNS, short_game
+from tests.report.told_runs import CHUNKS, RANDOM_RETURN, STEP, a_run, evaluate, report, tell
+
+TITLES = "[...document.querySelectorAll('h3')].map(each => each.textContent)"
+FIRST = "document.querySelector('figure')"
+# The width of each curve of the first chart.
+WIDTHS = f"[...{FIRST}.querySelectorAll('path[data-curve]')].map(path => path.getBBox().width)"
+
+
+def with_a_game(found: Run, title: str) -> None:
+    found.replays.mkdir()
+    (found.replays / f"{STEP}.html").write_text(html.page(short_game(title)))
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """Of two runs: one is slower, has a greater learning rate, and told of one metric more."""
+    program = chromium()
+    if program is None:
+        pytest.skip("there is no Chromium here")
+    workdir = tmp_path_factory.mktemp("runs")
+    quick = a_run(workdir, name="quick")
+    slow = a_run(workdir, name="slow", lr=1e-3)
+    tell(quick, RETURN, seconds=60)
+    tell(slow, RETURN, "train/entropy", seconds=120)
+    for found in (quick, slow):
+        evaluate(found)
+        with_a_game(found, f"a walk of {found.name}")
+    done = report(workdir, "--runs=quick,slow")
+    assert done.returncode == 0, done.stderr
+    file = workdir / "report.html"
+    assert str(file) in done.stdout
+    with Browser(program) as browser:
+        browser.open(file.as_uri())
+        yield browser
+
+
+def over(page: Browser, axis: str) -> None:
+    page.evaluate(f"document.querySelector('[data-axis={axis}]').click()")
+
+
+def test_each_metric_is_a_chart_with_a_curve_of_each_run(page: Browser) -> None:
+    assert {"return", "entropy, nats"} <= {*page.evaluate(TITLES)}
+    legend = page.evaluate(f"{FIRST}.querySelector('.legend').textContent")
+    assert legend == f"quick {CHUNKS}slow {CHUNKS}"
+
+
+def test_the_curves_are_drawn_over_steps_and_over_time(page: Browser) -> None:
+    over(page, "minutes")
+    quick, slow = page.evaluate(WIDTHS)
+    assert slow == pytest.approx(2 * quick, rel=0.01)
+    assert "minutes since its first metrics" in page.evaluate(f"{FIRST}.textContent")
+    over(page, "steps")
+    quick, slow = page.evaluate(WIDTHS)
+    assert slow == pytest.approx(quick)
+    assert "environment steps" in page.evaluate(f"{FIRST}.textContent")
+
+
+def test_only_the_settings_that_differ_are_told(page: Browser) -> None:
+    rows = page.evaluate(
+        "[...document.querySelectorAll('#settings + div tr')]"
+        ".map(row => row.innerText.split('\\t'))"
+    )
+    assert rows == [["", "quick", "slow"], ["lr", "0.0003", "0.001"]]
+
+
+def test_what_they_reached_stands_side_by_side_with_intervals(page: Browser) -> None:
+    text = page.evaluate("document.body.innerText")
+    assert "quick: 9 games of seed 3 at step 4,096" in text
+    heads = page.evaluate("[...document.querySelectorAll('thead')].map(each => each.innerText)")
+    assert "quick\tslow\trandom player" in heads[0].replace("\n", "")
+    interval = f"{RANDOM_RETURN:.2f}  ({RANDOM_RETURN:.2f} to {RANDOM_RETURN:.2f})"
+    cells = page.evaluate("[...document.querySelectorAll('td')].map(each => each.textContent)")
+    assert cells[:3] == [interval] * 3
+
+
+def test_a_game_of_each_can_be_stepped_through(page: Browser) -> None:
+    for number, name in enumerate(("quick", "slow")):
+        frame = f"document.querySelectorAll('iframe')[{number}].contentDocument"
+        assert f"a walk of {name}" in page.evaluate(f"{frame}.getElementById('title').textContent")
+        page.evaluate(f"{frame}.getElementById('next').click()")
+        assert page.evaluate(f"{frame}.getElementById('turn').textContent") == f"1 / {TURNS}"
+
+
+def test_a_phone_shows_all_of_it(page: Browser) -> None:
+    page.be_wide(390)
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    assert min(page.text_sizes()) >= 12
+    heights = page.evaluate(
+        "[...document.querySelectorAll('#axes button')].map(each => each.offsetHeight)"
+    )
+    assert min(heights) >= 44
+    page.be_wide(1200)
+
+
+def test_the_page_asks_nobody_and_its_console_is_silent(page: Browser) -> None:
+    assert page.errors == []
+    assert [each for each in page.requested if not each.startswith(("file:", "data:"))] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--runs=quick,lost"], "there is no run 'lost'"),
+        (["--runs=quick,other"], "these runs play gymnax:CartPole-v1 and hackmatrix"),
+        (["--runs=quick,silent"], "the run has no metrics yet"),
+        (["--runs=quick", "--run=quick"], "say --run=RUN or --runs=A,B, not both"),
+    ],
+)
+def test_runs_that_cannot_be_compared_are_told_in_a_line(
+    tmp_path: Path, arguments: list[str], said: str
+) -> None:
+    given: Any = {"quick": "hackmatrix", "other": "gymnax:CartPole-v1", "silent": "hackmatrix"}
+    for name, env in given.items():
+        found = a_run(tmp_path, env, name)
+        if name != "silent":
+            tell(found, RETURN)
+        if env == "hackmatrix":
+            with_a_game(found, name)
+    refused = report(tmp_path, *arguments)
+    assert refused.returncode == 1
+    assert said in refused.stderr.splitlines()[-1]
+    assert "Traceback" not in refused.stderr

@@ -1,0 +1,63 @@
+"""Runs that told something without having trained, and the program that shows them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hackmatrix.envs import make
+from hackmatrix.rl.tally import LENGTH, RETURN
+from hackmatrix.train.reporting import results
+from hackmatrix.train.runs.directory import Run, create
+from tests.train.settings import resolved
+
+ROOT = Path(__file__).parents[2]
+STEP = 4096
+CHUNKS = 40
+RANDOM_RETURN = -3.0
+
+
+def a_run(workdir: Path, env: str = "hackmatrix", name: str = "a-run", **given: Any) -> Run:
+    """Its files as a run under way has them, but for a checkpoint."""
+    settings = {"lr": 3e-4, "ent_coef": 0.02, **given}
+    return create(workdir, resolved(env=env, run_name=name, **settings))
+
+
+def tell(found: Run, *tags: str, seconds: int = 1) -> None:
+    """Metrics of some chunks that took so long, and half a line of the next."""
+    with found.metrics.open("w") as file:
+        for chunk in range(1, CHUNKS + 1):
+            values = {tag: chunk + place for place, tag in enumerate(tags)}
+            file.write(
+                json.dumps({"step": chunk * STEP, "time": 1e9 + seconds * chunk, **values}) + "\n"
+            )
+        file.write('{"step": 99')
+
+
+def evaluate(found: Run) -> None:
+    games: Any = {
+        RETURN: np.full(9, RANDOM_RETURN),
+        LENGTH: np.arange(9.0),
+        "ended": np.ones(9),
+        "actions": np.eye(9, 28, dtype=int),
+    }
+    summary = results.summary(games, make(found.config.env))
+    summaries = {"agent": summary, "random": summary}
+    told = {"step": STEP, "episodes": 9, "seed": 3, **results.as_json(summaries)}
+    found.evaluation.write_text(json.dumps(told))
+
+
+def report(workdir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "launch.report", f"--workdir={workdir}", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )

@@ -1,0 +1,89 @@
+"""Chunks of updates, some of which are not finite."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import struct
+
+from hackmatrix.rl import chunk, draws, rollout
+from hackmatrix.rl.chunk import SKIPPED
+from hackmatrix.rl.rollout import Players
+from hackmatrix.rl.tally import Metrics, Tally
+from hackmatrix.rl.train_state import NEVER, Report, TrainState
+from tests.envs.toy import Toy
+from tests.rl.rolled import on_one_device
+
+UPDATES = 6
+BROKEN, OVERFLOWING = 2, 4  # updates
+LOSS = "train/loss"
+
+
+class Learner(struct.PyTreeNode):
+    weights: jax.Array
+    update: jax.Array
+    key: jax.Array
+
+
+class Breaking:
+    """Adds 1 to each weight in an update, and tells its number as the loss: that is NaN in one
+    update, and in another a weight overflows.
+    """
+
+    vital = (LOSS,)
+
+    def update(
+        self, learner: Learner, players: Players, counted: Tally
+    ) -> tuple[Learner, Players, Tally, Metrics]:
+        number = learner.update
+        overflow = jnp.where(number == OVERFLOWING, jnp.inf, 0) * jnp.array([1.0, 0.0])
+        loss = jnp.where(number == BROKEN, jnp.nan, number.astype(jnp.float32))
+        after = learner.replace(weights=learner.weights + 1 + overflow, update=number + 1)
+        return after, players, counted, {LOSS: loss}
+
+
+@pytest.fixture(scope="module")
+def after() -> dict[bool, tuple[Learner, Report]]:
+    """What came of the updates with and without skipping."""
+    env, key = Toy(), draws.seed_key(0)
+    players = rollout.new_players(env, key, jnp.arange(2, dtype=jnp.uint32))
+    learner = Learner(jnp.zeros(2), jnp.int32(0), key)
+
+    def run(skips: bool) -> tuple[Learner, Report]:
+        algorithm: Any = Breaking()
+        updates = on_one_device(functools.partial(chunk.run, env, algorithm, skips))
+        state, report = updates(TrainState(learner, players), jnp.int32(UPDATES))
+        return state.learner, report
+
+    return {skips: run(skips) for skips in (False, True)}
+
+
+def test_an_update_that_is_not_finite_is_told_of_by_its_number(
+    after: dict[bool, tuple[Learner, Report]],
+) -> None:
+    _, report = after[False]
+    assert int(report.broken_at) == BROKEN
+    assert SKIPPED not in report.metrics
+
+
+def test_an_update_that_is_skipped_changes_nothing_but_its_number(
+    after: dict[bool, tuple[Learner, Report]],
+) -> None:
+    learner, report = after[True]
+    np.testing.assert_array_equal(learner.weights, [UPDATES - 2] * 2)
+    assert int(learner.update) == UPDATES  # no draw comes twice
+    assert int(report.broken_at) == NEVER
+
+
+def test_skipped_updates_are_counted_and_left_out_of_the_means(
+    after: dict[bool, tuple[Learner, Report]],
+) -> None:
+    _, report = after[True]
+    assert float(report.metrics[SKIPPED]) == 2
+    counted = [number for number in range(UPDATES) if number not in (BROKEN, OVERFLOWING)]
+    assert float(report.metrics[LOSS]) == pytest.approx(np.mean(counted))

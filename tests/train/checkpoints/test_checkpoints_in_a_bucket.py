@@ -1,0 +1,112 @@
+"""Checkpoints in a bucket: as on a disk, through the faults of a network."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import jax.numpy as jnp
+import pytest
+
+from hackmatrix.train.checkpoints.checkpoints import Checkpoints, Layout
+from hackmatrix.train.runs.places import place
+from tests.bucket_service import Service
+from tests.train.checkpoints.small_state import bits, like, on, state
+
+KILLED_WHILE_SAVING = """
+import os, signal, sys, threading, time
+import jax, jax.numpy as jnp
+from hackmatrix.train.checkpoints.checkpoints import Checkpoints
+from hackmatrix.train.runs.places import place
+
+there = place(sys.argv[1])
+checkpoints = Checkpoints(there, keep=3)
+checkpoints.save(2, {"leaf": jax.random.bits(jax.random.key(0), (1 << 24,), jnp.uint32)}, {})
+while not (there / "2").exists():
+    time.sleep(0.01)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def names(checkpoints: Checkpoints) -> list[str]:
+    return sorted(checkpoints._directory.names())
+
+
+def test_what_was_saved_is_restored_bit_for_bit_on_any_mesh(in_bucket: Checkpoints) -> None:
+    in_bucket.save(1, state(on(8), seed=1), {"update": 1})
+    in_bucket.save(2, state(on(8), seed=2), {"update": 2})
+    in_bucket.close()
+    restored = Checkpoints(in_bucket._directory, keep=3).restore_newest(Layout(like(on(2))))
+    assert restored is not None
+    assert (restored.step, restored.metadata) == (2, {"update": 2})
+    assert bits(restored.state) == bits(state(on(2), seed=2))
+
+
+def test_the_newest_the_best_and_milestones_are_kept(bucket_address: str) -> None:
+    checkpoints = Checkpoints(place(bucket_address), keep=1, milestone=10)
+    for step in (3, 6, 12, 15, 21):
+        checkpoints.save(step, {"leaf": jnp.uint32(step)}, {"score": 9.0} if step == 6 else {})
+    checkpoints.close()
+    assert checkpoints.steps() == [6, 12, 21]
+
+
+def test_the_future_that_a_run_turned_from_is_put_aside(
+    in_bucket: Checkpoints, said: list[str]
+) -> None:
+    for step in (1, 5):
+        in_bucket.save(step, {"leaf": jnp.uint32(step)}, {})
+    in_bucket.save(3, {"leaf": jnp.uint32(3)}, {})
+    in_bucket.close()
+    assert names(in_bucket) == ["1", "3", "5.aside-1"]
+    assert said == [f"{in_bucket._directory / '5'} is kept as 5.aside-1"]
+
+
+def test_what_was_being_saved_when_the_process_was_killed_is_not_used(
+    in_bucket: Checkpoints, said: list[str]
+) -> None:
+    in_bucket.save(1, state(on(1)), {})
+    in_bucket.close()
+    child = subprocess.run(
+        [sys.executable, "-c", KILLED_WHILE_SAVING, str(in_bucket._directory)],
+        env=os.environ | {"XLA_FLAGS": ""},
+        timeout=120,
+    )
+    assert child.returncode == -signal.SIGKILL
+    assert names(in_bucket) == ["1", "2"]
+    assert in_bucket.steps() == [1]
+    restored = in_bucket.restore_newest(Layout(like(on(1))))
+    assert restored is not None
+    assert restored.step == 1
+    assert said == [f"{in_bucket._directory / '2'} was never finished, an older one is tried"]
+    in_bucket.save(3, restored.state, {})
+    in_bucket.close()
+    assert names(in_bucket) == ["1", "3"]
+
+
+@pytest.mark.usefixtures("patient_at_once")
+@pytest.mark.parametrize("fault", ["third", "slow"])
+def test_a_bad_connection_is_outlasted(
+    in_bucket: Checkpoints, said: list[str], bucket_service: Service, fault: str
+) -> None:
+    with bucket_service.failing(fault):
+        in_bucket.save(1, state(on(1), seed=1), {})
+        in_bucket.wait()
+        restored = in_bucket.restore_newest(Layout(like(on(1))))
+    assert said == []
+    assert restored is not None
+    assert bits(restored.state) == bits(state(on(1), seed=1))
+
+
+def test_a_bucket_that_refuses_is_told_and_the_run_saves_again_later(
+    in_bucket: Checkpoints, said: list[str]
+) -> None:
+    nowhere = Checkpoints(place("gs://nobody/run"), keep=3, say=said.append)
+    nowhere.save(1, {"leaf": jnp.uint32(1)}, {})
+    nowhere.close()
+    assert [line.partition(":")[0] for line in said] == ["gs"]
+    assert "1 is not saved: " in said[0]
+    in_bucket.save(2, {"leaf": jnp.uint32(2)}, {})
+    in_bucket.close()
+    assert in_bucket.steps() == [2]

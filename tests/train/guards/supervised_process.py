@@ -1,0 +1,58 @@
+"""A program without JAX that is supervised as the trainer is. It works in C, as a compiler does,
+where Python runs no handler of a signal; PHASE says what a signal finds it at.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import time
+from pathlib import Path
+
+from hackmatrix.train.guards.supervision import of_environment
+
+BLOCK = 20_000_000  # rounds: some seconds
+
+
+def work_in_c(rounds: int = BLOCK) -> None:
+    hashlib.pbkdf2_hmac("sha256", b"", b"", rounds)
+
+
+def say(line: str) -> None:
+    print(line, flush=True)
+
+
+def main(phase: str, directory: Path) -> None:
+    supervision = of_environment()
+    supervision.start()
+    signals = supervision.signals
+    if phase == "before":
+        directory.mkdir()
+        signals.ends("Nothing to save", undo=directory.rmdir)
+        say("ready")
+        work_in_c()
+    elif phase == "within":
+        with signals.noted(say):
+            say("ready")
+            while not signals.asked_to_stop:
+                time.sleep(0.01)
+            work_in_c()
+    elif phase == "after":
+        with signals.noted(say):
+            say("ready")
+            while not signals.asked_to_stop:
+                time.sleep(0.01)
+        sys.stdin.readline()
+        say("saved")
+        sys.exit(42)
+    elif phase == "hanging":
+        watchdog = supervision.watchdog
+        watchdog.expect("No tea was made", 1.0)
+        say("ready")
+        sys.stdin.readline()
+        watchdog.progress()
+        say("awake")
+        time.sleep(60)
+
+
+main(sys.argv[1], Path(sys.argv[2]))

@@ -1,0 +1,42 @@
+"""Interrupts of a run in a program that goes on after it."""
+
+from __future__ import annotations
+
+import signal
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from hackmatrix.train.guards.interrupts import Interrupts
+
+
+def test_the_first_interrupt_asks_the_run_to_stop_and_the_second_is_raised() -> None:
+    said: list[str] = []
+    interrupts = Interrupts()
+    before = signal.getsignal(signal.SIGINT)
+    with interrupts.noted(said.append):
+        signal.raise_signal(signal.SIGINT)
+        assert interrupts.asked_to_stop
+        assert said == ["Interrupted: saving and stopping; again stops at once, without saving"]
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) == before
+
+
+def test_what_a_program_does_at_signals_is_as_before_once_the_run_has_ended() -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    with Interrupts().noted(print):
+        assert signal.getsignal(signal.SIGTERM) == before[signal.SIGTERM]
+        assert signal.getsignal(signal.SIGINT) != before[signal.SIGINT]
+    assert {number: signal.getsignal(number) for number in before} == before
+
+
+def test_in_another_thread_signals_are_left_alone() -> None:
+    before = signal.getsignal(signal.SIGINT)
+
+    def handler_within() -> object:
+        with Interrupts().noted(print):
+            return signal.getsignal(signal.SIGINT)
+
+    with ThreadPoolExecutor(1) as threads:
+        assert threads.submit(handler_within).result() == before

@@ -1,0 +1,104 @@
+"""Signals and the watchdog, in real processes: what they do to one that is busy or hangs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from hackmatrix.train.guards.supervision import NOTES, of_environment
+
+ROOT = Path(__file__).parents[3]
+PROGRAM = Path(__file__).with_name("supervised_process.py")
+SECONDS = 30
+Start = Callable[[str], "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """The program at one of its phases; it is there when it has said so."""
+    processes: list[subprocess.Popen[str]] = []
+
+    def started(phase: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, str(PROGRAM), phase, str(tmp_path / "made")],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        processes.append(process)
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+        return process
+
+    yield started
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_where_nothing_is_to_be_saved_a_signal_ends_it_at_once_and_without_a_trace(
+    start: Start, tmp_path: Path, number: signal.Signals
+) -> None:
+    process = start("before")
+    assert (tmp_path / "made").is_dir()
+    process.send_signal(number)
+    told, errors = process.communicate(timeout=SECONDS)
+    assert process.returncode == 42
+    assert (told, errors) == ("", "Nothing to save\n")
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_second_ctrl_c_ends_it_at_once_although_it_is_busy(start: Start) -> None:
+    process = start("within")
+    process.send_signal(signal.SIGINT)
+    assert process.stdout
+    assert process.stdout.readline().startswith("SIGINT: saving and stopping;")
+    process.send_signal(signal.SIGINT)
+    told, errors = process.communicate(timeout=SECONDS)
+    assert process.returncode == 42
+    assert (told, errors) == ("", "Stopped at once; what was saved before stays\n")
+
+
+def test_a_machine_that_signals_a_program_and_its_supervisor_asks_once(start: Start) -> None:
+    process = start("after")
+    for _ in range(2):
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.1)
+    told, errors = process.communicate("\n", timeout=SECONDS)
+    first, *rest = told.splitlines()
+    assert first.startswith("SIGTERM: saving and stopping;")
+    assert (process.returncode, rest, errors) == (42, ["saved"], "")
+
+
+def test_time_in_which_it_is_suspended_is_no_time_in_which_it_hangs(start: Start) -> None:
+    process = start("hanging")
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(1.5)
+    process.send_signal(signal.SIGCONT)
+    time.sleep(0.3)
+    told, errors = process.communicate("\n", timeout=SECONDS)
+    assert told == "awake\n"
+    assert process.returncode == -signal.SIGKILL  # as it did hang afterwards
+    assert errors.startswith("No tea was made for 1 s (watchdog_minutes): this process ends;")
+    assert f'"{PROGRAM}"' in errors
+
+
+def test_the_supervisor_finds_the_run_and_its_step_until_it_is_forgotten(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    supervision = of_environment({NOTES: str(notes)})
+    supervision.note("runs/a")
+    assert notes.read_text() == "runs/a\n\n"
+    supervision.note("runs/a", 4096)
+    assert notes.read_text() == "runs/a\n4096\n"
+    supervision.forget()
+    assert notes.read_text() == ""

@@ -1,0 +1,32 @@
+"""Environment steps and updates of a run whose updates may change in size."""
+
+from hackmatrix.train.runs.course import Course
+from tests.train.settings import resolved
+
+
+def test_a_new_run_has_the_updates_of_its_configuration() -> None:
+    config = resolved(num_envs=8, num_steps=8, total_timesteps=25 * 64 + 63)
+    course = Course(config)
+    assert course.last_update == config.num_updates == 25
+    assert (course.steps_after(0), course.steps_after(25)) == (0, 25 * 64)
+    assert course.extra_updates == 0
+
+
+def test_a_run_is_never_shorter_than_what_is_done_of_it() -> None:
+    config = resolved(num_envs=8, num_steps=8, total_timesteps=64)
+    assert Course(config, update=5, steps=320).last_update == 5
+    assert Course(resolved(num_envs=8, num_steps=8, total_timesteps=1)).last_update == 1
+
+
+def test_updates_and_steps_go_on_where_they_were_when_updates_change_in_size() -> None:
+    config = resolved(num_envs=8, num_steps=32, total_timesteps=2560)
+    course = Course(config, update=10, steps=1280)
+    assert (course.last_update, course.steps_after(15)) == (15, 2560)
+    assert course.extra_updates == -5  # the steps would have been 5 updates of today's size
+
+
+def test_steps_are_counted_beyond_what_32_bits_hold() -> None:
+    config = resolved(num_envs=2048, num_steps=128, total_timesteps=2**40)
+    course = Course(config, update=2**14, steps=2**32)
+    assert course.steps_after(2**14 + 1) == 2**32 + 2**18
+    assert course.steps_after(course.last_update) == 2**40

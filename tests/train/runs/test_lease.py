@@ -1,0 +1,136 @@
+"""One process at a time trains a run."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from hackmatrix.train.runs import lease
+from hackmatrix.train.runs.lease import Held, Lease, TakenOver
+from hackmatrix.train.runs.places import Place, place
+
+HOLDS = """
+import sys, time
+from hackmatrix.train.runs import lease
+from hackmatrix.train.runs.places import place
+lease._RENEWED_EVERY = 0.2
+held = lease.take(place(sys.argv[1]), print, stale_after=1.0)
+print("held", flush=True)
+while True:
+    time.sleep(0.05)
+    held.confirm()
+"""
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease, "_RENEWED_EVERY", 0.2)
+    monkeypatch.setattr(lease, "_STALE_AFTER", 1.0)
+
+
+@pytest.fixture(params=["disk", "bucket"])
+def run(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    where = tmp_path if request.param == "disk" else request.getfixturevalue("bucket_address")
+    return place(where) / "run"
+
+
+@contextmanager
+def another_process(run: Place) -> Iterator[subprocess.Popen[str]]:
+    """That holds the run."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDS, str(run)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def take(run: Place) -> Lease:
+    return lease.take(run, lambda _: None, stale_after=1.0)
+
+
+def elsewhere(run: Place) -> None:
+    """The last owner appears to be on another machine, where nobody can see whether it lives."""
+    (name,) = (run / "owner").names()
+    file = run / "owner" / name
+    file.write(json.dumps({**json.loads(file.read()), "machine": "another", "host": "far"}))
+
+
+def test_a_second_process_is_told_who_trains_the_run(run: Place) -> None:
+    with another_process(run) as holder, pytest.raises(Held, match=f"by process {holder.pid} on"):
+        take(run)
+
+
+def test_the_run_of_a_process_that_has_died_here_is_taken_over_at_once(run: Place) -> None:
+    with another_process(run) as holder:
+        holder.kill()
+        holder.wait()
+        start = time.monotonic()
+        lease.take(run, lambda _: None, stale_after=600.0).confirm()
+        assert time.monotonic() - start < 60
+
+
+def test_the_run_of_a_machine_that_fell_silent_is_taken_over_after_a_while(run: Place) -> None:
+    take(run)._over.set()  # it renews nothing more, as a machine without power
+    elsewhere(run)
+    said: list[str] = []
+    lease.take(run, said.append, stale_after=1.0).confirm()
+    assert ["on far had" in line for line in said] == [True]
+    assert (run / "owner").names() == ["2.json"]
+
+
+def test_what_was_given_back_need_not_be_waited_for(run: Place) -> None:
+    take(run).give_back()
+    elsewhere(run)
+    said: list[str] = []
+    lease.take(run, said.append, stale_after=600.0).confirm()
+    assert said == []
+
+
+def test_a_process_that_was_suspended_too_long_finds_the_run_taken_over(run: Place) -> None:
+    with another_process(run) as holder:
+        os.kill(holder.pid, signal.SIGSTOP)
+        taken = take(run)
+        time.sleep(0.6)
+        os.kill(holder.pid, signal.SIGCONT)
+        _, said = holder.communicate(timeout=60)
+        assert f"taken over by process {os.getpid()}" in said
+        assert TakenOver.__name__ in said
+        taken.confirm()
+        taken.give_back()
+
+
+def test_a_run_from_before_leases_is_anybody_s(run: Place) -> None:
+    (run / "config.json").create("{}")
+    take(run).confirm()
+
+
+def test_a_bucket_that_is_away_for_a_while_costs_nobody_the_run(
+    bucket_service: object, bucket_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = take(place(bucket_address))
+    monkeypatch.setattr(type(place(bucket_address)), "names", _refused)
+    time.sleep(1.2)
+    held.confirm()
+    monkeypatch.undo()
+    held.confirm()
+
+
+def _refused(_: object) -> list[str]:
+    raise ConnectionRefusedError

@@ -1,0 +1,89 @@
+"""The files of a run in a bucket are copied there, and stay here where they cannot be."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from hackmatrix.train.config import Config
+from hackmatrix.train.runs import lease, mirror
+from hackmatrix.train.runs.directory import Run, create
+from hackmatrix.train.runs.mirror import Mirror
+from tests.bucket_service import Service
+
+
+@pytest.fixture
+def run(bucket_address: str, config: Config) -> Run:
+    return create(bucket_address, dataclasses.replace(config, run_name="run"))
+
+
+@contextmanager
+def mirrored(run: Run, said: list[str]) -> Iterator[Mirror]:
+    with lease.take(run.place, print) as held, Mirror(run, held, said.append) as copies:
+        yield copies
+
+
+def write(run: Run, name: str, text: str) -> None:
+    file = run.directory / name
+    file.parent.mkdir(exist_ok=True)
+    with file.open("a") as growing:
+        growing.write(text)
+
+
+def test_files_are_copied_as_they_grow_and_at_the_end_are_there_alone(run: Run) -> None:
+    said: list[str] = []
+    with mirrored(run, said) as copies:
+        write(run, "metrics.jsonl", "one\n")
+        copies.catch_up()
+        assert (run.place / "metrics.jsonl").read() == "one\n"
+        write(run, "metrics.jsonl", "two\n")
+        write(run, "replays/7.html", "a page")
+    assert (run.place / "metrics.jsonl").read() == "one\ntwo\n"
+    assert (run.place / "replays" / "7.html").read() == "a page"
+    assert not run.directory.exists()
+    assert said == []
+
+
+@pytest.mark.usefixtures("patient_at_once")
+def test_a_bucket_that_is_away_is_said_and_the_files_stay_here(
+    run: Run, bucket_service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirror, "_EVERY", 0.1)
+    said: list[str] = []
+    with mirrored(run, said):
+        write(run, "metrics.jsonl", "one\n")
+        bucket_service.fault = "refuse"
+    bucket_service.fault = None
+    assert f"The files in {run.directory} are not all in {run.place}: " in said[-1]
+    assert run.metrics.read_text() == "one\n"
+
+
+def test_what_another_service_is_to_be_sent_stays_here(run: Run) -> None:
+    with mirrored(run, []):
+        write(run, "wandb/offline", "a page that was not sent yet")
+    assert (run.directory / "wandb/offline").exists()
+
+
+def test_a_run_that_another_process_has_taken_over_is_not_written_to(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "_STALE_AFTER", 0.0)  # so that each use asks who has it
+    said: list[str] = []
+    with mirrored(run, said):
+        write(run, "metrics.jsonl", "ours\n")
+        assert (run.place / "owner" / "2.json").create("{}")
+    assert "was taken over by another process" in said[-1]
+    assert not (run.place / "metrics.jsonl").exists()
+    assert run.metrics.read_text() == "ours\n"
+
+
+def test_a_run_on_a_disk_needs_no_copies(tmp_path: Path, config: Config) -> None:
+    run = create(tmp_path, dataclasses.replace(config, run_name="run"))
+    with mirrored(run, []) as copies:
+        write(run, "metrics.jsonl", "one\n")
+        copies.catch_up()
+    assert run.metrics.read_text() == "one\n"

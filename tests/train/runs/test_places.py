@@ -1,0 +1,117 @@
+"""A disk and a bucket do the same for a run."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hackmatrix.train.runs.bucket import Bucket
+from hackmatrix.train.runs.places import Place, UnknownPlace, place
+from tests.bucket_service import Service
+
+
+@pytest.fixture(params=["disk", "bucket"])
+def there(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """An empty place of either kind."""
+    where = tmp_path if request.param == "disk" else request.getfixturevalue("bucket_address")
+    return place(where)
+
+
+def test_what_is_written_is_read_and_replaced(there: Place) -> None:
+    file = there / "file"
+    with pytest.raises(FileNotFoundError):
+        file.read()
+    assert not file.exists()
+    for text in ("one", "two: ü"):
+        file.write(text)
+        assert file.read() == text
+    assert file.exists()
+    assert there.names() == ["file"]
+    assert abs(file.changed_at() - time.time()) < 60
+
+
+def test_of_many_that_create_a_file_or_claim_a_directory_one_does(there: Place) -> None:
+    def try_all(attempt: Callable[[int], bool]) -> int:
+        won: list[bool] = []
+        threads = [
+            threading.Thread(target=lambda each=each: won.append(attempt(each)))
+            for each in range(8)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(won) == 8
+        return sum(won)
+
+    assert try_all(lambda each: (there / "file").create(str(each))) == 1
+    assert try_all(lambda _: (there / "directory").claim()) == 1
+    assert not (there / "file").create("late")
+    assert not (there / "directory").claim()
+    assert (there / "directory").names() == []
+
+
+def test_a_directory_that_has_files_cannot_be_claimed(there: Place) -> None:
+    (there / "run").claim()
+    (there / "run" / "config.json").write("{}")
+    assert not (there / "run").claim()
+
+
+def test_a_directory_is_moved_and_removed_with_all_that_is_in_it(there: Place) -> None:
+    old = there / "5"
+    assert (old / "state" / "array").create("numbers")
+    assert (old / "commit_success.txt").create("whole")
+    old.move("5.aside-1")
+    assert there.names() == ["5.aside-1"]
+    new = there / "5.aside-1"
+    assert (new / "state" / "array").read() == "numbers"
+    assert sorted(new.names()) == ["commit_success.txt", "state"]
+    new.remove()
+    new.remove()
+    assert there.names() == []
+
+
+def test_files_are_copied_to_a_bucket_and_back(bucket_address: str, tmp_path: Path) -> None:
+    here, there, again = tmp_path / "here", Bucket(bucket_address), tmp_path / "again"
+    here.write_text("as it was")
+    (there / "copy").store(here)
+    (there / "folder" / "other").write("stays there")
+    again.mkdir()
+    there.fetch_files(again)
+    assert [(each.name, each.read_text()) for each in again.iterdir()] == [("copy", "as it was")]
+
+
+def test_a_listing_shows_at_once_what_another_process_has_written(bucket_address: str) -> None:
+    first, second = Bucket(bucket_address), Bucket(bucket_address)
+    assert first.names() == []
+    (second / "late").write("")
+    assert first.names() == ["late"]
+
+
+@pytest.mark.usefixtures("patient_at_once")
+def test_requests_that_fail_for_a_while_are_tried_again(
+    bucket_service: Service, bucket_address: str
+) -> None:
+    there = Bucket(bucket_address)
+    for fault in ("third", "slow"):
+        with bucket_service.failing(fault):
+            for number in range(4):
+                (there / str(number)).write(fault)
+                assert (there / str(number)).read() == fault
+    assert sorted(there.names()) == ["0", "1", "2", "3"]
+
+
+def test_a_bucket_that_is_not_there_is_an_error_of_one_line() -> None:
+    with pytest.raises(OSError, match="nobody") as failure:
+        Bucket("gs://nobody/run/file").read()
+    assert "\n" not in str(failure.value)
+
+
+@pytest.mark.parametrize("address", ["s3://bucket/runs", "http://host/runs", "gs:/bucket"])
+def test_other_addresses_are_refused(address: str) -> None:
+    with pytest.raises(UnknownPlace, match="is not known; name a directory, or gs://"):
+        place(address)
