@@ -23,6 +23,7 @@ _RUNS = {
 }
 _SHAPES = re.compile(r"= (.*?) [a-z][a-z0-9\-]*\(")
 _ARRAY = re.compile(r"\b(?:pred|[a-z]+(\d+))\w*\[([\d,]*)\]")
+_SCRATCH = re.compile(r'"memory_space":"1","offset":"\d+","size":"(\d+)"')
 _BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
 # They name or arrange values, and are no work of their own.
 _BOOKKEEPING = {
@@ -47,6 +48,8 @@ class Facts:
     loops: int
     collectives: tuple[str, ...]
     temporary_bytes: int  # on one device
+    code_bytes: int
+    scratch_bytes: int  # the most memory beside its arithmetic that one kernel uses; TPUs tell
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,8 @@ def facts(program: jax.stages.Compiled) -> Facts:
         loops=counts["while"],
         collectives=tuple(sorted(name for name in counts if name.startswith(_COLLECTIVES))),
         temporary_bytes=memory.temp_size_in_bytes,
+        code_bytes=memory.generated_code_size_in_bytes,
+        scratch_bytes=max(map(int, _SCRATCH.findall(text)), default=0),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from hackmatrix import game
 from hackmatrix.bench.timing import Work
+from hackmatrix.envs.hackmatrix_env import HackMatrix
 from hackmatrix.game import observation, slots
 from hackmatrix.game.randomness import Purpose, as_key, uniform_below, word
 from hackmatrix.game.valid import valid_word
@@ -142,18 +144,29 @@ def bytes_per_board() -> int:
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(states))
 
 
-def lower_step(boards: int, mesh: Mesh | None = None) -> jax.stages.Lowered:
-    """The batched step, ready to compile; over a mesh (axis BOARDS), so many boards a device."""
-    if mesh is None:
-        return jax.jit(game.step_batch).lower(*_shapes(boards))
+def lower_step(boards: int) -> jax.stages.Lowered:
+    """The batched step, ready to compile."""
+    return jax.jit(game.step_batch).lower(*_shapes(boards))
+
+
+def lower_trainers_step(boards: int, mesh: Mesh, kernels: bool) -> jax.stages.Lowered:
+    """A step and a look at the boards, as a trainer takes it, over a mesh of TPUs (axis BOARDS)
+    with so many boards a device.
+    """
+    env = HackMatrix().on("tpu", kernels)
+
+    def step_and_look(keys: Array, states: game.State, actions: Array) -> Any:
+        after, happened, seen = env.step_and_encode(keys, states, actions)
+        return after, happened.reward, happened.ended, seen
+
     spec = PartitionSpec(BOARDS)
     sharding = NamedSharding(mesh, spec)
-    step = jax.shard_map(game.step_batch, mesh=mesh, in_specs=spec, out_specs=spec)
+    step = jax.shard_map(step_and_look, mesh=mesh, in_specs=spec, out_specs=spec)
     shapes = jax.tree.map(
         lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding),
         _shapes(boards * mesh.size),
     )
-    return jax.jit(step).lower(*shapes)
+    return jax.jit(step, donate_argnums=1).lower(*shapes)
 
 
 def _shapes(boards: int) -> tuple[jax.ShapeDtypeStruct, game.State, jax.ShapeDtypeStruct]:

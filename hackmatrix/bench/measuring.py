@@ -13,6 +13,7 @@ from hackmatrix.bench import (
     compiled,
     environment,
     network,
+    schedules,
     sinks,
     starts,
     timing,
@@ -52,11 +53,15 @@ def measure_environment(numbers: list[int], seconds: float, report: Report) -> N
 
 
 def compile_environment(slice_name: str, boards: int, report: Report) -> None:
-    """For a slice that is not here, so many boards a device."""
+    """For a slice that is not here, so many boards a device: without and with its kernels."""
     target = slices.SLICES[slice_name]
-    lowered = environment.lower_step(boards, slices.mesh(target, environment.BOARDS))
-    program, seconds = compiled.compile_afresh(lowered)
-    report.compiled(target, boards, compiled.facts(program), seconds)
+    with schedules.written() as of_programs:
+        mesh = slices.mesh(target, environment.BOARDS)
+        for kernels in False, True:
+            lowered = environment.lower_trainers_step(boards, mesh, kernels)
+            program, seconds = compiled.compile_afresh(lowered)
+            facts, bundles = compiled.facts(program), of_programs.bundles()
+            report.compiled(target, boards, kernels, facts, bundles, seconds)
 
 
 def measure_crowd(steps: int, report: Report) -> None:

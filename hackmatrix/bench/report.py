@@ -110,14 +110,31 @@ class Report:
         )
         self._print("crowd", {**asdict(crowd), "capacity_reached": crowd.capacity_reached}, text)
 
-    def compiled(self, target: Slice, boards: int, facts: Facts, seconds: float) -> None:
+    def compiled(
+        self,
+        target: Slice,
+        boards: int,
+        kernels: bool,
+        facts: Facts,
+        bundles: int,
+        seconds: float,
+    ) -> None:
+        how = "with kernels of its own" if kernels else "without kernels of its own"
         text = (
-            f"Compiled for {target.name} ({target.chips} chips, {target.hosts} hosts), "
+            f"A step {how}, for {target.name} ({target.chips} chips, {target.hosts} hosts), "
             f"{boards} boards a chip: {facts.fusions} fusions, {facts.others} other operations, "
-            f"{facts.loops} loops, {len(facts.collectives)} kinds of collective, "
-            f"{facts.temporary_bytes / 2**20:.1f} MiB temporary memory; {seconds:.1f} s to compile"
+            f"{facts.loops} loops, {len(facts.collectives)} kinds of collective; "
+            f"{bundles:,} bundles of instructions, {facts.code_bytes / 2**20:.1f} MiB of code, "
+            f"{facts.temporary_bytes / 2**20:.1f} MiB temporary memory, at most "
+            f"{facts.scratch_bytes / 2**20:.1f} MiB scratch; {seconds:.1f} s to compile"
         )
-        values = {"slice": target.name, "boards_per_device": boards, "compile_seconds": seconds}
+        values = {
+            "slice": target.name,
+            "boards_per_device": boards,
+            "kernels": kernels,
+            "bundles": bundles,
+            "compile_seconds": seconds,
+        }
         self._print("compiled", {**values, **asdict(facts)}, text)
 
     def _print(self, what: str | None, values: dict[str, Any], text: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from types import MappingProxyType
+from typing import Self
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +15,7 @@ from hackmatrix import game
 from hackmatrix.envs.metrics import PERCENT, Metric, Range, Section, Trend
 from hackmatrix.envs.protocol import Environment, OlderLayout, Parts, Shaping, Step
 from hackmatrix.game import hidden, observation, older
+from hackmatrix.game.kernels import Kernels
 from hackmatrix.game.programs import PROGRAMS
 from hackmatrix.game.randomness import as_key
 from hackmatrix.game.reward import distances_to_exit
@@ -93,24 +96,35 @@ class HackMatrix(Environment):
     health = (ENTROPY, STEP_PENALTY, WANDERING)
     older_layouts = (OlderLayout(older.older_layout, older.upgraded),)
 
+    _kernels: Kernels | None = None
+
+    def on(self, platform: str, kernels: bool | None = None) -> Self:
+        env = copy.copy(self)
+        uses_them = platform == "tpu" if kernels is None else kernels
+        env._kernels = Kernels(platform) if uses_them else None
+        return env
+
     def reset(self, keys: Array) -> game.State:
         return game.reset_batch(keys)
 
     def step(self, keys: Array, states: game.State, actions: Array) -> tuple[game.State, Step]:
+        if self._kernels:
+            return self.step_and_encode(keys, states, actions)[:2]
         after, outcome = game.step_batch_and_restart(keys, states, actions)
-        return after, Step(
-            reward=outcome.reward,
-            terminated=outcome.done,
-            truncated=jnp.zeros_like(outcome.done),
-            final=None,
-            each_step={**_reward_parts(outcome), **_kinds_of_action(actions)},
-            each_episode=_ends(states, outcome),
-            highest={"stats/highest_stage": _stage_reached(states, outcome)},
-            shaping=_shaping(states, after, outcome),
-        )
+        return after, _step(states, actions, after, outcome)
 
     def encode(self, states: game.State) -> Seen:
+        if self._kernels:
+            return Seen(*self._kernels.look(states))
         return Seen(observation.encode(states), valid_word(states))
+
+    def step_and_encode(
+        self, keys: Array, states: game.State, actions: Array
+    ) -> tuple[game.State, Step, Seen]:
+        if self._kernels is None:
+            return super().step_and_encode(keys, states, actions)
+        after, outcome, seen = self._kernels.step_batch_and_restart(keys, states, actions)
+        return after, _step(states, actions, after, outcome), Seen(*seen)
 
     def redrawn(self, keys: Array, states: game.State) -> game.State:
         return hidden.redrawn(as_key(keys), states)
@@ -120,9 +134,22 @@ class HackMatrix(Environment):
         return observation.decode_parts(seen.words), mask
 
 
+def _step(before: game.State, actions: Array, after: game.State, outcome: game.Outcome) -> Step:
+    return Step(
+        reward=outcome.reward,
+        terminated=outcome.done,
+        truncated=jnp.zeros_like(outcome.done),
+        final=None,
+        each_step={**_reward_parts(outcome), **_kinds_of_action(actions)},
+        each_episode=_ends(before, outcome),
+        highest={"stats/highest_stage": _stage_reached(before, outcome)},
+        shaping=_shaping(before, after, outcome),
+    )
+
+
 def _shaping(before: game.State, after: game.State, outcome: game.Outcome) -> Shaping:
     """The potential is the way that is left to the exit."""
-    old, new = -_A_STEP * distances_to_exit(before, after).astype(jnp.float32)
+    old, new = (-_A_STEP * way.astype(jnp.float32) for way in distances_to_exit(before, after))
     return Shaping(old, jnp.where(outcome.done, 0, new), outcome.parts["distance_shaping"])
 
 

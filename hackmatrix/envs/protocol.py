@@ -102,6 +102,13 @@ class Environment(abc.ABC):
     def encode(self, states: Any) -> Any:
         """What is seen of the boards, in its compact form (leaves [E, ...])."""
 
+    def step_and_encode(self, keys: Array, states: Any, actions: Array) -> tuple[Any, Step, Any]:
+        """A step, and what is seen of the boards after it. An environment that does both at once
+        for less says so here.
+        """
+        after, happened = self.step(keys, states, actions)
+        return after, happened, self.encode(after)
+
     @abc.abstractmethod
     def decode(self, seen: Any) -> tuple[Parts, Array]:
         """The observation in its named parts (f32[E, ...]) and the mask of valid actions bool[E, A]
@@ -119,6 +126,12 @@ class Environment(abc.ABC):
         env = copy.copy(self)
         env.episode_limit = actions
         return env
+
+    def on(self, platform: str, kernels: bool | None = None) -> Self:
+        """The same environment for devices of a platform: "cpu", "gpu" or "tpu". One that has
+        kernels of its own uses them where they are known to be good, or as it is told.
+        """
+        return self
 
     @property
     def tells_what_is_hidden(self) -> bool:

@@ -13,6 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
+from hackmatrix.game.tracing import ones
+
 SIZE = 6
 CELLS = SIZE * SIZE
 HALF = CELLS // 2
@@ -24,6 +26,15 @@ LAST_COLUMN = np.uint32(FIRST_COLUMN << 5)
 LONGEST_PATH = 23
 
 Array = jax.Array
+
+
+def row_of(cell: Any) -> Any:
+    """The row of a cell by its number (no division, for which kernels have no instruction)."""
+    return (cell * 43) >> 8
+
+
+def column_of(cell: Any) -> Any:
+    return cell - SIZE * row_of(cell)
 
 
 class CellSet(struct.PyTreeNode):
@@ -51,7 +62,7 @@ class CellSet(struct.PyTreeNode):
         return (self.low | self.high) != 0
 
     def count(self) -> Array:
-        return _population(self.low) + _population(self.high)
+        return (ones(self.low) + ones(self.high)).astype(jnp.int32)
 
     def has(self, cell: Array) -> Array:
         """Whether the cell with this number is in the set."""
@@ -62,10 +73,6 @@ class CellSet(struct.PyTreeNode):
     def only_if(self, condition: Array) -> CellSet:
         """The set where the condition holds, else the empty set."""
         return CellSet(jnp.where(condition, self.low, 0), jnp.where(condition, self.high, 0))
-
-
-def _population(word: Array) -> Array:
-    return jax.lax.population_count(word).astype(jnp.int32)
 
 
 def constant(cells: Iterable[int]) -> CellSet:

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from hackmatrix.game import digits, slots
-from hackmatrix.game.cells import SIZE
+from hackmatrix.game.cells import column_of, row_of
 from hackmatrix.game.digits import Digits
 from hackmatrix.game.outline import outlined
 from hackmatrix.game.state import DAEMON, ENEMY_HP, Enemies, Transmissions
@@ -68,6 +68,6 @@ def full_hp(kind: Digits[Array]) -> Digits[Array]:
 def nearest(enemies: Enemies, among: Array, cell: Array) -> Array:
     """The slot nearest to the cell (Manhattan), the first on ties; empty for an empty set."""
     places = len(enemies.row)
-    rows = digits.distance(enemies.row, digits.repeated(cell // SIZE, places, slots.ALL))
-    columns = digits.distance(enemies.column, digits.repeated(cell % SIZE, places, slots.ALL))
+    rows = digits.distance(enemies.row, digits.repeated(row_of(cell), places, slots.ALL))
+    columns = digits.distance(enemies.column, digits.repeated(column_of(cell), places, slots.ALL))
     return slots.first(digits.least(digits.add(rows, columns), among))

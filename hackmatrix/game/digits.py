@@ -16,6 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from hackmatrix.game.tracing import ones
+
 Array = jax.Array
 
 
@@ -184,5 +186,5 @@ def _some(members: Members) -> Array:
 
 
 def _count(members: Members) -> Array:
-    words = map(jax.lax.population_count, jax.tree.leaves(members))
+    words = map(ones, jax.tree.leaves(members))
     return functools.reduce(operator.add, words).astype(jnp.int32)

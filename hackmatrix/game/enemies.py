@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from hackmatrix.game import cells, digits, few, slots
-from hackmatrix.game.cells import LONGEST_PATH, SIZE, CellSet
+from hackmatrix.game import cells, digits, few, several, slots
+from hackmatrix.game.cells import LONGEST_PATH, SIZE, CellSet, column_of, row_of
 from hackmatrix.game.digits import Digits
 from hackmatrix.game.outline import outlined
 from hackmatrix.game.randomness import Key, Purpose, pick_slot, word
@@ -118,21 +120,27 @@ def decide(stepping: Stepping, actor: Array) -> Array:
     return jnp.where(_distance(cell, stepping.player) == 1, ATTACK, decision)
 
 
-@outlined
-def shortest_ways(stepping: Stepping, actor: Array, others: CellSet) -> Array:
-    """u32[2, ...]: the first steps of the actor's shortest ways to the player, as directions: past
-    all obstacles, and past walls alone as if nothing else were in the way.
+def shortest_ways(stepping: Stepping, actor: Array, others: CellSet) -> list[Array]:
+    """The first steps of the actor's shortest ways to the player, as directions: past all
+    obstacles, and past walls alone as if nothing else were in the way.
     """
     here, walls = cells.at(slots.cell_of(stepping, actor)), _walls(stepping, actor)
-    both = np.array([0xFFFFFFFF, 0], np.uint32)
-    counts = jnp.asarray(both.reshape(2, *(1,) * actor.ndim))
-    taken = (others | stepping.transmissions) & CellSet(counts, counts)
-    free, near = cells.EVERY - walls - taken, cells.neighbours(here)
-    reached, nearest = cells.at(stepping.player) - walls, cells.EMPTY
-    for _ in range(LONGEST_PATH - 1):
-        reached = cells.spread(reached, free)
-        nearest = cells.where(nearest.any(), nearest, reached & near)
-    return _directions(here, nearest)
+
+    def first_steps(number: several.Number) -> Array:
+        counts: Any = np.where(number == 0, slots.ALL, np.uint32(0))
+        taken = (others | stepping.transmissions) & CellSet(counts, counts)
+        free, near = cells.EVERY - walls - taken, cells.neighbours(here)
+
+        def spread(found: tuple[CellSet, CellSet]) -> tuple[CellSet, CellSet]:
+            reached, nearest = found
+            reached = cells.spread(reached, free)
+            return reached, cells.where(nearest.any(), nearest, reached & near)
+
+        begin = cells.at(stepping.player) - walls, near & cells.EMPTY
+        _, nearest = several.repeated(LONGEST_PATH - 1, spread, begin)
+        return _directions(here, nearest)
+
+    return several.each(2, first_steps, actor)
 
 
 def _walls(stepping: Stepping, actor: Array) -> CellSet:
@@ -162,4 +170,4 @@ def _closest(allowed: Array, cell: Array, player: Array) -> Array:
 
 
 def _distance(cell: Array, other: Array) -> Array:
-    return jnp.abs(cell // SIZE - other // SIZE) + jnp.abs(cell % SIZE - other % SIZE)
+    return jnp.abs(row_of(cell) - row_of(other)) + jnp.abs(column_of(cell) - column_of(other))

@@ -13,8 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hackmatrix.game import slots
+from hackmatrix.game import slots, tracing
 from hackmatrix.game.outline import outlined
+from hackmatrix.game.tracing import in_kernel
 
 Array = jax.Array
 Tree = TypeVar("Tree")
@@ -54,8 +55,15 @@ def apply(
     """Applies the rule to `width` boards at a time, until none needs it, or at most `rest` do.
 
     `boards` has leaves [E, ...]. The rule takes and returns such a tree of fewer boards, and after
-    some passes a board no longer needs it.
+    some passes a board no longer needs it. In a kernel it is applied to the whole block, and with
+    `rest` to none, since what comes next serves all.
     """
+    if in_kernel():
+        if rest:
+            return boards
+        return tracing.while_some(
+            is_needed, lambda boards: _merge(is_needed(boards), rule(boards), boards), boards
+        )
     number = is_needed(boards).shape[0]
     at_a_time, may_remain = width.among(number), rest.among(number) if rest else 0
 
@@ -81,6 +89,8 @@ def apply(
 
 def apply_once(needed: Array, rule: Callable[[Tree], Tree], boards: Tree, width: Width) -> Tree:
     """The boards with the rule applied once to those that need it, `width` at a time."""
+    if in_kernel():
+        return tracing.where_some(needed, lambda: _merge(needed, rule(boards), boards), boards)
 
     def once(waiting: tuple[Array, Tree]) -> tuple[Array, Tree]:
         return jnp.zeros_like(waiting[0]), rule(waiting[1])
@@ -96,10 +106,12 @@ def repeat(
     """
 
     def until_done(boards: Tree) -> Tree:
+        if in_kernel():
+            return tracing.while_some(is_needed, rule, boards)
         return jax.lax.while_loop(lambda boards: is_needed(boards).any(), rule, boards)
 
     number = is_needed(boards).shape[0]
-    if number <= width.among(number):
+    if in_kernel() or number <= width.among(number):
         return until_done(boards)
     return apply(is_needed, until_done, boards, width)
 
@@ -142,4 +154,7 @@ def _merge(mask: Array, chosen: Tree, other: Tree) -> Tree:
 
 def select(mask: Array, chosen: Array, other: Array) -> Array:
     """`chosen` on the boards of the mask, else `other` ([E, ...])."""
-    return jnp.where(mask.reshape(mask.shape + (1,) * (other.ndim - mask.ndim)), chosen, other)
+    mask = mask.reshape(mask.shape + (1,) * (other.ndim - mask.ndim))
+    if other.dtype == bool:  # kernels have no selection of flags
+        return (mask & chosen) | (~mask & other)
+    return jnp.where(mask, chosen, other)

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from hackmatrix.game import bits, cells, digits, history, slots
-from hackmatrix.game.cells import CELLS, EVERY, SIZE, CellSet
+from hackmatrix.game.cells import CELLS, EVERY, CellSet, column_of, row_of
 from hackmatrix.game.programs import Program
 from hackmatrix.game.randomness import Key, Purpose, pick_cell, uniform_below, words
 from hackmatrix.game.state import CRYPTOG, ENEMY_HP, Board, Enemies, History, State, Transmissions
@@ -129,7 +129,10 @@ def _enemies(key: Key, state: State) -> Enemies:
         row, column = carry
         cell = pick_cell(words(key, Purpose.HIDDEN_PLACE, slot)[0], among)
         it = hidden & slots.ONE << slot.astype(jnp.uint32)
-        return (digits.write(row, it, cell // SIZE), digits.write(column, it, cell % SIZE)), None
+        return (
+            digits.write(row, it, row_of(cell)),
+            digits.write(column, it, column_of(cell)),
+        ), None
 
     (row, column), _ = jax.lax.scan(
         place, (enemies.row, enemies.column), jnp.arange(slots.CAPACITY)
@@ -148,7 +151,10 @@ def _enemies(key: Key, state: State) -> Enemies:
 
 def _out_of_sight(state: State) -> CellSet:
     """The cells in which a cryptog is not seen."""
-    row, column = state.player.cell[..., None] // SIZE, state.player.cell[..., None] % SIZE
+    row, column = (
+        row_of(state.player.cell[..., None]),
+        column_of(state.player.cell[..., None]),
+    )
     cell = np.arange(CELLS)
-    flags = (cell // SIZE != row) & (cell % SIZE != column) & ~state.show[..., None]
+    flags = (row_of(cell) != row) & (column_of(cell) != column) & ~state.show[..., None]
     return cells.of_flags(flags) & EVERY

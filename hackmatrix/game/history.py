@@ -13,17 +13,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hackmatrix.game import bits, slots
+from hackmatrix.game import bits, few, slots
 from hackmatrix.game.bits import WORD
 from hackmatrix.game.cells import CELLS, HALF, CellSet
 from hackmatrix.game.digits import Digits
 from hackmatrix.game.fields import Fields
 from hackmatrix.game.outline import outlined
+from hackmatrix.game.ring import History
 from hackmatrix.game.state import (
     BOARD_SETS,
     Board,
     Enemies,
-    History,
     Player,
     State,
     Transmissions,
@@ -56,38 +56,15 @@ def push(state: State, active: Array) -> State:
     """Puts a snapshot of the active boards onto their histories; the oldest one is forgotten where
     there is no place left.
     """
-    history = state.history
-    depth = history.snapshots.shape[-2]
-    place = jnp.where(active, history.head, depth)
-    written = (jnp.arange(depth) == place[..., None])[..., None]
-    snapshot = jnp.moveaxis(jnp.stack(pack(state)), 0, -1)
-    return state.replace(
-        history=History(
-            jnp.where(written, snapshot[..., None, :], history.snapshots),
-            jnp.where(active, (history.head + 1) % depth, history.head),
-            jnp.minimum(history.depth + active, depth),
-        )
-    )
+    return state.replace(history=state.history.pushed(pack(state), active))
 
 
 def undo(state: State, active: Array) -> State:
     """Takes the newest snapshot off the history and restores it."""
-    history = state.history
-    depth = history.snapshots.shape[-2]
-    newest = (history.head - 1) % depth
-    chosen = jnp.arange(depth) == newest[..., None]
-    words = jnp.where(chosen[..., None], history.snapshots, 0).sum(-2, dtype=jnp.uint32)
-    restored = unpack(jnp.moveaxis(words, -1, 0), state)
-    taken = active.astype(jnp.int32)
+    restored = unpack(state.history.newest, state)
     before = state.replace(history=None)
-    after = jax.tree.map(lambda new, old: jnp.where(active, new, old), restored, before)
-    return after.replace(
-        history=History(
-            history.snapshots,
-            jnp.where(active, newest, history.head),
-            history.depth - taken,
-        )
-    )
+    after = jax.tree.map(lambda new, old: few.select(active, new, old), restored, before)
+    return after.replace(history=state.history.taken(active))
 
 
 def pack(state: State) -> list[Array]:

@@ -5,29 +5,39 @@ Blocks never stand in corners, so a layout is one word: one bit for each of the 
 
 from __future__ import annotations
 
-from itertools import chain
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from hackmatrix.game import bits, cells, few, slots
+from hackmatrix.game import bits, cells, few, several, slots
 from hackmatrix.game.bits import WORD
 from hackmatrix.game.cells import EVERY, LONGEST_PATH, CellSet
 from hackmatrix.game.fields import Fields
 from hackmatrix.game.outline import outlined
 from hackmatrix.game.programs import Program
-from hackmatrix.game.randomness import Key, Purpose, pick_slot, several, uniform_below, word, words
+from hackmatrix.game.randomness import (
+    Key,
+    Purpose,
+    pick_slot,
+    uniform_below,
+    with_each_drawn,
+    word,
+    words,
+)
 from hackmatrix.game.state import Board
+from hackmatrix.game.tracing import in_kernel
 
 Array = jax.Array
 
 FEWEST, MOST = 5, 11
 DRAWS = 100
+PAIRS = (MOST + 1) // 2  # of random words, one a block
 _AT_ONCE = 8
 _BLOCK = Fields(program=1, question=1, label=bits.LABEL, spawn=bits.SPAWN)
+_USED = sum(field.bits for field in _BLOCK.values())
 _LABELS_A_WORD = WORD // bits.LABEL
+_SPAWNS = np.array([program.spawn for program in Program], np.int32)
 
 
 class Search(struct.PyTreeNode):
@@ -76,32 +86,33 @@ def _is_searching(search: Search) -> Array:
 
 def _draw_some(search: Search) -> Search:
     """Several draws at once; the first accepted one counts."""
-    attempt = jnp.arange(_AT_ONCE, dtype=jnp.int32)
-    wide = jax.tree.map(lambda leaf: leaf[..., None], search)
-    index = wide.draws + attempt
-    layouts = _random_cells(wide.key, index, wide.room, wide.number)
-    accepted = is_accepted(to_cells(layouts), wide.exit) & (index < DRAWS) & ~wide.found
-    layouts = jnp.where(accepted, layouts, 0)
-    chosen = jnp.argmax(accepted, axis=-1)
-    return search.replace(
-        layout=search.layout | jnp.take_along_axis(layouts, chosen[..., None], axis=-1)[..., 0],
-        found=search.found | jnp.any(accepted, axis=-1),
-        draws=search.draws + _AT_ONCE,
-    )
+
+    def attempt(number: several.Number) -> tuple[Array, Array]:
+        index = search.draws + number
+        layout = _random_cells(search.key, index, search.room, search.number)
+        return layout, is_accepted(to_cells(layout), search.exit) & (index < DRAWS)
+
+    layout, found = search.layout, search.found
+    at_once = 1 if in_kernel() else _AT_ONCE
+    for drawn_layout, accepted in several.each(at_once, attempt, search.draws):
+        layout = jnp.where(accepted & ~found, drawn_layout, layout)
+        found = found | accepted
+    return search.replace(layout=layout, found=found, draws=search.draws + at_once)
 
 
-@outlined
 def _random_cells(key: Key, attempt: Array, room: Array, number: Array) -> Array:
     """`number` different cells of the room, uniformly."""
-    layout = jnp.zeros_like(room)
-    pairs = several(key, Purpose.BLOCK_CELLS, (MOST + 1) // 2, start=8 * attempt)
-    for place, random in enumerate(chain(*pairs)):
-        block = pick_slot(random, room & ~layout)
-        layout = layout | jnp.where(place < number, block, 0)
-    return layout
+
+    def add(pair: several.Number, randoms: tuple[Array, Array], layout: Array) -> Array:
+        for which, random in enumerate(randoms):
+            block = pick_slot(random, room & ~layout)
+            layout = layout | jnp.where(2 * pair + which < number, block, 0)
+        return layout
+
+    nothing = jnp.zeros_like(attempt, jnp.uint32)
+    return with_each_drawn(add, nothing, key, Purpose.BLOCK_CELLS, PAIRS, start=8 * attempt)
 
 
-@outlined
 def is_accepted(blocks: CellSet, exit_: CellSet) -> Array:
     """All other cells are connected without passing through the exit, and every block has one
     beside it.
@@ -109,24 +120,29 @@ def is_accepted(blocks: CellSet, exit_: CellSet) -> Array:
     open_cells = EVERY - blocks
     start = cells.constant([0])
     passable = (open_cells - exit_) | start
-    reached = start
-    for _ in range(LONGEST_PATH):
-        reached = reached | (cells.neighbours(reached & passable) & open_cells)
+    reached = several.repeated(
+        LONGEST_PATH,
+        lambda reached: reached | (cells.neighbours(reached & passable) & open_cells),
+        start | (open_cells & cells.EMPTY),
+    )
     enclosed = blocks - cells.neighbours(open_cells)
     return ~(open_cells - reached).any() & ~enclosed.any()
 
 
+@outlined
 def fill(key: Key, layout: Array) -> Board:
     """The blocks with their contents, on a board with nothing else."""
-    blocks, rest = [], layout
-    for _ in range(MOST):
-        blocks.append(slots.first(rest))
-        rest = rest & ~blocks[-1]
-    content = _contents(key)
-    used = sum(field.bits for field in _BLOCK.values())
-    bit = np.arange(used, dtype=np.uint32).reshape(used, *(1,) * content.ndim)
-    chosen = jnp.where(content >> bit & 1 != 0, jnp.stack(blocks), 0).sum(1, dtype=jnp.uint32)
-    program, question, *numbers = (to_cells(layout) for layout in chosen)
+    programs = _different_programs(key)
+
+    def block(number: several.Number) -> list[Array]:
+        """The block of this number in the layout, for each bit of _BLOCK that is set of it."""
+        is_there = number < slots.count(layout)
+        here = jnp.where(is_there, slots.ONE << slots.nth(layout, number), 0)
+        content = _content(key, programs, number)
+        return [jnp.where(content >> np.uint32(bit) & 1 != 0, here, 0) for bit in range(_USED)]
+
+    found = several.union(MOST, block, layout)
+    program, question, *numbers = map(to_cells, found)
     nowhere = CellSet(jnp.zeros_like(layout), jnp.zeros_like(layout))
     return Board(
         data=to_cells(layout) - program,
@@ -143,39 +159,44 @@ def fill(key: Key, layout: Array) -> Board:
     )
 
 
-@outlined
-def _contents(key: Key) -> Array:
-    """u32[MOST, ...]: what each block holds, as the fields of _BLOCK."""
-    number = np.arange(MOST).reshape(MOST, *(1,) * key.low.ndim)
+def _content(key: Key, programs: tuple[Array, Array], number: several.Number) -> Array:
+    """What the block of this number holds, as the fields of _BLOCK."""
     kind, points = words(key, Purpose.BLOCK_CONTENT, number)
     kind, points = uniform_below(kind, 20), 1 + uniform_below(points, 9)
-    is_program, is_hidden = kind < 10, kind % 10 == 0
-    programs = _different_programs(key)
-    spawns = jnp.asarray([program.spawn for program in Program], jnp.int32)
-    label = jnp.where(is_program, programs, points)
-    spawn = jnp.where(is_program, spawns[programs], points)
+    is_program, is_hidden = kind < 10, (kind == 0) | (kind == 10)
+    program = _nth_program(programs, number)
+    label = jnp.where(is_program, program, points)
+    spawn = jnp.where(is_program, several.look_up(_SPAWNS, program), points)
     return _BLOCK.pack(program=is_program, question=is_hidden, label=label, spawn=spawn)
 
 
-def _different_programs(key: Key) -> Array:
-    """int32[MOST, ...]: different programs, each uniform over those not yet drawn."""
-    number = np.arange(MOST).reshape(MOST, *(1,) * key.low.ndim)
-    low, high = _pack_different_programs(key)
-    which, place = np.divmod(number, _LABELS_A_WORD)
-    packed = jnp.where(which == 0, low, high) >> (bits.LABEL * place).astype(np.uint32)
+def _nth_program(programs: tuple[Array, Array], number: several.Number) -> Array:
+    """The program of this number among those drawn."""
+    is_low = number < _LABELS_A_WORD
+    place = jnp.where(is_low, number, number - _LABELS_A_WORD)
+    packed = jnp.where(is_low, *programs) >> (bits.LABEL * place).astype(jnp.uint32)
     return (packed & np.uint32(bits.greatest(bits.LABEL))).astype(jnp.int32)
 
 
 @outlined
-def _pack_different_programs(key: Key) -> tuple[Array, Array]:
-    """The draws in order, in two words."""
-    assert MOST <= 2 * _LABELS_A_WORD
-    unused = jnp.zeros_like(key.low) + np.uint32((1 << len(Program)) - 1)
-    packed = [jnp.zeros_like(key.low), jnp.zeros_like(key.low)]
-    pairs = several(key, Purpose.BLOCK_PROGRAMS, (MOST + 1) // 2)
-    for number, random in enumerate(list(chain(*pairs))[:MOST]):
-        program = slots.nth(unused, uniform_below(random, slots.count(unused)))
-        unused = unused & ~(slots.ONE << program)
-        which, place = divmod(number, _LABELS_A_WORD)
-        packed[which] = packed[which] | program << np.uint32(bits.LABEL * place)
-    return packed[0], packed[1]
+def _different_programs(key: Key) -> tuple[Array, Array]:
+    """Different programs, each uniform over those not yet drawn: their numbers in two words."""
+    assert 2 * PAIRS <= 2 * _LABELS_A_WORD
+
+    def add(
+        pair: several.Number, randoms: tuple[Array, Array], drawn: tuple[Array, Array, Array]
+    ) -> tuple[Array, Array, Array]:
+        unused, low, high = drawn
+        for which, random in enumerate(randoms):
+            number = 2 * pair + which
+            program = slots.nth(unused, uniform_below(random, slots.count(unused)))
+            unused = unused & ~(slots.ONE << program)
+            is_low = number < _LABELS_A_WORD
+            place = jnp.where(is_low, number, number - _LABELS_A_WORD)
+            label = program << (bits.LABEL * place).astype(jnp.uint32)
+            low, high = low | jnp.where(is_low, label, 0), high | jnp.where(is_low, 0, label)
+        return unused, low, high
+
+    none = jnp.zeros_like(key.low)
+    drawn = none + np.uint32((1 << len(Program)) - 1), none, none
+    return with_each_drawn(add, drawn, key, Purpose.BLOCK_PROGRAMS, PAIRS)[1:]

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from hackmatrix.game import cells, combat, slots
-from hackmatrix.game.cells import SIZE, CellSet
+from hackmatrix.game.cells import SIZE, CellSet, column_of, row_of
 from hackmatrix.game.outline import outlined
 from hackmatrix.game.state import Effects, State
 
@@ -18,7 +18,7 @@ def first_target(
     player: Array, direction: Array, enemies: CellSet, transmissions: CellSet, blocks: CellSet
 ) -> tuple[Array, Array, Array]:
     """Whether the first target on the line is a transmission, whether an enemy, and its cell."""
-    row, column = player // SIZE, player % SIZE
+    row, column = row_of(player), column_of(player)
     nothing = jnp.zeros_like(direction, dtype=bool)
     is_open, at_transmission, at_enemy = ~nothing, nothing, nothing
     target = jnp.zeros_like(direction)
@@ -62,7 +62,7 @@ def move(state: State, active: Array, direction: Array) -> tuple[State, Effects]
     kills = combat.counted(state.enemies, killed) + combat.counted(state.transmissions, destroyed)
 
     player = state.player
-    row, column = ahead(player.cell // SIZE, player.cell % SIZE, direction, 1)
+    row, column = ahead(row_of(player.cell), column_of(player.cell), direction, 1)
     cell = jnp.where(on_board(row, column), SIZE * row + column, player.cell)
     walks = active & ~at_transmission & ~at_enemy & ~state.board.blocks.has(cell)
     picked = walks & state.board.data_siphon.has(cell)

@@ -7,14 +7,16 @@ decodes them later.
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hackmatrix.game import digits, slots
-from hackmatrix.game.cells import CELLS, HALF, SIZE, CellSet
+from hackmatrix.game import digits, several, slots
+from hackmatrix.game.cells import CELLS, HALF, SIZE, CellSet, column_of, row_of
 from hackmatrix.game.digits import Digits
 from hackmatrix.game.features import (
     CELL,
@@ -49,14 +51,19 @@ def observe(state: State) -> Array:
 @outlined
 def encode(state: State) -> Array:
     """u32[47]: the observation before it is spread into floats."""
+    cell_words = jnp.moveaxis(_cell_words(state), 0, -1)
+    return jnp.concatenate([cell_words, jnp.stack(player_words(state), axis=-1)], axis=-1)
+
+
+def player_words(state: State) -> list[Array]:
+    """10 numbers of the player, and the programs owned."""
     player = state.player
     numbers = [
-        player.cell // SIZE, player.cell % SIZE, player.hp, jnp.minimum(player.credits, 50),
+        row_of(player.cell), column_of(player.cell), player.hp, jnp.minimum(player.credits, 50),
         jnp.minimum(player.energy, 50), state.stage - 1, player.data_siphons, player.attack - 1,
         state.show, state.calm, state.owned,
     ]  # fmt: skip
-    head = jnp.stack([number.astype(jnp.uint32) for number in numbers], axis=-1)
-    return jnp.concatenate([_cell_words(state), head], axis=-1)
+    return [number.astype(jnp.uint32) for number in numbers]
 
 
 @outlined
@@ -78,46 +85,59 @@ def decode_parts(words: Array) -> dict[str, Array]:
 
 
 def _cell_words(state: State) -> Array:
-    """u32[36]: all that is seen of each cell."""
-    return jnp.moveaxis(_words_by_cell(state, _enemy_words(state), _turn_words(state)), 0, -1)
-
-
-@outlined
-def _words_by_cell(state: State, enemies: Array, turns: Array) -> Array:
     """u32[36, ...]: cells in front and boards last, so that whole vectors of boards are treated
     alike.
     """
+    cell = several.numbers(CELLS, state.show)
+    parts = (outlined(functools.partial(part, cell=cell))(state) for part in _PARTS)
+    return functools.reduce(operator.or_, parts)
+
+
+def cell_word(state: State, cell: several.Number) -> Array:
+    """All that is seen of a cell."""
+    return functools.reduce(operator.or_, (part(state, cell) for part in _PARTS))
+
+
+def _seen_of_board(state: State, cell: several.Number) -> Array:
     board = state.board
     shown_program = board.program - board.question
     shown_data = board.data - board.question
     visible = ~(board.blocks - board.siphoned)
-    number = _numbers(board.label)
+
+    place = jnp.where(cell < HALF, cell, cell - HALF).astype(jnp.uint32)
+
+    def bit(held: CellSet) -> Array:
+        """1 where the cell is in the set."""
+        word = jnp.where(cell < HALF, held.low, held.high)
+        return word >> place & np.uint32(1)
+
+    def number(numbers: Digits[CellSet]) -> Array:
+        digits_here = (bit(digit) << np.uint32(place) for place, digit in enumerate(numbers))
+        return functools.reduce(operator.or_, digits_here)
+
     others = {
         DATA: shown_data, QUESTION: board.question,
         DATA_SIPHON: board.data_siphon, EXIT: board.exit,
     }  # fmt: skip
-    other = sum((_bits(held) * np.uint32(code) for code, held in others.items()), jnp.uint32(0))
-    seen = CELL.pack(
-        content=jnp.where(_bits(shown_program) != 0, 1 + number, other),
-        is_program=_bits(shown_program),
-        points=_numbers(digits.only(board.label, shown_data)),
-        spawn=_numbers(digits.only(board.spawn, ~board.question)),
-        amount=_numbers(digits.only(board.amount, visible)),
-        energy=_bits(board.energy & visible),
-        siphoned=_bits(board.siphoned & board.blocks),
-        centre=_bits(board.centre),
+    other = sum((bit(held) * np.uint32(code) for code, held in others.items()), jnp.uint32(0))
+    return CELL.pack(
+        content=jnp.where(bit(shown_program) != 0, 1 + number(board.label), other),
+        is_program=bit(shown_program),
+        points=number(digits.only(board.label, shown_data)),
+        spawn=number(digits.only(board.spawn, ~board.question)),
+        amount=number(digits.only(board.amount, visible)),
+        energy=bit(board.energy & visible),
+        siphoned=bit(board.siphoned & board.blocks),
+        centre=bit(board.centre),
     )
-    return seen | enemies | turns
 
 
-@outlined
-def _enemy_words(state: State) -> Array:
-    """u32[36, ...]: the first enemy of each cell; nothing where it is a cryptog out of sight."""
+def _seen_of_enemies(state: State, cell: several.Number) -> Array:
+    """The first enemy in the cell; nothing where it is a cryptog out of sight."""
     enemies = state.enemies
-    first = _first_entries(enemies)
-    cell = _cells_like(state.show)
-    row, column = state.player.cell // SIZE, state.player.cell % SIZE
-    in_sight = (cell // SIZE == row) | (cell % SIZE == column) | state.show
+    first = slots.first(slots.at_cell(enemies, cell))
+    row, column = row_of(state.player.cell), column_of(state.player.cell)
+    in_sight = (row_of(cell) == row) | (column_of(cell) == column) | state.show
     kind = digits.read(enemies.kind, first)
     first = jnp.where((kind == CRYPTOG) & ~in_sight, 0, first)
     return CELL.pack(
@@ -128,37 +148,10 @@ def _enemy_words(state: State) -> Array:
     )
 
 
-@outlined
-def _turn_words(state: State) -> Array:
-    """u32[36, ...]: the turns of the first transmission of each cell."""
-    first = _first_entries(state.transmissions)
-    turns = jnp.minimum(digits.read(state.transmissions.turns, first), 4)
-    return CELL.pack(turns=turns)
+def _seen_of_transmissions(state: State, cell: several.Number) -> Array:
+    """The turns of the first transmission in the cell."""
+    first = slots.first(slots.at_cell(state.transmissions, cell))
+    return CELL.pack(turns=jnp.minimum(digits.read(state.transmissions.turns, first), 4))
 
 
-def _cells_like(board: Array) -> np.ndarray:
-    """The numbers of the cells, in front of the axes of the boards."""
-    return np.arange(CELLS).reshape(CELLS, *(1,) * board.ndim)
-
-
-def _first_entries(entries: slots.Placed) -> Array:
-    """u32[36, ...]: for each cell the slot of the first entry in it, as a set."""
-    line = np.arange(SIZE).reshape(SIZE, *(1,) * entries.present.ndim)
-    rows = digits.equals(entries.row, line) & entries.present
-    here = rows[:, None] & digits.equals(entries.column, line)[None]
-    return slots.first(here).reshape(CELLS, *entries.present.shape)
-
-
-def _bits(chosen: CellSet) -> Array:
-    """u32[36, ...]: 1 for each cell of the set."""
-    cell = _cells_like(chosen.low)
-    word = jnp.where(cell < HALF, chosen.low, chosen.high)
-    return word >> (cell % HALF).astype(np.uint32) & np.uint32(1)
-
-
-def _numbers(numbers: Digits[CellSet]) -> Array:
-    """u32[36, ...]: the number in each cell."""
-    number = jnp.uint32(0)
-    for place, digit in enumerate(numbers):
-        number = number | _bits(digit) << np.uint32(place)
-    return number
+_PARTS = (_seen_of_board, _seen_of_enemies, _seen_of_transmissions)

@@ -74,30 +74,33 @@ def step(key: Array, state: State, action: Array) -> tuple[State, Outcome]:
 
 def step_batch(keys: Array, states: State, actions: Array) -> tuple[State, Outcome]:
     """Takes an action on each of [E] boards."""
-    key = as_key(keys)
-    state, outcome, in_turn = take_action(states, key, actions)
-    new_stage = outcome.stage_completed & ~outcome.won
-    return go_on(state, key, in_turn, new_stage, jnp.zeros_like(new_stage)), outcome
+    state, outcome = play(as_key(keys), states, actions, restart=False)
+    return state, reward.in_floats(outcome)
 
 
 def step_batch_and_restart(keys: Array, states: State, actions: Array) -> tuple[State, Outcome]:
     """Takes an action on each of [E] boards, and puts a new game where a game has ended."""
-    key = as_key(keys)
+    state, outcome = play(as_key(keys), states, actions, restart=True)
+    return state, reward.in_floats(outcome)
+
+
+def play(key: Key, states: State, actions: Array, restart: bool) -> tuple[State, Outcome]:
+    """Takes an action on each board; the rewards are in whole units."""
     state, outcome, in_turn = take_action(states, key, actions)
-    new_stage = outcome.stage_completed | outcome.done
-    return go_on(state, key, in_turn, new_stage, outcome.done), outcome
+    if restart:
+        new_stage, new_game = outcome.stage_completed | outcome.done, outcome.done
+    else:
+        new_stage = outcome.stage_completed & ~outcome.won
+        new_game = jnp.zeros_like(new_stage)
+    return go_on(state, key, in_turn, new_stage, new_game), outcome
 
 
 def go_on(state: State, key: Key, in_turn: Array, new_stage: Array, new_game: Array) -> State:
     """Ends the enemy turn where one has begun, and draws the board where the stage is new. It is
     new, too, wherever there is to be a new game.
     """
-    # To forget the snapshots their number is set to 0. The words themselves may stay.
-    forgotten = state.history.replace(
-        head=jnp.zeros_like(state.history.head), depth=jnp.zeros_like(state.history.depth)
-    )
     # The board of a new game is drawn with those of all new stages.
-    fresh = stages.new_game(key, forgotten).replace(board=state.board)
+    fresh = stages.new_game(key, state.history.forgotten()).replace(board=state.board)
     state = jax.tree.map(
         lambda new, old: old if new is old else few.select(new_game, new, old), fresh, state
     )
@@ -133,10 +136,9 @@ def take_action(before: State, key: Key, actions: Array) -> tuple[State, Outcome
         effects=effects,
         closer=_closer(before, state, completed),
     )
-    total, parts = reward.as_reward(units)
     outcome = Outcome(
-        reward=total,
-        parts=parts,
+        reward=sum(units.values(), start=jnp.int32(0)),
+        parts=units,
         done=won | died | ~valid,
         invalid=~valid,
         stage_completed=completed,

@@ -7,19 +7,21 @@ compiles to loops).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from enum import IntEnum
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from hackmatrix.game import slots
+from hackmatrix.game import several, slots
 from hackmatrix.game.cells import CellSet
-from hackmatrix.game.outline import outlined
+from hackmatrix.game.tracing import in_kernel
 
 Array = jax.Array
+Tree = TypeVar("Tree")
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = np.uint32(0x1BD11BDA)
 
@@ -75,12 +77,29 @@ def words(key: Key, purpose: Array | int, index: Array | np.ndarray | int) -> tu
     return x, y
 
 
-def several(
-    key: Key, purpose: int, number: int, start: Array | int = 0
-) -> Iterator[tuple[Array, Array]]:
-    """The words of so many consecutive indices."""
-    index = start + jnp.arange(number).reshape(number, *(1,) * key.low.ndim)
-    return zip(*outlined(words)(key, purpose, index), strict=True)
+def with_each_drawn(
+    rule: Callable[[several.Number, tuple[Array, Array], Tree], Tree],
+    value: Tree,
+    key: Key,
+    purpose: int,
+    number: int,
+    start: Array | int = 0,
+) -> Tree:
+    """The value after a rule was applied with the words of so many consecutive indices, one after
+    the other; it is told the place of these among them, too.
+    """
+
+    def draw(place: several.Number) -> tuple[Array, Array]:
+        return words(key, purpose, start + place)
+
+    if in_kernel():
+        return jax.lax.fori_loop(
+            0, number, lambda place, value: rule(place, draw(place), value), value
+        )
+    boards = max(key.low, jnp.asarray(start), key=jnp.ndim)
+    for place, random in enumerate(several.each(number, draw, boards)):
+        value = rule(place, random, value)
+    return value
 
 
 def word(key: Key, purpose: int, index: Array | int = 0) -> Array:

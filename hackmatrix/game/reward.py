@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hackmatrix.game import cells, slots
+from hackmatrix.game import cells, several, slots
 from hackmatrix.game.cells import LONGEST_PATH, CellSet
 from hackmatrix.game.outline import outlined
 from hackmatrix.game.programs import Program
-from hackmatrix.game.state import STAGES, Effects, State
+from hackmatrix.game.state import STAGES, Effects, Outcome, State
 
 Array = jax.Array
 
@@ -27,23 +27,25 @@ PARTS = (
 _COMPLETION = np.array([0, 1, 2, 4, 8, 16, 32, 64, 100], np.int32)
 
 
-def distances_to_exit(*states: State) -> Array:
-    """[number of states, ...]: the steps of the shortest ways to the exit over cells without
-    blocks; 0 when there is none.
+def distances_to_exit(*states: State) -> list[Array]:
+    """The steps of the shortest ways to the exit over cells without blocks; 0 when there is
+    none.
     """
     places = [(state.player.cell, state.exit_cell, state.board.blocks) for state in states]
-    return _distance(*jax.tree.map(lambda *each: jnp.stack(each), *places))
+    return several.for_all(_distance, *places)
 
 
 @outlined
 def _distance(start: Array, end: Array, blocks: CellSet) -> Array:
     goal = cells.at(end)
     free = (cells.EVERY - blocks) | goal
-    reached = cells.at(start)
-    waves = jnp.int32(0)
-    for _ in range(LONGEST_PATH):
-        waves = waves + ~(reached & goal).any()
-        reached = cells.spread(reached, free)
+
+    def spread(waves_and_reached: tuple[Array, CellSet]) -> tuple[Array, CellSet]:
+        waves, reached = waves_and_reached
+        return waves + ~(reached & goal).any(), cells.spread(reached, free)
+
+    begin = jnp.zeros_like(start), cells.at(start)
+    waves, reached = several.repeated(LONGEST_PATH, spread, begin)
     return jnp.where((reached & goal).any(), waves, 0)
 
 
@@ -60,13 +62,13 @@ def reward_units(
 ) -> dict[str, Array]:
     """The parts in units of 1/200."""
     old, new = before.player, after.player
-    completion = jnp.asarray(_COMPLETION)
     won = completed & (before.stage == STAGES)
+    completion = several.look_up(_COMPLETION, before.stage)
     gained = new.hp - old.hp
     resources = new.credits - old.credits + new.energy - old.energy
     units = {
         "step_penalty": -2 * valid,
-        "stage_completion": jnp.where(completed, 200 * completion[before.stage], 0),
+        "stage_completion": jnp.where(completed, 200 * completion, 0),
         "score_gain": 100 * (new.score - old.score),
         "kills": 60 * effects.kills,
         "data_siphon": 200 * effects.picked,
@@ -90,8 +92,8 @@ def _siphoned_enemy_adjacent(state: State) -> Array:
     return enemies.present & enemies.from_siphon & beside != 0
 
 
-def as_reward(units: dict[str, Array]) -> tuple[Array, dict[str, Array]]:
-    """The reward and its parts as float32."""
-    total = jnp.asarray(sum(units.values()))
-    parts = {name: part.astype(jnp.float32) / UNITS for name, part in units.items()}
-    return total.astype(jnp.float32) / UNITS, parts
+def in_floats(outcome: Outcome) -> Outcome:
+    """With the reward and its parts as float32 in the place of whole units."""
+    units = outcome.reward, outcome.parts
+    total, parts = jax.tree.map(lambda part: part.astype(jnp.float32) / UNITS, units)
+    return outcome.replace(reward=total, parts=parts)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from hackmatrix.game import cells, digits
-from hackmatrix.game.cells import EMPTY, EVERY, SIZE, CellSet
+from hackmatrix.game.cells import EMPTY, EVERY, SIZE, CellSet, column_of, row_of
 from hackmatrix.game.digits import Digits
 from hackmatrix.game.outline import outlined
 from hackmatrix.game.programs import Program
@@ -62,7 +62,7 @@ def _programs_around(board: Board, centre: Array) -> Array:
     """
     blocks = board.program - board.siphoned
     programs = jnp.uint32(0)
-    row, column = centre // SIZE, centre % SIZE
+    row, column = row_of(centre), column_of(centre)
     for up, right in ((0, 0), (1, 0), (-1, 0), (0, -1), (0, 1)):
         on_board = (
             (row + up >= 0) & (row + up < SIZE) & (column + right >= 0) & (column + right < SIZE)

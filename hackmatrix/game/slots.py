@@ -16,9 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from hackmatrix.game import cells, digits
-from hackmatrix.game.cells import SIZE, CellSet
+from hackmatrix.game.cells import SIZE, CellSet, column_of, row_of
 from hackmatrix.game.digits import Digits, equals
 from hackmatrix.game.outline import outlined
+from hackmatrix.game.tracing import ones
 
 CAPACITY = 32
 
@@ -51,7 +52,7 @@ ListT = TypeVar("ListT")
 
 
 def count(slots: Array) -> Array:
-    return jax.lax.population_count(slots).astype(jnp.int32)
+    return ones(slots).astype(jnp.int32)
 
 
 def first(slots: Array) -> Array:
@@ -65,9 +66,9 @@ def nth(word: Array, n: Array) -> Array:
     rest = n.astype(jnp.uint32)
     for width in (16, 8, 4, 2, 1):
         lower = word & np.uint32((1 << width) - 1)
-        ones = jax.lax.population_count(lower)
-        above = rest >= ones
-        rest = jnp.where(above, rest - ones, rest)
+        lower_ones = ones(lower)
+        above = rest >= lower_ones
+        rest = jnp.where(above, rest - lower_ones, rest)
         index = jnp.where(above, index + np.uint32(width), index)
         word = jnp.where(above, word >> np.uint32(width), lower)
     return index
@@ -81,13 +82,13 @@ def below(number: Array) -> Array:
 
 def at_cell(entries: Placed, cell: Array) -> Array:
     """The slots of the entries in this cell."""
-    row = cell // SIZE
+    row = row_of(cell)
     return entries.present & equals(entries.row, row) & equals(entries.column, cell - SIZE * row)
 
 
 def beside(entries: Placed, cell: Array) -> Array:
     """The slots whose row and column (present or not) are those of a neighbour of the cell."""
-    row, column = cell // SIZE, cell % SIZE
+    row, column = row_of(cell), column_of(cell)
     in_next_row, in_next_column = _one_off(entries.row, row), _one_off(entries.column, column)
     return (in_next_row & equals(entries.column, column)) | (
         equals(entries.row, row) & in_next_column
@@ -96,7 +97,7 @@ def beside(entries: Placed, cell: Array) -> Array:
 
 def diagonal(entries: Placed, cell: Array) -> Array:
     """The slots whose row and column (present or not) are both next to those of the cell."""
-    return _one_off(entries.row, cell // SIZE) & _one_off(entries.column, cell % SIZE)
+    return _one_off(entries.row, row_of(cell)) & _one_off(entries.column, column_of(cell))
 
 
 def _one_off(lines: Digits[Array], line: Array) -> Array:
@@ -105,7 +106,7 @@ def _one_off(lines: Digits[Array], line: Array) -> Array:
 
 def around(entries: Placed, cell: Array) -> Iterator[Array]:
     """For each of the 8 cells around the cell the slots of the entries in it."""
-    row, column = cell // SIZE, cell % SIZE
+    row, column = row_of(cell), column_of(cell)
     rows = [entries.present & equals(entries.row, row + up) for up in (-1, 0, 1)]
     columns = [equals(entries.column, column + right) for right in (-1, 0, 1)]
     for number, (in_row, in_column) in enumerate(product(rows, columns)):

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from hackmatrix.game import cells, digits, few, slots
-from hackmatrix.game.cells import CELLS, EVERY, CellSet
+from hackmatrix.game import cells, digits, few, several, slots
+from hackmatrix.game.cells import CELLS, EVERY, CellSet, column_of, row_of
 from hackmatrix.game.outline import outlined
 from hackmatrix.game.randomness import Key, Purpose, pick_cell, uniform_below, words
 from hackmatrix.game.state import State, Transmissions
@@ -47,8 +47,8 @@ def append(transmissions: Transmissions, cell: Array, kind: Array, purpose: Arra
     new = jnp.where(fits, slots.ONE << (number & 31).astype(jnp.uint32), 0)
     return Transmissions(
         present=transmissions.present | new,
-        row=digits.write(transmissions.row, new, cell // cells.SIZE),
-        column=digits.write(transmissions.column, new, cell % cells.SIZE),
+        row=digits.write(transmissions.row, new, row_of(cell)),
+        column=digits.write(transmissions.column, new, column_of(cell)),
         kind=digits.write(transmissions.kind, new, kind),
         turns=transmissions.turns,
         from_siphon=transmissions.from_siphon | jnp.where(purpose == Purpose.SIPHON_SPAWN, new, 0),
@@ -109,8 +109,7 @@ def choose_cell(work: Spawning, for_preferred: Array, for_any: Array, choice: Ar
     player, screens = cells.at(work.player), slots.cells_of(work.enemies) | work.blocks
     candidates = EVERY - player - screens - slots.cells_of(work.transmissions)
     preferred = candidates - line_of_fire(player, screens)
-    chance = jnp.asarray(_HIT_CHANCE)
-    is_preferred = for_preferred < chance[preferred.count()]
-    is_anywhere = for_any < chance[candidates.count()]
+    is_preferred = for_preferred < several.look_up(_HIT_CHANCE, preferred.count())
+    is_anywhere = for_any < several.look_up(_HIT_CHANCE, candidates.count())
     cell = pick_cell(choice, cells.where(is_preferred, preferred, candidates))
     return jnp.where(is_preferred | is_anywhere, cell, NOWHERE)

@@ -6,9 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hackmatrix.game import bits, cells, few, layouts, slots, spawning
+from hackmatrix.game import bits, cells, few, layouts, several, slots, spawning
 from hackmatrix.game.cells import CORNERS, EVERY, CellSet
-from hackmatrix.game.digits import Digits
 from hackmatrix.game.outline import outlined
 from hackmatrix.game.randomness import Key, Purpose, pick_cell, uniform_below, word, words
 from hackmatrix.game.state import (
@@ -78,11 +77,12 @@ def _draw_board(boards: tuple[State, Key]) -> tuple[State, Key]:
     exit_ = cells.at(exit_cell)
     blocks = layouts.draw(key, exit_, EVERY - CORNERS - occupied)
     contents = layouts.fill(key, blocks)
-    amount, energy = _resources(key, EVERY - contents.blocks - exit_)
+    low, high, energy = (each - contents.blocks - exit_ for each in _draw_resources(key))
+    nowhere = jax.tree.map(jnp.zeros_like, low)
     board = contents.replace(
         exit=exit_,
         data_siphon=corners - exit_,
-        amount=amount,
+        amount=(low, high, *(nowhere,) * (bits.AMOUNT - 2)),
         energy=energy,
         siphoned=state.board.siphoned,
         centre=state.board.centre,
@@ -95,30 +95,33 @@ def _place_exit(key: Key, corners: CellSet) -> Array:
     return pick_cell(word(key, Purpose.EXIT), corners)
 
 
-def _resources(key: Key, among: CellSet) -> tuple[Digits[CellSet], CellSet]:
-    """The amounts in these cells, and where they are energy."""
-    drawn = _draw_resources(jax.tree.map(lambda word: word[..., None], key))
-    low, high, energy = (cells.of_flags(drawn >> bit & 1 != 0) & among for bit in range(3))
-    nowhere = jax.tree.map(jnp.zeros_like, among)
-    return (low, high, *(nowhere,) * (bits.AMOUNT - 2)), energy
-
-
 @outlined
-def _draw_resources(key: Key) -> Array:
-    """i32[..., 36]: 1, 2 or 3 with probability 0.45, 0.45, 0.10, and 4 more where it is energy."""
-    amount, kind = words(key, Purpose.RESOURCES, np.arange(cells.CELLS))
-    part = uniform_below(amount, 20)
-    number = jnp.where(part < 9, 1, jnp.where(part < 18, 2, 3))
-    return number | (kind >> np.uint32(31)).astype(jnp.int32) << 2
+def _draw_resources(key: Key) -> tuple[CellSet, CellSet, CellSet]:
+    """For every cell the two digits of an amount, which is 1, 2 or 3 with probability 0.45, 0.45
+    and 0.10, and whether it is energy.
+    """
+
+    def resource(cell: several.Number) -> tuple[CellSet, CellSet, CellSet]:
+        amount, kind = words(key, Purpose.RESOURCES, cell)
+        part, here = uniform_below(amount, 20), cells.at(cell)
+        is_odd, is_great = (part < 9) | (part >= 18), part >= 9
+        return (
+            here.only_if(is_odd),
+            here.only_if(is_great),
+            here.only_if(kind >> np.uint32(31) != 0),
+        )
+
+    return several.union(cells.CELLS, resource, key.low)
 
 
 def new_game(key: Key, history: History) -> State:
     """A new game before its first stage is generated."""
-    zero = jnp.zeros_like(key.low, dtype=jnp.int32)
+    none = jnp.zeros_like(key.low)
+    zero = none.astype(jnp.int32)
     corner, which_bonus = words(key, Purpose.NEW_GAME, 0)
     bonus = uniform_below(which_bonus, 3)
     player = Player(
-        cell=pick_cell(corner, CORNERS),
+        cell=pick_cell(corner, CORNERS | CellSet(none, none)),
         hp=zero + MAX_HP,
         credits=jnp.where(bonus == 0, zero + START_CREDITS, zero),
         energy=jnp.where(bonus == 1, zero + START_ENERGY, zero),
@@ -126,7 +129,6 @@ def new_game(key: Key, history: History) -> State:
         attack=zero + 1,
         score=zero,
     )
-    none = jnp.zeros_like(key.low)
     off = zero != 0
     return State(
         player=player,

@@ -1,8 +1,8 @@
 """The state of a game, and the numbers of the rules.
 
 Every leaf may carry a batch axis in front ([E] boards); the functions of this package never name
-it, except `history` (snapshots [E, depth, words]) and `few` (which gathers the boards that need a
-rare rule).
+it, except `ring` (snapshots [E, depth, words]) and `few` (which gathers the boards that need a rare
+rule).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from flax import struct
 from hackmatrix.game import bits
 from hackmatrix.game.cells import CellSet
 from hackmatrix.game.digits import Digits
+from hackmatrix.game.ring import History
 
 Array = jax.Array
 
@@ -108,16 +109,6 @@ class Transmissions(struct.PyTreeNode):
     turns: Digits[Array]
     from_siphon: Array
     from_schedule: Array
-
-
-class History(struct.PyTreeNode):
-    """A ring of the newest snapshots: packed words [depth, words], the next place to write, how
-    many are held.
-    """
-
-    snapshots: Array
-    head: Array
-    depth: Array
 
 
 class State(struct.PyTreeNode):

@@ -150,13 +150,12 @@ def collect_decided(
     """Plays so many steps on each board, with actions that are decided on in any way."""
 
     def one(
-        carry: tuple[Players, Tally], step: Array
-    ) -> tuple[tuple[Players, Tally], dict[str, Any]]:
-        players, counted = carry
-        seen = env.encode(players.boards)
+        carry: tuple[Players, Any, Tally], step: Array
+    ) -> tuple[tuple[Players, Any, Tally], dict[str, Any]]:
+        players, seen, counted = carry
         decided = decide(step, players, seen)
         _, happen = step_keys(update_key, step, players.number)
-        boards, outcome = env.step(happen, players.boards, decided.action)
+        boards, outcome, next_seen = env.step_and_encode(happen, players.boards, decided.action)
         missed = None
         if env.truncates:
             final = evaluate(env.decode(outcome.final)[0])[1]
@@ -168,6 +167,7 @@ def collect_decided(
             boards, value = _restarted(
                 env, evaluate, (update_key, step), boards, players.number, late
             )
+            next_seen = env.encode(boards)
             missed = value if missed is None else missed + value
             outcome = outcome.replace(truncated=outcome.truncated | late)
         going_on = ~outcome.ended
@@ -185,11 +185,12 @@ def collect_decided(
         players = players.replace(
             boards=boards, episode_return=total * going_on, episode_length=length * going_on
         )
-        return (players, tally.add(counted, outcome, total, length)), played
+        return (players, next_seen, tally.add(counted, outcome, total, length)), played
 
     steps = jnp.arange(num_steps, dtype=jnp.uint32)
-    (players, counted), played = jax.lax.scan(one, (players, counted), steps)
-    last_value = evaluate(env.decode(env.encode(players.boards))[0])[1]
+    carry = players, env.encode(players.boards), counted
+    (players, last_seen, counted), played = jax.lax.scan(one, carry, steps)
+    last_value = evaluate(env.decode(last_seen)[0])[1]
     return players, Batch(**played, last_value=last_value), counted
 
 

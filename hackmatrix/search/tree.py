@@ -68,7 +68,7 @@ class TreeSearch:
         good the one with more noise f32[E, A] is taken, and tried more: Gumbel noise explores, 0
         does not.
         """
-        logits, value, there = self._look(params, boards)
+        logits, value, there = self._judge(params, self.env.encode(boards))
         both = there & valid
         mask = jnp.where(both.any(-1, keepdims=True), both, valid)
         logits = distributions.masked(logits, mask).logits
@@ -99,8 +99,8 @@ class TreeSearch:
         values = jnp.where(visits > 0, said.qvalues, value[:, None])
         return Found(best.astype(jnp.int32), better.probs, values)
 
-    def _look(self, params: Any, boards: Any) -> tuple[Array, Array, Array]:
-        observation, mask = self.env.decode(self.env.encode(boards))
+    def _judge(self, params: Any, seen: Any) -> tuple[Array, Array, Array]:
+        observation, mask = self.env.decode(seen)
         logits, value = self.network(params, observation)
         return distributions.masked(logits, mask).logits, value, mask
 
@@ -111,8 +111,8 @@ class TreeSearch:
         boards, keys = node
         keys = jax.vmap(jax.random.fold_in)(keys, action)
         raw = jax.random.key_data(keys)
-        boards, outcome = self.env.step(raw, boards, action.astype(jnp.int32))
-        logits, value, _ = self._look(params, boards)
+        boards, outcome, seen = self.env.step_and_encode(raw, boards, action.astype(jnp.int32))
+        logits, value, _ = self._judge(params, seen)
         reward = self.signal.learned(outcome.reward, outcome.shaping)
         if self.env.truncates:
             final = self.network(params, self.env.decode(outcome.final)[0])[1]

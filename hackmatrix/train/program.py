@@ -40,7 +40,8 @@ class Program:
 
     def __init__(self, config: Config, mesh: Mesh, env: Environment | None = None) -> None:
         self.config, self.mesh = config, mesh
-        self.env = (env or make(config.env)).limited(config.episode_limit)
+        env = (env or make(config.env)).on(mesh.devices.flat[0].platform, config.kernels)
+        self.env = env.limited(config.episode_limit)
         self.network = networks.make(config, self.env)
         kind = algorithms.find(config.algorithm)
         self.algorithm: Algorithm = kind(self.env, self.network, config, ENVS)

@@ -26,7 +26,7 @@ def test_a_slice_has_the_devices_that_its_name_says(name: str) -> None:
 
 def test_the_step_needs_no_other_device_and_little_memory() -> None:
     mesh = slices.mesh(slices.SLICES["v4-8"], environment.BOARDS)
-    facts = compiled.facts(environment.lower_step(4096, mesh).compile())
+    facts = compiled.facts(environment.lower_trainers_step(4096, mesh, kernels=False).compile())
     print(facts)
     assert facts.collectives == ()
     assert facts.temporary_bytes < HBM_A_CHIP / 100

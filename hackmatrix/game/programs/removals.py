@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 
@@ -9,7 +11,14 @@ from hackmatrix.game import cells, combat, digits, slots
 from hackmatrix.game.digits import Digits
 from hackmatrix.game.outline import outlined
 from hackmatrix.game.programs.contract import Situation
-from hackmatrix.game.randomness import Key, Purpose, pick_slot, several, uniform_below, words
+from hackmatrix.game.randomness import (
+    Key,
+    Purpose,
+    pick_slot,
+    uniform_below,
+    with_each_drawn,
+    words,
+)
 from hackmatrix.game.state import Board, Enemies, State, Transmissions
 
 Array = jax.Array
@@ -107,9 +116,12 @@ def _other_kinds(key: Key, kind: Digits[Array]) -> Digits[Array]:
     """For every slot one of the 3 other types: a flip of the two digits that is not 00, redrawn
     while it is.
     """
-    low, high = jnp.uint32(0), jnp.uint32(0)
-    for more_low, more_high in several(key, Purpose.POLY, 12):
-        missing = ~(low | high)
-        low, high = low | (more_low & missing), high | (more_high & missing)
+
+    def fill(_: Any, more: tuple[Array, Array], flips: tuple[Array, Array]) -> tuple[Array, Array]:
+        missing = ~(flips[0] | flips[1])
+        return flips[0] | (more[0] & missing), flips[1] | (more[1] & missing)
+
+    none = jnp.zeros_like(key.low)
+    low, high = with_each_drawn(fill, (none, none), key, Purpose.POLY, 12)
     high = high | ~(low | high)
     return kind[0] ^ low, kind[1] ^ high

@@ -7,8 +7,9 @@ from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from hackmatrix.game import combat, digits, slots
+from hackmatrix.game import combat, digits, several, slots
 from hackmatrix.game.digits import Digits
 from hackmatrix.game.outline import outlined
 from hackmatrix.game.programs.contract import Blow, Shove, Steps, Strike
@@ -18,6 +19,7 @@ from hackmatrix.game.state import FIRST_PROGRAM, State
 
 Array = jax.Array
 Tree = TypeVar("Tree")
+_COSTS = np.array([(each.credits, each.energy) for each in Program], np.int32)
 
 
 def run(state: State, key: Key, action: Array) -> tuple[State, Array]:
@@ -36,9 +38,9 @@ def run(state: State, key: Key, action: Array) -> tuple[State, Array]:
 
 def _pay(state: State, action: Array) -> State:
     is_program = (action >= FIRST_PROGRAM) & (action < ACTIONS)
-    number = jnp.where(is_program, action - FIRST_PROGRAM, 0)
-    costs = jnp.asarray([(each.credits, each.energy) for each in Program], jnp.int32)
-    credits, energy = (jnp.where(is_program, cost[number], 0) for cost in costs.T)
+    number = action - FIRST_PROGRAM
+    costs = (several.look_up(cost, number) for cost in _COSTS.T)
+    credits, energy = (jnp.where(is_program, cost, 0) for cost in costs)
     player = state.player
     return state.replace(
         player=player.replace(credits=player.credits - credits, energy=player.energy - energy)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 
 from hackmatrix.game import digits, slots
-from hackmatrix.game.cells import SIZE
+from hackmatrix.game.cells import SIZE, column_of, row_of
 from hackmatrix.game.digits import Digits
 from hackmatrix.game.programs.contract import Steps
 from hackmatrix.game.state import State
@@ -18,8 +18,8 @@ def push(state: State) -> Steps:
     where it would leave the board.
     """
     enemies, cell = state.enemies, state.player.cell
-    above, below = _sides(enemies.row, cell // SIZE)
-    right, left = _sides(enemies.column, cell % SIZE)
+    above, below = _sides(enemies.row, row_of(cell))
+    right, left = _sides(enemies.column, column_of(cell))
     return Steps(
         up=above & ~digits.equals(enemies.row, SIZE - 1),
         down=below & ~digits.equals(enemies.row, 0),
@@ -33,8 +33,8 @@ def pull(state: State) -> Steps:
     where both would end on the player, and none where a straight step would.
     """
     enemies, cell = state.enemies, state.player.cell
-    above, below = _sides(enemies.row, cell // SIZE)
-    right, left = _sides(enemies.column, cell % SIZE)
+    above, below = _sides(enemies.row, row_of(cell))
+    right, left = _sides(enemies.column, column_of(cell))
     in_row = ~slots.beside(enemies, cell)
     in_column = in_row & ~slots.diagonal(enemies, cell)
     return Steps(

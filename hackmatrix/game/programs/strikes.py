@@ -8,7 +8,7 @@ import operator
 import jax
 
 from hackmatrix.game import combat, digits, slots
-from hackmatrix.game.cells import SIZE
+from hackmatrix.game.cells import column_of, row_of
 from hackmatrix.game.programs.contract import Blow, Situation
 from hackmatrix.game.state import DAEMON, VIRUS, Enemies, State
 
@@ -26,7 +26,7 @@ def is_enemy_on_block(now: Situation) -> Array:
 
 def row(state: State) -> Blow:
     """Enemies in the player's row take the attack damage."""
-    in_row = digits.equals(state.enemies.row, state.player.cell // SIZE)
+    in_row = digits.equals(state.enemies.row, row_of(state.player.cell))
     return Blow(in_row, state.player.attack)
 
 
@@ -36,7 +36,7 @@ def is_enemy_in_row(now: Situation) -> Array:
 
 def col(state: State) -> Blow:
     """Enemies in the player's column take the attack damage."""
-    in_column = digits.equals(state.enemies.column, state.player.cell % SIZE)
+    in_column = digits.equals(state.enemies.column, column_of(state.player.cell))
     return Blow(in_column, state.player.attack)
 
 

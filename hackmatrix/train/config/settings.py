@@ -81,6 +81,7 @@ class Config:
 
     env: str = setting("hackmatrix", ENVIRONMENT, is_fixed=True)
     episode_limit: int = setting(0, COUNT_FROM_0, since=5)
+    kernels: bool | None = setting(None, FLAG, since=5)
     algorithm: str = setting("ppo", ALGORITHM, since=3, is_fixed=True)
     seed: int = setting(0, SEED, is_fixed=True)
     num_seeds: int = setting(1, COUNT, since=4)

@@ -1,0 +1,127 @@
+"""Functions of boards as kernels (Pallas) that work on a block of boards at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu, triton
+
+from hackmatrix.game.tracing import inside_of_kernel
+
+Array = jax.Array
+LANES = 128
+# Blocks have so many rows of so many boards. A register of a TPU holds 8 x 128 words; on a GPU 128
+# threads have a board each.
+_ROWS = {"tpu": 8, "gpu": 1, "cpu": 8}
+# No block needs another one, so both cores of a chip may work on them.
+_COMPILER: dict[str, Any] = {
+    "tpu": tpu.CompilerParams(dimension_semantics=("parallel",)),
+    "gpu": triton.CompilerParams(),
+}
+
+
+def run(
+    rule: Callable[[Any, Any], None],
+    inputs: Any,
+    outputs: Any,
+    platform: str,
+    in_place: int = 0,
+) -> Any:
+    """Runs a rule as one kernel, which on a CPU is interpreted.
+
+    Leaves are [E], or [N, E] for N words of each board, which the rule is given as N values. The
+    rule stores its results into what it is given as outputs; the first so many of these may take
+    the places of the first inputs.
+    """
+    given, shape = jax.tree.flatten(inputs)
+    wanted, results_shape = jax.tree.flatten(outputs)
+    layout = Layout.of(given[0].shape[-1], _ROWS[platform])
+
+    def kernel(*refs: Any) -> None:
+        with inside_of_kernel(platform):
+            values = [_load(*each) for each in zip(refs[: len(given)], given, strict=True)]
+            rule(
+                jax.tree.unflatten(shape, values),
+                jax.tree.unflatten(results_shape, refs[len(given) :]),
+            )
+
+    # Over which axes of a mesh the boards differ, which shard_map wants to know of the results.
+    kinds = (jax.typeof(leaf).manual_axis_type for leaf in given)
+    over = max(kinds, key=lambda kind: len(kind.varying))
+    results = pl.pallas_call(
+        kernel,
+        grid=(layout.blocks,),
+        in_specs=[layout.spec(leaf) for leaf in given],
+        out_specs=[layout.spec(leaf) for leaf in wanted],
+        out_shape=[layout.shape(leaf, over) for leaf in wanted],
+        input_output_aliases={number: number for number in range(in_place)},
+        interpret=platform == "cpu",
+        compiler_params=_COMPILER.get(platform),
+        name=rule.__name__,
+    )(*map(layout.arranged, given))
+    return jax.tree.unflatten(results_shape, map(layout.as_before, results, wanted))
+
+
+def store(refs: Any, values: Any) -> None:
+    """Stores a tree of results, to be called by a rule."""
+
+    def store_one(ref: Any, value: Any) -> None:
+        if isinstance(value, tuple):
+            for number, each in enumerate(value):
+                ref[number] = each
+        else:
+            ref[...] = value.astype(ref.dtype)
+
+    jax.tree.map(store_one, refs, values, is_leaf=lambda node: hasattr(node, "dtype"))
+
+
+def _load(ref: Any, leaf: Any) -> Any:
+    if len(leaf.shape) > 1:
+        return tuple(ref[number] for number in range(leaf.shape[0]))
+    return ref[...] != 0 if leaf.dtype == bool else ref[...]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How boards lie in blocks: as [rows, LANES], the last ones filled up with zeros."""
+
+    boards: int
+    rows: int
+    rows_a_block: int
+
+    @classmethod
+    def of(cls, boards: int, most_rows: int) -> Layout:
+        rows = -(-boards // LANES)
+        block = min(rows, most_rows)
+        return cls(boards, -(-rows // block) * block, block)
+
+    @property
+    def blocks(self) -> int:
+        return self.rows // self.rows_a_block
+
+    def spec(self, leaf: Any) -> pl.BlockSpec:
+        if len(leaf.shape) == 1:
+            return pl.BlockSpec((self.rows_a_block, LANES), lambda block: (block, 0))
+        words = leaf.shape[0]
+        return pl.BlockSpec((words, self.rows_a_block, LANES), lambda block: (0, block, 0))
+
+    def shape(self, leaf: Any, over: Any) -> jax.ShapeDtypeStruct:
+        """Flags are numbers in the memory of a kernel."""
+        kind = jnp.int32 if leaf.dtype == bool else leaf.dtype
+        shape = *leaf.shape[:-1], self.rows, LANES
+        return jax.ShapeDtypeStruct(shape, kind, manual_axis_type=over)
+
+    def arranged(self, leaf: Array) -> Array:
+        missing = self.rows * LANES - self.boards
+        padding = [*[(0, 0)] * (leaf.ndim - 1), (0, missing)]
+        words = leaf.astype(jnp.int32) if leaf.dtype == bool else leaf
+        return jnp.pad(words, padding).reshape(*leaf.shape[:-1], self.rows, LANES)
+
+    def as_before(self, result: Array, leaf: Any) -> Array:
+        flat = result.reshape(*leaf.shape[:-1], self.rows * LANES)[..., : self.boards]
+        return flat.astype(leaf.dtype)

@@ -1,0 +1,81 @@
+"""What the rules are traced for: a program on all boards, or the inside of a kernel.
+
+A kernel (`kernels`) works on a block of boards at a time. Every value in it has the shape of that
+block and no axis besides, which a few functions must know; the rules need not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+Array = jax.Array
+Tree = TypeVar("Tree")
+
+# JAX keeps what it has traced; this is part of what it goes by.
+_kernel_of: Any = jax.make_user_context(None)
+
+
+@contextmanager
+def inside_of_kernel(platform: str) -> Iterator[None]:
+    with _kernel_of(platform):
+        yield
+
+
+def in_kernel() -> bool:
+    return _kernel_of.value is not None
+
+
+def ones(word: Array) -> Array:
+    """How many bits of a word are set."""
+    if _kernel_of.value != "gpu":
+        return jax.lax.population_count(word)
+    # Triton has no instruction for it: sums of 2, 4 and 8 bits, and then of all four bytes.
+    word = word - (word >> np.uint32(1) & np.uint32(0x55555555))
+    word = (word & np.uint32(0x33333333)) + (word >> np.uint32(2) & np.uint32(0x33333333))
+    word = word + (word >> np.uint32(4)) & np.uint32(0x0F0F0F0F)
+    return word * np.uint32(0x01010101) >> np.uint32(24)
+
+
+def while_some(
+    is_needed: Callable[[Tree], Array], rule: Callable[[Tree], Tree], boards: Tree
+) -> Tree:
+    """In a kernel: applies the rule to the block while any of its boards needs it."""
+    flags = _flags(boards)
+    words = jax.lax.while_loop(
+        lambda words: _some(is_needed(_with_flags(words, flags))),
+        lambda words: _in_words(rule(_with_flags(words, flags))),
+        _in_words(boards),
+    )
+    return _with_flags(words, flags)
+
+
+def where_some(needed: Array, rule: Callable[[], Tree], boards: Tree) -> Tree:
+    """In a kernel: what the rule gives if any board of the block needs it, else the boards."""
+    words = jax.lax.cond(_some(needed), lambda: _in_words(rule()), lambda: _in_words(boards))
+    return _with_flags(words, _flags(boards))
+
+
+def _some(needed: Array) -> Array:
+    return needed.astype(jnp.int32).max() > 0
+
+
+# Loops of a kernel carry numbers and no flags.
+
+
+def _flags(boards: Tree) -> Tree:
+    """Which leaves are flags."""
+    return jax.tree.map(lambda leaf: leaf.dtype == bool, boards)
+
+
+def _in_words(boards: Tree) -> Tree:
+    return jax.tree.map(lambda leaf: leaf.astype(jnp.int32) if leaf.dtype == bool else leaf, boards)
+
+
+def _with_flags(words: Tree, flags: Tree) -> Tree:
+    return jax.tree.map(lambda word, is_flag: word != 0 if is_flag else word, words, flags)

@@ -1,0 +1,113 @@
+"""A step as one kernel does what the program does, bit for bit (here kernels are interpreted)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from golden import folder, read_cases
+from steps import keys
+
+from hackmatrix import game
+from hackmatrix.bench.environment import choose
+from hackmatrix.game import observation, tracing
+from hackmatrix.game.blocks import LANES
+from hackmatrix.game.kernels import Kernels
+from hackmatrix.game.valid import valid_word
+from hackmatrix.parallel import slices
+
+BOARDS = 9 * LANES - 100  # two blocks, of which the second is not full
+KERNELS = Kernels("cpu")
+Step = Callable[[Any, Any, Any], Any]
+
+
+def by_program(keys: Any, states: game.State, actions: Any) -> Any:
+    after, outcome = game.step_batch_and_restart(keys, states, actions)
+    return after, outcome, (observation.encode(after), valid_word(after))
+
+
+@pytest.fixture(scope="module")
+def steps() -> tuple[Step, Step]:
+    """By the program and by the kernel."""
+    return jax.jit(by_program), jax.jit(KERNELS.step_batch_and_restart)
+
+
+def expect_the_same(steps: tuple[Step, Step], *given: Any) -> Any:
+    """What both make of it."""
+    expected, found = (step(*given) for step in steps)
+    jax.tree.map(np.testing.assert_array_equal, found, expected)
+    return expected
+
+
+def test_on_all_recorded_boards_the_kernel_is_the_program(steps: tuple[Step, Step]) -> None:
+    cases = read_cases(folder())
+    boards = [jax.tree.map(np.asarray, game.scenario.load(case["state"])) for case in cases]
+    actions = np.array([case["action"] for case in cases], np.int32)
+    for start in range(0, len(cases), BOARDS):
+        chosen = np.arange(start, start + BOARDS) % len(cases)
+        states = jax.tree.map(lambda *leaves: np.stack(leaves), *[boards[n] for n in chosen])
+        expect_the_same(steps, jax.random.key_data(keys(start, BOARDS)), states, actions[chosen])
+
+
+def test_in_games_of_any_valid_actions_with_new_stages_and_new_games_too(
+    steps: tuple[Step, Step],
+) -> None:
+    states = jax.jit(game.reset_batch)(keys(0, BOARDS))
+    rich = jnp.arange(BOARDS) % 2  # these can soon pay for any program
+    valid = jax.jit(valid_word)
+    ended = 0
+    for number in range(1, 80):
+        player = states.player
+        states = states.replace(
+            player=player.replace(credits=player.credits + rich, energy=player.energy + rich),
+            owned=states.owned | np.uint32(0x7FFFFF) * rich.astype(jnp.uint32),
+        )
+        drawn = jax.random.key_data(keys(number, BOARDS))
+        actions = choose(drawn, valid(states))
+        states, outcome, _ = expect_the_same(steps, drawn, states, actions)
+        ended += int(outcome.done.sum())
+    assert ended > BOARDS / 10
+
+
+def test_what_is_seen_of_boards_is_what_the_program_sees() -> None:
+    states = jax.jit(game.reset_batch)(keys(1, BOARDS))
+    words, valid = jax.jit(KERNELS.look)(states)
+    np.testing.assert_array_equal(words, jax.jit(observation.encode)(states))
+    np.testing.assert_array_equal(valid, jax.jit(valid_word)(states))
+
+
+def test_bits_are_counted_where_there_is_no_instruction_for_it() -> None:
+    words = np.random.default_rng(0).integers(1 << 32, size=1000, dtype=np.uint32)
+    words[:2] = 0, 0xFFFFFFFF
+    with tracing.inside_of_kernel("gpu"):
+        counted = tracing.ones(jnp.asarray(words))
+    np.testing.assert_array_equal(counted, np.bitwise_count(words))
+
+
+def shapes(boards: int) -> tuple[Any, game.State, Any]:
+    keys = jax.ShapeDtypeStruct((boards, 2), jnp.uint32)
+    states = jax.eval_shape(game.reset_batch, keys)
+    return keys, states, jax.ShapeDtypeStruct((boards,), jnp.int32)
+
+
+def test_triton_is_given_a_kernel_for_gpus() -> None:
+    step = jax.jit(Kernels("gpu").step_batch_and_restart)
+    lowered = step.trace(*shapes(4096)).lower(lowering_platforms=("cuda",))
+    assert lowered.as_text().count("xla.gpu.triton") == 1
+
+
+@pytest.mark.tpu
+def test_it_compiles_for_a_tpu_as_one_kernel() -> None:
+    pytest.importorskip("libtpu", reason="libtpu, which compiles for TPUs, is not installed")
+    chip = slices.mesh(slices.SLICES["v4-8"], "boards").devices.flat[0]
+    here = jax.sharding.SingleDeviceSharding(chip)
+    given = jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=here), shapes(4096)
+    )
+    step = jax.jit(Kernels("tpu").step_batch_and_restart)
+    program = step.trace(*given).lower().compile()
+    assert (program.as_text() or "").count('custom_call_target="tpu_custom_call"') == 1
