@@ -73,11 +73,11 @@ def examine(raw: Mapping[str, Any], slice_name: str) -> Preflight:
         num_minibatches=config.num_minibatches,
         update_epochs=config.update_epochs,
         memory=memory,
-        hbm=slices.HBM_A_CHIP,
-        fits=collectives is not None and memory <= slices.HBM_A_PROGRAM,
+        hbm=target.generation.hbm,
+        fits=collectives is not None and memory <= target.generation.hbm_of_a_program,
         collectives=collectives,
         compile_seconds=seconds,
-        estimated_largest_num_envs=_largest_num_envs(config, program, memory),
+        estimated_largest_num_envs=_largest_num_envs(config, program, memory, target),
     )
 
 
@@ -135,13 +135,14 @@ def memory_refused(error: str) -> int:
     return int(float(required[1]) * _UNITS[required[2]])
 
 
-def _largest_num_envs(config: Config, program: Program, memory: int) -> int:
+def _largest_num_envs(config: Config, program: Program, memory: int, target: slices.Slice) -> int:
     """The next that can be divided among the devices; no more than the samples an int32 counts."""
     learner = sum(
         leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(program.shapes().learner)
     )
-    if learner >= slices.HBM_A_PROGRAM:
+    room = target.generation.hbm_of_a_program - learner
+    if room <= 0:
         return 0
-    wanted = config.num_envs * (slices.HBM_A_PROGRAM - learner) // (memory - learner)
+    wanted = config.num_envs * room // (memory - learner)
     wanted = min(wanted, (2**31 - 1) // config.num_steps)
     return autoscale.nearest_num_envs(wanted + 1, program.mesh.size)[0]

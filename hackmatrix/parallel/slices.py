@@ -11,19 +11,51 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from jax.sharding import Mesh
 
-CHIPS_A_HOST = (2, 2, 1)
-HBM_A_CHIP = 32 * 2**30  # bytes
-HBM_A_PROGRAM = HBM_A_CHIP - 5 * 2**28  # the compiler keeps the rest for the system
-
 _LOADING = threading.Lock()  # the first call loads libtpu, which must not happen twice
 
 
 @dataclass(frozen=True)
-class Slice:
-    """A v4 slice. Its name counts TensorCores, two a chip, which a program sees as one device."""
+class Generation:
+    """A kind of chip, which a program sees as one device. Memory in GiB: what a chip has, and what
+    the compiler leaves of it to a program (it says so when it refuses one).
+    """
 
     name: str
-    shape: tuple[int, int, int]
+    chip_config: str
+    memory: int
+    for_programs: float
+    cores: int  # of a chip, where the names of slices count those
+
+    @property
+    def hbm(self) -> int:
+        """In bytes."""
+        return self.memory * 2**30
+
+    @property
+    def hbm_of_a_program(self) -> int:
+        """In bytes."""
+        return int(self.for_programs * 2**30)
+
+
+V4 = Generation("v4", "megacore", memory=32, for_programs=30.75, cores=2)
+V5E = Generation("v5e", "default", memory=16, for_programs=15.75, cores=1)
+V5P = Generation("v5p", "megacore", memory=96, for_programs=95.74, cores=2)
+V6E = Generation("v6e", "default", memory=32, for_programs=31.25, cores=1)
+
+_FOUR_A_HOST = (2, 2, 1)
+_ONE, _EIGHT = (1, 1), (2, 4)  # slices of one host that has so many
+
+
+@dataclass(frozen=True)
+class Slice:
+    """So many chips along each side."""
+
+    generation: Generation
+    shape: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        return f"{self.generation.name}-{self.chips * self.generation.cores}"
 
     @property
     def chips(self) -> int:
@@ -31,17 +63,24 @@ class Slice:
 
     @property
     def hosts(self) -> int:
-        return self.chips // math.prod(CHIPS_A_HOST)
+        return self.chips // math.prod(self.chips_a_host)
+
+    @property
+    def chips_a_host(self) -> tuple[int, int, int]:
+        return (*self.shape, 1) if self.shape in (_ONE, _EIGHT) else _FOUR_A_HOST
 
 
+_IN_SPACE = (2, 2, 1), (2, 2, 2), (2, 2, 4), (2, 4, 4)
+_IN_A_PLANE = _ONE, (2, 2), _EIGHT, (4, 4), (4, 8), (8, 8)
 SLICES = {
     each.name: each
-    for each in (
-        Slice("v4-8", (2, 2, 1)),
-        Slice("v4-16", (2, 2, 2)),
-        Slice("v4-32", (2, 2, 4)),
-        Slice("v4-64", (2, 4, 4)),
+    for generation, shapes in (
+        (V4, _IN_SPACE),
+        (V5E, _IN_A_PLANE),
+        (V5P, _IN_SPACE),
+        (V6E, _IN_A_PLANE),
     )
+    for each in (Slice(generation, shape) for shape in shapes)
 }
 
 
@@ -55,10 +94,10 @@ def mesh(of: Slice, axis: str) -> Mesh:
     _keep_libtpu_quiet(of)
     with _LOADING:
         topology = topologies.get_topology_desc(
-            f"v4:{'x'.join(map(str, of.shape))}",
+            f"{of.generation.name}:{'x'.join(map(str, of.shape))}",
             platform="tpu",
-            chip_config_name="megacore",
-            chips_per_host_bounds=CHIPS_A_HOST,
+            chip_config_name=of.generation.chip_config,
+            chips_per_host_bounds=of.chips_a_host,
         )
     return Mesh(np.array(topology.devices), (axis,))
 

@@ -1,4 +1,4 @@
-"""The training program compiles for every slice of a TPU pod, and fits."""
+"""The training program compiles for slices of TPU pods, and fits."""
 
 import json
 import subprocess
@@ -52,16 +52,35 @@ def examined(name: str) -> Preflight:
 def all_slices() -> list[Preflight]:
     """Two at a time: the compiler uses one core, and there are rarely more than two."""
     with without_persistent_cache(), ThreadPoolExecutor(2) as pool:
-        return list(pool.map(examined, slices.SLICES))
+        return list(pool.map(examined, [name for name in slices.SLICES if name.startswith("v4-")]))
 
 
-def test_training_fits_every_slice(all_slices: list[Preflight]) -> None:
+def test_training_fits_every_v4_slice(all_slices: list[Preflight]) -> None:
     for found in all_slices:
         assert found.fits
         assert 0 < found.memory < found.hbm == 32 * GIB
         assert found.num_envs == 512 * found.devices
         assert found.estimated_largest_num_envs > 2 * found.num_envs
     assert [(each.devices, each.hosts) for each in all_slices] == [(4, 1), (8, 2), (16, 4), (32, 8)]
+
+
+@pytest.mark.parametrize(
+    ("name", "devices", "hosts", "gibibytes"),
+    [
+        ("v5e-8", 8, 1, 16),
+        pytest.param("v5p-16", 8, 2, 96, marks=pytest.mark.slow),
+        pytest.param("v6e-16", 16, 4, 32, marks=pytest.mark.slow),
+    ],
+)
+def test_training_compiles_for_newer_chips(
+    name: str, devices: int, hosts: int, gibibytes: int
+) -> None:
+    small = {"env": "gymnax:CartPole-v1", "num_steps": 8, "num_layers": 1, "hidden_dim": 8}
+    found = examine({**default.get_config(), **small}, name)
+    assert found.fits
+    assert (found.devices, found.hosts, found.hbm) == (devices, hosts, gibibytes * GIB)
+    assert found.collectives is not None
+    assert [each.kind for each in found.collectives] == ["all-reduce"]
 
 
 def test_a_minibatch_needs_one_reduction_of_its_gradient(all_slices: list[Preflight]) -> None:

@@ -1,7 +1,5 @@
 """The batched step compiles for a TPU slice, and each device steps its own boards."""
 
-import math
-
 import pytest
 
 from hackmatrix.bench import compiled, environment
@@ -15,13 +13,18 @@ MOST_LOOPS = 40
 
 
 @pytest.mark.parametrize("name", slices.SLICES)
-def test_a_slice_has_the_devices_that_its_name_says(name: str) -> None:
+def test_a_slice_has_the_devices_and_hosts_that_it_says(name: str) -> None:
     described = slices.SLICES[name]
-    mesh = slices.mesh(described, "boards")
-    cores = int(name.removeprefix("v4-"))
-    assert described.chips == mesh.size == cores // 2
-    assert described.hosts == math.ceil(cores / 8)
-    assert len({device.process_index for device in mesh.devices.flat}) == described.hosts
+    devices = slices.mesh(described, "boards").devices.flat
+    assert described.name == name
+    assert described.chips == len(devices)
+    assert described.hosts == len({device.process_index for device in devices})
+
+
+def test_names_count_cores_or_chips_as_google_does() -> None:
+    chips = {name: each.chips for name, each in slices.SLICES.items()}
+    assert chips["v4-8"] == chips["v5p-8"] == chips["v5e-4"] == chips["v6e-4"] == 4
+    assert max(chips.values()) == 64  # more than that cannot share the groups of boards
 
 
 def test_the_step_needs_no_other_device_and_little_memory() -> None:

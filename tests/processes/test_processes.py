@@ -6,19 +6,14 @@ import json
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
-import jax
-import numpy as np
 import pytest
 from jax.profiler import ProfileData
 
-from hackmatrix.parallel import mesh
 from hackmatrix.rl.train_state import TrainState
-from hackmatrix.train.checkpoints.checkpoints import Checkpoints, Layout
-from hackmatrix.train.config.saved import from_json
-from hackmatrix.train.program import Program
+from hackmatrix.train.runs.places import Disk
 from tests.processes.pod import BATCH, NO_GAMES, Pod
+from tests.processes.states import assert_same_run, state_of
 
 UPDATES = 20
 HALFWAY, LAST_STEP = UPDATES // 2 * BATCH, UPDATES * BATCH
@@ -42,23 +37,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Pod]:
 
 
 def end(pod: Pod) -> TrainState:
-    """The state at the end, on the devices of this process."""
-    config = from_json((pod.run / "config.json").read_text())
-    shapes = Program(config, mesh.over()).shapes()
-    restored = Checkpoints(pod.run / "checkpoints", keep=9).restore_newest(Layout(shapes))
-    assert restored is not None
-    assert restored.step == LAST_STEP
-    return restored.state
-
-
-def assert_same_run(these: TrainState, those: TrainState) -> None:
-    """Exactly the same boards, and so the same actions; the same parameters but for rounding."""
-
-    def same(one: Any, other: Any) -> None:
-        np.testing.assert_allclose(one, other, rtol=0, atol=1e-5)
-
-    jax.tree.map(np.testing.assert_array_equal, these.players, those.players)
-    jax.tree.map(same, these.learner.params, those.learner.params)
+    return state_of(Disk(pod.run), LAST_STEP)
 
 
 @pytest.mark.parametrize("processes", [2, 4])

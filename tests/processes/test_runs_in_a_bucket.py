@@ -10,14 +10,17 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from hackmatrix.train.runs.bucket import Bucket
+from hackmatrix.train.runs.places import WHOLE, Disk
 from tests.bucket_service import BUCKET, Service
 from tests.compiling import xla_flags
 from tests.processes.pod import BATCH, SMALL, free_port
+from tests.processes.states import assert_same_run, state_of
 
 ROOT = Path(__file__).parents[2]
 LAST_STEP = 20 * BATCH
@@ -154,27 +157,91 @@ def test_what_one_machine_has_compiled_is_found_by_another_in_the_bucket(
     assert found == ["0\n", "1\n"]
 
 
-def test_two_machines_with_a_bucket_alone_train_as_one(
-    bucket_service: Service, on_disk: Path, tmp_path: Path
-) -> None:
+@pytest.fixture
+def machines() -> Iterator[list[subprocess.Popen[bytes]]]:
+    """The processes that a test has started; none outlives it."""
+    started: list[subprocess.Popen[bytes]] = []
+    yield started
+    for each in started:
+        each.kill()
+        each.wait()
+
+
+def _two(where: str, tmp_path: Path) -> list[subprocess.Popen[bytes]]:
     """Neither sees a file of the other: each has a disk of its own for all that is temporary."""
-    where, port = f"{BUCKET}/pair", free_port()
-    processes = []
+    port, started = free_port(), []
     for each in range(2):
         (own := tmp_path / str(each)).mkdir()
         meeting = (
             f"--coordinator=127.0.0.1:{port}", "--num_processes=2", f"--process_id={each}",
+            "--heartbeat_seconds=5",
         )  # fmt: skip
-        processes.append(
-            subprocess.Popen(
-                [sys.executable, "-m", "launch.train", f"--workdir={where}", *TRAIN, *meeting],
-                cwd=ROOT,
-                env={**os.environ, "XLA_FLAGS": xla_flags(1), "TMPDIR": str(own)},
-                stdout=subprocess.DEVNULL,
-            )
-        )
-    assert [process.wait(timeout=240) for process in processes] == [0, 0]
+        started.append(_started(where, *meeting, devices=1, temporary=own))
+    return started
+
+
+def _started(where: str, *arguments: str, devices: int, temporary: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "launch.train", f"--workdir={where}", *TRAIN, *arguments],
+        cwd=ROOT,
+        env={**os.environ, "XLA_FLAGS": xla_flags(devices), "TMPDIR": str(temporary)},
+        stdout=subprocess.DEVNULL,
+    )
+
+
+def _whole_checkpoints(service: Service, run: str) -> int:
+    marks = [name for name in service.names(f"{run}/checkpoints/") if name.endswith(WHOLE)]
+    return len(marks)
+
+
+def _has_saved_once_more(
+    process: subprocess.Popen[bytes], service: Service, run: str, before: int
+) -> None:
+    """Returns when there is one checkpoint more than so many."""
+    while _whole_checkpoints(service, run) <= before:
+        assert process.poll() is None
+        time.sleep(0.02)
+
+
+def test_two_machines_with_a_bucket_alone_train_as_one(
+    bucket_service: Service,
+    on_disk: Path,
+    tmp_path: Path,
+    machines: list[subprocess.Popen[bytes]],
+) -> None:
+    where = f"{BUCKET}/pair"
+    machines += _two(where, tmp_path)
+    assert [each.wait(timeout=240) for each in machines] == [0, 0]
     Bucket(f"{where}/run").fetch_files(tmp_path)
     games = [[_games(line) for line in told(run)] for run in (tmp_path, on_disk)]
     assert games[0] == games[1]
     assert len(games[0]) == 20
+
+
+def test_two_machines_lose_one_and_the_run_goes_on_on_one_and_then_on_four_devices(
+    bucket_service: Service,
+    on_disk: Path,
+    tmp_path: Path,
+    machines: list[subprocess.Popen[bytes]],
+) -> None:
+    where, run = f"{BUCKET}/moved", "moved/run"
+    machines += (both := _two(where, tmp_path))
+    _has_saved_once_more(both[0], bucket_service, run, before=0)
+    both[1].kill()
+    assert both[0].wait(timeout=60) == 42
+
+    saved = _whole_checkpoints(bucket_service, run)
+    alone = _started(where, "--resume=run", devices=1, temporary=tmp_path / "0")
+    machines.append(alone)
+    _has_saved_once_more(alone, bucket_service, run, before=saved)
+    alone.terminate()
+    assert alone.wait(timeout=60) == 42
+
+    done = trained(where, "--resume=run", devices=4)
+    assert done.returncode == 0, done.stderr
+    assert "Going on from the checkpoint at step" in done.stdout
+    ends = [state_of(place, LAST_STEP) for place in (Bucket(f"{where}/run"), Disk(on_disk))]
+    assert_same_run(ends[0], ends[1])
+    Bucket(f"{where}/run").fetch_files(tmp_path)
+    games = [[_games(line) for line in told(each)] for each in (tmp_path, on_disk)]
+    assert games[0] == games[1]
