@@ -21,6 +21,7 @@ Environment (seconds, but for the first):
   SUPERVISE_LONGEST_PAUSE=120   it doubles up to this; workers must not come back further apart than
                                 the ones that are there wait for the others (300 s)
   PYTHON=.venv/bin/python       the interpreter
+  SUPERVISE_ENDED=FILE          the exit code is written there, and in which life of the machine
 END
 }
 
@@ -81,7 +82,12 @@ worth_another_try() { ((code == 42 || (code > 128 && code <= 192))); }
 
 # The trainer notes there the run that it trains and, in a second line, the step it goes on from.
 notes=$(mktemp)
-trap 'rm -f "$notes"' EXIT
+end() {
+  rm -f "$notes"
+  [[ -z ${SUPERVISE_ENDED:-} ]] ||
+    echo "$1 $(</proc/sys/kernel/random/boot_id)" >"$SUPERVISE_ENDED"
+}
+trap 'end $?' EXIT
 export SUPERVISE_NOTES=$notes
 
 resume=() # what the trainer is told besides, once it has begun a run

@@ -6,14 +6,19 @@ usage() {
   cat <<'END'
 scripts/tpu.sh COMMAND NAME [--zone=ZONE] [--project=PROJECT] [--dry-run] ...
 
-  create NAME --type=v4-8 [--spot] [-- FLAGS]
+  keep NAME --type=v4-8 [--spot] [--hours=N] [--gcloud=FLAG ...] -- ARGS
+                          creates, sets up and trains, and all of that again when the slice was taken
+                          away, until the run is done or N hours are over: scripts/tpu_keep.sh --help
+  create NAME --type=v4-8 [--spot] [--no-wait] [-- FLAGS]
                           asks for a slice (a queued resource) and waits until it is ready; once
                           asked for, only waits. FLAGS go to gcloud, as --valid-until-duration=6h
+                          Types: v4-8, v5e-8 (gcloud's v5litepod-8), v5p-8, v6e-8 and larger ones
   setup NAME              brings the current commit to all workers and runs scripts/tpu_setup.sh
   run NAME [--worker=all] -- PROGRAM ARGS
                           runs a program on the workers, in their checkout
   train NAME [-- ARGS]    starts `python -m launch.train ARGS` on all workers, in the background,
                           under scripts/supervise.sh
+  status NAME             says of each worker whether it is busy, or how training ended
   logs NAME [--worker=0]  follows what training prints (Ctrl-C ends following, not training)
   stop NAME [--wait=120]  has training save and stop; after --wait seconds, kills it
   fetch NAME FROM [TO]    copies a run, or a directory of runs, into TO (runs). FROM is a path in the
@@ -55,13 +60,13 @@ on_workers() { # WORKER COMMAND, a line for the shell there
 command=${1:-}
 case $command in
   --help | '') usage && exit ;;
-  create | setup | run | train | logs | stop | fetch | delete) shift ;;
+  keep | create | setup | run | train | status | logs | stop | fetch | delete) shift ;;
   *) fail "there is no command '$command'; scripts/tpu.sh --help lists them" ;;
 esac
 
 only_for() { [[ " $* " == *" $command "* ]] || fail "$command takes no $option"; }
 
-place=() dry_run='' type='' spot=() worker='' patience=120 words=() rest=()
+place=() dry_run='' type='' spot=() waits=yes kept=() worker='' patience=120 words=() rest=()
 while (($#)); do
   option=$1
   shift
@@ -69,11 +74,13 @@ while (($#)); do
     --help) usage && exit ;;
     --dry-run) dry_run=yes ;;
     --zone=* | --project=*) place+=("$option") ;;
-    --type=*) only_for create && type=${option#*=} ;;
-    --spot) only_for create && spot=(--spot) ;;
+    --type=*) only_for create keep && type=${option#*=} ;;
+    --spot) only_for create keep && spot=(--spot) ;;
+    --no-wait) only_for create && waits='' ;;
+    --hours=* | --gcloud=*) only_for keep && kept+=("$option") ;;
     --worker=*) only_for run logs && worker=${option#*=} ;;
     --wait=*) only_for stop && patience=${option#*=} ;;
-    --) only_for create run train && rest=("$@") && break ;;
+    --) only_for create keep run train && rest=("$@") && break ;;
     -*) fail "there is no option '$option'; scripts/tpu.sh --help lists them" ;;
     *) words+=("$option") ;;
   esac
@@ -92,16 +99,27 @@ fi
 describe=(gcloud compute tpus queued-resources describe "$name" "${place[@]}"
   '--format=value(state.state)')
 
+# What JAX is to run on, by the kind of chip.
+runtime() {
+  case $type in
+    v5litepod-*) echo v2-alpha-tpuv5-lite ;;
+    v5p-*) echo v2-alpha-tpuv5 ;;
+    v6e-*) echo v2-alpha-tpuv6e ;;
+    *) echo tpu-ubuntu2204-base ;;
+  esac
+}
+
 create() {
-  [[ $type ]] || fail "create which type? --type=v4-8 (v4-16, v4-32, v4-64)"
+  [[ $type ]] || fail "create which type? --type=v4-8 (v4-16, v5e-8, v5p-8, v6e-8 ...)"
+  type=${type/#v5e-/v5litepod-} # as gcloud calls it
   if [[ ! $dry_run ]] && "${describe[@]}" >/dev/null 2>&1; then
     say "$name has been asked for already"
   else
     run gcloud compute tpus queued-resources create "$name" "${place[@]}" "--node-id=$name" \
-      "--accelerator-type=$type" --runtime-version=tpu-ubuntu2204-base --async \
+      "--accelerator-type=$type" "--runtime-version=$(runtime)" --async \
       "${spot[@]}" "${rest[@]}"
   fi
-  wait_until_ready
+  [[ ! $waits ]] || wait_until_ready
 }
 
 wait_until_ready() {
@@ -152,6 +170,8 @@ run_program() {
 
 train() { on_workers all "hackmatrix/scripts/tpu_worker.sh start$(quoted "${rest[@]}")"; }
 
+status() { on_workers all "hackmatrix/scripts/tpu_worker.sh status 2>/dev/null || echo idle"; }
+
 logs() {
   local follow='tail -n 50 -F hackmatrix.log'
   # Several workers at once are told apart by the number that ends their host name.
@@ -174,6 +194,12 @@ fetch() {
 
 delete() {
   run gcloud compute tpus queued-resources delete "$name" "${place[@]}" --force --quiet
+}
+
+keep() {
+  [[ $type ]] || fail "keep a slice of which type? --type=v4-8 (v4-16, v5e-8, v5p-8, v6e-8 ...)"
+  [[ ! $dry_run ]] || place+=(--dry-run)
+  exec "$here/tpu_keep.sh" "$name" "--type=$type" "${spot[@]}" "${place[@]}" "${kept[@]}" -- "${rest[@]}"
 }
 
 if [[ $command == run ]]; then run_program; else "$command"; fi

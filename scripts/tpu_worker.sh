@@ -6,6 +6,9 @@ usage() {
   cat <<'END'
 scripts/tpu_worker.sh start ARGS      starts scripts/supervise.sh ARGS in the background; its output
                                       is added to hackmatrix.log beside the checkout
+scripts/tpu_worker.sh status          says "busy" while it trains or is set up, or how training ended
+                                      since the machine was started: "done", "stopped" (it can go
+                                      on) or "failed"; else "idle"
 scripts/tpu_worker.sh stop [SECONDS]  asks it to save and stop (TERM), waits for 120 s or SECONDS,
                                       kills what is left, and frees the TPU
 scripts/tpu_worker.sh unlock          removes the lock file that a killed process left on the TPU,
@@ -24,6 +27,9 @@ checkout=${here%/*}
 log=$checkout.log
 # Held by every process of a run as long as it lives, so it cannot be stale as the id in it could.
 run=$checkout.run
+# How the last run ended, and in which life of the machine.
+ended=$checkout.ended
+life=$(</proc/sys/kernel/random/boot_id)
 # What stands in for the root of a TPU VM in the tests.
 root=${TPU_ROOT:-}
 
@@ -48,9 +54,26 @@ start() {
   exec 9>>"$run"
   flock --nonblock 9 || fail "training or set-up runs here already: scripts/tpu.sh stop NAME"
   unlock
-  setsid "$here/supervise.sh" "$@" >>"$log" 2>&1 </dev/null &
+  rm -f "$ended"
+  SUPERVISE_ENDED=$ended setsid "$here/supervise.sh" "$@" >>"$log" 2>&1 </dev/null &
   echo "$!" >"$run"
   say "training started, its output is in $log"
+}
+
+status() {
+  local code='' when=''
+  if [[ -e $run ]] && ! flock --nonblock "$run" true; then
+    say busy
+    return
+  fi
+  { read -r code when <"$ended"; } 2>/dev/null || true
+  [[ $when == "$life" ]] || code=''
+  case $code in
+    '') say idle ;;
+    0) say 'done' ;;
+    42 | 1[3-9]?) say stopped ;;
+    *) say failed ;;
+  esac
 }
 
 stop() {
@@ -78,7 +101,7 @@ stop() {
 }
 
 case ${1:-} in
-  start | stop | unlock) "$@" ;;
+  start | status | stop | unlock) "$@" ;;
   --help) usage ;;
-  *) fail "tpu_worker.sh takes start, stop or unlock, not '${1:-}'" ;;
+  *) fail "tpu_worker.sh takes start, status, stop or unlock, not '${1:-}'" ;;
 esac

@@ -60,6 +60,30 @@ def test_a_slice_that_was_asked_for_is_only_waited_for(stubs: Stubs) -> None:
     assert "pod has been asked for already" in ended.stdout
 
 
+@pytest.mark.parametrize(
+    ("kind", "accelerator", "runtime"),
+    [
+        ("v5e-8", "v5litepod-8", "v2-alpha-tpuv5-lite"),
+        ("v5litepod-8", "v5litepod-8", "v2-alpha-tpuv5-lite"),
+        ("v5p-8", "v5p-8", "v2-alpha-tpuv5"),
+        ("v6e-8", "v6e-8", "v2-alpha-tpuv6e"),
+    ],
+)
+def test_newer_slices_are_asked_for_by_their_own_names_and_images(
+    stubs: Stubs, kind: str, accelerator: str, runtime: str
+) -> None:
+    gcloud(stubs, "fail", "ACTIVE")
+    assert stubs.run(TPU, "create", "pod", f"--type={kind}").returncode == 0
+    wanted = {f"--accelerator-type={accelerator}", f"--runtime-version={runtime}"}
+    assert wanted < set(asked(stubs)[1])
+
+
+def test_asking_need_not_mean_waiting(stubs: Stubs) -> None:
+    gcloud(stubs, "fail", "ACCEPTED")
+    assert stubs.run(TPU, "create", "pod", "--type=v4-16", "--no-wait").returncode == 0
+    assert asked(stubs) == [DESCRIBE, [*CREATE, IMAGE, "--async"]]
+
+
 def test_more_flags_go_to_gcloud(stubs: Stubs) -> None:
     gcloud(stubs, "fail", "ACTIVE")
     stubs.run(TPU, "create", "pod", "--type=v4-16", "--", "--labels=a=b c", "--network=x")
@@ -109,6 +133,10 @@ ON_ALL = [*VM, "ssh", "pod", "--worker=all"]
         (
             ["train", "pod", "--", "--workdir=/mnt/runs"],
             [*ON_ALL, "--command=hackmatrix/scripts/tpu_worker.sh start --workdir=/mnt/runs"],
+        ),
+        (
+            ["status", "pod"],
+            [*ON_ALL, "--command=hackmatrix/scripts/tpu_worker.sh status 2>/dev/null || echo idle"],
         ),
         (
             ["logs", "pod"],

@@ -55,6 +55,24 @@ def test_training_runs_on_when_the_one_who_started_it_is_gone(worker: Worker) ->
     assert arguments == [["--workdir=two words", "--x=$HOME"]]
 
 
+def test_its_status_is_what_it_does_or_how_it_ended(worker: Worker) -> None:
+    def status() -> str:
+        return worker.do("status").stdout.removeprefix("t1v-n-5f3e-w-0: ").strip()
+
+    assert status() == "idle"
+    worker.train(SAVES)
+    assert status() == "busy"
+    worker.do("stop")
+    assert status() == "stopped"
+    for code, word in ((0, "done"), (1, "failed")):
+        worker.train(f"echo training; exit {code}")
+        until(lambda: status() != "busy")
+        assert status() == word
+    ended = worker.script.parents[1].with_suffix(".ended")
+    ended.write_text("0 another-life\n")  # of the machine, which was started anew
+    assert status() == "idle"
+
+
 def test_stopping_lets_it_save(worker: Worker) -> None:
     worker.train(SAVES)
     stopped = worker.do("stop")

@@ -1,0 +1,246 @@
+#!/usr/bin/env bash
+# Keeps a TPU slice training until its run is done; scripts/tpu.sh keep starts it.
+set -euo pipefail
+
+usage() {
+  cat <<'END'
+scripts/tpu.sh keep NAME --type=v4-8 [--spot] [--hours=N] [--gcloud=FLAG ...] -- ARGS
+  Asks for the slice, sets it up and runs `python -m launch.train ARGS` on it. Where the slice was
+  taken away, deletes what is left of it, asks for another, and goes on with the run. The run lives
+  in a bucket: ARGS have --workdir=gs://BUCKET/...; its name is NAME unless --config.run_name is given.
+
+  --hours=N      no longer than this: then training saves and stops
+  --gcloud=FLAG  goes to gcloud when it creates the slice, as --gcloud=--network=N
+
+  It ends, with the exit code of training,
+    0   when the run is done; the slice is deleted
+    42  when the hours are over; the slice is deleted. Or when training was stopped or given up by
+        its supervisor (docs/pods.md) though the slice is there; the slice stays
+    1   when training failed, when set-up fails again and again (the slice stays), or when the first
+        request is refused
+  Ctrl-C ends the keeping and nothing else. The same command, here or on another computer, goes on
+  with it, whatever the slice does meanwhile.
+END
+}
+
+say() { printf '%(%T)T keep: %s\n' -1 "$*"; }
+fail() {
+  echo "tpu.sh: $*" >&2
+  exit 1
+}
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+[[ ${1:-} != --help ]] || { usage && exit; }
+
+name=$1 && shift
+place=() created=() flags=() hours='' dry_run='' arguments=()
+while (($#)); do
+  option=$1
+  shift
+  case $option in
+    --zone=* | --project=*) place+=("$option") ;;
+    --dry-run) place+=("$option") && dry_run=yes ;;
+    --type=* | --spot) created+=("$option") ;;
+    --hours=*) hours=${option#*=} ;;
+    --gcloud=*) flags+=("${option#*=}") ;;
+    --) arguments=("$@") && break ;;
+  esac
+done
+[[ $hours =~ ^[0-9]*$ ]] || fail "--hours takes whole hours, not '$hours'"
+[[ " ${arguments[*]}" == *" --workdir=gs://"* ]] ||
+  fail "keep needs -- --workdir=gs://BUCKET/...: the disks of a slice go with it"
+[[ " ${arguments[*]}" != *" --resume"* ]] || fail "keep goes on with the run of --config.run_name by itself"
+[[ " ${arguments[*]}" == *" --config.run_name="* ]] || arguments+=("--config.run_name=$name")
+arguments+=(--resume=auto)
+
+child=''
+stop_keeping() {
+  [[ -z $child ]] || kill -s TERM -- "-$child" 2>/dev/null || true
+  say "no longer kept; the slice and its training are as they were. The same command goes on"
+  exit "$1"
+}
+trap 'stop_keeping 130' INT
+trap 'stop_keeping 143' TERM
+
+# A command in a process group of its own, so that a signal reaches us at once, and it through us.
+step() {
+  local code=0
+  set -m
+  "$@" </dev/null &
+  set +m
+  child=$!
+  wait "$child" || code=$?
+  child=''
+  return "$code"
+}
+
+tpu() { step "$here/tpu.sh" "$1" "$name" "${place[@]}" "${@:2}"; }
+
+create() { tpu create "${created[@]}" --no-wait -- "${flags[@]}"; }
+train() { tpu train -- "${arguments[@]}"; }
+
+if [[ $dry_run ]]; then
+  create && tpu setup && train
+  exit
+fi
+
+answer=$(mktemp)
+trap 'rm -f "$answer" "$answer.errors"' EXIT
+
+# What gcloud says about the slice, left in `said`; `none` where there is none. That it cannot say is
+# no reason to end, unless it never could.
+said='' answered=''
+ask() {
+  if step gcloud compute tpus "$1" describe "$name" "${place[@]}" "--format=value($2)" \
+    >"$answer" 2>"$answer.errors"; then
+    said=$(<"$answer") answered=yes
+  elif grep -q NOT_FOUND "$answer.errors"; then
+    said=none answered=yes
+  else
+    cat "$answer.errors" >&2
+    [[ $answered ]] || fail "gcloud cannot say how $name is, for the reason above"
+    said='not known'
+  fi
+}
+
+# How training is on all workers together, left in `said`.
+ask_workers() {
+  if ! step "$here/tpu.sh" status "$name" "${place[@]}" >"$answer" 2>"$answer.errors"; then
+    said="not reached: $(tail -n 1 "$answer.errors")"
+    return
+  fi
+  local words
+  words=$(grep -oE '(busy|idle|failed|stopped|done)$' "$answer" | sort -u | tr '\n' ' ') || true
+  case $words in
+    *failed*) said=failed ;;
+    *busy*idle*) said='begun in part' ;;
+    *busy*) said=busy ;;
+    'done ') said='done' ;;
+    *idle* | '') said=idle ;;
+    *) said=stopped ;;
+  esac
+}
+
+told=''
+tell() {
+  [[ $told == "$1" ]] || say "$1"
+  told=$1
+}
+
+patience=20
+rest() { step sleep "$patience"; }
+
+had_one='' # whether there was a slice since this command began
+refusals=0
+ask_for_it() {
+  if create; then
+    refusals=0
+    return
+  fi
+  ask queued-resources state.state
+  [[ $said == none ]] || return 0
+  [[ $had_one ]] || fail "$name was refused, for the reason above"
+  patience=$((60 * 2 ** (refusals < 4 ? refusals : 4)))
+  refusals=$((refusals + 1))
+  say "$name was refused, for the reason above: asked for again in $patience s"
+}
+
+delete() { tpu delete || say "$name could not be deleted now"; }
+
+# At the end, when nobody would try again later.
+delete_for_good() {
+  local tries=0
+  until tpu delete; do
+    ((++tries < 5)) || fail "$name COULD NOT BE DELETED and costs money: scripts/tpu.sh delete $name"
+    rest
+  done
+}
+
+set_ups=0 # that failed in a row
+set_up_and_train() {
+  if tpu setup; then
+    set_ups=0
+    train || say "training did not start on all workers"
+  else
+    ((++set_ups < 5)) || fail "set-up failed 5 times in a row: scripts/tpu.sh setup $name says why"
+    say "set-up did not end well: looking at the slice again"
+  fi
+}
+
+show_log() { tpu run --worker=0 -- tail -n 20 ../hackmatrix.log || true; }
+
+is_over() { [[ $hours ]] && ((SECONDS >= 3600 * 10#$hours)); }
+
+give_up_for_today() {
+  say "$hours hours are over"
+  ask queued-resources state.state
+  if [[ $said == ACTIVE ]]; then tpu stop || true; fi
+  [[ $said == none ]] || delete_for_good
+  exit 42
+}
+
+stops=0 # that were seen in a row, as a slice that is being taken away stops its training first
+look_at_workers() {
+  ask_workers
+  [[ $said == stopped ]] || stops=0
+  tell "$name: ACTIVE, training is $said"
+  patience=60
+  case $said in
+    done)
+      show_log
+      say "the run is done"
+      delete_for_good
+      exit 0
+      ;;
+    failed)
+      show_log
+      say "training failed, and would fail again. The slice stays: scripts/tpu.sh delete $name"
+      exit 1
+      ;;
+    stopped)
+      ((++stops < 5)) && return
+      show_log
+      say "training was stopped, or given up. The slice stays: scripts/tpu.sh delete $name"
+      exit 42
+      ;;
+    idle) set_up_and_train ;;
+    'begun in part') train || true ;;
+    'not reached'*) look_at_node ;;
+  esac
+}
+
+# Where its workers do not answer.
+look_at_node() {
+  ask tpu-vm state
+  case $said in
+    PREEMPTED | TERMINATED | STOPPED | none)
+      say "$name was taken away ($said)"
+      delete
+      ;;
+  esac
+}
+
+say "the run is that of ${arguments[*]}"
+while :; do
+  ! is_over || give_up_for_today
+  ask queued-resources state.state
+  patience=20
+  case $said in
+    none) ask_for_it ;;
+    'not known') ;;
+    ACTIVE)
+      had_one=yes
+      look_at_workers
+      ;;
+    FAILED | SUSPENDING | SUSPENDED)
+      had_one=yes
+      tell "$name: $said"
+      delete
+      ;;
+    *)
+      had_one=yes
+      tell "$name: $said"
+      ;;
+  esac
+  rest
+done

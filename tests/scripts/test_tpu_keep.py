@@ -1,0 +1,281 @@
+"""scripts/tpu.sh keep against a gcloud that plays the service, and takes slices away."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.scripts.stubs import ROOT, Stubs, until
+from tests.scripts.test_tpu_slice import SLICE
+
+TPU = ROOT / "scripts/tpu.sh"
+TRAINING = ("--config=configs/v4_32.py", "--workdir=gs://bucket/runs")
+KEEP = ("keep", "pod", "--type=v4-32", "--spot")
+
+# A service in the directory `world`: the file `states` has what the slice goes through, and is there
+# as long as it is. Answers to come are lines of the files creations, set-ups and statuses.
+SERVICE = """
+cd '{world}'
+next() {{ head -n 1 "$1" 2>/dev/null; sed -i 1d "$1" 2>/dev/null; }}
+fail() {{ echo "ERROR: $*" >&2; exit 1; }}
+take() {{ echo SUSPENDED >states; echo PREEMPTED >node; fail the TPU is in state PREEMPTED; }}
+case "$*" in
+  *queued-resources\\ describe*)
+    [[ -e states ]] || fail NOT_FOUND: there is no pod
+    head -n 1 states
+    (($(wc -l <states) == 1)) || sed -i 1d states
+    exit ;;
+  *queued-resources\\ create*)
+    [[ $(next creations) != refused ]] || fail RESOURCE_EXHAUSTED: Quota limit
+    printf '%s\\n' WAITING_FOR_RESOURCES ACTIVE >states
+    echo READY >node
+    echo life >>lives
+    exit ;;
+  *queued-resources\\ delete*)
+    rm -rf states slice
+    exit ;;
+  *tpu-vm\\ describe*)
+    cat node
+    exit ;;
+esac
+"""
+WORKERS = """
+case "$*" in
+  *tpu_worker.sh\\ status*) answer=$(next statuses) ;;
+  *tpu_setup.sh*) answer=$(next set-ups) ;;
+esac
+case $answer in
+  taken) take ;;
+  cut) fail ssh: connection refused ;;
+  *) for word in $answer; do echo "t1v-n-5f3e-w-0: $word"; done ;;
+esac
+"""
+
+
+class World:
+    """What is to happen, and what was asked for."""
+
+    def __init__(self, stubs: Stubs, directory: Path) -> None:
+        self.stubs, self.directory = stubs, directory
+        directory.mkdir()
+        stubs.add("sleep")
+        self.play(WORKERS)
+
+    def play(self, workers: str) -> None:
+        """How the workers of a slice answer."""
+        self.stubs.add("gcloud", SERVICE.format(world=self.directory) + workers)
+
+    def will(self, what: str, *answers: str) -> None:
+        (self.directory / what).write_text("".join(f"{answer}\n" for answer in answers))
+
+    def keep(self, *more: str, tpu: Path = TPU) -> subprocess.CompletedProcess[str]:
+        return self.stubs.run(tpu, *KEEP, *more, "--", *TRAINING)
+
+    def did(self) -> list[str]:
+        """What changed something, in a word each."""
+        kinds = {
+            "queued-resources create": "create",
+            "queued-resources delete": "delete",
+            "tpu_setup.sh": "set up",
+            "tpu_worker.sh start": "train",
+            "tpu_worker.sh stop": "stop",
+        }
+        calls = [" ".join(call) for call in self.stubs.calls("gcloud")]
+        return [kind for call in calls for part, kind in kinds.items() if part in call]
+
+
+@pytest.fixture
+def world(stubs: Stubs, tmp_path: Path) -> World:
+    return World(stubs, tmp_path / "world")
+
+
+def test_a_slice_is_created_set_up_and_trained_on_until_the_run_is_done(
+    world: World, stubs: Stubs
+) -> None:
+    world.will("statuses", "idle", "busy", "busy done", "done done")
+    ended = world.keep("--gcloud=--network=own")
+    assert ended.returncode == 0, ended.stderr
+    assert world.did() == ["create", "set up", "train", "delete"]
+    (asked,) = [call for call in stubs.calls("gcloud") if "create" in call]
+    assert {"--accelerator-type=v4-32", "--spot", "--network=own"} < set(asked)
+    (command,) = [call[-1] for call in stubs.calls("gcloud") if "tpu_worker.sh start" in call[-1]]
+    start = ["--command=hackmatrix/scripts/tpu_worker.sh", "start"]
+    assert command.split() == [*start, *TRAINING, "--config.run_name=pod", "--resume=auto"]
+    assert "pod: WAITING_FOR_RESOURCES" in ended.stdout
+    assert "the run is done" in ended.stdout
+    assert "+ gcloud compute tpus queued-resources create pod" in ended.stderr
+
+
+def test_a_slice_that_is_taken_away_in_training_is_replaced_and_the_run_goes_on(
+    world: World,
+) -> None:
+    # What is taken away stops its training first.
+    world.will("statuses", "idle", "busy", "stopped", "taken", "idle", "busy", "done")
+    ended = world.keep()
+    assert ended.returncode == 0, ended.stderr
+    once = ["create", "set up", "train", "delete"]
+    assert world.did() == once * 2
+    assert "pod was taken away (PREEMPTED)" in ended.stdout
+
+
+def test_a_slice_that_is_taken_away_in_its_set_up_is_replaced(world: World) -> None:
+    world.will("statuses", "idle", "idle", "done")
+    world.will("set-ups", "taken", "")
+    ended = world.keep()
+    assert ended.returncode == 0, ended.stderr
+    assert world.did() == ["create", "set up", "delete", "create", "set up", "train", "delete"]
+    assert "pod: SUSPENDED" in ended.stdout
+
+
+def test_a_first_request_that_is_refused_ends_it_with_the_reason(world: World) -> None:
+    world.will("creations", "refused")
+    ended = world.keep()
+    assert ended.returncode == 1
+    assert "ERROR: RESOURCE_EXHAUSTED: Quota limit" in ended.stderr
+    assert ended.stderr.endswith("tpu.sh: pod was refused, for the reason above\n")
+    assert world.did() == ["create"]
+
+
+def test_a_later_request_that_is_refused_is_made_again_ever_more_slowly(
+    world: World, stubs: Stubs
+) -> None:
+    world.will("creations", "", "refused", "refused", "")
+    world.will("statuses", "busy", "taken", "done")
+    assert world.keep().returncode == 0
+    assert world.did() == ["create", "delete", *["create"] * 3, "delete"]
+    pauses = [int(seconds) for _, seconds in stubs.calls("sleep")]
+    assert [each for each in pauses if each not in (20,)] == [60, 60, 60, 120]
+
+
+def test_after_its_hours_training_saves_and_the_slice_is_deleted(world: World) -> None:
+    world.will("states", "ACTIVE")
+    ended = world.keep("--hours=0")
+    assert ended.returncode == 42
+    assert world.did() == ["stop", "delete"]
+    assert "0 hours are over" in ended.stdout
+
+
+def test_on_another_computer_it_goes_on_with_what_the_slice_does(world: World) -> None:
+    world.will("states", "ACTIVE")
+    world.will("statuses", "busy", "done")
+    assert world.keep().returncode == 0
+    assert world.did() == ["delete"]
+
+
+def test_what_went_wrong_with_training_stays_to_be_looked_at(world: World) -> None:
+    world.will("states", "ACTIVE")
+    world.will("statuses", "busy", "failed")
+    ended = world.keep()
+    assert ended.returncode == 1
+    assert world.did() == []
+    assert "training failed, and would fail again. The slice stays" in ended.stdout
+
+
+def test_training_that_somebody_has_stopped_is_not_started_again(world: World) -> None:
+    world.will("states", "ACTIVE")
+    world.will("statuses", *["stopped"] * 5)
+    assert world.keep().returncode == 42
+    assert world.did() == []
+
+
+def test_a_worker_that_was_started_anew_joins_the_others(world: World) -> None:
+    world.will("states", "ACTIVE")
+    world.will("statuses", "busy idle", "busy", "done")
+    assert world.keep().returncode == 0
+    assert world.did() == ["train", "delete"]
+
+
+def test_workers_that_cannot_be_reached_for_a_while_lose_nothing(world: World) -> None:
+    world.will("states", "ACTIVE")
+    world.will("node", "READY")
+    world.will("statuses", "busy", *["cut"] * 12, "busy", "done")
+    ended = world.keep()
+    assert ended.returncode == 0
+    assert world.did() == ["delete"]
+    assert ended.stdout.count("training is not reached: ERROR: ssh: connection refused") == 1
+
+
+def test_set_up_that_fails_again_and_again_ends_it(world: World) -> None:
+    world.will("states", "ACTIVE")
+    world.will("statuses", *["idle"] * 9)
+    world.will("set-ups", *["cut"] * 9)
+    ended = world.keep()
+    assert ended.returncode == 1
+    assert world.did() == ["set up"] * 5
+    assert "set-up failed 5 times in a row" in ended.stderr
+
+
+def test_an_interrupt_ends_the_keeping_and_nothing_else(world: World, stubs: Stubs) -> None:
+    world.will("states", "ACTIVE")
+    world.will("statuses", *["busy"] * 9)
+    stubs.add("sleep", "exec /bin/sleep 20")
+    kept = stubs.start(TPU, *KEEP, "--", *TRAINING)
+    until(lambda: bool(stubs.calls("sleep")))
+    kept.terminate()
+    said, _ = kept.communicate(timeout=10)
+    assert kept.returncode == 143
+    assert "the slice and its training are as they were" in said
+    assert world.did() == []
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["keep", "pod"], "keep a slice of which type?"),
+        ([*KEEP], "keep needs -- --workdir=gs://BUCKET/..."),
+        ([*KEEP, "--", "--workdir=runs"], "keep needs -- --workdir=gs://BUCKET/..."),
+        ([*KEEP, "--", *TRAINING, "--resume=it"], "keep goes on with the run of"),
+        ([*KEEP, "--hours=1.5", "--", *TRAINING], "--hours takes whole hours"),
+        (["stop", "pod", "--hours=1"], "stop takes no --hours=1"),
+    ],
+)
+def test_what_cannot_be_kept_is_one_line(world: World, words: list[str], what: str) -> None:
+    ended = world.stubs.run(TPU, *words)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith(f"tpu.sh: {what}")
+    assert ended.stderr.count("\n") == 1
+    assert world.stubs.calls() == []
+
+
+def test_a_gcloud_that_never_answers_is_not_asked_for_ever(world: World, stubs: Stubs) -> None:
+    stubs.add("gcloud", "echo 'ERROR: you are not logged in' >&2; exit 1")
+    ended = world.keep()
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines()[0] == "ERROR: you are not logged in"
+
+
+def test_a_dry_run_prints_what_it_begins_with(world: World, stubs: Stubs) -> None:
+    ended = world.keep("--dry-run")
+    assert ended.returncode == 0
+    assert stubs.calls("gcloud") == []
+    printed = [line for line in ended.stderr.splitlines() if line.startswith("+ gcloud")]
+    for line, part in zip(printed, ("create", "scp", "tpu_setup", "start"), strict=True):
+        assert part in line
+
+
+# The first life of the slice ends in the midst of training, and with it its processes.
+TRAINER = """
+if [[ $(wc -l <'{world}/lives') == 1 ]]; then
+  echo SUSPENDED >'{world}/states'
+  exec pkill -KILL --session 0
+fi
+echo trained
+"""
+
+
+def test_two_workers_go_through_a_preemption_with_their_own_scripts(
+    world: World, stubs: Stubs, checkout: Path
+) -> None:
+    world.play(SLICE.format(slice=world.directory / "slice"))
+    (checkout / "scripts/tpu_setup.sh").write_text("#!/bin/sh\nexit 0\n")
+    git = ["git", "-C", str(checkout), "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "commit", "-qam", "b"], check=True, env=stubs.environment)
+    trainer = stubs.add("python", TRAINER.format(world=world.directory))
+    stubs.environment["PYTHON"] = str(trainer)
+    stubs.add("sleep", "exec /bin/sleep 0.1")
+    ended = world.keep(tpu=checkout / "scripts/tpu.sh")
+    assert ended.returncode == 0, ended.stderr + ended.stdout
+    once = ["create", "set up", "train", "delete"]
+    assert world.did() == once * 2
+    assert "trained" in ended.stdout
+    assert "supervise: the trainer is done" in ended.stdout
