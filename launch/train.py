@@ -15,6 +15,7 @@ from hackmatrix.errors import UserError
 from hackmatrix.train.config.command_line import define_config, parser
 from hackmatrix.train.guards.signals import FAILED
 from hackmatrix.train.guards.supervision import of_environment
+from hackmatrix.train.runs.places import Away
 from launch.startup import command_line, starting
 
 if TYPE_CHECKING:
@@ -85,6 +86,9 @@ def main(arguments: list[str]) -> None:
         for line in str(error).splitlines():
             print(f"{PROGRAM}: {line}", file=sys.stderr)
         code = FAILED
+    except Away as error:
+        print(f"{PROGRAM}: {error}: start again, with --resume=auto", file=sys.stderr)
+        code = startup.code_after(error, _HEARTBEAT.value)
     except Exception as error:
         traceback.print_exc()
         code = startup.code_after(error, _HEARTBEAT.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 
 import jax
@@ -17,7 +18,9 @@ from hackmatrix.train.reporting.yardstick import Measured
 from hackmatrix.train.runs.clock import Clock
 from hackmatrix.train.runs.course import Course
 from hackmatrix.train.runs.directory import Run
+from hackmatrix.train.runs.places import Away
 
+_PATIENCE, _PAUSE = 300.0, 10.0  # seconds
 _SECONDS = "seconds"  # of training, in the metadata of a checkpoint
 
 
@@ -79,6 +82,23 @@ class Keeper:
             self._checkpoints.save(step, state, metadata)
         self._saved_at, self._saved_update = self._clock.seconds(), update
 
+    def finish(self, update: int, state: TrainState) -> None:
+        """Saves the last state, and waits until it is kept. What stands in the way may pass, so it
+        is tried for some minutes; after that the keeper `lacks` it.
+        """
+        if update == self._course.update:
+            return  # it is what was restored
+        end = time.monotonic() + _PATIENCE
+        while True:
+            if self.lacks(update):
+                self.save(update, state)
+            if self._checkpoints.holds(self._course.steps_after(update)):
+                return
+            self._saved_update = None
+            if on_any(time.monotonic() > end):
+                return
+            time.sleep(_PAUSE)
+
     def lacks(self, update: int) -> bool:
         """Whether the state after so many updates is not the one that was saved last."""
         return update != self._saved_update
@@ -92,7 +112,10 @@ class Keeper:
         self._checkpoints.close()
 
     def _is_best(self, measured: Measured) -> bool:
-        best = self._checkpoints.best()
+        try:
+            best = self._checkpoints.best()
+        except Away:  # where nothing can be saved
+            return False
         return best is None or measured.score > best.score
 
     def _is_time(self, update: int) -> bool:

@@ -21,7 +21,7 @@ def train(
     keeper: Keeper,
 ) -> TrainState:
     """Trains until all updates are done or the guard stops the run; gives the last state, which is
-    saved. All processes stop and save at the same update.
+    saved if that can be done. All processes stop and save at the same update.
     """
     update = course.update
     while updates := guard.next_chunk(update):
@@ -41,6 +41,5 @@ def train(
     reporter.finish(state)
     if keeper.lacks(update):
         guard.compare_now(state.learner)
-        keeper.save(update, state)
-    keeper.close()
+    keeper.finish(update, state)
     return state

@@ -23,7 +23,7 @@ from hackmatrix.train.runs import directory
 from hackmatrix.train.runs import lease as leases
 from hackmatrix.train.runs.directory import Run, RunError
 from hackmatrix.train.runs.lease import Lease
-from hackmatrix.train.runs.places import Place, place
+from hackmatrix.train.runs.places import Away, Place, place
 from hackmatrix.train.runs.provenance import versions
 from hackmatrix.train.runs.shared_path import becomes_true, leave_sentinel
 
@@ -120,6 +120,8 @@ def make_plan(request: Request) -> Plan:
 def _take(run: Run) -> Lease:
     try:
         return leases.take(run.place, print)
+    except Away:
+        raise
     except OSError as error:
         why = error.strerror or error
         raise RunError(f"the run {run.place} cannot be written to: {why}") from error

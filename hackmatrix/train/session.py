@@ -122,7 +122,7 @@ class _Session:
                 state, is_stopped = self._train(state, reporter)
             step = course.steps_after(int(state.learner.update))
             if is_stopped or not self._evaluate(state, replays):
-                self._tell_that_it_stopped(step)
+                self._tell_that_it_stopped(state, step)
                 code = RETRY
             else:
                 console.end("Done", step, run.place)
@@ -131,7 +131,9 @@ class _Session:
         return code
 
     def _train(self, state: TrainState, reporter: Reporter) -> tuple[TrainState, bool]:
-        """The state at the end, which is saved, and whether the run was asked to stop before."""
+        """The state at the end, and whether the run ends with it for now: because it was asked to
+        stop, or because the state could not be saved.
+        """
         guard, keeper = self._guard, self._keeper
         with self._signals.noted(self._console.say):
             try:
@@ -142,7 +144,7 @@ class _Session:
                 raise Broken(f"{broken}; {_kept(keeper)}") from None
             finally:
                 keeper.close()
-            is_stopped = guard.was_asked_to_stop()
+            is_stopped = guard.was_asked_to_stop() or keeper.lacks(int(state.learner.update))
             self._ends_with(_WITHOUT_EVALUATION)
         return state, is_stopped
 
@@ -173,8 +175,13 @@ class _Session:
         """From now on a signal does so, at once."""
         self._signals.ends(words, code, self._leave)
 
-    def _tell_that_it_stopped(self, step: int) -> None:
-        if (seconds := self._signals.seconds_since()) is not None:
+    def _tell_that_it_stopped(self, state: TrainState, step: int) -> None:
+        if self._keeper.lacks(int(state.learner.update)):
+            self._console.say(
+                "The last state could not be saved: what came after the checkpoint before is lost, "
+                "and done again when the run is resumed"
+            )
+        elif (seconds := self._signals.seconds_since()) is not None:
             self._console.say(f"Saved and stopped {seconds:.1f} s after the signal")
         run = self._plan.run
         self._console.end(f"Stopped; go on with --resume={run.name}", step, run.place)

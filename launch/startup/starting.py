@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from hackmatrix import cache
 from hackmatrix.errors import UserError
 from hackmatrix.train.runs import waiting as signs
+from hackmatrix.train.runs.places import Away
 
 # What there is where JAX might find more than a CPU. /dev/vfio/vfio alone is on many machines.
 _TPUS = "/dev/accel[0-9]*", "/dev/vfio/[0-9]*"
@@ -26,12 +27,12 @@ def waiting(what: str) -> AbstractContextManager[None]:
 
 @contextlib.contextmanager
 def one_line_errors(program: str) -> Iterator[None]:
-    """Ends the program with exit code 1 where a user's mistake ends the work inside, and says what
-    is wrong, without a traceback.
+    """Ends the program with exit code 1 where a user's mistake, or a bucket that is away, ends the
+    work inside, and says what is wrong, without a traceback.
     """
     try:
         yield
-    except UserError as error:
+    except (UserError, Away) as error:
         sys.exit("\n".join(f"{program}: {line}" for line in str(error).splitlines()))
 
 

@@ -5,7 +5,7 @@
 First the run is trained undisturbed. Then it is trained once more, while its process is killed,
 asked to stop, suspended, or its bucket refuses, fails or crawls, every few seconds. It ends with 0
 if the last states are equal bit for bit, the metrics too, nothing but whole checkpoints is in the
-bucket, and the memory of the trainer did not grow.
+bucket, no stop took the 30 s that a spot notice leaves, and the memory of the trainer did not grow.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,7 +34,9 @@ from tests.processes.pod import BATCH, ROOT, SMALL
 
 # Undisturbed, on two cores; most of that is saving.
 _UPDATES_A_MINUTE, _UPDATES_A_SAVE = 1000, 50
+_LONG = 10 * _UPDATES_A_MINUTE
 _MOST_GROWTH = 1.1
+_MOST_TO_STOP = 30  # seconds: what a spot notice leaves
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _RETRY = 42
 
@@ -45,6 +48,7 @@ class Soaked:
     starts: int = 0
     disturbances: Counter[str] = field(default_factory=Counter)
     memory: list[list[int]] = field(default_factory=list)  # of each process, once a second
+    stops: list[float] = field(default_factory=list)  # seconds from a SIGTERM to the end
     faults: list[str] = field(default_factory=list)
 
 
@@ -85,6 +89,9 @@ def soak(minutes: float, seed: int, directory: Path, say: Callable[[str], None])
         soaked = _disturbed(service, updates, random.Random(seed), directory, say)
         if not soaked.faults:
             soaked.faults += _differences(updates) + _growth(soaked.memory)
+            soaked.faults += [
+                f"a stop took {each:.1f} s" for each in soaked.stops if each >= _MOST_TO_STOP
+            ]
     return soaked
 
 
@@ -95,12 +102,15 @@ def _disturbed(
     trainer = Trainer(f"{BUCKET}/soaked", updates, directory / "soaked.log")
     disturbances = {
         "killed": lambda process: process.kill(),
-        "asked to stop": lambda process: process.terminate(),
+        "asked to stop": lambda process: soaked.stops.append(_stop(process)),
         "suspended": _suspend,
         "refused by the bucket": lambda process: _spoil(service, "refuse", process),
         "failed by the bucket every third time": lambda process: _spoil(service, "third", process),
         "slowed by the bucket": lambda process: _spoil(service, "slow", process),
     }
+    if updates > _LONG:
+        gone = "left by the bucket for a minute"
+        disturbances[gone] = lambda process: _spoil(service, "refuse", process, seconds=60)
     # Each of them in turn, in another order every time; the first start does not last.
     orders = (draw.sample(sorted(disturbances), len(disturbances)) for _ in itertools.count())
     turns = itertools.chain(["killed"], itertools.chain.from_iterable(orders))
@@ -145,9 +155,20 @@ def _suspend(process: subprocess.Popen[bytes]) -> None:
     process.send_signal(signal.SIGCONT)
 
 
-def _spoil(service: Service, fault: str, process: subprocess.Popen[bytes]) -> None:
+def _stop(process: subprocess.Popen[bytes]) -> float:
+    """How long it took; it may also go on."""
+    process.terminate()
+    start = time.monotonic()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_MOST_TO_STOP)
+    return time.monotonic() - start
+
+
+def _spoil(
+    service: Service, fault: str, process: subprocess.Popen[bytes], seconds: float = 10
+) -> None:
     with service.failing(fault):
-        _lives_for(process, 10, [])
+        _lives_for(process, seconds, [])
 
 
 def _differences(updates: int) -> list[str]:
@@ -201,6 +222,7 @@ def main() -> None:
     print(f"{soaked.starts} starts in {(time.monotonic() - start) / 60:.0f} minutes:")
     for what, count in soaked.disturbances.most_common():
         print(f"  {count:4}  {what}")
+    print(f"The longest of {len(soaked.stops)} stops took {max(soaked.stops, default=0):.1f} s")
     for fault in soaked.faults:
         print(f"WRONG: {fault}")
     sys.exit(bool(soaked.faults))

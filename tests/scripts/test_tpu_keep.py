@@ -12,7 +12,7 @@ TPU = ROOT / "scripts/tpu.sh"
 TRAINING = ("--config=configs/v4_32.py", "--workdir=gs://bucket/runs")
 KEEP = ("keep", "pod", "--type=v4-32", "--spot")
 
-# A service in the directory `world`: the file `states` has what the slice goes through, and is there
+# A service in the directory `world`: its file `states` is what the slice goes through, and is there
 # as long as it is. Answers to come are lines of the files creations, set-ups and statuses.
 SERVICE = """
 cd '{world}'

@@ -12,10 +12,10 @@ All processes of a run call everything here together, in the same order.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import jax
 import orbax.checkpoint as ocp
@@ -34,10 +34,9 @@ from hackmatrix.train.checkpoints.saving import (
     silence_orbax,
 )
 from hackmatrix.train.checkpoints.scores import Best
-from hackmatrix.train.runs.places import Place, place
+from hackmatrix.train.checkpoints.together import Damaged, on_all, on_first
+from hackmatrix.train.runs.places import Disk, Place, place
 from hackmatrix.train.runs.shared_path import becomes_true
-
-T = TypeVar("T")
 
 
 class CheckpointError(UserError):
@@ -98,15 +97,17 @@ class Checkpoints:
         self.wait()
         if step == self._saved:
             return
-        if obstacle := broadcast(self._obstacle(step)):
+        obstacle, besides = broadcast(self._prepare(step))
+        if obstacle:
             self._say(f"{self._place(step)} is not saved: {obstacle}")
             return
-        becomes_true(lambda: step not in self.steps())
+        if isinstance(self._directory, Disk):
+            becomes_true(lambda: step not in self.steps())
         arrays = named(state)
         manifest = seal(Manifest(described(arrays), _digests(arrays), metadata))
         self._saved = step
         self._saving = Saving(
-            self._directory, step, arrays, manifest, keep=self._keep, besides=self._besides()
+            self._directory, step, arrays, manifest, keep=self._keep, besides=besides
         )
 
     def wait(self) -> None:
@@ -124,12 +125,18 @@ class Checkpoints:
         if failures := [each for each in gather(failure) if each]:
             self._say(f"{self._place(saving.step)} is not saved: {min(failures)[1]}")
             self._saved = None
-            self._delete_unfinished()
+            with suppress(OSError):  # it is tried again before the next one
+                self._delete_unfinished()
         elif is_first():
             inventory.take(self._place(saving.step))
 
     def close(self) -> None:
         self.wait()
+
+    def holds(self, step: int) -> bool:
+        """Whether the checkpoint of this step is the last that was saved, or restored."""
+        self.wait()
+        return self._saved == step
 
     def steps(self) -> list[int]:
         """Of the checkpoints there are, the oldest first; a few of them may be damaged."""
@@ -138,7 +145,7 @@ class Checkpoints:
     def best(self) -> Best | None:
         """The one with the highest score; None if none has one."""
         self.wait()
-        found = broadcast(scores.best(self._directory, self.steps()) if is_first() else None)
+        found = on_first(lambda: scores.best(self._directory, self.steps()))
         return Best(*found) if found else None
 
     def metadata(self, step: int) -> dict[str, Any]:
@@ -156,16 +163,17 @@ class Checkpoints:
 
     def restore_newest(self, *layouts: Layout) -> Restored | None:
         """The newest checkpoint that is not damaged, in the first layout that fits it; None if
-        there is no checkpoint at all. If none fits, this is Incompatible. Nothing is deleted.
+        there is no checkpoint at all. If none fits, this is Incompatible; if the directory cannot
+        be reached, Away. Nothing is deleted.
         """
         self.wait()
-        for each in broadcast([str(each) for each in shelf.unfinished(self._directory)]):
-            self._say(f"{each} was never finished, an older one is tried")
-        steps = broadcast(self.steps())
+        for name in on_first(lambda: list(map(str, shelf.unfinished(self._directory)))):
+            self._say(f"{name} was never finished, an older one is tried")
+        steps = on_first(self.steps)
         for step in reversed(steps):
             try:
                 restored = self._restore(step, layouts)
-            except _Damaged as damage:
+            except Damaged as damage:
                 self._damaged.add(step)
                 self._say(f"{self._place(step)} is damaged, an older one is tried: {damage}")
             else:
@@ -185,11 +193,11 @@ class Checkpoints:
             raise Incompatible(step, min(misfits, key=len))
         layout = layouts[misfits.index([])]
         wanted = named(layout.shapes)
-        arrays = _on_all(lambda: self._load(step, wanted))
+        arrays = on_all(lambda: self._load(step, wanted))
         digests = _digests(arrays)
         changed = [name for name in wanted if digests[name] != manifest.digests[name]]
         if changed:
-            raise _Damaged(f"not as saved: {', '.join(changed)}")
+            raise Damaged(f"not as saved: {', '.join(changed)}")
         if wanted.keys() == manifest.leaves.keys():
             self._saved = step
         state = jax.tree.unflatten(
@@ -209,13 +217,23 @@ class Checkpoints:
         """Where a damaged checkpoint cannot be replaced by another."""
         try:
             yield
-        except _Damaged as damage:
+        except Damaged as damage:
             raise CheckpointError(f"{self._place(step)} is damaged: {damage}") from None
 
     def _read(self, step: int) -> Manifest:
-        return _on_all(lambda: read(self._place(step)))
+        return on_all(lambda: read(self._place(step)))
 
     def _load(self, step: int, wanted: dict[str, Any]) -> dict[str, jax.Array]:
+        """From a bucket that was away for a moment, once more; Away if it still is."""
+        try:
+            return self._load_once(step, wanted)
+        except Exception:
+            if isinstance(self._directory, Disk):
+                raise
+            self._place(step).exists()
+            return self._load_once(step, wanted)
+
+    def _load_once(self, step: int, wanted: dict[str, Any]) -> dict[str, jax.Array]:
         """Without a manager, as that makes processes wait for each other, and this one may fail."""
         arrays = ocp.PyTreeCheckpointHandler().restore(
             epath.Path((self._place(step) / STATE).address),
@@ -229,12 +247,13 @@ class Checkpoints:
             raise ValueError(odd[0])
         return arrays
 
-    def _obstacle(self, step: int) -> str | None:
+    def _prepare(self, step: int) -> tuple[str | None, list[int]]:
         """What stands in the way of saving, after the first process has cleared what it can: the
         checkpoints of a future that this run has turned from would be kept in place of its own.
+        And the steps of what is to be kept besides the newest.
         """
         if not is_first():
-            return None
+            return None, []
         try:
             self._directory.try_to_write()
             self._delete_unfinished()
@@ -243,15 +262,15 @@ class Checkpoints:
                     aside = shelf.put_aside(self._place(old))
                     self._say(f"{self._place(old)} is kept as {aside}")
             self._damaged.clear()
+            return None, self._besides()
         except OSError as error:
-            return one_line(error)
-        return None
+            return one_line(error), []
 
     def _besides(self) -> list[int]:
-        """The steps of what is kept besides the newest."""
-        best = [best.step] if (best := self.best()) else []
-        steps = broadcast(self.steps() if is_first() and self._milestone else [])
-        return best + shelf.milestones(steps, self._milestone) if self._milestone else best
+        steps = self.steps()
+        best = scores.best(self._directory, steps)
+        milestones = shelf.milestones(steps, self._milestone) if self._milestone else []
+        return [*([best.step] if best else []), *milestones]
 
     def _place(self, step: int) -> Place:
         return self._directory / str(step)
@@ -262,24 +281,5 @@ class Checkpoints:
                 each.remove()
 
 
-class _Damaged(Exception):
-    """What was found when a checkpoint was read."""
-
-
 def _digests(arrays: dict[str, jax.Array]) -> dict[str, int]:
     return dict(zip(arrays, digest(list(arrays.values())).tolist(), strict=True))
-
-
-def _on_all(work: Callable[[], T]) -> T:
-    """Does the work on every process; if it fails on one of them, the checkpoint is no good to any.
-
-    Damage shows as errors of many types, even as lack of memory.
-    """
-    result, failure = None, None
-    try:
-        result = work()
-    except Exception as error:
-        failure = one_line(error)
-    if failures := [each for each in gather(failure) if each]:
-        raise _Damaged(failures[0])
-    return cast(T, result)

@@ -5,11 +5,10 @@ measured at.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from typing import NamedTuple
 
 from hackmatrix.train.checkpoints import manifest
-from hackmatrix.train.runs.places import Place
+from hackmatrix.train.runs.places import Away, Place
 
 SCORE = "score"
 
@@ -22,12 +21,18 @@ class Best(NamedTuple):
 
 
 def best(directory: Place, steps: Iterable[int]) -> Best | None:
-    """Of these checkpoints in a directory; None if none of them has a score."""
+    """Of these checkpoints in a directory; None if none of them has a score. Away if that cannot be
+    known now.
+    """
     return max(_scored(directory, steps), default=None)
 
 
 def _scored(directory: Place, steps: Iterable[int]) -> Iterator[Best]:
     for step in steps:
-        # Damage shows as errors of many types, and is said when the checkpoint is restored.
-        with suppress(Exception):
+        try:
             yield Best(manifest.read(directory / str(step)).metadata[SCORE], step)
+        except Away:  # or the best would be unknown, and cleared away
+            raise
+        except Exception:
+            # Damage shows as errors of many types, and is said when the checkpoint is restored.
+            continue

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from hackmatrix.errors import UserError
-from hackmatrix.train.runs.places import WHOLE
+from hackmatrix.train.runs.places import WHOLE, Away
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -30,17 +30,20 @@ class BucketError(UserError):
 
 
 def _asked(method: Callable[P, T]) -> Callable[P, T]:
-    """The method, whose errors of whatever library become an OSError of one line."""
+    """The method, whose errors of whatever library become an OSError of one line: Away, unless the
+    service has answered and will not answer otherwise.
+    """
 
     @functools.wraps(method)
     def ask(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return method(*args, **kwargs)
-        except (OSError, UserError):
+        except (FileNotFoundError, FileExistsError, UserError):
             raise
         except Exception as error:  # of aiohttp, requests, google.auth or gcsfs
             said = textwrap.shorten(str(error), 200) or type(error).__name__
-            raise OSError(f"{args[0]}: {said}") from error
+            is_final = isinstance(error, ValueError) or said.startswith("Forbidden")
+            raise (OSError if is_final else Away)(f"{args[0]}: {said}") from error
 
     return ask
 

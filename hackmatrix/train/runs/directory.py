@@ -34,7 +34,7 @@ from hackmatrix.train.config.rules import AUTO
 from hackmatrix.train.config.saved import from_json, to_json
 from hackmatrix.train.runs.bucket import Bucket
 from hackmatrix.train.runs.lease import OWNER
-from hackmatrix.train.runs.places import WHOLE, Disk, Place, place
+from hackmatrix.train.runs.places import WHOLE, Away, Disk, Place, place
 from hackmatrix.train.runs.provenance import provenance
 
 _CONFIG = "config.json"
@@ -205,6 +205,8 @@ def _write_down(run: Run) -> None:
 def _open(there: Place) -> Run:
     try:
         return _run(there, from_json((there / _CONFIG).read()))
+    except Away:
+        raise
     except (OSError, ValueError, ConfigError) as error:
         why = "; ".join(str(error).splitlines())
         raise RunError(f"{there / _CONFIG} cannot be read by this version: {why}") from error
@@ -228,6 +230,8 @@ def _used(there: Place) -> float | None:
     """
     try:
         saved = there / json.loads((there / _CONFIG).read())["checkpoint_dir"]
+    except Away:
+        raise
     except (OSError, ValueError, KeyError):
         return None
     marks = [saved / name / WHOLE for name in saved.names() if name.isdecimal()]
@@ -238,5 +242,7 @@ def _used(there: Place) -> float | None:
 def _one_line(what: str, hint: str = "") -> Iterator[None]:
     try:
         yield
+    except Away:  # which is no mistake of a person
+        raise
     except OSError as error:
         raise RunError(f"{what}: {error.strerror or error}{hint}") from error

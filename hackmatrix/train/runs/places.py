@@ -25,6 +25,10 @@ class UnknownPlace(UserError):
     """An address of some other kind."""
 
 
+class Away(ConnectionError):
+    """A place that cannot be reached now, and may be again."""
+
+
 class Place(Protocol):
     """A directory or a file. Its text, for people and for `place`, is its path or address."""
 

@@ -6,12 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+from typing import Any
 
 import jax.numpy as jnp
 import pytest
 
 from hackmatrix.train.checkpoints.checkpoints import Checkpoints, Layout
-from hackmatrix.train.runs.places import place
+from hackmatrix.train.checkpoints.saving import Saving
+from hackmatrix.train.runs.places import Away, place
 from tests.bucket_service import Service
 from tests.train.checkpoints.small_state import bits, like, on, state
 
@@ -110,3 +112,69 @@ def test_a_bucket_that_refuses_is_told_and_the_run_saves_again_later(
     in_bucket.save(2, {"leaf": jnp.uint32(2)}, {})
     in_bucket.close()
     assert in_bucket.steps() == [2]
+
+
+@pytest.mark.usefixtures("patient_at_once")
+def test_a_bucket_that_is_gone_for_a_while_costs_the_checkpoint_of_that_time_and_no_other(
+    bucket_address: str,
+    said: list[str],
+    bucket_service: Service,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    finish = Saving.finish
+
+    def cut_off(self: Saving) -> None:
+        finish(self)
+        raise OSError("the last request was lost")
+
+    checkpoints = Checkpoints(place(bucket_address), keep=1, say=said.append)
+    leaf = {"leaf": jnp.uint32(1)}
+    checkpoints.save(1, leaf, {"score": 9.0})
+    checkpoints.save(2, leaf, {"score": 1.0})
+    checkpoints.wait()
+    checkpoints.save(3, leaf, {})
+    monkeypatch.setattr(Saving, "finish", cut_off)
+    with bucket_service.failing("refuse"):
+        assert not checkpoints.holds(3)
+        checkpoints.save(4, leaf, {})
+        assert not checkpoints.holds(4)
+        with pytest.raises(Away):  # rather than that there is none
+            checkpoints.best()
+    monkeypatch.undo()
+    not_saved = [line.partition(" is not saved")[0] for line in said]
+    assert not_saved == [f"{bucket_address}/{step}" for step in (3, 4)]
+    checkpoints.save(5, leaf, {})
+    assert checkpoints.holds(5)
+    assert checkpoints.steps() == [1, 5]
+
+
+@pytest.mark.usefixtures("patient_at_once")
+def test_a_checkpoint_in_a_bucket_that_cannot_be_reached_is_not_called_damaged(
+    in_bucket: Checkpoints,
+    said: list[str],
+    bucket_service: Service,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    in_bucket.save(1, state(on(1)), {})
+    in_bucket.close()
+    load = in_bucket._load_once
+
+    def cut_off(then: str | None) -> None:
+        """The next time that arrays are read; the bucket is in this state afterwards."""
+
+        def fails(step: int, wanted: Any) -> Any:
+            monkeypatch.setattr(in_bucket, "_load_once", load)
+            bucket_service.fault = then
+            raise ValueError("another library has lost its connection")
+
+        monkeypatch.setattr(in_bucket, "_load_once", fails)
+
+    cut_off(then="refuse")
+    with pytest.raises(Away):
+        in_bucket.restore_newest(Layout(like(on(1))))
+    bucket_service.fault = None
+    cut_off(then=None)
+    restored = in_bucket.restore_newest(Layout(like(on(1))))
+    assert restored is not None
+    assert restored.step == 1
+    assert said == []

@@ -15,7 +15,8 @@ from hackmatrix.errors import UserError
 from hackmatrix.train.config import Config
 from hackmatrix.train.config.saved import to_json
 from hackmatrix.train.runs.directory import Run, RunError, create, discard, find, resume
-from hackmatrix.train.runs.places import WHOLE, place
+from hackmatrix.train.runs.places import WHOLE, Away, place
+from tests.bucket_service import Service
 
 ROOT = Path(__file__).parents[3]
 RUNS_A_PROCESS = 100
@@ -162,6 +163,16 @@ def test_auto_finds_the_run_that_was_begun_or_saved_last(tmp_path: Path, config:
     assert find(tmp_path, "auto") == runs[1]
     begun(runs[0], when=4000)
     assert find(tmp_path, "auto") == runs[0]
+
+
+@pytest.mark.usefixtures("patient_at_once")
+@pytest.mark.parametrize("which", ["auto", "mine"])
+def test_in_a_bucket_that_is_away_there_is_neither_no_run_nor_another_one(
+    bucket_address: str, bucket_service: Service, config: Config, which: str
+) -> None:
+    create(bucket_address, dataclasses.replace(config, run_name="mine"))
+    with bucket_service.failing("refuse"), pytest.raises(Away):
+        find(bucket_address, which)
 
 
 def test_auto_finds_no_other_run_than_that_of_the_name_if_there_is_one(

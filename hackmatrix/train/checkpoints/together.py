@@ -1,0 +1,48 @@
+"""What processes do with a checkpoint together: whatever goes wrong on one goes wrong on all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+from hackmatrix.parallel.agreement import broadcast, gather, is_first
+from hackmatrix.train.checkpoints.saving import one_line
+from hackmatrix.train.runs.places import Away
+
+T = TypeVar("T")
+
+
+class Damaged(Exception):
+    """What was found when a checkpoint was read."""
+
+
+def on_all(work: Callable[[], T]) -> T:
+    """Does the work on every process; if it fails on one of them, the checkpoint is no good to any,
+    unless the directory was Away, which it is then for all.
+
+    Damage shows as errors of many types, even as lack of memory.
+    """
+    result, failure = None, None
+    try:
+        result = work()
+    except Exception as error:
+        failure = [not isinstance(error, Away), one_line(error)]
+    if failures := [each for each in gather(failure) if each]:
+        is_damaged, said = min(failures)
+        raise Damaged(said) if is_damaged else Away(said)
+    return cast(T, result)
+
+
+def on_first(work: Callable[[], T]) -> T:
+    """Does the work on the first process, for all; where it finds the directory Away, so do all."""
+
+    def done() -> tuple[T | None, str | None]:
+        try:
+            return (work() if is_first() else None), None
+        except Away as error:
+            return None, str(error)
+
+    result, away = broadcast(done())
+    if away:
+        raise Away(away)
+    return cast(T, result)

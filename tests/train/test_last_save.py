@@ -1,0 +1,90 @@
+"""The last state of a run is kept, or it is said that it is not, and the run is to be continued."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import pytest
+
+from configs import default
+from hackmatrix.parallel import mesh
+from hackmatrix.rl.train_state import TrainState
+from hackmatrix.train import keeper as keepers
+from hackmatrix.train.checkpoints.checkpoints import Checkpoints
+from hackmatrix.train.guards.signals import RETRY
+from hackmatrix.train.keeper import Keeper
+from hackmatrix.train.plan import Request
+from hackmatrix.train.program import Program
+from hackmatrix.train.runs.clock import Clock
+from hackmatrix.train.runs.directory import Run
+from hackmatrix.train.session import run_session
+from tests.train.settings import config
+
+CARTPOLE = {
+    "env": "gymnax:CartPole-v1", "num_envs": 8, "num_steps": 8, "hidden_dim": 8, "num_layers": 1,
+    "total_timesteps": 256, "eval_episodes": 8, "eval_interval_minutes": 0.0,
+}  # fmt: skip
+
+
+def no_game(*_: Any) -> Any:
+    raise AssertionError("no games are played with a state that is not kept")
+
+
+@pytest.fixture
+def refusing(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The steps at which nothing could be saved, as the disk was full; nobody waits meanwhile."""
+    refused: list[int] = []
+    save = Checkpoints.save
+
+    def fails_at_first(self: Checkpoints, step: int, *content: Any) -> None:
+        refused.append(step)
+        if len(refused) > 2:
+            save(self, step, *content)
+
+    monkeypatch.setattr(Checkpoints, "save", fails_at_first)
+    monkeypatch.setattr(keepers, "_PAUSE", 0.0)
+    return refused
+
+
+@pytest.fixture
+def trained(tmp_path: Path) -> tuple[Keeper, TrainState]:
+    """The keeper of a new run, and a state of it."""
+    settings = config(**CARTPOLE)
+    program = Program(settings, mesh.over(jax.devices()[:1]))
+    keeper = Keeper(Run(tmp_path, settings), program, Clock(), print)
+    state, _ = keeper.restore()
+    return keeper, state
+
+
+def test_what_prevents_the_last_save_for_a_while_costs_nothing(
+    trained: tuple[Keeper, TrainState], refusing: list[int]
+) -> None:
+    keeper, state = trained
+    keeper.finish(1, state)
+    assert not keeper.lacks(1)
+    assert refusing == [64] * 3
+    assert keeper.steps() == [64]
+
+
+def test_a_state_that_was_only_restored_is_not_saved_again(
+    trained: tuple[Keeper, TrainState],
+) -> None:
+    keeper, state = trained
+    keeper.finish(0, state)
+    assert keeper.steps() == []
+
+
+@pytest.mark.usefixtures("refusing")
+def test_a_run_whose_last_state_cannot_be_saved_is_not_called_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(keepers, "_PATIENCE", -1.0)
+    settings = dict(default.get_config())
+    request = Request({**settings, **CARTPOLE}, CARTPOLE, tmp_path)
+    assert run_session(request, settings, no_game) == RETRY
+    said = capsys.readouterr().out
+    assert "The last state could not be saved" in said
+    assert "Done" not in said
+    assert not [*tmp_path.glob("*/evaluation.json")]
