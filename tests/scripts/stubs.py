@@ -51,7 +51,7 @@ class Stubs:
             [script, *words],
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=60,
             cwd=cwd,
             env=self.environment | more,
         )

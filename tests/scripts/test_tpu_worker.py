@@ -1,5 +1,7 @@
 """scripts/tpu_worker.sh: a run in the background, its end, and the lock on the TPU."""
 
+import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -92,9 +94,16 @@ def test_what_does_not_stop_is_killed(worker: Worker) -> None:
 def test_a_trainer_whose_supervisor_was_killed_is_stopped_too(worker: Worker) -> None:
     worker.train(SAVES)
     supervisor = worker.script.parents[1].with_suffix(".run").read_text().strip()
-    subprocess.run(["kill", "-KILL", supervisor], check=True)
+    os.kill(int(supervisor), signal.SIGKILL)
+    until(lambda: has_ended(supervisor))
     assert worker.do("stop").returncode == 0
     assert worker.printed("saved") == 1
+
+
+def has_ended(process: str) -> bool:
+    """Whether it is gone, but perhaps for its entry, which nobody has read."""
+    state = subprocess.run(["ps", "-o", "stat=", "-p", process], capture_output=True, text=True)
+    return not state.stdout or state.stdout.startswith("Z")
 
 
 def test_a_second_run_is_refused_while_one_trains(worker: Worker) -> None:
