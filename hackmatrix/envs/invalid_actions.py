@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from hackmatrix import game
-from hackmatrix.game import play, slots
+from hackmatrix.game import play, reward, slots
 from hackmatrix.game.randomness import Key, uniform_below, word
 from hackmatrix.game.valid import valid_word
 
@@ -40,11 +40,11 @@ def take_action(
     """As play.take_action, but for what an invalid action leads to. `outcome.invalid` tells of the
     action that was given. Where no action is valid, the game ends whatever is chosen.
     """
+    taken = _redrawn(before, key, actions) if choice == "redraw" else actions
+    after, outcome, in_turn = play.take_action(before, key, taken)
+    outcome = reward.in_floats(outcome)
     if choice == "redraw":
-        taken = _redrawn(before, key, actions)
-        after, outcome, in_turn = play.take_action(before, key, taken)
-        return after, outcome.replace(invalid=outcome.invalid | (taken != actions)), in_turn
-    after, outcome, in_turn = play.take_action(before, key, actions)
+        outcome = outcome.replace(invalid=outcome.invalid | (taken != actions))
     if choice == "cost":
         outcome = _charged(outcome, can_go_on=valid_word(before) != 0)
     return after, outcome, in_turn

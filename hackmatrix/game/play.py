@@ -109,8 +109,8 @@ def go_on(state: State, key: Key, in_turn: Array, new_stage: Array, new_game: Ar
 
 
 def take_action(before: State, key: Key, actions: Array) -> tuple[State, Outcome, Array]:
-    """Takes an action on each of [E] boards, as far as its outcome depends on it. Also returns the
-    boards on which the enemy turn is yet to end.
+    """Takes an action on each of [E] boards, as far as its outcome depends on it, whose rewards are
+    in whole units. Also returns the boards on which the enemy turn is yet to end.
     """
     action = jnp.asarray(actions).astype(jnp.int32)
     in_range = (action >= 0) & (action < ACTIONS)
