@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import math
 import os
 import random
 import signal
@@ -83,12 +84,14 @@ def soak(minutes: float, seed: int, directory: Path, say: Callable[[str], None])
     with bucket_service.running() as service, bucket_service.used(service):
         calm = Trainer(f"{BUCKET}/calm", updates, directory / "calm.log")
         start = time.monotonic()
-        if code := calm.start().wait():
+        process, memory = calm.start(), list[int]()
+        _lives_for(process, math.inf, memory)
+        if code := process.wait():
             raise RuntimeError(f"the undisturbed run ended with {code}: see {directory}/calm.log")
         say(f"{updates:,} updates took {time.monotonic() - start:.0f} s undisturbed")
         soaked = _disturbed(service, updates, random.Random(seed), directory, say)
         if not soaked.faults:
-            soaked.faults += _differences(updates) + _growth(soaked.memory)
+            soaked.faults += _differences(updates) + _growth([memory, *soaked.memory])
             soaked.faults += [
                 f"a stop took {each:.1f} s" for each in soaked.stops if each >= _MOST_TO_STOP
             ]
