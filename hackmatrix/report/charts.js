@@ -1,7 +1,7 @@
 // Charts of curves, for pages that define `colours`.
 const INKS = ["siphon", "player", "credits", "virus", "cryptog", "daemon", "glitch", "transmission", "ink"]
   .map(name => colours[name]);
-const WIDTH = 420, HEIGHT = 210, LEFT = 58, RIGHT = 8, TOP = 10, BOTTOM = 36;
+const WIDTH = 420, HEIGHT = 210, LEFT = 68, RIGHT = 8, TOP = 10, BOTTOM = 36;
 let charts = [];  // what to call with the place on the axis that is looked at
 
 function short(number) {
@@ -9,7 +9,7 @@ function short(number) {
   const size = Math.abs(number);
   for (const [unit, name] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]])
     if (size >= unit) return `${Number((number / unit).toPrecision(3))}${name}`;
-  return size && size < 1e-3 ? number.toExponential(1) : `${Number(number.toPrecision(3))}`;
+  return size && size < 1e-3 ? number.toExponential(1).replace(".0e", "e") : `${Number(number.toPrecision(3))}`;
 }
 function ticks(low, high, about) {
   const rough = (high - low) / about, power = 10 ** Math.floor(Math.log10(rough));
@@ -49,7 +49,7 @@ function draw(parent, axis, {title, level, curves}) {
   const [low, high] = range([...curves.flatMap(({values}) => values).filter(each => each !== null), ...levels]);
   const up = value => HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value - low) / (high - low);
   const across = x => LEFT + (WIDTH - LEFT - RIGHT) * x / axis.last;
-  for (const value of ticks(low, high, 4)) {
+  for (const value of ticks(low, high, 6)) {
     svg(picture, "line", {x1: LEFT, x2: WIDTH - RIGHT, y1: up(value), y2: up(value), stroke: colours.lines});
     svg(picture, "text", {x: LEFT - 5, y: up(value) + 4, "text-anchor": "end"}, short(value));
   }

@@ -87,7 +87,8 @@ def _reached(evaluations: Mapping[str, Any], env: Environment) -> str:
         )
     ]
     lines = "<br>".join(map(escape, games))
-    return f'<p class="faint">95% intervals<br>{lines}</p>{"".join(tables)}'
+    heading = f'<p class="faint">95% intervals<br>{lines}</p>'
+    return f'{heading}<div class="side">{"".join(tables)}</div>'
 
 
 def _missing(evaluations: Mapping[str, Any]) -> str:

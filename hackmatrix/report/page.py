@@ -95,7 +95,7 @@ def _settings(config: Config, default: Config) -> str:
 
 def _provenance(starts: list[Mapping[str, Any]]) -> str:
     """Of each start, the newest first; the older ones are folded away."""
-    tables = [table(_start(each), []) for each in reversed(starts)]
+    tables = [table(_start(each), [], "origin") for each in reversed(starts)]
     older = "".join(tables[1:])
     folded = f"<details><summary>earlier starts</summary>{older}</details>" if older else ""
     return "".join(tables[:1]) + folded

@@ -56,12 +56,17 @@ def word(value: Any) -> str:
 def table(rows: Iterable[tuple[str, list[str]]], head: list[str], kind: str = "") -> str:
     titles = "".join(f"<th>{escape(title)}</th>" for title in head)
     body = "".join(
-        f'<tr class="{kind}"><th>{escape(title)}</th>'
-        + "".join(f"<td>{escape(cell)}</td>" for cell in cells)
-        + "</tr>"
+        f'<tr class="{kind}"><th>{escape(title)}</th>{"".join(map(_cell, cells))}</tr>'
         for title, cells in rows
     )
     return f"<div><table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table></div>"
+
+
+def _cell(cell: str) -> str:
+    """An interval is not broken: where the column is narrow, it stands below its mean."""
+    mean, bracket, rest = cell.partition(" (")
+    interval = f' <span class="interval">({escape(rest)}</span>' if bracket else ""
+    return f"<td>{escape(mean)}{interval}</td>"
 
 
 def short(value: float | None) -> float | None:

@@ -26,6 +26,10 @@ FRAME = "document.querySelector('iframe').contentDocument"
 LINK_HEIGHTS = """[...document.querySelectorAll('nav a, summary')]
   .map(each => each.getBoundingClientRect().height)"""
 RETURNS = "document.querySelector('figure')"
+TABLES_CUT_OFF = """[...document.querySelectorAll('table')]
+  .filter(each => each.scrollWidth > each.clientWidth).map(each => each.innerText)"""
+LABELS_CUT_OFF = """[...document.querySelectorAll('figure text')]
+  .filter(each => each.getBBox().x < 0).map(each => each.textContent)"""
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +112,17 @@ def test_a_phone_shows_all_of_it_large_enough(page: Browser) -> None:
         assert width <= page.evaluate(f"{expression}.documentElement.clientWidth")
     assert min(page.text_sizes() + page.text_sizes(FRAME)) >= 12
     assert min(page.evaluate(LINK_HEIGHTS)) >= 44
+    assert page.evaluate(TABLES_CUT_OFF) == []
     page.be_wide(1200)
+
+
+def test_small_negative_numbers_are_told_whole_beside_a_chart(page: Browser) -> None:
+    labels = page.evaluate("[-4e-4, -1.5e-4].map(short)")
+    assert labels == ["-4e-4", "-1.5e-4"]
+    page.evaluate(f"""draw(document.getElementById('curves'), stepAxis(2), {{title: 'small',
+      level: null, curves: [curve('', 0, [1, 2], [-4e-4, -1.5e-4], 1)]}})""")
+    assert page.evaluate(LABELS_CUT_OFF) == []
+    page.evaluate("document.getElementById('curves').lastElementChild.remove(), charts.pop()")
 
 
 def test_it_says_what_was_reached_with_which_settings_and_where_it_comes_from(
