@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
+from hackmatrix import machine
 from hackmatrix.errors import UserError
 
 if TYPE_CHECKING:
@@ -53,5 +54,6 @@ def _register_with_gymnasium() -> None:
     )
 
 
+machine.leave_missing_tpu()
 if importlib.util.find_spec("gymnasium"):
     _register_with_gymnasium()

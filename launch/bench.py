@@ -72,7 +72,6 @@ def main(arguments: list[str]) -> None:
     if mode == "gymnasium" and not importlib.util.find_spec("gymnasium"):
         sys.exit(f"{PROGRAM}: gymnasium is missing: pip install 'hackmatrix[gymnasium]'")
     logging.set_verbosity(logging.WARNING)
-    starting.leave_missing_tpu()
     with starting.waiting(f"{PROGRAM}: loading JAX"):
         from hackmatrix.bench import measuring
         from hackmatrix.bench.report import Report

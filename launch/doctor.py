@@ -30,7 +30,6 @@ _PROCESS_ID = flags.DEFINE_integer("process_id", None, "The number of this proce
 def main(_: list[str]) -> None:
     logging.set_verbosity(logging.WARNING)
     starting.keep_compiled_programs()
-    starting.leave_missing_tpu()
     # Only now: it imports JAX, which reads where to keep compiled programs.
     with starting.waiting(f"{PROGRAM}: loading JAX"):
         from hackmatrix.parallel import startup

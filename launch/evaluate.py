@@ -25,7 +25,6 @@ _JSON = flags.DEFINE_bool("json", False, "Print JSON.")
 def main(_: list[str]) -> None:
     logging.set_verbosity(logging.WARNING)
     starting.keep_compiled_programs()
-    starting.leave_missing_tpu()
     starting.leave_room_for_training(PROGRAM)
     agent = policy_flags.load(PROGRAM)
     episodes, seed, greedy, plan = _EPISODES.value, _SEED.value, _GREEDY.value, plan_flag.plan()

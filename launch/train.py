@@ -61,7 +61,6 @@ def main(arguments: list[str]) -> None:
     supervision = of_environment()
     supervision.start()
     starting.keep_compiled_programs(_WORKDIR.value)
-    starting.leave_missing_tpu()
     # Only now: it imports JAX, which reads where to keep compiled programs, and takes a while.
     with starting.waiting(f"{PROGRAM}: loading JAX"):
         from hackmatrix.parallel import startup

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import glob
-import importlib.util
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
-from hackmatrix import cache
+from hackmatrix import cache, machine
 from hackmatrix.errors import UserError
 from hackmatrix.train.runs import waiting as signs
 from hackmatrix.train.runs.places import Away
-
-# What there is where JAX might find more than a CPU. /dev/vfio/vfio alone is on many machines.
-_TPUS = "/dev/accel[0-9]*", "/dev/vfio/[0-9]*"
-_GPUS = "/dev/nvidia*", "/proc/driver/nvidia", "/dev/kfd", "/dev/dxg"
 
 
 def waiting(what: str) -> AbstractContextManager[None]:
@@ -48,7 +42,7 @@ def keep_compiled_programs(workdir: str | None = None) -> None:
     the first process write, and there the others find it too, and the next slice.
     """
     directory = None
-    if workdir and _any((*_TPUS, *_GPUS)):
+    if workdir and (machine.has_tpu() or machine.has_gpu()):
         directory = f"{workdir.rstrip('/')}/.compiled"
     cache.keep_compiled_programs(directory)
 
@@ -61,26 +55,14 @@ def stay_off_accelerators() -> None:
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 
-def leave_missing_tpu() -> None:
-    """Keeps an installed libtpu from complaining at length that there is no TPU, where JAX would
-    come back to the CPU in the end; to be called before JAX's import.
-    """
-    if importlib.util.find_spec("libtpu") and not _any((*_TPUS, *_GPUS)):
-        os.environ.setdefault("JAX_PLATFORMS", "cpu")
-
-
 def leave_room_for_training(program: str) -> None:
     """For a program that may run beside a training, alone on one worker of a slice or on its GPU;
     to be called before JAX's import. A chip of a TPU has one owner, and a slice of several hosts
     begins to work only when all of them have asked it to.
     """
-    if "JAX_PLATFORMS" not in os.environ and importlib.util.find_spec("libtpu") and _any(_TPUS):
+    if "JAX_PLATFORMS" not in os.environ and machine.has_libtpu() and machine.has_tpu():
         os.environ["JAX_PLATFORMS"] = "cpu"
         _say(f"{program}: on the CPU, as the TPU is for training; JAX_PLATFORMS=tpu takes it")
-    elif _any(_GPUS):
+    elif machine.has_gpu():
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
         _say(f"{program}: of a GPU's memory it takes what it needs, and leaves the rest to others")
-
-
-def _any(patterns: Sequence[str]) -> bool:
-    return any(map(glob.glob, patterns))

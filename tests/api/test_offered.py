@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import hackmatrix
+from hackmatrix import machine
 
 ROOT = Path(__file__).parents[2]
 LIGHT = """
@@ -32,6 +34,19 @@ def test_the_import_is_light_and_modules_of_the_trainer_do_not_take_the_place_of
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("learning_rate is no setting")
+
+
+@pytest.mark.skipif(machine.has_tpu() or machine.has_gpu(), reason="JAX is to look for it")
+@pytest.mark.parametrize("imports", ["hackmatrix, jax", "jax, hackmatrix"])
+def test_the_import_keeps_jax_from_a_tpu_that_is_not_there(tmp_path: Path, imports: str) -> None:
+    (tmp_path / "libtpu.py").touch()
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    environment.pop("JAX_PLATFORMS", None)
+    done = subprocess.run(
+        [sys.executable, "-c", f"import {imports}; print(jax.config.jax_platforms)"],
+        cwd=ROOT, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("cpu\n", "")
 
 
 def test_all_that_is_offered_is_there_and_nothing_else() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import jax
 import pytest
 
+from hackmatrix import machine as machine_here
 from hackmatrix.train.runs import waiting
 from launch.startup import starting
 
@@ -59,9 +60,11 @@ def test_compiled_programs_are_kept_in_the_cache_of_the_user_or_where_they_say(
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """The /dev of a machine with libtpu, on which nobody has said what JAX is to use."""
-    monkeypatch.setattr(starting.importlib.util, "find_spec", lambda name: name == "libtpu" or None)
-    monkeypatch.setattr(starting, "_TPUS", (f"{tmp_path}/accel[0-9]*", f"{tmp_path}/vfio[0-9]*"))
-    monkeypatch.setattr(starting, "_GPUS", (f"{tmp_path}/nvidia*",))
+    monkeypatch.setattr(machine_here, "has_libtpu", lambda: True)
+    monkeypatch.setattr(
+        machine_here, "_TPUS", (f"{tmp_path}/accel[0-9]*", f"{tmp_path}/vfio[0-9]*")
+    )
+    monkeypatch.setattr(machine_here, "_GPUS", (f"{tmp_path}/nvidia*",))
     monkeypatch.delenv("JAX_PLATFORMS", raising=False)
     monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "")
     monkeypatch.delenv("XLA_PYTHON_CLIENT_PREALLOCATE")
@@ -81,22 +84,22 @@ def test_what_is_compiled_for_an_accelerator_is_kept_where_all_hosts_find_it(
 
 
 def test_jax_is_not_sent_to_look_for_a_tpu_that_is_not_there(machine: Path) -> None:
-    starting.leave_missing_tpu()
+    machine_here.leave_missing_tpu()
     assert os.environ["JAX_PLATFORMS"] == "cpu"
 
 
 @pytest.mark.parametrize("device", ["accel0", "nvidiactl"])
 def test_jax_looks_for_itself_where_there_is_an_accelerator(machine: Path, device: str) -> None:
     (machine / device).touch()
-    starting.leave_missing_tpu()
+    machine_here.leave_missing_tpu()
     assert "JAX_PLATFORMS" not in os.environ
 
 
 def test_jax_looks_for_itself_where_there_is_no_libtpu(
     machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(starting.importlib.util, "find_spec", lambda name: None)
-    starting.leave_missing_tpu()
+    monkeypatch.setattr(machine_here, "has_libtpu", lambda: False)
+    machine_here.leave_missing_tpu()
     assert "JAX_PLATFORMS" not in os.environ
 
 
@@ -104,7 +107,7 @@ def test_what_somebody_has_said_jax_is_to_use_stays(
     machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAX_PLATFORMS", "tpu")
-    starting.leave_missing_tpu()
+    machine_here.leave_missing_tpu()
     assert os.environ["JAX_PLATFORMS"] == "tpu"
 
 

@@ -19,6 +19,7 @@ _TRAIN = _LEARNING | {"hackmatrix.ppo", "hackmatrix.search", "hackmatrix.train"}
 MAY_IMPORT: dict[str, set[str]] = {
     "hackmatrix.game": set(),
     "hackmatrix.cache": set(),
+    "hackmatrix.machine": set(),
     "hackmatrix.errors": set(),
     "hackmatrix.plugins": {"hackmatrix.errors"},
     "hackmatrix.kept": set(),
@@ -39,7 +40,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # The trainer as a library, which the package offers under its own name.
     "hackmatrix.api": _TRAIN
     | {"hackmatrix.replay", "hackmatrix.report", "hackmatrix.cache", "configs"},
-    "hackmatrix": _ENVS | {"hackmatrix.api"},
+    "hackmatrix": _ENVS | {"hackmatrix.api", "hackmatrix.machine"},
     "configs": set(),
 }
 MAY_IMPORT["launch"] = set(MAY_IMPORT)

@@ -95,7 +95,8 @@ def of_file(file: str | Path) -> Policy:
     params, about = files.read(file)
     env = make(about.env)
     signal = Signal.of(about)
-    return Policy(env, networks.make(about.spec, env), params, about.run, about.step, signal)
+    source = str(file) if files.is_shipped(str(file)) else about.run
+    return Policy(env, networks.make(about.spec, env), params, source, about.step, signal)
 
 
 def about(policy: Policy) -> About:
