@@ -22,7 +22,8 @@ CHOICES = (
     "cost",  # it costs INVALID_COST and changes nothing
     "redraw",  # a valid action is drawn in its place, each as likely as the others
 )
-INVALID_COST = 0.05  # as much as a step towards the exit earns
+# A step of a player that takes any valid action costs 0.08: to do nothing must not be cheaper.
+INVALID_COST = 0.25
 COST_PART = "invalid_action"  # the part of the reward that says so
 # The game's own draws are for smaller numbers (randomness.Purpose).
 PURPOSE = 1 << 16

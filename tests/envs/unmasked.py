@@ -1,6 +1,6 @@
-"""How much a PPO that knows no mask learns: Rejax's, unmodified, with an MLP.
+"""How much a PPO that knows no mask learns: Rejax's, unmodified.
 
-    python -m tests.envs.unmasked --invalid=cost --seeds=3 --steps=524288
+    python -m tests.envs.unmasked --invalid=cost --network=around --seeds=3 --steps=524288
 
 For each seed it tells the share of games that complete stage 1 before, during and after learning.
 """
@@ -15,23 +15,74 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
+from flax import linen as nn
+from flax.linen.initializers import orthogonal
 from rejax import PPO
+from rejax.networks import DiscretePolicy, VNetwork
 from scipy import special
 
-from hackmatrix.envs.gymnax_env import HackMatrixGymnax0
+from hackmatrix.envs.gymnax_env import EnvParams, HackMatrixGymnax0
 from hackmatrix.envs.invalid_actions import CHOICES
+from hackmatrix.envs.protocol import in_parts
+from hackmatrix.game.observation import PARTS
 
 Array = jax.Array
 GAMES = 1000  # that are evaluated
-LOOKS = 4  # while it learns
+LOOKS = 2  # while it learns
+LIMIT = 500  # steps of a game
+RATE = 7e-4  # at the beginning; it goes down to 0
 SETTINGS: dict[str, Any] = {
     "num_envs": 64,
     "num_steps": 64,
     "num_epochs": 4,
-    "num_minibatches": 8,
-    "learning_rate": 1e-3,
-    "gamma": 0.97,
-    "agent_kwargs": {"hidden_layer_sizes": (128, 128), "activation": "tanh"},
+    "num_minibatches": 4,
+    "max_grad_norm": 0.5,
+    "gamma": 0.9,
+}
+WIDTH = 128
+LAYERS: dict[str, Any] = {"hidden_layer_sizes": (WIDTH, WIDTH), "activation": nn.relu}
+
+
+class AroundThePlayer(nn.Module):
+    """Layers that see the board from where the player stands: what is a step to the left is always
+    the same input. Beyond the board there are zeros.
+    """
+
+    @nn.compact
+    def __call__(self, observation: Array) -> Array:
+        parts = in_parts(observation, PARTS)
+        cells, player = parts["cells"], parts["player"]
+        side = cells.shape[1]
+        there = jnp.concatenate([cells, jnp.ones((*cells.shape[:-1], 1))], axis=-1)
+        around = (0, 0), (side - 1, side - 1), (side - 1, side - 1), (0, 0)
+        place = jnp.round(player[:, :2] * (side - 1)).astype(jnp.int32)
+        seen = jax.vmap(_window, in_axes=(0, 0, None))(jnp.pad(there, around), place, 2 * side - 1)
+        features = jnp.concatenate([seen.reshape(len(seen), -1), player, parts["programs"]], -1)
+        for _ in range(2):
+            features = nn.relu(nn.Dense(WIDTH, kernel_init=orthogonal(2**0.5))(features))
+        return features
+
+
+def _window(cells: Array, place: Array, size: int) -> Array:
+    return jax.lax.dynamic_slice(cells, (*place, 0), (size, size, cells.shape[-1]))
+
+
+class PolicyAroundThePlayer(DiscretePolicy):
+    def setup(self) -> None:
+        self.features = AroundThePlayer()
+        self.action_logits = nn.Dense(self.action_dim, kernel_init=orthogonal(0.01))
+
+
+class ValueAroundThePlayer(VNetwork):
+    @nn.compact
+    def __call__(self, observation: Array) -> Array:
+        return nn.Dense(1)(AroundThePlayer()(observation))[..., 0]
+
+
+NETWORKS = {
+    "mlp": (DiscretePolicy, VNetwork),
+    "around": (PolicyAroundThePlayer, ValueAroundThePlayer),
 }
 
 
@@ -65,15 +116,26 @@ def evaluate(ppo: Any, learner: Any, key: Array) -> dict[str, Array]:
     return jax.lax.while_loop(lambda carry: ~carry[3].all(), play, start)[-1]
 
 
-def learn(invalid: str, seeds: int, steps: int) -> Iterator[tuple[int, int, dict[str, np.ndarray]]]:
+def learn(
+    invalid: str, network: str, seeds: int, steps: int
+) -> Iterator[tuple[int, int, dict[str, np.ndarray]]]:
     """Seed, steps taken, and what is told of games."""
+    env, (policy, value) = HackMatrixGymnax0(invalid=invalid), NETWORKS[network]
+    gradient_steps = SETTINGS["num_epochs"] * SETTINGS["num_minibatches"]
+    batch = SETTINGS["num_envs"] * SETTINGS["num_steps"]
     ppo = PPO.create(
-        env=HackMatrixGymnax0(invalid=invalid),
+        env=env,
+        env_params=EnvParams(LIMIT),
         total_timesteps=steps // LOOKS,
         eval_freq=steps // LOOKS,
         skip_initial_evaluation=True,
+        learning_rate=optax.linear_schedule(RATE, 0, steps // batch * gradient_steps),
         **SETTINGS,
-    ).replace(eval_callback=lambda ppo, learner, key: learner.global_step)
+    ).replace(
+        actor=policy(env.num_actions, **LAYERS),
+        critic=value(**LAYERS),
+        eval_callback=lambda ppo, learner, key: learner.global_step,
+    )
     begin, look = jax.jit(ppo.init_state), jax.jit(lambda *of: evaluate(ppo, *of))
     go_on = jax.jit(lambda learner: ppo.train(train_state=learner)[0])
     for seed in range(seeds):
@@ -96,11 +158,12 @@ def among_seeds(shares: list[float]) -> str:
 def main() -> None:
     flags = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     flags.add_argument("--invalid", choices=CHOICES, default="cost", help="what not valid leads to")
+    flags.add_argument("--network", choices=NETWORKS, default="around")
     flags.add_argument("--seeds", type=int, default=3)
     flags.add_argument("--steps", type=int, default=524_288, help="of each seed")
     given = flags.parse_args()
     start, shares = time.monotonic(), dict[int, list[float]]()
-    for seed, steps, told in learn(given.invalid, given.seeds, given.steps):
+    for seed, steps, told in learn(given.invalid, given.network, given.seeds, given.steps):
         share = float(told["left stage 1"].mean())
         shares.setdefault(steps, []).append(share)
         print(

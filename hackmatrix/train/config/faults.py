@@ -16,6 +16,13 @@ Faults = dict[str, str]  # by setting
 
 SIZES = ("num_envs", "num_steps", "num_minibatches", "update_epochs")
 _A_SLIP, _ALIKE = 0.8, 0.4  # how near the name of a setting is to what was typed
+# What settings are called by other trainers.
+_ELSEWHERE = {
+    "learning_rate": "lr", "discount": "gamma", "n_envs": "num_envs", "n_steps": "num_steps",
+    "rollout_steps": "num_steps", "n_epochs": "update_epochs", "num_epochs": "update_epochs",
+    "batch_size": "num_minibatches", "clip_range": "clip_eps", "clip_coef": "clip_eps",
+    "entropy_coef": "ent_coef", "total_steps": "total_timesteps", "hidden_size": "hidden_dim",
+}  # fmt: skip
 MOST_SAMPLES = 2**31  # 32-bit numbers count the samples of an update
 
 
@@ -37,7 +44,8 @@ def of_values(values: Mapping[str, Any], kind: type[Config] = Config) -> Faults:
 
 
 def unknown(name: str, names: Collection[str] = declared(Config)) -> str:
-    near = difflib.get_close_matches(name, names, n=1, cutoff=_A_SLIP)
+    near = [ours] if (ours := _ELSEWHERE.get(name, "")) in names else []
+    near = near or difflib.get_close_matches(name, names, n=1, cutoff=_A_SLIP)
     near = near or difflib.get_close_matches(name, names, n=3, cutoff=_ALIKE)
     advice = f"did you mean {' or '.join(near)}? " if near else ""
     return f"{name} is no setting: {advice}configs/default.py has them all"
