@@ -76,7 +76,7 @@ def main(arguments: list[str]) -> None:
         from hackmatrix.bench import measuring
         from hackmatrix.bench.report import Report
     config, seconds, as_json = _CONFIG.value, _SECONDS.value, _JSON.value
-    with starting.one_line_errors(PROGRAM):
+    with starting.one_line_errors(PROGRAM), starting.waiting(f"{PROGRAM}: measuring {mode}"):
         if mode == "env":
             _measure_environment(Report(as_json))
         elif mode == "train":
