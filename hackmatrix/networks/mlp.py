@@ -20,23 +20,30 @@ class Mlp(Torso):
 
     @nn.compact
     def __call__(self, parts: Parts) -> Array:
-        rows = self._rows(parts)
+        rows, axes = self._rows(parts)
         for number in range(self.spec.num_layers):
             layer = Dense(
-                self.spec.hidden_dim, math.sqrt(2), self.spec.compute_dtype, name=f"Dense_{number}"
+                self.spec.hidden_dim,
+                math.sqrt(2),
+                self.spec.compute_dtype,
+                axes=axes,
+                name=f"Dense_{number}",
             )
-            rows = [nn.relu(layer(*rows))]
+            rows, axes = [nn.relu(layer(*rows))], (1,)
         return rows[0]
 
-    def _rows(self, parts: Parts) -> list[Array]:
-        """The parts as rows [..., N] in their order. Vectors that follow one another are put side
-        by side; a grid, which is large, is not copied.
+    def _rows(self, parts: Parts) -> tuple[list[Array], tuple[int, ...]]:
+        """The parts in their order, and how many of their last axes have their numbers. Vectors
+        that follow one another are put side by side; a grid, which is large, is not copied, and
+        taken as cells [..., C, N].
         """
-        rows = []
+        rows, axes = [], []
         for dimensions, names in itertools.groupby(parts, lambda name: len(self.observation[name])):
             group = [parts[name] for name in names]
             if dimensions == 1:
-                rows.append(jnp.concatenate(group, axis=-1))
+                group = [jnp.concatenate(group, axis=-1)]
             else:
-                rows += [part.reshape(*part.shape[: part.ndim - dimensions], -1) for part in group]
-        return rows
+                group = [jax.lax.collapse(part, -dimensions, -1) for part in group]
+            rows += group
+            axes += [min(dimensions, 2)] * len(group)
+        return rows, tuple(axes)
