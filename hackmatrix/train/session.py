@@ -204,7 +204,8 @@ def _restored(
 ) -> tuple[TrainState, Course]:
     """The state to begin with, and where it stands."""
     supervision.watchdog.expect("No state to begin with was there", LONG)
-    state, course = keeper.restore()
+    with console.waiting("Restoring the run" if plan.resumes else "Drawing the first boards"):
+        state, course = keeper.restore()
     if plan.resumes and not course.update:
         console.say("The run has no checkpoint yet: it starts from its first update")
     check_span(plan.trace, course.last_update)
