@@ -102,6 +102,7 @@ class HackMatrix(Environment):
         env = copy.copy(self)
         uses_them = platform == "tpu" if kernels is None else kernels
         env._kernels = Kernels(platform) if uses_them else None
+        env.types_are_checked = not (uses_them and platform == "cpu")  # interpreted
         return env
 
     def reset(self, keys: Array) -> game.State:

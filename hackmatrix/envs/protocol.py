@@ -82,6 +82,7 @@ class Environment(abc.ABC):
     observation: Mapping[str, tuple[int, ...]]  # the parts of one board's observation: shapes
     truncates: bool  # whether it ever cuts an episode off
     episode_limit: int = 0  # the actions after which training cuts an episode off; 0 for never
+    types_are_checked: bool = True  # whether shard_map may check the types of what it does
     has_potential: bool = False  # whether its steps tell a shaping
     is_drawable: bool = False  # whether its games can be recorded and drawn (hackmatrix.replay)
     action_kinds: Mapping[str, Sequence[str]] = MappingProxyType({})  # names of actions, by kind

@@ -68,8 +68,8 @@ class Program:
 
     @property
     def types_are_checked(self) -> bool:
-        """Whether shard_map may check the types of what the algorithm does."""
-        return getattr(self.algorithm, "types_are_checked", True)
+        """Whether shard_map may check the types of what algorithm and environment do."""
+        return self.env.types_are_checked and getattr(self.algorithm, "types_are_checked", True)
 
     def first_state(self) -> TrainState:
         """The state of a new run."""

@@ -129,3 +129,10 @@ def test_there_is_one_all_reduce_of_gradients_a_minibatch(trained: dict[int, Tra
     assert len(kernels) == 1
     assert all(shape in kernels[0] for shape in shapes)
     assert not re.search(r"\b(all-gather|all-to-all|collective-permute)(-start)?\(", text)
+
+
+def test_it_is_the_same_run_where_a_step_is_one_kernel(trained: dict[int, Trained]) -> None:
+    program = Program(config(kernels=True), mesh.over(jax.devices()[:1]))
+    state, report = program.run(program.first_state(), UPDATES)
+    jax.tree.map(np.testing.assert_array_equal, jax.device_get(raw(state)), trained[1].after)
+    assert {name: float(value) for name, value in report.metrics.items()} == trained[1].metrics
