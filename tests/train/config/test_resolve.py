@@ -22,7 +22,8 @@ REFERENCE = {
     "eval_episodes": 256, "watchdog_minutes": 20.0, "replica_check_interval": 1000,
     "algorithm": "ppo", "network": "mlp", "channels": 32, "separate_critic": False,
     "potential_shaping": False, "simulations": 16, "start_from": None,
-    "compress_rewards": False, "num_seeds": 1, "skip_nonfinite": False, "episode_limit": 0, "kernels": None,
+    "compress_rewards": False, "num_seeds": 1, "skip_nonfinite": False,
+    "episode_limit": 0, "kernels": None,
     "eval_interval_minutes": 10.0, "eval_games": 256,
 }  # fmt: skip
 
