@@ -187,9 +187,11 @@ def _differences(updates: int) -> list[str]:
     ]
     if left or shelf.unfinished(soaked / "checkpoints"):
         wrong.append(f"what is no whole checkpoint is left behind: {left}")
-    metrics = [_metrics(run) for run in (calm, soaked)]
-    if metrics[0] != metrics[1]:
-        wrong.append("the metrics differ")
+    expected, found = _metrics(calm), _metrics(soaked)
+    if expected != found:
+        pairs = itertools.zip_longest(expected, found)
+        first = next(pair for pair in pairs if pair[0] != pair[1])
+        wrong.append(f"the metrics differ, first in {first[0]}, which is {first[1]}")
     return wrong
 
 
