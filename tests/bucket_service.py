@@ -100,13 +100,20 @@ def _proxy(service: Service) -> ThreadingHTTPServer:
 
         def _body(self) -> bytes:
             if self.headers.get("Transfer-Encoding") != "chunked":
-                return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                return self._whole(int(self.headers.get("Content-Length", 0)))
             body = b""
             while size := int(self.rfile.readline(), 16):
-                body += self.rfile.read(size)
+                body += self._whole(size)
                 self.rfile.readline()
             self.rfile.readline()
             return body
+
+        def _whole(self, size: int) -> bytes:
+            """What a client that was killed has sent a part of is no file."""
+            part = self.rfile.read(size)
+            if len(part) < size:
+                raise ConnectionError("the client has gone away")
+            return part
 
         def _answer(self, status: int, headers: dict[str, str], content: bytes) -> None:
             self.send_response_only(status)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -11,7 +12,7 @@ import pytest
 
 from hackmatrix.train.runs.bucket import Bucket
 from hackmatrix.train.runs.places import Place, UnknownPlace, place
-from tests.bucket_service import Service
+from tests.bucket_service import BUCKET, Service
 
 
 @pytest.fixture(params=["disk", "bucket"])
@@ -103,6 +104,23 @@ def test_requests_that_fail_for_a_while_are_tried_again(
                 (there / str(number)).write(fault)
                 assert (there / str(number)).read() == fault
     assert sorted(there.names()) == ["0", "1", "2", "3"]
+
+
+@pytest.mark.parametrize(("sent", "is_stored"), [(b"a whole file", True), (b"a part", False)])
+def test_an_upload_that_breaks_off_leaves_no_file(
+    bucket_service: Service, bucket_address: str, sent: bytes, is_stored: bool
+) -> None:
+    """As of a real service; the process of a run may be killed while it sends one."""
+    name = bucket_address.removeprefix(f"{BUCKET}/") + "/file"
+    host, port = bucket_service.address.removeprefix("http://").split(":")
+    head = f"POST /upload/storage/v1/b/tests/o?uploadType=media&name={name} HTTP/1.1"
+    length = len(b"a whole file")
+    with socket.create_connection((host, int(port))) as client:
+        client.sendall(f"{head}\r\nHost: {host}\r\nContent-Length: {length}\r\n\r\n".encode())
+        client.sendall(sent)
+        client.shutdown(socket.SHUT_WR)
+        client.recv(1 << 16)  # nothing, or that it is stored
+    assert (Bucket(bucket_address) / "file").exists() is is_stored
 
 
 def test_a_bucket_that_is_not_there_is_an_error_of_one_line() -> None:
