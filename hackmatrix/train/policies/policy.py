@@ -93,7 +93,7 @@ def of_run(found: Run, say: Callable[[str], None] = print, *, best: bool = False
 def of_file(file: str | Path) -> Policy:
     """From the plain arrays that an export wrote."""
     params, about = files.read(file)
-    env = make(about.env)
+    env = make(about.env).on(jax.default_backend())
     signal = Signal.of(about)
     source = str(file) if files.is_shipped(str(file)) else about.run
     return Policy(env, networks.make(about.spec, env), params, source, about.step, signal)
