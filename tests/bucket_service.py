@@ -32,7 +32,7 @@ class Service:
         self._server = server
         self.fault: str | None = None
         self._count = itertools.count(1)
-        self.requests = 0
+        self._failed: set[str] = set()
         proxy = _proxy(self)
         self.address = f"http://127.0.0.1:{proxy.server_port}"
         self.close = proxy.shutdown
@@ -59,11 +59,17 @@ class Service:
         finally:
             self.fault = None
 
-    def spoils(self) -> str | None:
-        """What is wrong with the request at hand."""
-        self.requests = next(self._count)
-        if self.fault == "third" and self.requests % 3:
+    def spoils(self, request: str) -> str | None:
+        """What is wrong with the request at hand. None is the third twice running: where several
+        threads ask, one of them could be it until it gives up.
+        """
+        third = next(self._count) % 3 == 0
+        if self.fault != "third":
+            return self.fault
+        if not third or request in self._failed:
+            self._failed.discard(request)
             return None
+        self._failed.add(request)
         return self.fault
 
 
@@ -73,7 +79,7 @@ def _proxy(service: Service) -> ThreadingHTTPServer:
 
         def _pass_on(self) -> None:
             body = self._body()
-            fault = service.spoils()
+            fault = service.spoils(f"{self.command} {self.path}")
             if fault == "refuse":
                 self.close_connection = True
                 self.connection.shutdown(socket.SHUT_RDWR)

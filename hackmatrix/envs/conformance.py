@@ -54,6 +54,7 @@ def _faults(env: Environment, boards: int, steps: int, seed: int) -> Iterator[st
     for look in _LOOKS:
         yield from look(env, trace)
     yield from _faults_of_keys(play, trace[-1])
+    yield from _faults_of_both_at_once(play, trace[-1])
     yield from _faults_of_neighbours(play, trace[-1])
     yield from _faults_of_storage(env, trace[-1])
 
@@ -201,6 +202,15 @@ def _faults_of_keys(play: _Play, played: Played) -> Iterator[str]:
     again = play.run_step(played.keys, played.states, played.actions)
     if not _same(again, (played.after, played.step)):
         yield "step: the same keys, boards and actions give different results"
+
+
+def _faults_of_both_at_once(play: _Play, played: Played) -> Iterator[str]:
+    """Where a step and what is seen after it are done at once, they are what they are apart."""
+    if type(play.env).step_and_encode is Environment.step_and_encode:
+        return
+    *result, seen = jax.jit(play.env.step_and_encode)(played.keys, played.states, played.actions)
+    if not _same((result, seen), ((played.after, played.step), play.look(played.after)[0])):
+        yield "step_and_encode: it gives something else than step and encode"
 
 
 def _goes_the_same_way(play: _Play, played: Played, kept: np.ndarray) -> bool:

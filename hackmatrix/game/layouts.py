@@ -5,6 +5,8 @@ Blocks never stand in corners, so a layout is one word: one bit for each of the 
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -172,28 +174,34 @@ def _content(key: Key, programs: tuple[Array, Array], number: several.Number) ->
 
 def _nth_program(programs: tuple[Array, Array], number: several.Number) -> Array:
     """The program of this number among those drawn."""
+    is_low, shift = _place(number)
+    packed = jnp.where(is_low, *programs) >> shift
+    return (packed & np.uint32(bits.greatest(bits.LABEL))).astype(jnp.int32)
+
+
+def _place(number: several.Number) -> tuple[Any, Array]:
+    """Where the label of this number is among the labels in two words: whether in the low one, and
+    by how many bits it is shifted.
+    """
     is_low = number < _LABELS_A_WORD
     place = jnp.where(is_low, number, number - _LABELS_A_WORD)
-    packed = jnp.where(is_low, *programs) >> (bits.LABEL * place).astype(jnp.uint32)
-    return (packed & np.uint32(bits.greatest(bits.LABEL))).astype(jnp.int32)
+    return is_low, (bits.LABEL * place).astype(jnp.uint32)
 
 
 @outlined
 def _different_programs(key: Key) -> tuple[Array, Array]:
     """Different programs, each uniform over those not yet drawn: their numbers in two words."""
-    assert 2 * PAIRS <= 2 * _LABELS_A_WORD
+    assert PAIRS <= _LABELS_A_WORD
 
     def add(
         pair: several.Number, randoms: tuple[Array, Array], drawn: tuple[Array, Array, Array]
     ) -> tuple[Array, Array, Array]:
         unused, low, high = drawn
         for which, random in enumerate(randoms):
-            number = 2 * pair + which
+            is_low, shift = _place(2 * pair + which)
             program = slots.nth(unused, uniform_below(random, slots.count(unused)))
             unused = unused & ~(slots.ONE << program)
-            is_low = number < _LABELS_A_WORD
-            place = jnp.where(is_low, number, number - _LABELS_A_WORD)
-            label = program << (bits.LABEL * place).astype(jnp.uint32)
+            label = program << shift
             low, high = low | jnp.where(is_low, label, 0), high | jnp.where(is_low, 0, label)
         return unused, low, high
 

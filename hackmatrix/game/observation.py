@@ -89,13 +89,13 @@ def _cell_words(state: State) -> Array:
     alike.
     """
     cell = several.numbers(CELLS, state.show)
-    parts = (outlined(functools.partial(part, cell=cell))(state) for part in _PARTS)
+    parts = (outlined(functools.partial(part, cell=cell))(state) for part in _SEEN)
     return functools.reduce(operator.or_, parts)
 
 
 def cell_word(state: State, cell: several.Number) -> Array:
     """All that is seen of a cell."""
-    return functools.reduce(operator.or_, (part(state, cell) for part in _PARTS))
+    return functools.reduce(operator.or_, (part(state, cell) for part in _SEEN))
 
 
 def _seen_of_board(state: State, cell: several.Number) -> Array:
@@ -112,7 +112,7 @@ def _seen_of_board(state: State, cell: several.Number) -> Array:
         return word >> place & np.uint32(1)
 
     def number(numbers: Digits[CellSet]) -> Array:
-        digits_here = (bit(digit) << np.uint32(place) for place, digit in enumerate(numbers))
+        digits_here = (bit(digit) << np.uint32(power) for power, digit in enumerate(numbers))
         return functools.reduce(operator.or_, digits_here)
 
     others = {
@@ -154,4 +154,4 @@ def _seen_of_transmissions(state: State, cell: several.Number) -> Array:
     return CELL.pack(turns=jnp.minimum(digits.read(state.transmissions.turns, first), 4))
 
 
-_PARTS = (_seen_of_board, _seen_of_enemies, _seen_of_transmissions)
+_SEEN = (_seen_of_board, _seen_of_enemies, _seen_of_transmissions)

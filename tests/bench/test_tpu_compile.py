@@ -1,13 +1,18 @@
 """The batched step compiles for a TPU slice, and each device steps its own boards."""
 
+import json
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
-from hackmatrix.bench import compiled, environment
 from hackmatrix.parallel import slices
 
 pytest.importorskip("libtpu", reason="libtpu, which compiles for TPUs, is not installed")
 pytestmark = pytest.mark.tpu
 
+ROOT = Path(__file__).parents[2]
 HBM_A_CHIP = 32 * 2**30
 MOST_LOOPS = 40
 
@@ -27,11 +32,20 @@ def test_names_count_cores_or_chips_as_google_does() -> None:
     assert max(chips.values()) == 64  # more than that cannot share the groups of boards
 
 
-def test_the_step_needs_no_other_device_and_little_memory() -> None:
-    mesh = slices.mesh(slices.SLICES["v4-8"], environment.BOARDS)
-    facts = compiled.facts(environment.lower_trainers_step(4096, mesh, kernels=False).compile())
-    print(facts)
-    assert facts.collectives == ()
-    assert facts.temporary_bytes < HBM_A_CHIP / 100
-    assert facts.loops <= MOST_LOOPS
-    assert facts.fusions > 0
+def test_a_step_needs_no_other_device_and_as_one_kernel_a_fraction_of_the_code() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "launch.bench", "env", "--slice=v4-8", "--json"],
+        cwd=ROOT, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    program, kernel = (line for line in lines if line["what"] == "compiled")
+    assert (program["kernels"], kernel["kernels"]) == (False, True)
+    for each in program, kernel:
+        assert each["collectives"] == []
+        assert each["temporary_bytes"] < HBM_A_CHIP / 100
+    assert program["loops"] <= MOST_LOOPS
+    assert kernel["loops"] == 0
+    assert kernel["fusions"] < 40
+    assert 0 < 4 * kernel["bundles"] < program["bundles"]
+    assert 0 < 10 * kernel["code_bytes"] < program["code_bytes"]

@@ -81,6 +81,13 @@ class Unbatched(Toy):
         return {**parts, "wanted": parts["wanted"] * (len(mask) == 8)}, mask
 
 
+class Belated(Toy):
+    """What it says is seen after a step is what was seen before it."""
+
+    def step_and_encode(self, keys: Array, states: Any, actions: Array) -> tuple[Any, Step, Any]:
+        return *self.step(keys, states, actions), self.encode(states)
+
+
 class Undeclared(Toy):
     """It tells a metric that nobody knows."""
 
@@ -155,6 +162,7 @@ class Unsteady(Potential):
         (Unmasked, "the mask must be bool[8, 6]"),
         (Misshapen, "`observation` declares"),
         (Unbatched, "decode to other numbers"),
+        (Belated, "something else than step and encode"),
         (Undeclared, "does not declare the metrics toy/unknown"),
         (Aimless, "no episode ends with the metric toy/invalid"),
         (Unkind, "`action_kinds` has what `action_names` lacks: take 9"),
