@@ -26,15 +26,10 @@ def main(_: list[str]) -> None:
     starting.keep_compiled_programs()
     decide = None
     if policy_flags.is_given():
-        agent = policy_flags.load(PROGRAM)
+        choose = policy_flags.adviser(PROGRAM, plan_flag.plan())
         from hackmatrix.replay.record import Decision
-        from hackmatrix.train.policies.player import Player
 
-        if agent.env.name != "hackmatrix":
-            sys.exit(f"{PROGRAM}: a policy for {agent.env.name} has no advice for hackmatrix")
-        planner = agent.planner(plan_flag.plan())
-        player = Player(agent.policy, seed=0, number=0, greedy=True, planner=planner)
-        decide = lambda *seen: Decision(*player.choose(*seen))  # noqa: E731
+        decide = lambda *seen: Decision(*choose(*seen))  # noqa: E731
 
     with starting.waiting(f"{PROGRAM}: compiling the game, or loading it from the cache"):
         from hackmatrix.envs.drawing.text import is_wanted_in_colour

@@ -1,7 +1,8 @@
 """Plays the game over pipes: `python -m launch.serve --headless-cli`.
 
 Commands are read from standard input and answered on standard output, a JSON object a line;
-anything else that is to be said goes to standard error.
+anything else that is to be said goes to standard error. Of a policy that is named by --run or
+--policy, clients may ask for advice: {"action": "getAdvice"}.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import BinaryIO
 
 from absl import app, flags
 
-from launch.startup import command_line, starting
+from launch.startup import plan_flag, policy_flags, starting
 
 PROGRAM = "launch.serve"
 
@@ -33,10 +34,11 @@ def main(_: list[str]) -> None:
     starting.stay_off_accelerators()
     starting.keep_compiled_programs()
     answers = _standard_output()
+    choose = policy_flags.adviser(PROGRAM, plan_flag.plan()) if policy_flags.is_given() else None
     with starting.waiting(f"{PROGRAM}: loading JAX and the game"):
         from hackmatrix.envs import headless
     with starting.waiting(f"{PROGRAM}: compiling the game, or loading it from the cache"):
-        session = headless.Session(_SEED.value)
+        session = headless.Session(_SEED.value, choose)
         session.warm_up()
     # It ends, too, when the client has gone or a person has had enough.
     with contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
@@ -51,7 +53,7 @@ def _standard_output() -> BinaryIO:
 
 
 def run() -> None:
-    app.run(main, flags_parser=command_line.parser(PROGRAM))
+    app.run(main, flags_parser=policy_flags.parser(PROGRAM))
 
 
 if __name__ == "__main__":

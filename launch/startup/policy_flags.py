@@ -12,6 +12,7 @@ from launch.startup import command_line, run_flags, starting
 
 if TYPE_CHECKING:
     from hackmatrix.api.agent import Agent
+    from hackmatrix.envs.headless import Choose
 
 _POLICY = flags.DEFINE_string(
     "policy",
@@ -55,6 +56,16 @@ def load(program: str) -> Agent:
         with starting.one_line_errors(program):
             workdir, name, file = run_flags.workdir(), run_flags.name(), _POLICY.value
             return Agent(policy.load(workdir, name, file, _say, best=_BEST.value))
+
+
+def adviser(program: str, plan: int) -> Choose:
+    """What the policy takes to be the best action, for who plays a game of HackMatrix."""
+    agent = load(program)
+    if agent.env.name != "hackmatrix":
+        sys.exit(f"{program}: a policy for {agent.env.name} has no advice for hackmatrix")
+    from hackmatrix.train.policies.player import Player
+
+    return Player(agent.policy, seed=0, number=0, greedy=True, planner=agent.planner(plan)).choose
 
 
 def place_for_exports() -> Path:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
 import jax
@@ -22,6 +22,10 @@ from hackmatrix.envs.hosted import HostedGames, Turn, describe
 from hackmatrix.game import scenario
 from hackmatrix.game.cells import SIZE
 from hackmatrix.game.reward import UNITS
+
+# The action that a player would take, how likely each one is [28], and the value; from what is seen
+# f32[1545], the mask bool[28], the turn, and the game as it is (a batch of one).
+Choose = Callable[[np.ndarray, np.ndarray, int, game.State], tuple[int, list[float], float]]
 
 _LOG = logging.getLogger(__name__)
 LONGEST_LINE = 1 << 20
@@ -74,16 +78,22 @@ class CommandError(Exception):
 
 
 class Session:
-    """A client's game. It draws as HostedGames does, from the seed and the number of turns."""
+    """A client's game. It draws as HostedGames does, from the seed and the number of turns. Clients
+    that ask for advice are told what `choose` says.
+    """
 
-    def __init__(self, seed: int | None = None) -> None:
+    def __init__(self, seed: int | None = None, choose: Choose | None = None) -> None:
         self._games = HostedGames(1)
         self._games.seed(0, np.random.default_rng(seed))
+        self._choose = choose
         self._game: _Game | None = None
 
     def warm_up(self) -> None:
-        """Compiles the game, so that no command has to wait for it."""
-        self._games.look()
+        """Compiles the game and what gives advice, so that no command has to wait for it."""
+        blank = self._games.look()
+        if self._choose:
+            seen, mask = np.asarray(blank.observation[0]), np.asarray(blank.mask[0])
+            self._choose(seen, mask, 0, self._games.states)
 
     def answer(self, line: bytes) -> bytes:
         """The answer to a line, without an end of line."""
@@ -111,6 +121,8 @@ class Session:
                 return self._set_state(command.get("state"))
             case "getInternalState":
                 return internal_state(self._playing().board)
+            case "getAdvice":
+                return self._advice()
             case unknown:
                 raise CommandError(f"Unknown command: {unknown}")
 
@@ -147,6 +159,16 @@ class Session:
         self._games.put(0, loaded)
         return self._start(self._games.look(), owned)
 
+    def _advice(self) -> Json:
+        playing = self._playing()
+        if self._choose is None:
+            raise CommandError("There is no policy to ask: start with --policy or --run")
+        if not playing.mask.any():
+            raise CommandError("The game is over: no action is valid")
+        step = playing.board["turn"]
+        chosen = self._choose(playing.seen, playing.mask, step, self._games.states)
+        return dict(zip(("actionIndex", "probabilities", "value"), chosen, strict=True))
+
     def _start(self, turn: Turn, owned: list[int]) -> Json:
         self._game = _Game(turn, self._games.board(0), owned)
         return {"observation": self._game.observation()}
@@ -161,7 +183,7 @@ class _Game:
     """A game as it stands, and what is remembered of it."""
 
     def __init__(self, turn: Turn, state: game.State, owned: list[int]) -> None:
-        self.mask, self._state, self.board = turn.mask[0], state, describe(state)
+        self._look(turn, state)
         self._memory, self._snapshots = Memory(self.board, owned), Snapshots()
 
     def follow(self, action: int, turn: Turn, state: game.State) -> game.State:
@@ -169,10 +191,14 @@ class _Game:
         history = self._snapshots.follow(self._state.history, state.history)
         if history is not state.history:
             state = state.replace(history=history)
-        self.mask, self._state, self.board = turn.mask[0], state, describe(state)
+        self._look(turn, state)
         if not turn.outcome.invalid[0]:
             self._memory.follow(action, self.board)
         return state
+
+    def _look(self, turn: Turn, state: game.State) -> None:
+        self.seen, self.mask = np.asarray(turn.observation[0]), np.asarray(turn.mask[0])
+        self._state, self.board = state, describe(state)
 
     def observation(self) -> Json:
         return observation(self.board, self._memory.owned, self._memory.hints())

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 from hackmatrix.envs.headless import LONGEST_LINE, Session
@@ -129,6 +130,15 @@ def test_it_soon_shows_a_sign_of_life_and_ends_with_its_input() -> None:
         said = client.errors().splitlines()
         assert said[0] == "launch.serve: loading JAX and the game ..."
         assert "end of the commands" in said[-1]
+
+
+def test_a_policy_that_is_named_advises_clients() -> None:
+    with Client("--headless-cli", "--seed=3", "--policy=policies/conv") as client:
+        client.ask({"action": "reset"})
+        advice = client.ask({"action": "getAdvice"})
+        valid = client.ask({"action": "getValidActions"})["validActions"]
+    assert {*np.flatnonzero(advice["probabilities"])} <= {*valid}
+    assert advice["actionIndex"] == int(np.argmax(advice["probabilities"]))
 
 
 def test_a_closed_pipe_ends_it_without_a_word() -> None:

@@ -112,10 +112,42 @@ def expect_result(told: Any, outcome: game.Outcome) -> None:
     assert info["reward_breakdown"] == pytest.approx(expected, abs=1e-4)
 
 
+# Advice
+
+
+def first_valid(
+    seen: np.ndarray, mask: np.ndarray, turn: int, states: game.State
+) -> tuple[int, list[float], float]:
+    """A player that looks at the game itself, as one that plans does."""
+    assert seen.shape == (1545,)
+    chances = (mask / mask.sum()).tolist() if mask.any() else []
+    return int(mask.argmax()), chances, 100 * float(states.turn[0]) + turn
+
+
+def test_advice_is_on_the_board_as_it_is_and_changes_no_game() -> None:
+    advised, alone = Session(3, first_valid), Session(3)
+    advised.warm_up()
+    assert ask(advised, "reset") == ask(alone, "reset")
+    for turn in range(5):
+        advice = ask(advised, "getAdvice")
+        valid = ask(advised, "getValidActions")["validActions"]
+        assert advice["actionIndex"] == valid[0]
+        assert np.flatnonzero(advice["probabilities"]).tolist() == valid
+        assert advice["value"] == 101 * turn
+        stepped = [ask(each, "step", actionIndex=valid[0]) for each in (advised, alone)]
+        assert stepped[0] == stepped[1]
+
+
+def test_without_a_policy_there_is_no_advice(session: Session) -> None:
+    ask(session, "reset")
+    refused = {"error": "There is no policy to ask: start with --policy or --run"}
+    assert ask(session, "getAdvice") == refused
+
+
 # What is refused
 
 
-@pytest.mark.parametrize("action", ["step", "getValidActions", "getInternalState"])
+@pytest.mark.parametrize("action", ["step", "getValidActions", "getInternalState", "getAdvice"])
 def test_before_the_first_game_there_is_nothing_to_tell(action: str) -> None:
     told = ask(Session(), action, actionIndex=0)
     assert told == {"error": "There is no game yet: reset or setState begins one"}
