@@ -27,8 +27,8 @@ SHARING = "game", "envs", "replay", "rl", "ppo", "train/policies"
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """More would compile the same programs, all at once."""
-    return min(2, os.cpu_count() or 1)
+    """One more than two cores, as some tests wait; more would all compile the same programs."""
+    return min(3, 1 + (os.cpu_count() or 1))
 
 
 class Together(LoadScopeScheduling):

@@ -30,7 +30,7 @@ from hackmatrix.train.checkpoints import shelf
 from hackmatrix.train.runs.bucket import Bucket
 from tests import bucket_service
 from tests.bucket_service import BUCKET, Service
-from tests.compiling import xla_flags
+from tests.compiling import COMPILE_ALIKE, xla_flags
 from tests.processes.pod import BATCH, ROOT, SMALL
 
 # Undisturbed, on two cores; most of that is saving.
@@ -71,7 +71,7 @@ class Trainer:
             self.process = subprocess.Popen(
                 self._command,
                 cwd=ROOT,
-                env={**os.environ, "XLA_FLAGS": xla_flags(2)},
+                env={**os.environ, "XLA_FLAGS": xla_flags(2, COMPILE_ALIKE)},
                 stdout=out,
                 stderr=out,
             )

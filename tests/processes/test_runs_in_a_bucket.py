@@ -18,7 +18,7 @@ import pytest
 from hackmatrix.train.runs.bucket import Bucket
 from hackmatrix.train.runs.places import WHOLE, Disk
 from tests.bucket_service import BUCKET, Service
-from tests.compiling import xla_flags
+from tests.compiling import COMPILE_ALIKE, xla_flags
 from tests.processes.pod import BATCH, SMALL, free_port
 from tests.processes.states import assert_same_run, state_of
 
@@ -35,7 +35,7 @@ def trained(workdir: str, *arguments: str, devices: int = 2) -> subprocess.Compl
 
 
 def _program(name: str, *arguments: str, devices: int = 1) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "XLA_FLAGS": xla_flags(devices)}
+    environment = {**os.environ, "XLA_FLAGS": xla_flags(devices, COMPILE_ALIKE)}
     command = [sys.executable, "-m", name, *arguments]
     return subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240
@@ -89,7 +89,10 @@ def test_a_run_that_was_killed_goes_on_elsewhere_from_the_bucket_alone(
     where = f"{BUCKET}/killed"
     command = [sys.executable, "-m", "launch.train", f"--workdir={where}", *TRAIN]
     process = subprocess.Popen(
-        command, cwd=ROOT, env={**os.environ, "XLA_FLAGS": xla_flags(2)}, stdout=subprocess.DEVNULL
+        command,
+        cwd=ROOT,
+        env={**os.environ, "XLA_FLAGS": xla_flags(2, COMPILE_ALIKE)},
+        stdout=subprocess.DEVNULL,
     )
     mark = f"killed/run/checkpoints/{10 * BATCH}/commit_success.txt"
     while mark not in bucket_service.names("killed/"):
@@ -184,7 +187,11 @@ def _started(where: str, *arguments: str, devices: int, temporary: Path) -> subp
     return subprocess.Popen(
         [sys.executable, "-m", "launch.train", f"--workdir={where}", *TRAIN, *arguments],
         cwd=ROOT,
-        env={**os.environ, "XLA_FLAGS": xla_flags(devices), "TMPDIR": str(temporary)},
+        env={
+            **os.environ,
+            "XLA_FLAGS": xla_flags(devices, COMPILE_ALIKE),
+            "TMPDIR": str(temporary),
+        },
         stdout=subprocess.DEVNULL,
     )
 

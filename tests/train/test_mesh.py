@@ -131,8 +131,12 @@ def test_there_is_one_all_reduce_of_gradients_a_minibatch(trained: dict[int, Tra
     assert not re.search(r"\b(all-gather|all-to-all|collective-permute)(-start)?\(", text)
 
 
-def test_it_is_the_same_run_where_a_step_is_one_kernel(trained: dict[int, Trained]) -> None:
-    program = Program(config(kernels=True), mesh.over(jax.devices()[:1]))
-    state, report = program.run(program.first_state(), UPDATES)
-    jax.tree.map(np.testing.assert_array_equal, jax.device_get(raw(state)), trained[1].after)
-    assert {name: float(value) for name, value in report.metrics.items()} == trained[1].metrics
+def test_it_is_the_same_run_where_a_step_is_one_kernel() -> None:
+    """Bit for bit, where both are compiled as for users: what tests use rounds each as it likes."""
+    ends = []
+    for kernels in (False, True):
+        program = Program(config(kernels=kernels), mesh.over(jax.devices()[:1]))
+        program._compiled = program.lower().compile({"xla_cpu_use_fusion_emitters": True})
+        state, report = program.run(program.first_state(), UPDATES)
+        ends.append(jax.device_get((raw(state), report.metrics)))
+    jax.tree.map(np.testing.assert_array_equal, *ends)
