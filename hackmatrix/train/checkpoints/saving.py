@@ -38,19 +38,20 @@ class Saving:
         besides: Sequence[int] = (),
     ) -> None:
         self.step = step
+        self._manager: _Manager | None = None
         self._failure: BaseException | None = None
-        # One manager a checkpoint: what it believes to lie on the disk cannot grow old.
-        self._manager = _Manager(
-            directory.address,
-            options=ocp.CheckpointManagerOptions(
-                create=False,
-                preservation_policy=_kept(keep, besides),
-                lightweight_initialize=True,  # else a damaged old checkpoint prevents a new one
-                async_options=ocp.AsyncOptions(barrier_sync_fn=Barrier()),
-            ),
-        )
         content = {STATE: ocp.args.PyTreeSave(arrays), MANIFEST: ocp.args.JsonSave(manifest)}
         try:
+            # One manager a checkpoint: what it believes to lie on the disk cannot grow old.
+            self._manager = _Manager(
+                directory.address,
+                options=ocp.CheckpointManagerOptions(
+                    create=False,
+                    preservation_policy=_kept(keep, besides),
+                    lightweight_initialize=True,  # else a damaged old checkpoint prevents a new one
+                    async_options=ocp.AsyncOptions(barrier_sync_fn=Barrier()),
+                ),
+            )
             # By force, as the run has decided that it is time.
             self._manager.save(step, force=True, args=ocp.args.Composite(**content))
         except Exception as error:
@@ -58,11 +59,12 @@ class Saving:
 
     def finish(self) -> None:
         """Waits until it is on the disk; raises what has prevented that."""
-        try:
-            self._manager.wait_until_finished()
-        except Exception as error:
-            self._failure = self._failure or _first_of(error)
-        self._manager.close()
+        if self._manager:
+            try:
+                self._manager.wait_until_finished()
+            except Exception as error:
+                self._failure = self._failure or _first_of(error)
+            self._manager.close()
         if self._failure:
             raise self._failure
 

@@ -115,6 +115,34 @@ def test_a_bucket_that_refuses_is_told_and_the_run_saves_again_later(
 
 
 @pytest.mark.usefixtures("patient_at_once")
+def test_a_bucket_that_goes_away_as_a_save_begins_costs_that_checkpoint_and_not_the_run(
+    in_bucket: Checkpoints,
+    said: list[str],
+    bucket_service: Service,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    prepare, leaf = Checkpoints._prepare, {"leaf": jnp.uint32(1)}
+
+    def prepare_at_the_last_moment(self: Checkpoints, step: int) -> tuple[str | None, list[int]]:
+        prepared = prepare(self, step)
+        bucket_service.fault = "refuse"
+        return prepared
+
+    in_bucket.save(1, leaf, {})
+    in_bucket.wait()
+    with bucket_service.failing("slow"), monkeypatch.context() as meanwhile:
+        meanwhile.setattr(Checkpoints, "_prepare", prepare_at_the_last_moment)
+        in_bucket.save(2, leaf, {})
+        assert not in_bucket.holds(2)
+    assert [line.partition(" is not saved: ")[0] for line in said] == [
+        f"{in_bucket._directory / '2'}"
+    ]
+    in_bucket.save(3, leaf, {})
+    assert in_bucket.holds(3)
+    assert in_bucket.steps() == [1, 3]
+
+
+@pytest.mark.usefixtures("patient_at_once")
 def test_a_bucket_that_is_gone_for_a_while_costs_the_checkpoint_of_that_time_and_no_other(
     bucket_address: str,
     said: list[str],
