@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 import sys
 
+import numpy as np
 from absl import app, flags
 
 from hackmatrix.errors import UserError
@@ -20,6 +21,12 @@ PROGRAM = "launch.drive"
 
 _POLICY = flags.DEFINE_string("policy", None, "policies/NAME, or a file that launch.export wrote.")
 _GAMES = flags.DEFINE_integer("games", 1, "How many games to play.", lower_bound=1)
+_SEED = flags.DEFINE_integer(
+    "seed",
+    None,
+    "Draw actions from the policy, the same ones each time. Without it the likeliest are taken.",
+    lower_bound=0,
+)
 _SERVER = flags.DEFINE_string(
     "server", None, "The command of the game; launch.serve if none is given."
 )
@@ -30,10 +37,11 @@ def main(_: list[str]) -> None:
     command = shlex.split(_SERVER.value) if _SERVER.value else ours
     try:
         policy = NumpyPolicy(str(_POLICY.value))
+        draws = None if _SEED.value is None else np.random.default_rng(_SEED.value)
         games = f"{PROGRAM}: playing {_GAMES.value:,} {'game' if _GAMES.value == 1 else 'games'}"
         with starting.waiting(games), driving.GameProgram(command) as program:
             for number in range(_GAMES.value):
-                played = driving.play(program, policy)
+                played = driving.play(program, policy, draws)
                 print(f"game {number}: {played.summary}", flush=True)
     except (UserError, OSError) as error:
         sys.exit(f"{PROGRAM}: {' '.join(str(error).split())}")

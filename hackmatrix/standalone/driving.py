@@ -10,6 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
+import numpy as np
+
 from hackmatrix.errors import UserError
 from hackmatrix.standalone import inputs
 from hackmatrix.standalone.policy import NumpyPolicy
@@ -87,14 +89,16 @@ class GameProgram:
         self._program.communicate()
 
 
-def play(program: GameProgram, policy: NumpyPolicy) -> Played:
-    """A new game, with the likeliest action in each turn."""
+def play(
+    program: GameProgram, policy: NumpyPolicy, draws: np.random.Generator | None = None
+) -> Played:
+    """A new game, with actions drawn from the policy, or else the likeliest in each turn."""
     seen = program.ask("reset")["observation"]
     total, done = 0.0, False
     actions: list[int] = []
     while not done and len(actions) < MOST_STEPS:
         valid = program.ask("getValidActions")["validActions"]
-        action = policy.act(inputs.vector(seen), inputs.mask(valid))
+        action = policy.act(inputs.vector(seen), inputs.mask(valid), draws)
         answer = program.ask("step", actionIndex=action)
         seen, done = answer["observation"], answer["done"]
         total += answer["reward"]

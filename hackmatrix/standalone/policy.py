@@ -35,9 +35,16 @@ class NumpyPolicy:
         )
         return logits.reshape(*batch, -1), value.reshape(batch)
 
-    def act(self, observation: np.ndarray, mask: np.ndarray) -> int:
-        """The likeliest of the actions that the mask bool[A] allows."""
-        return int(np.argmax(np.where(mask, self.outputs(observation)[0], -np.inf)))
+    def act(
+        self, observation: np.ndarray, mask: np.ndarray, draws: np.random.Generator | None = None
+    ) -> int:
+        """Of the actions that the mask bool[A] allows, the likeliest, or one drawn as the policy
+        has it.
+        """
+        logits = self.outputs(observation)[0]
+        if draws:
+            logits = logits + draws.gumbel(size=logits.shape)
+        return int(np.argmax(np.where(mask, logits, -np.inf)))
 
 
 def _in_parts(rows: np.ndarray, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray]:

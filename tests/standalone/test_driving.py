@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import jax
+import numpy as np
 import pytest
 
 from hackmatrix import networks
@@ -51,6 +52,16 @@ def test_without_jax_a_policy_plays_over_the_protocol(file: Path, tmp_path: Path
     )
     assert played.returncode == 0, played.stderr
     assert played.stdout.startswith("game 0: return ")
+
+
+def test_actions_are_the_likeliest_or_drawn_as_often_as_the_policy_has_it(file: Path) -> None:
+    policy, draws = NumpyPolicy(file), np.random.default_rng(0)
+    seen, mask = np.ones(1545, np.float32), np.arange(28) < 3
+    weights = np.exp(policy.outputs(seen)[0][mask])
+    drawn = np.bincount([policy.act(seen, mask, draws) for _ in range(1000)], minlength=28)
+    assert policy.act(seen, mask) == weights.argmax()
+    np.testing.assert_allclose(drawn[mask] / 1000, weights / weights.sum(), atol=0.05)
+    assert drawn[~mask].sum() == 0
 
 
 def drive(*arguments: str) -> subprocess.CompletedProcess[str]:
