@@ -24,7 +24,7 @@ _GAMES = flags.DEFINE_integer("games", 1, "How many games to play.", lower_bound
 _SEED = flags.DEFINE_integer(
     "seed",
     None,
-    "Draw actions from the policy, the same ones each time. Without it the likeliest are taken.",
+    "Draw actions from the policy, in the same games each time; else it takes the likeliest ones.",
     lower_bound=0,
 )
 _SERVER = flags.DEFINE_string(
@@ -33,11 +33,13 @@ _SERVER = flags.DEFINE_string(
 
 
 def main(_: list[str]) -> None:
-    ours = [sys.executable, "-m", "launch.serve", "--headless-cli"]
-    command = shlex.split(_SERVER.value) if _SERVER.value else ours
+    command, draws = [sys.executable, "-m", "launch.serve", "--headless-cli"], None
+    if _SEED.value is not None:
+        command, draws = [*command, f"--seed={_SEED.value}"], np.random.default_rng(_SEED.value)
+    if _SERVER.value:
+        command = shlex.split(_SERVER.value)
     try:
         policy = NumpyPolicy(str(_POLICY.value))
-        draws = None if _SEED.value is None else np.random.default_rng(_SEED.value)
         games = f"{PROGRAM}: playing {_GAMES.value:,} {'game' if _GAMES.value == 1 else 'games'}"
         with starting.waiting(games), driving.GameProgram(command) as program:
             for number in range(_GAMES.value):

@@ -75,6 +75,12 @@ def drive(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def test_a_seed_plays_the_same_games_with_the_same_draws(file: Path) -> None:
+    played = [drive(f"--policy={file}", "--games=3", "--seed=4").stdout for _ in range(2)]
+    assert played[0] == played[1]
+    assert len(played[0].splitlines()) == 3
+
+
 @pytest.mark.parametrize("content", [b"no archive", b"", pickle.dumps({"a": 1})])
 def test_a_file_that_is_no_policy_is_refused_in_one_line(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "policy.npz"
