@@ -31,6 +31,11 @@ def pytest_xdist_auto_num_workers() -> int:
     return min(3, 1 + (os.cpu_count() or 1))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest test, which mostly waits, comes first: at the end it would be alone."""
+    items.sort(key=lambda item: item.path.name != "test_soak.py")
+
+
 class Together(LoadScopeScheduling):
     """Tests of one file, or of a folder that shares, run in one process. (With pytest 9.2, xdist's
     own groups do not reach its scheduler.)

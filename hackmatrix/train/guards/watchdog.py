@@ -42,13 +42,15 @@ class Watchdog:
         self._done_at = time.monotonic()
 
     def _watch(self) -> None:
+        now = self._done_at
         while True:
             with self._changed:
-                tick, begun = min(self._seconds / _TICKS, _TICK_SECONDS), time.monotonic()
+                tick, before = min(self._seconds / _TICKS, _TICK_SECONDS), now
                 self._changed.wait(tick)
-                if time.monotonic() - begun > (1 + _LATE_TICKS) * tick:
+                now = time.monotonic()  # only once: it may be suspended between any two lines
+                if now - before > (1 + _LATE_TICKS) * tick:
                     self.progress()
-                if time.monotonic() - self._done_at > self._seconds:
+                if now - self._done_at > self._seconds:
                     self._end()
 
     def _end(self) -> None:

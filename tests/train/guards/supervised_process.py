@@ -47,7 +47,7 @@ def main(phase: str, directory: Path) -> None:
         sys.exit(42)
     elif phase == "hanging":
         watchdog = supervision.watchdog
-        watchdog.expect("No tea was made", 1.0)
+        watchdog.expect("No tea was made", 2.0)
         say("ready")
         sys.stdin.readline()
         watchdog.progress()

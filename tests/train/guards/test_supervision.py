@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from hackmatrix.train.guards import watchdog
 from hackmatrix.train.guards.supervision import NOTES, of_environment
 
 ROOT = Path(__file__).parents[3]
@@ -83,14 +85,36 @@ def test_a_machine_that_signals_a_program_and_its_supervisor_asks_once(start: St
 def test_time_in_which_it_is_suspended_is_no_time_in_which_it_hangs(start: Start) -> None:
     process = start("hanging")
     process.send_signal(signal.SIGSTOP)
-    time.sleep(1.5)
+    time.sleep(3)
     process.send_signal(signal.SIGCONT)
-    time.sleep(0.3)
+    time.sleep(0.6)
     told, errors = process.communicate("\n", timeout=SECONDS)
     assert told == "awake\n"
     assert process.returncode == -signal.SIGKILL  # as it did hang afterwards
-    assert errors.startswith("No tea was made for 1 s (watchdog_minutes): this process ends;")
+    assert errors.startswith("No tea was made for 2 s (watchdog_minutes): this process ends;")
     assert f'"{PROGRAM}"' in errors
+
+
+@pytest.mark.parametrize("line", range(2, 10))
+def test_it_may_be_suspended_between_any_two_lines_of_the_watchdog(
+    line: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Time is looked at once after each of them, and an hour passes before one of these times."""
+    looks = itertools.count(1)
+    times = itertools.accumulate(3600 if look == line else 0.05 for look in looks)
+    monkeypatch.setattr(watchdog.time, "monotonic", lambda: next(times))
+    watched = watchdog.Watchdog()
+    watched.expect("No tea was made", 1.0)
+    turns = iter(range(6))
+
+    def wait(_: float) -> None:
+        if next(turns, None) is None:
+            raise TimeoutError("it was watched for long enough")
+
+    monkeypatch.setattr(watched._changed, "wait", wait)
+    monkeypatch.setattr(watched, "_end", lambda: pytest.fail("it was ended"))
+    with pytest.raises(TimeoutError):
+        watched._watch()
 
 
 def test_the_supervisor_finds_the_run_and_its_step_until_it_is_forgotten(tmp_path: Path) -> None:
