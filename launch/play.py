@@ -25,8 +25,7 @@ def main(_: list[str]) -> None:
     starting.stay_off_accelerators()
     starting.keep_compiled_programs()
     decide = None
-    if policy_flags.is_given():
-        choose = policy_flags.adviser(PROGRAM, plan_flag.plan())
+    if choose := policy_flags.adviser(PROGRAM, plan_flag.plan()):
         from hackmatrix.replay.record import Decision
 
         decide = lambda *seen: Decision(*choose(*seen))  # noqa: E731

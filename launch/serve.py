@@ -34,7 +34,7 @@ def main(_: list[str]) -> None:
     starting.stay_off_accelerators()
     starting.keep_compiled_programs()
     answers = _standard_output()
-    choose = policy_flags.adviser(PROGRAM, plan_flag.plan()) if policy_flags.is_given() else None
+    choose = policy_flags.adviser(PROGRAM, plan_flag.plan())
     with starting.waiting(f"{PROGRAM}: loading JAX and the game"):
         from hackmatrix.envs import headless
     with starting.waiting(f"{PROGRAM}: compiling the game, or loading it from the cache"):

@@ -39,10 +39,6 @@ def parser(program: str) -> command_line.Parse:
     return parse_one
 
 
-def is_given() -> bool:
-    return bool(run_flags.name() or _POLICY.value)
-
-
 def load(program: str) -> Agent:
     """The agent, of the latest run if none is named; ends the program with one line where there is
     none.
@@ -58,8 +54,14 @@ def load(program: str) -> Agent:
             return Agent(policy.load(workdir, name, file, _say, best=_BEST.value))
 
 
-def adviser(program: str, plan: int) -> Choose:
-    """What the policy takes to be the best action, for who plays a game of HackMatrix."""
+def adviser(program: str, plan: int) -> Choose | None:
+    """What the policy takes to be the best action, for who plays a game of HackMatrix; None if no
+    policy is named.
+    """
+    if not (run_flags.name() or _POLICY.value):
+        if plan:
+            sys.exit(f"{program}: --plan={plan} needs a policy: say --run=RUN or --policy=FILE")
+        return None
     agent = load(program)
     if agent.env.name != "hackmatrix":
         sys.exit(f"{program}: a policy for {agent.env.name} has no advice for hackmatrix")

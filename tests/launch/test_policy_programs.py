@@ -39,6 +39,7 @@ def start(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         ("export", ["--run=a", "--policy=b"], "say --run=RUN or --policy=FILE, not both"),
         ("watch", ["--run=a", "--episode=-1"], "-1 is not a non-negative integer"),
         ("play", ["again"], "'again' is no flag"),
+        ("serve", ["--headless-cli", "--plan=16"], "--plan=16 needs a policy: say --run=RUN or"),
         (
             "drive",
             ["--games=2"],

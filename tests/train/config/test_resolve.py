@@ -1,14 +1,19 @@
 """The configuration: what nobody said suits the devices, and what was said stays."""
 
+import importlib
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import configs
 from configs import cpu, default, gpu, recipe, v4_8, v4_16, v4_32, v4_64
 from hackmatrix.train.config import autoscale, resolve
 from hackmatrix.train.config.summary import differences
 from tests.train.settings import resolved
 
+FILES = Path(configs.__path__[0]).glob("[a-z]*.py")
+CONFIGURATIONS = sorted({each.stem for each in FILES} - {"recipe"})  # which others follow
 # Those who trained before know these names and values.
 REFERENCE = {
     "num_envs": 256, "num_steps": 128, "total_timesteps": 10_000_000, "lr": 2.5e-4, "gamma": 0.99,
@@ -31,6 +36,12 @@ REFERENCE = {
 def test_the_default_is_the_reference_where_nothing_is_tuned() -> None:
     config = resolved(auto_tune=False).settings()
     assert config == {**REFERENCE, "auto_tune": False}
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_every_configuration_can_be_trained_with_on_a_laptop(name: str) -> None:
+    file = importlib.import_module(f"configs.{name}")
+    assert resolve(file.get_config(), "cpu", 1).num_updates > 0
 
 
 def test_the_reference_takes_16_gradient_steps_of_8192_samples() -> None:
