@@ -130,7 +130,8 @@ def _disturbed(
         if code == 0:
             return soaked
         if code not in (_RETRY, -signal.SIGKILL):
-            soaked.faults.append(f"start {soaked.starts} ended with {code}")
+            last = (directory / "soaked.log").read_text(errors="replace").splitlines()[-5:]
+            soaked.faults.append("\n".join([f"start {soaked.starts} ended with {code}:", *last]))
             return soaked
 
 

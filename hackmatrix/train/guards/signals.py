@@ -6,6 +6,7 @@ handler of a signal meanwhile.
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -47,6 +48,7 @@ class Signals:
         for number in _ASKING:
             signal.signal(number, lambda *_: None)
         threading.Thread(target=self._listen, args=(heard,), name="signals", daemon=True).start()
+        atexit.register(_ignore)  # first of all, so it is called last
 
     @property
     def asked_to_stop(self) -> bool:
@@ -95,6 +97,14 @@ class Signals:
             self._say(f"{number.name}: saving and stopping; again stops at once, without saving")
         else:
             _end("Stopped at once; what was saved before stays", RETRY)
+
+
+def _ignore() -> None:
+    """Python is about to give signals their first meaning back and then to end, which takes it a
+    while: a program that has done its work would be killed by one meanwhile.
+    """
+    for number in _ASKING:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _end(words: str, code: int) -> NoReturn:

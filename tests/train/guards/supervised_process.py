@@ -7,7 +7,9 @@ from __future__ import annotations
 import hashlib
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 from hackmatrix.train.guards.supervision import of_environment
 
@@ -20,6 +22,18 @@ def work_in_c(rounds: int = BLOCK) -> None:
 
 def say(line: str) -> None:
     print(line, flush=True)
+
+
+class SlowToLeave(ModuleType):
+    """Python takes modules apart last of all."""
+
+    def __init__(self) -> None:
+        super().__init__("slow")
+
+    def __del__(self, say: Callable[[str], None] = say) -> None:
+        say("ready")
+        sys.stdin.readline()
+        say("gone")
 
 
 def main(phase: str, directory: Path) -> None:
@@ -45,6 +59,8 @@ def main(phase: str, directory: Path) -> None:
         sys.stdin.readline()
         say("saved")
         sys.exit(42)
+    elif phase == "leaving":
+        sys.modules["slow"] = SlowToLeave()
     elif phase == "hanging":
         watchdog = supervision.watchdog
         watchdog.expect("No tea was made", 2.0)

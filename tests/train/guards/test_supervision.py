@@ -82,6 +82,13 @@ def test_a_machine_that_signals_a_program_and_its_supervisor_asks_once(start: St
     assert (process.returncode, rest, errors) == (42, ["saved"], "")
 
 
+def test_one_that_has_done_its_work_is_not_killed_while_python_ends(start: Start) -> None:
+    process = start("leaving")
+    process.terminate()
+    told, errors = process.communicate("\n", timeout=SECONDS)
+    assert (process.returncode, told, errors) == (0, "gone\n", "")
+
+
 def test_time_in_which_it_is_suspended_is_no_time_in_which_it_hangs(start: Start) -> None:
     process = start("hanging")
     process.send_signal(signal.SIGSTOP)
