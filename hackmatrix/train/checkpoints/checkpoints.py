@@ -22,7 +22,7 @@ import orbax.checkpoint as ocp
 from etils import epath
 
 from hackmatrix.errors import UserError
-from hackmatrix.parallel.agreement import BrokenBarrier, broadcast, gather, is_first
+from hackmatrix.parallel.agreement import BrokenBarrier, gather, is_first
 from hackmatrix.train.checkpoints import inventory, scores, shelf
 from hackmatrix.train.checkpoints.digest import digest
 from hackmatrix.train.checkpoints.manifest import Manifest, read, seal
@@ -92,15 +92,17 @@ class Checkpoints:
 
     def save(self, step: int, state: Any, metadata: dict[str, Any]) -> None:
         """Copies the state, which may be donated then; it is written while the run goes on. If it
-        cannot be saved, that is said, and the run goes on too.
+        cannot be saved, that is said, and the run goes on too; but where this process alone cannot
+        begin to, this is Away.
         """
         self.wait()
         if step == self._saved:
             return
-        obstacle, besides = broadcast(self._prepare(step))
-        if obstacle:
-            self._say(f"{self._place(step)} is not saved: {obstacle}")
+        prepared = gather(self._prepare(step))
+        if obstacles := [obstacle for obstacle, _ in prepared if obstacle]:
+            self._say(f"{self._place(step)} is not saved: {obstacles[0]}")
             return
+        _, besides = prepared[0]
         if isinstance(self._directory, Disk):
             becomes_true(lambda: step not in self.steps())
         arrays = named(state)
@@ -250,11 +252,12 @@ class Checkpoints:
     def _prepare(self, step: int) -> tuple[str | None, list[int]]:
         """What stands in the way of saving, after the first process has cleared what it can: the
         checkpoints of a future that this run has turned from would be kept in place of its own.
-        And the steps of what is to be kept besides the newest.
+        And, on the first, the steps of what is to be kept besides the newest.
         """
-        if not is_first():
-            return None, []
         try:
+            if not is_first():
+                self._directory.exists()
+                return None, []
             self._directory.try_to_write()
             self._delete_unfinished()
             for old in self.steps():

@@ -16,7 +16,7 @@ import orbax.checkpoint as ocp
 
 from hackmatrix.parallel.agreement import Barrier
 from hackmatrix.train.checkpoints.manifest import MANIFEST
-from hackmatrix.train.runs.places import Place
+from hackmatrix.train.runs.places import Away, Place
 
 STATE = "state"  # a folder of every checkpoint on a disk, so this name stays
 
@@ -24,7 +24,8 @@ STATE = "state"  # a folder of every checkpoint on a disk, so this name stays
 class Saving:
     """Begun when it is made: the arrays have been copied from the devices then. They are written
     so that only a whole checkpoint counts; then all but the newest checkpoints and those of the
-    steps `besides` are deleted. Whatever goes wrong is raised when it is finished.
+    steps `besides` are deleted. Whatever goes wrong is raised when it is finished; only where other
+    processes wait for this one until it has begun, at once, as Away: they cannot be told.
     """
 
     def __init__(
@@ -55,6 +56,8 @@ class Saving:
             # By force, as the run has decided that it is time.
             self._manager.save(step, force=True, args=ocp.args.Composite(**content))
         except Exception as error:
+            if jax.process_count() > 1:
+                raise Away(f"checkpoint {step} could not be begun: {one_line(error)}") from error
             self._failure = _first_of(error)
 
     def finish(self) -> None:

@@ -9,7 +9,9 @@ import json
 import os
 import resource
 import sys
+from contextlib import nullcontext
 from pathlib import Path
+from unittest import mock
 
 PORT, PROCESS, DIRECTORY = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
 from tests.compiling import xla_flags  # noqa: E402
@@ -20,8 +22,11 @@ import jax  # noqa: E402
 
 jax.distributed.initialize(f"127.0.0.1:{PORT}", 2, PROCESS, cluster_detection_method="deactivate")
 
+from orbax.checkpoint import CheckpointManager  # noqa: E402
+
 from hackmatrix.parallel.agreement import broadcast, gather  # noqa: E402
 from hackmatrix.train.checkpoints.checkpoints import Checkpoints, Layout  # noqa: E402
+from hackmatrix.train.runs.places import Away, Disk  # noqa: E402
 from tests.train.checkpoints.small_state import like, local_bits, on, state  # noqa: E402
 
 SMALL_FILES = 1 << 16
@@ -30,6 +35,10 @@ SMALL_FILES = 1 << 16
 def random_bits() -> jax.Array:
     """256 kB for each device, which no compression makes smaller."""
     return jax.random.bits(jax.random.key(0), (8, 1 << 16))
+
+
+def away(*_: object, **__: object) -> bool:
+    raise Away("the bucket is away")
 
 
 def main() -> None:
@@ -59,7 +68,15 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
     for step in (3, 4):
         writer.save(step, state(mesh, seed=step), {"update": step})
-    writer.close()
+        writer.wait()
+        if step == 3:
+            with mock.patch.object(Disk, "exists", away) if PROCESS else nullcontext():
+                writer.save(5, state(mesh, seed=5), {})
+    with mock.patch.object(CheckpointManager, "save", away):
+        try:
+            writer.save(6, state(mesh, seed=6), {})
+        except Away as error:
+            found["error"] = str(error)
     found["steps"] = writer.steps()
     print(json.dumps(found))
     jax.distributed.shutdown()

@@ -50,8 +50,22 @@ def test_where_one_process_cannot_write_all_go_on_and_save_again_later(
     directory: Path, found: list[dict[str, Any]]
 ) -> None:
     for each in found:
-        assert each["said"][1:] == [f"{directory / 'from_two/2'} is not saved: File too large"]
+        assert each["said"][1] == f"{directory / 'from_two/2'} is not saved: File too large"
         assert each["steps"] == [3, 4]
+
+
+def test_where_a_bucket_is_away_for_one_process_alone_all_go_on(
+    directory: Path, found: list[dict[str, Any]]
+) -> None:
+    for each in found:
+        assert each["said"][2:] == [f"{directory / 'from_two/5'} is not saved: the bucket is away"]
+
+
+def test_a_process_that_alone_cannot_begin_to_save_does_not_let_the_others_wait(
+    found: list[dict[str, Any]],
+) -> None:
+    for each in found:
+        assert each["error"] == "checkpoint 6 could not be begun: the bucket is away"
 
 
 def test_one_process_restores_what_two_saved(directory: Path, found: list[dict[str, Any]]) -> None:
