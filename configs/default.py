@@ -77,11 +77,12 @@ def get_config() -> config_dict.ConfigDict:
     # Begin with what another agent has learned: policies/NAME, or a file that launch.export wrote.
     config.start_from = config_dict.placeholder(str)
 
-    # The network, below a head for the policy and one for the value: "mlp", "conv" (3x3 over the
-    # cells of the board), "cells" (attention among the cells), or "MODULE:NAME" of your own.
+    # The network, below a head for the policy and one for the value: "mlp", "centred" (an MLP over
+    # the board laid out around the player), "conv" (3x3 over the cells), "cells" (attention among
+    # the cells), or "MODULE:NAME" of your own.
     config.network = "mlp"
     config.hidden_dim = 256  # features: the width of an MLP, and of what reads the board otherwise
-    config.num_layers = 2  # of the MLP, convolutions, or blocks of attention
+    config.num_layers = 2  # of an MLP, convolutions, or blocks of attention
     config.channels = 32  # numbers of each cell, in networks over cells
     config.separate_critic = False  # a torso of its own for the value
     config.compute_dtype = "float32"  # or "bfloat16", for the torso's matrix products

@@ -33,7 +33,7 @@ class Entry:
 
 NETWORKS = {
     name: Entry(f"{__name__}.{name}:{name.title()}", f"{__name__}.in_numpy:{name}")
-    for name in ("mlp", "conv", "cells")
+    for name in ("mlp", "centred", "conv", "cells")
 }
 
 

@@ -34,14 +34,21 @@ def numbers(parts: Parts) -> Array:
     return jnp.concatenate(vectors, axis=-1)
 
 
+def player_place(parts: Parts) -> tuple[Array, Array]:
+    """i32[...] each: the player's row and column."""
+    sizes = parts["cells"].shape[-3:-1]
+    shares = parts["player"][..., _ROW], parts["player"][..., _COLUMN]
+    row, column = (
+        jnp.round(share * (size - 1)).astype(jnp.int32)
+        for share, size in zip(shares, sizes, strict=True)
+    )
+    return row, column
+
+
 def player_plane(parts: Parts) -> Array:
     """f32[..., rows, columns, 1]: 1 in the player's cell."""
     rows, columns = parts["cells"].shape[-3:-1]
-    in_row = _one_hot(parts["player"][..., _ROW], rows)
-    in_column = _one_hot(parts["player"][..., _COLUMN], columns)
+    row, column = player_place(parts)
+    in_row = jax.nn.one_hot(row, rows, dtype=jnp.float32)
+    in_column = jax.nn.one_hot(column, columns, dtype=jnp.float32)
     return (in_row[..., :, None] * in_column[..., None, :])[..., None]
-
-
-def _one_hot(share: Array, size: int) -> Array:
-    index = jnp.round(share * (size - 1)).astype(jnp.int32)
-    return jax.nn.one_hot(index, size, dtype=jnp.float32)

@@ -20,10 +20,18 @@ _HEAD_WIDTH = 16  # of attention, as in hackmatrix/networks/cells.py
 
 
 def mlp(params: Params, parts: Parts) -> Array:
-    hidden = np.concatenate([part.reshape(len(part), -1) for part in parts.values()], axis=-1)
-    for layer in _numbered(params, "Dense"):
-        hidden = np.maximum(dense(layer, hidden), 0)
-    return hidden
+    return _dense_layers(params, [part.reshape(len(part), -1) for part in parts.values()])
+
+
+def centred(params: Params, parts: Parts) -> Array:
+    cells = np.maximum(dense(params["embed"], parts["cells"]), 0)
+    boards, rows, columns, channels = cells.shape
+    around = np.zeros((boards, 2 * rows - 1, 2 * columns - 1, channels), np.float32)
+    for board, row, column in zip(range(boards), *_player_place(parts), strict=True):
+        up, right = rows - 1 - row, columns - 1 - column
+        around[board, up : up + rows, right : right + columns] = cells[board]
+    seen = [around.reshape(boards, -1), _player_plane(parts).reshape(boards, -1), _numbers(parts)]
+    return _dense_layers(params, seen)
 
 
 def conv(params: Params, parts: Parts) -> Array:
@@ -54,6 +62,13 @@ def cells(params: Params, parts: Parts) -> Array:
     return np.maximum(dense(params["read"], np.concatenate(seen, axis=-1)), 0)
 
 
+def _dense_layers(params: Params, seen: list[Array]) -> Array:
+    hidden = np.concatenate(seen, axis=-1)
+    for layer in _numbered(params, "Dense"):
+        hidden = np.maximum(dense(layer, hidden), 0)
+    return hidden
+
+
 def dense(layer: Params, inputs: Array) -> Array:
     """[..., outputs] of [..., inputs]."""
     product: Array = inputs @ layer["kernel"] + layer["bias"]
@@ -77,10 +92,16 @@ def _player_plane(parts: Parts) -> Array:
     """f32[B, rows, columns, 1]: 1 in the player's cell."""
     boards, rows, columns, _ = parts["cells"].shape
     plane = np.zeros((boards, rows, columns, 1), np.float32)
+    plane[np.arange(boards), *_player_place(parts)] = 1
+    return plane
+
+
+def _player_place(parts: Parts) -> tuple[Array, Array]:
+    """The player's row and column, i64[B] each."""
+    _, rows, columns, _ = parts["cells"].shape
     row = np.rint(parts["player"][:, 0] * (rows - 1)).astype(int)
     column = np.rint(parts["player"][:, 1] * (columns - 1)).astype(int)
-    plane[np.arange(boards), row, column] = 1
-    return plane
+    return row, column
 
 
 def _everywhere(numbers: Array, plane: Array) -> Array:

@@ -205,7 +205,10 @@ def test_an_environment_of_ones_own_keeps_to_the_protocol(monkeypatch: pytest.Mo
         ("network=nowhere:Toy", "nowhere:Toy: there is no module 'nowhere' on Python's path"),
         ("network=toy_network:Tay", "toy_network:Tay: the module 'toy_network' has no 'Tay'"),
         ("algorithm=reinforce", 'algorithm=\'reinforce\' must be "ppo", "expert" or "MODULE:NAME"'),
-        ("network=convolution", 'network=\'convolution\' must be "mlp", "conv", "cells" or'),
+        (
+            "network=convolution",
+            'network=\'convolution\' must be "mlp", "centred", "conv", "cells" or',
+        ),
     ],
 )
 def test_a_name_that_leads_nowhere_is_one_line(tmp_path: Path, setting: str, said: str) -> None:

@@ -20,6 +20,7 @@ from hackmatrix.standalone.policy import NumpyPolicy
 from tests.networks.grid import GridWalk
 
 BOARDS = 12
+OVER_CELLS = tuple(name for name in NETWORKS if name != "mlp")
 
 
 def spec(network: str, **changes: Any) -> Spec:
@@ -110,13 +111,40 @@ def test_heads_are_float32_where_products_are_bfloat16(name: str) -> None:
     np.testing.assert_allclose(logits, exact[0], atol=0.2)
 
 
-@pytest.mark.parametrize("name", ["conv", "cells"])
+@pytest.mark.parametrize("name", OVER_CELLS)
 def test_networks_over_cells_see_where_the_player_stands(name: str) -> None:
     env = GridWalk()
     network = networks.make(spec(name), env)
     params, parts = shaken(network), seen(env)
     moved = {**parts, "player": parts["player"].at[:, 0].set(1 - parts["player"][:, 0])}
     assert jnp.abs(network(params, parts)[0] - network(params, moved)[0]).min(-1).max() > 1e-3
+
+
+def test_around_the_player_what_is_one_step_up_is_the_same_from_every_cell() -> None:
+    """To a network that is told nothing of the player's place."""
+    env = GridWalk()
+    rows, columns, features = env.observation["cells"]
+    network = networks.make(spec("centred"), env)
+    params = shaken(network)["params"]
+    around = (2 * rows - 1) * (2 * columns - 1) * network.spec.channels
+    kernel = params["Dense_0"]["kernel"].at[around:].set(0)
+    params = {
+        **params,
+        "embed": {**params["embed"], "bias": jnp.zeros(network.spec.channels)},
+        "Dense_0": {**params["Dense_0"], "kernel": kernel},
+    }
+    cells = np.indices((rows - 1, columns)).reshape(2, -1)
+    row, column = cells
+    parts = {
+        "player": jnp.zeros((row.size, 3)).at[:, :2].set(cells.T / (np.array([rows, columns]) - 1)),
+        "cells": jnp.zeros((row.size, rows, columns, features))
+        .at[np.arange(row.size), row + 1, column]
+        .set(1.0),
+    }
+    logits, _ = network({"params": params}, parts)
+    np.testing.assert_allclose(logits, np.tile(logits[:1], (row.size, 1)), atol=1e-5)
+    nothing = {**parts, "cells": jnp.zeros_like(parts["cells"])}
+    assert jnp.abs(logits - network({"params": params}, nothing)[0]).max() > 1e-2
 
 
 def test_a_convolution_sees_the_eight_cells_around_and_not_beyond() -> None:
@@ -136,7 +164,7 @@ def test_a_convolution_sees_the_eight_cells_around_and_not_beyond() -> None:
     np.testing.assert_array_equal(changed, expected)
 
 
-@pytest.mark.parametrize("name", ["conv", "cells"])
+@pytest.mark.parametrize("name", OVER_CELLS)
 def test_a_network_over_cells_refuses_what_has_none(name: str) -> None:
     with pytest.raises(networks.NetworkError) as refused:
         networks.make(spec(name), make("gymnax:CartPole-v1"))
@@ -145,7 +173,7 @@ def test_a_network_over_cells_refuses_what_has_none(name: str) -> None:
 
 
 def test_an_unknown_network_is_refused_with_those_there_are() -> None:
-    with pytest.raises(networks.NetworkError, match="mlp, conv, cells, or MODULE:NAME"):
+    with pytest.raises(networks.NetworkError, match="mlp, centred, conv, cells, or MODULE:NAME"):
         networks.make(spec("resnet"), GridWalk())
 
 

@@ -18,7 +18,7 @@ from hackmatrix.train.runs.clock import Clock
 from hackmatrix.train.runs.directory import Run
 from tests.train.settings import config
 
-NETWORKS = "conv", "cells"
+NETWORKS = "centred", "conv", "cells"
 UPDATES = 100
 
 
