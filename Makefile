@@ -29,7 +29,7 @@ help: ## list the targets
 # On a bare CPU a few minutes' worth; TRAIN_ARGS may name another --config.
 .PHONY: train
 train: .venv/.with-$(ACCELERATOR) ## train on the accelerator found here; TRAIN_ARGS="--config.lr=1e-4 ..."
-	@$(BIN)/python -m launch.train $(if $(filter cpu,$(ACCELERATOR)),--config=configs/cpu.py) $(TRAIN_ARGS)
+	@$(BIN)/python -m launch.train $(if $(filter cpu,$(ACCELERATOR)),--config=configs/minutes.py) $(TRAIN_ARGS)
 
 .PHONY: bench
 bench: .venv/.with-$(ACCELERATOR) ## measure speed; BENCH_ARGS="env", "train", "scaling" ...

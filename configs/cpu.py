@@ -1,4 +1,4 @@
-"""A bare CPU machine: three minutes that show whether training works."""
+"""Three minutes on a bare CPU that show whether training works, on any environment."""
 
 from ml_collections import config_dict
 
