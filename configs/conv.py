@@ -1,6 +1,4 @@
-"""PPO with convolutions, on two CPU cores for twenty minutes: what policies/conv was made by, and
-what the searches of configs/expert.py began with.
-"""
+"""PPO with convolutions, on two CPU cores for twenty minutes: what policies/conv was made by."""
 
 from ml_collections import config_dict
 
