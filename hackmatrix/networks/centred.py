@@ -33,24 +33,33 @@ class Centred(Torso):
         spec = self.spec
         embed = Dense(spec.channels, 1, spec.compute_dtype, name="embed")
         cells = nn.relu(embed(parts["cells"]))
-        row, column = board.player_place(parts)
-        around = _around(_around(cells, row, -3), column, -2)
+        around = _around(cells, *board.player_place(parts))
         place = board.player_plane(parts)
-        rows: list[Array] = [_flat(around), _flat(place), board.numbers(parts)]
+        seen: list[Array] = [_flat(around), _flat(place), board.numbers(parts)]
         for number in range(spec.num_layers):
             name = f"Dense_{number}"
             layer = Dense(spec.hidden_dim, math.sqrt(2), spec.compute_dtype, name=name)
-            rows = [nn.relu(layer(*rows))]
-        return rows[0]
+            seen = [nn.relu(layer(*seen))]
+        return seen[0]
 
 
-def _around(cells: Array, player: Array, axis: int) -> Array:
-    """The cells along an axis of N places by their distance from the player's: 2 N - 1 of them."""
-    size = cells.shape[axis]
-    distances = np.arange(1 - size, size)
-    which = player[..., None, None] + distances[:, None] == np.arange(size)
-    equation = {-3: "...ir,...rcf->...icf", -2: "...jc,...icf->...ijf"}[axis]
-    return jnp.einsum(equation, which.astype(cells.dtype), cells)
+def _around(cells: Array, row: Array, column: Array) -> Array:
+    """[..., 2 rows - 1, 2 columns - 1, channels]: the cells by where they lie from the player. As a
+    product of matrices it is fast on every device, also when it is differentiated.
+    """
+    rows, columns = cells.shape[-3:-1]
+    up, right = _at_distance(row, rows), _at_distance(column, columns)
+    return jnp.einsum(
+        "...ir,...jc,...rcf->...ijf", up.astype(cells.dtype), right.astype(cells.dtype), cells
+    )
+
+
+def _at_distance(player: Array, size: int) -> Array:
+    """bool[..., 2 size - 1, size]: which of `size` places lies at each distance from the player's,
+    from 1 - size on.
+    """
+    distances = np.arange(1 - size, size)[:, None]
+    return player[..., None, None] + distances == np.arange(size)
 
 
 def _flat(grid: Array) -> Array:
