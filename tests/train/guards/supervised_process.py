@@ -63,7 +63,7 @@ def main(phase: str, directory: Path) -> None:
         sys.modules["slow"] = SlowToLeave()
     elif phase == "hanging":
         watchdog = supervision.watchdog
-        watchdog.expect("No tea was made", 2.0)
+        watchdog.expect("No tea was made", 5.0)
         say("ready")
         sys.stdin.readline()
         watchdog.progress()
