@@ -44,8 +44,8 @@ class Centred(Torso):
 
 
 def _around(cells: Array, row: Array, column: Array) -> Array:
-    """[..., 2 rows - 1, 2 columns - 1, channels]: the cells by where they lie from the player. As a
-    product of matrices it is fast on every device, also when it is differentiated.
+    """[..., 2 rows - 1, 2 columns - 1, channels]: the cells by where they lie from the player. By
+    products of matrices, and not by a gather, whose gradient is a scatter.
     """
     rows, columns = cells.shape[-3:-1]
     up, right = _at_distance(row, rows), _at_distance(column, columns)
