@@ -9,7 +9,6 @@ import math
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from hackmatrix.networks import Spec, board
 from hackmatrix.networks.dense import Dense
@@ -33,9 +32,9 @@ class Centred(Torso):
         spec = self.spec
         embed = Dense(spec.channels, 1, spec.compute_dtype, name="embed")
         cells = nn.relu(embed(parts["cells"]))
-        around = _around(cells, *board.player_place(parts))
+        laid_out = around(cells, *board.player_place(parts))
         place = board.player_plane(parts)
-        seen: list[Array] = [_flat(around), _flat(place), board.numbers(parts)]
+        seen: list[Array] = [_flat(laid_out), _flat(place), board.numbers(parts)]
         for number in range(spec.num_layers):
             name = f"Dense_{number}"
             layer = Dense(spec.hidden_dim, math.sqrt(2), spec.compute_dtype, name=name)
@@ -43,23 +42,38 @@ class Centred(Torso):
         return seen[0]
 
 
-def _around(cells: Array, row: Array, column: Array) -> Array:
-    """[..., 2 rows - 1, 2 columns - 1, channels]: the cells by where they lie from the player. By
-    products of matrices, and not by a gather, whose gradient is a scatter.
+@jax.custom_vjp
+def around(cells: Array, row: Array, column: Array) -> Array:
+    """[..., 2 rows - 1, 2 columns - 1, channels]: the cells by where they lie from the player, with
+    zeros beyond the board.
     """
     rows, columns = cells.shape[-3:-1]
-    up, right = _at_distance(row, rows), _at_distance(column, columns)
-    return jnp.einsum(
-        "...ir,...jc,...rcf->...ijf", up.astype(cells.dtype), right.astype(cells.dtype), cells
-    )
+    beyond = (rows - 1, rows - 1), (columns - 1, columns - 1), (0, 0)
+    wider = jnp.pad(cells, ((0, 0),) * (cells.ndim - 3) + beyond)
+    return _window(wider, row, column, (2 * rows - 1, 2 * columns - 1))
 
 
-def _at_distance(player: Array, size: int) -> Array:
-    """bool[..., 2 size - 1, size]: which of `size` places lies at each distance from the player's,
-    from 1 - size on.
-    """
-    distances = np.arange(1 - size, size)[:, None]
-    return player[..., None, None] + distances == np.arange(size)
+def _there(cells: Array, row: Array, column: Array) -> tuple[Array, tuple[Array, Array]]:
+    return around(cells, row, column), (row, column)
+
+
+def _back(place: tuple[Array, Array], gradient: Array) -> tuple[Array, None, None]:
+    """Cells that lie side by side have gradients that do. By itself JAX would add up each one."""
+    row, column = place
+    rows, columns = ((size + 1) // 2 for size in gradient.shape[-3:-1])
+    return _window(gradient, rows - 1 - row, columns - 1 - column, (rows, columns)), None, None
+
+
+around.defvjp(_there, _back)
+
+
+def _window(grid: Array, row: Array, column: Array, size: tuple[int, int]) -> Array:
+    """[..., *size, channels]: of each grid what lies from its row and column on."""
+
+    def one(grid: Array, row: Array, column: Array) -> Array:
+        return jax.lax.dynamic_slice(grid, (row, column, 0), (*size, grid.shape[-1]))
+
+    return jnp.vectorize(one, signature="(r,c,f),(),()->(i,j,f)")(grid, row, column)
 
 
 def _flat(grid: Array) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from hackmatrix.envs import make
 from hackmatrix.envs.protocol import flat
 from hackmatrix.networks import NETWORKS, Spec, files
 from hackmatrix.networks.actor_critic import Network
+from hackmatrix.networks.centred import around
 from hackmatrix.networks.files import About
 from hackmatrix.standalone.policy import NumpyPolicy
 from tests.networks.grid import GridWalk
@@ -145,6 +147,28 @@ def test_around_the_player_what_is_one_step_up_is_the_same_from_every_cell() -> 
     np.testing.assert_allclose(logits, np.tile(logits[:1], (row.size, 1)), atol=1e-5)
     nothing = {**parts, "cells": jnp.zeros_like(parts["cells"])}
     assert jnp.abs(logits - network({"params": params}, nothing)[0]).max() > 1e-2
+
+
+def test_gradients_around_the_player_are_those_of_sums_of_products() -> None:
+    """A gather lays out the board; the same by products with 0 and 1, whose gradients JAX knows."""
+    rows, columns = 5, 6
+    places = np.indices((rows, columns)).reshape(2, -1)
+    cells = np.random.default_rng(0).normal(size=(places.shape[1], rows, columns, 3))
+
+    def by_products(cells: jax.Array, row: jax.Array, column: jax.Array) -> jax.Array:
+        up, right = (
+            place[:, None, None] + np.arange(1 - size, size)[:, None] == np.arange(size)
+            for place, size in ((row, rows), (column, columns))
+        )
+        return jnp.einsum("eir,ejc,ercf->eijf", up * 1.0, right * 1.0, cells)
+
+    ways = [
+        jax.vjp(functools.partial(lay_out, row=places[0], column=places[1]), jnp.float32(cells))
+        for lay_out in (around, by_products)
+    ]
+    np.testing.assert_array_equal(ways[0][0], ways[1][0])
+    cotangent = jnp.float32(np.random.default_rng(1).normal(size=ways[0][0].shape))
+    np.testing.assert_array_equal(ways[0][1](cotangent)[0], ways[1][1](cotangent)[0])
 
 
 def test_a_convolution_sees_the_eight_cells_around_and_not_beyond() -> None:
