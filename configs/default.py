@@ -74,7 +74,8 @@ def get_config() -> config_dict.ConfigDict:
     # Expert iteration: the boards that are looked at before each action.
     config.simulations = 16
 
-    # Begin with what another agent has learned: policies/NAME, or a file that launch.export wrote.
+    # Begin with what another agent has learned: policies/NAME, or a folder that launch.export
+    # wrote, such as runs/NAME/exported.
     config.start_from = config_dict.placeholder(str)
 
     # The network, below a head for the policy and one for the value: "mlp", "centred" (an MLP over

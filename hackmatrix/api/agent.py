@@ -101,7 +101,7 @@ class Agent:
         hackmatrix/networks/files.py) and policy.jax (an artifact of jax.export, described in
         hackmatrix/train/policies/artifact.py).
         """
-        plain, compiled = Path(directory) / "policy.npz", Path(directory) / "policy.jax"
+        plain, compiled = Path(directory) / files.EXPORTED, Path(directory) / "policy.jax"
         plain.parent.mkdir(parents=True, exist_ok=True)
         files.write(plain, self.policy.params, about(self.policy))
         compiled.write_bytes(artifact(self.policy))

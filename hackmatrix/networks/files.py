@@ -25,6 +25,7 @@ from hackmatrix.errors import UserError
 from hackmatrix.networks import Spec
 
 FORMAT = 2
+EXPORTED = "policy.npz"  # the file in a folder that launch.export wrote
 SHIPPED = "policies"  # agents that come with the trainer are named policies/NAME, and lie there
 _FOLDER = Path(__file__).parents[2] / SHIPPED
 _PREFIX = "params/"
@@ -79,13 +80,15 @@ def is_shipped(name: str) -> bool:
 
 def read(file: str | Path) -> tuple[Params, About]:
     """The parameters, as the network takes them, and what is known of them. The file is named by
-    its path, or as policies/NAME.
+    its path, by the folder that launch.export wrote it to, or as policies/NAME.
     """
     if is_shipped(str(file)):
         file = _FOLDER / f"{Path(file).name}.npz"
         if not file.exists():
             shipped = ", ".join(f"{SHIPPED}/{each.stem}" for each in sorted(_FOLDER.glob("*.npz")))
             raise PolicyFileError(f"there is no {SHIPPED}/{file.stem}; there is {shipped}")
+    if Path(file).is_dir():
+        file = Path(file) / EXPORTED
     if Path(file).exists() and not zipfile.is_zipfile(file):
         raise PolicyFileError(f"{file} is no policy that launch.export wrote, but another file")
     try:

@@ -57,6 +57,15 @@ def test_a_file_gives_back_the_parameters_that_were_written(found: Run, tmp_path
     assert (again.source, again.step, again.network) == ("saved", STEP, policy.network)
 
 
+def test_the_folder_of_an_export_stands_for_its_policy(found: Run, tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match=r"there is no file .*policy\.npz"):
+        policies.load(tmp_path, None, str(tmp_path), print)
+    policy = policies.of_run(found)
+    files.write(tmp_path / "policy.npz", policy.params, policies.about(policy))
+    again = policies.load(tmp_path, None, str(tmp_path), print)
+    jax.tree.map(np.testing.assert_array_equal, again.params, policy.params)
+
+
 def test_a_damaged_checkpoint_is_said_and_an_older_one_taken(tmp_path: Path) -> None:
     found = saved_run(tmp_path)
     newer = found.directory / "checkpoints" / str(2 * STEP)
