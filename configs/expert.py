@@ -1,4 +1,4 @@
-"""Expert iteration on two CPU cores for five minutes, from PPO: an agent that looks ahead and wins.
+"""Expert iteration on two CPU cores for ten minutes, from PPO: an agent that looks ahead and wins.
 
 Its search needs values that tell a good board from a bad one, so it begins with a policy of
 configs/recipe.py.
@@ -16,6 +16,6 @@ def get_config() -> config_dict.ConfigDict:
     config.num_envs = 128
     config.num_steps = 32
     config.lr = 5e-4
-    config.total_timesteps = 500_000
+    config.total_timesteps = 1_500_000
     config.log_interval = 5
     return config
