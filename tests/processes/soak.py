@@ -197,12 +197,18 @@ def _differences(updates: int) -> list[str]:
 
 
 def _metrics(run: Bucket) -> list[dict[str, float]]:
-    """Each step once, in order, and what its games came to."""
+    """Each step once, in order, and what its games came to. (Games of an evaluation are played by
+    the clock, so after other steps in each run.)
+    """
     lines = map(json.loads, (run / "metrics.jsonl").read().splitlines())
     return [
-        {tag: value for tag, value in line.items() if tag == "step" or "episode" in tag}
+        {tag: value for tag, value in line.items() if tag == "step" or _is_of_games(tag)}
         for line in lines
     ]
+
+
+def _is_of_games(tag: str) -> bool:
+    return "episode" in tag and not tag.startswith("eval/")
 
 
 def _growth(memory: list[list[int]]) -> list[str]:
