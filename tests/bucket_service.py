@@ -31,6 +31,7 @@ class Service:
     def __init__(self, server: str) -> None:
         self._server = server
         self.fault: str | None = None
+        self.received = 0  # bytes
         self._count = itertools.count(1)
         self._failed: set[str] = set()
         proxy = _proxy(self)
@@ -80,6 +81,7 @@ def _proxy(service: Service) -> ThreadingHTTPServer:
 
         def _pass_on(self) -> None:
             body = self._body()
+            service.received += len(body)
             fault = service.spoils(f"{self.command} {self.path}")
             if fault == "refuse":
                 self.close_connection = True

@@ -21,6 +21,7 @@ _NAMES = {
 }  # fmt: skip
 _ARROWS = ("up", "down", "left", "right")
 _REST_OF_A_KEY = 0.05  # seconds within which a key that sends several characters has sent them
+_A_WAIT = 1.0  # seconds: a Ctrl-C in the instant before the system waits is seen when that ends
 
 
 @contextmanager
@@ -42,8 +43,9 @@ def key(seconds: float | None = None) -> str | None:
     time. A key that is not known has the name "".
     """
     terminal = sys.stdin.fileno()
-    if not select.select([terminal], [], [], seconds)[0]:
-        return None
+    while not select.select([terminal], [], [], _A_WAIT if seconds is None else seconds)[0]:
+        if seconds is not None:
+            return None
     pressed = _character(terminal)
     if pressed == "\x1b" and select.select([terminal], [], [], _REST_OF_A_KEY)[0]:
         pressed += _character(terminal)

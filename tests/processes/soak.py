@@ -52,6 +52,16 @@ class Soaked:
     stops: list[float] = field(default_factory=list)  # seconds from a SIGTERM to the end
     faults: list[str] = field(default_factory=list)
 
+    def growth(self) -> tuple[int, int]:
+        """The most memory of the process that lived longest, in the second quarter of its life and
+        in the last; 0 of one that did not live long: on a busy machine a process takes half a
+        minute to begin, and grows then.
+        """
+        longest = max(self.memory, key=len)
+        if (quarter := len(longest) // 4) < _LEAST_QUARTER:
+            return 0, 0
+        return max(longest[quarter : 2 * quarter]), max(longest[-quarter:])
+
 
 class Trainer:
     """The process that trains the run; a new one goes on where the last one ended."""
@@ -91,7 +101,11 @@ def soak(minutes: float, seed: int, directory: Path, say: Callable[[str], None])
         say(f"{updates:,} updates took {time.monotonic() - start:.0f} s undisturbed")
         soaked = _disturbed(service, updates, random.Random(seed), directory, say)
         if not soaked.faults:
-            soaked.faults += _differences(updates) + _growth([memory, *soaked.memory])
+            soaked.memory.insert(0, memory)
+            soaked.faults += _differences(updates)
+            before, after = soaked.growth()
+            if after > _MOST_GROWTH * before:
+                soaked.faults.append("the memory of a trainer grew")
             soaked.faults += [
                 f"a stop took {each:.1f} s" for each in soaked.stops if each >= _MOST_TO_STOP
             ]
@@ -211,19 +225,6 @@ def _is_of_games(tag: str) -> bool:
     return "episode" in tag and not tag.startswith("eval/")
 
 
-def _growth(memory: list[list[int]]) -> list[str]:
-    """Of the process that lived longest, between the second quarter of its life and the last, if
-    that is long enough: on a busy machine a process takes half a minute to begin, and grows then.
-    """
-    longest = max(memory, key=len)
-    if (quarter := len(longest) // 4) < _LEAST_QUARTER:
-        return []
-    before, after = max(longest[quarter : 2 * quarter]), max(longest[-quarter:])
-    if after > _MOST_GROWTH * before:
-        return [f"memory grew from {before >> 20} to {after >> 20} MiB"]
-    return []
-
-
 def main() -> None:
     flags = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     flags.add_argument("--minutes", type=float, default=120.0, help="about how long it takes")
@@ -237,6 +238,8 @@ def main() -> None:
     for what, count in soaked.disturbances.most_common():
         print(f"  {count:4}  {what}")
     print(f"The longest of {len(soaked.stops)} stops took {max(soaked.stops, default=0):.1f} s")
+    before, after = soaked.growth()
+    print(f"The trainer that lived longest had {before >> 20} MiB, and {after >> 20} at last")
     for fault in soaked.faults:
         print(f"WRONG: {fault}")
     sys.exit(bool(soaked.faults))

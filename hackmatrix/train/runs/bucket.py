@@ -23,6 +23,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _MADE = ".made"  # an object that stands for its directory
+_REST = ".rest"  # where the rest of a file is until it is joined to it
 
 
 class BucketError(UserError):
@@ -122,6 +123,25 @@ class Bucket:
     def store(self, source: Path) -> None:
         """Replaces this file by a copy of one on a disk."""
         service().put_file(str(source), self.path)
+
+    @_asked
+    def extend(self, source: Path) -> None:
+        """Makes this file, which is the beginning of one on a disk, a copy of it, by sending the
+        rest. An answer that got lost can leave the rest there twice: then all is copied.
+        """
+        with source.open("rb") as file:
+            file.seek(self._size())
+            rest = file.read()
+            size = file.tell()
+        tail = f"{self.parent}/{_REST}/{self.name}"
+        service().pipe_file(tail, rest)
+        service().merge(self.path, [self.path, tail])
+        service().rm_file(tail)
+        if self._size() != size:
+            service().put_file(str(source), self.path)
+
+    def _size(self) -> int:
+        return int(service().info(self.path)["size"])
 
     @_asked
     def move(self, name: str) -> None:

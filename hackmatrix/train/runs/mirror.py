@@ -1,10 +1,12 @@
 """The mirror of a run that lives in a bucket: the files that it writes on this machine, copied as
-they grow. A bucket has no append, so a file that has grown is copied whole. It is also copied
-before each checkpoint, so that a run that goes on from there lacks no metrics of before.
+they grow, and before each checkpoint, so that a run that goes on from there lacks no metrics of
+before. A bucket has no append. A small file that has grown is copied whole; of a large one what is
+new is sent, and the bucket joins the two: metrics of a month are some hundred megabytes.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 from collections.abc import Callable
@@ -17,6 +19,7 @@ from hackmatrix.train.runs.directory import Run
 from hackmatrix.train.runs.lease import Lease, TakenOver
 
 _EVERY = 30.0  # seconds
+_LARGE = 2**20  # bytes
 _OWN_WAY = "wandb"  # a folder of a service that uploads it itself
 
 
@@ -28,7 +31,7 @@ class Mirror:
     def __init__(self, run: Run, lease: Lease | None, say: Callable[[str], None]) -> None:
         self._directory, self._lease, self._say = run.directory, lease, say
         self._bucket = run.place if isinstance(run.place, Bucket) and lease else None
-        self._copied: dict[Path, tuple[int, int]] = {}
+        self._copied: dict[Path, os.stat_result] = {}
         self._over, self._lock = threading.Event(), threading.Lock()
         self._thread = threading.Thread(target=self._copy_always, name="mirror", daemon=True)
 
@@ -69,11 +72,15 @@ class Mirror:
             inside = file.relative_to(self._directory)
             if not file.is_file() or inside.parts[0] == _OWN_WAY:
                 continue
-            status = file.stat()
-            state = status.st_size, status.st_mtime_ns
-            if self._copied.get(inside) != state:
-                (self._bucket / str(inside)).store(file)
-                self._copied[inside] = state
+            before, now = self._copied.get(inside), file.stat()
+            if before and _moment(before) == _moment(now):
+                continue
+            there = self._bucket / str(inside)
+            if before and _has_grown(before, now) and before.st_size >= _LARGE:
+                there.extend(file)
+            else:
+                there.store(file)
+            self._copied[inside] = now
 
     def _copy_always(self) -> None:
         failing = False
@@ -88,3 +95,12 @@ class Mirror:
                 failing = True
             else:
                 failing = False
+
+
+def _moment(file: os.stat_result) -> tuple[int, int]:
+    return file.st_size, file.st_mtime_ns
+
+
+def _has_grown(before: os.stat_result, now: os.stat_result) -> bool:
+    """Whether it is the same file, not a new one in its place."""
+    return before.st_ino == now.st_ino and before.st_size < now.st_size

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hackmatrix.train.config import Config
-from hackmatrix.train.runs import lease, mirror
+from hackmatrix.train.runs import atomic_files, bucket, lease, mirror
 from hackmatrix.train.runs.directory import Run, create
 from hackmatrix.train.runs.mirror import Mirror
 from tests.bucket_service import Service
@@ -46,6 +46,54 @@ def test_files_are_copied_as_they_grow_and_at_the_end_are_there_alone(run: Run) 
     assert (run.place / "replays" / "7.html").read() == "a page"
     assert not run.directory.exists()
     assert said == []
+
+
+@pytest.mark.parametrize("fault", [None, "third"])
+def test_of_a_large_file_only_what_is_new_is_sent(
+    run: Run, bucket_service: Service, monkeypatch: pytest.MonkeyPatch, fault: str | None
+) -> None:
+    monkeypatch.setattr(mirror, "_LARGE", 1000)
+    lines = "".join(f"line {each}\n" for each in range(10_000))
+    with mirrored(run, []) as copies:
+        write(run, "metrics.jsonl", lines)
+        copies.catch_up()
+        bucket_service.fault = fault
+        sent = bucket_service.received
+        for each in range(2):
+            write(run, "metrics.jsonl", f"{each}\n")
+            copies.copy()
+        assert bucket_service.received - sent < len(lines) / 2
+        bucket_service.fault = None
+        assert (run.place / "metrics.jsonl").read() == lines + "0\n1\n"
+    assert (run.place / "metrics.jsonl").read() == lines + "0\n1\n"
+    assert not [each for each in bucket_service.names() if "/.rest/" in each]
+
+
+def test_what_a_lost_answer_has_doubled_is_copied_whole(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirror, "_LARGE", 1)
+    join = bucket.service().merge
+    with mirrored(run, []) as copies:
+        write(run, "metrics.jsonl", "one\n")
+        copies.copy()
+        monkeypatch.setattr(
+            bucket.service(), "merge", lambda path, parts: join(path, [*parts, parts[-1]])
+        )
+        write(run, "metrics.jsonl", "two\n")
+        copies.copy()
+        assert (run.place / "metrics.jsonl").read() == "one\ntwo\n"
+
+
+def test_a_large_file_that_another_has_replaced_is_copied_whole(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirror, "_LARGE", 1)
+    with mirrored(run, []) as copies:
+        for text in ("first", "another, longer"):
+            atomic_files.write(run.directory / "notes.txt", text)
+            copies.copy()
+            assert (run.place / "notes.txt").read() == text
 
 
 @pytest.mark.usefixtures("patient_at_once")
