@@ -22,7 +22,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -73,11 +73,11 @@ class Trainer:
             f"--config.save_interval={_UPDATES_A_SAVE}", "--config.eval_episodes=0",
             "--config.keep_checkpoints=3", "--resume=auto",
         ]  # fmt: skip
-        self._log = log
+        self.log = log
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> subprocess.Popen[bytes]:
-        with self._log.open("ab") as out:
+        with self.log.open("ab") as out:
             self.process = subprocess.Popen(
                 self._command,
                 cwd=ROOT,
@@ -87,19 +87,29 @@ class Trainer:
             )
         return self.process
 
+    def close(self) -> None:
+        """Ends what is left of it when the soak is interrupted."""
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
 
 def soak(minutes: float, seed: int, directory: Path, say: Callable[[str], None]) -> Soaked:
     """Trains one run twice, the second time disturbed; what is wrong at the end is in `faults`."""
     updates = int(minutes * _UPDATES_A_MINUTE) // _UPDATES_A_SAVE * _UPDATES_A_SAVE
-    with bucket_service.running() as service, bucket_service.used(service):
-        calm = Trainer(f"{BUCKET}/calm", updates, directory / "calm.log")
+    with (
+        bucket_service.running() as service,
+        bucket_service.used(service),
+        closing(Trainer(f"{BUCKET}/calm", updates, directory / "calm.log")) as calm,
+        closing(Trainer(f"{BUCKET}/soaked", updates, directory / "soaked.log")) as trainer,
+    ):
         start = time.monotonic()
         process, memory = calm.start(), list[int]()
         _lives_for(process, math.inf, memory)
         if code := process.wait():
             raise RuntimeError(f"the undisturbed run ended with {code}: see {directory}/calm.log")
         say(f"{updates:,} updates took {time.monotonic() - start:.0f} s undisturbed")
-        soaked = _disturbed(service, updates, random.Random(seed), directory, say)
+        soaked = _disturbed(service, trainer, updates > _LONG, random.Random(seed), say)
         if not soaked.faults:
             soaked.memory.insert(0, memory)
             soaked.faults += _differences(updates)
@@ -113,10 +123,13 @@ def soak(minutes: float, seed: int, directory: Path, say: Callable[[str], None])
 
 
 def _disturbed(
-    service: Service, updates: int, draw: random.Random, directory: Path, say: Callable[[str], None]
+    service: Service,
+    trainer: Trainer,
+    is_long: bool,
+    draw: random.Random,
+    say: Callable[[str], None],
 ) -> Soaked:
     soaked = Soaked()
-    trainer = Trainer(f"{BUCKET}/soaked", updates, directory / "soaked.log")
     disturbances = {
         "killed": lambda process: process.kill(),
         "asked to stop": lambda process: soaked.stops.append(_stop(process)),
@@ -125,7 +138,7 @@ def _disturbed(
         "failed by the bucket every third time": lambda process: _spoil(service, "third", process),
         "slowed by the bucket": lambda process: _spoil(service, "slow", process),
     }
-    if updates > _LONG:
+    if is_long:
         gone = "left by the bucket for a minute"
         disturbances[gone] = lambda process: _spoil(service, "refuse", process, seconds=60)
     # Each of them in turn, in another order every time; the first start does not last.
@@ -144,7 +157,7 @@ def _disturbed(
         if code == 0:
             return soaked
         if code not in (_RETRY, -signal.SIGKILL):
-            last = (directory / "soaked.log").read_text(errors="replace").splitlines()[-5:]
+            last = trainer.log.read_text(errors="replace").splitlines()[-5:]
             soaked.faults.append("\n".join([f"start {soaked.starts} ended with {code}:", *last]))
             return soaked
 
