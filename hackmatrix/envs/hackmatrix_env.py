@@ -94,7 +94,10 @@ class HackMatrix(Environment):
     sections = (OUTCOMES, REWARD)
     goal = "stats/mean_stage"
     health = (ENTROPY, STEP_PENALTY, WANDERING)
-    older_layouts = (OlderLayout(older.older_layout, older.upgraded),)
+    older_layouts = (
+        OlderLayout(older.shallow_layout, older.deepened),
+        OlderLayout(older.older_layout, older.upgraded),
+    )
 
     _kernels: Kernels | None = None
 

@@ -1,8 +1,9 @@
-"""States of the layout that was used until cells could hold more than 3 credits or energy.
+"""States of the layouts that were used before, which checkpoints of that time hold.
 
-Checkpoints of that time hold such states: credits and energy have two digits each on the board, and
-a snapshot keeps its flags beside the programs owned. `older_layout` says what to restore, and
-`upgraded` turns it into states of today.
+Until boards remembered more than 4 snapshots (`shallow_layout` says what to restore, and `deepened`
+turns it into states of today). And until cells could hold more than 3 credits or energy: these have
+two digits each on the board, and a snapshot keeps its flags beside the programs owned
+(`older_layout` and `upgraded`).
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from hackmatrix.game import history
 from hackmatrix.game.cells import CellSet
 from hackmatrix.game.digits import Digits, nonzero
 from hackmatrix.game.fields import Fields
-from hackmatrix.game.state import Board, State
+from hackmatrix.game.state import HISTORY_DEPTH, Board, State
 
 Array = jax.Array
 
+_FORMER_DEPTH = 4
 _OWNED = Fields(owned=23, show=1, calm=1, atk_uses=7)
 _CLOCK = Fields(turn=16, enemies=6, transmissions=6)
 
@@ -48,10 +50,27 @@ class OlderState(State):
     board: Any  # an OlderBoard
 
 
-def older_layout(states: State) -> OlderState:
-    """The older counterpart of states, or of what is known of their arrays: shapes, types and where
-    they lie, which are the same in both layouts.
+def shallow_layout(states: State) -> State:
+    """The counterpart with 4 snapshots of what is known of arrays: shapes, types and where they
+    lie.
     """
+    whole = states.history.snapshots
+    fewer = jax.ShapeDtypeStruct(
+        (*whole.shape[:-2], _FORMER_DEPTH, whole.shape[-1]),
+        whole.dtype,
+        sharding=getattr(whole, "sharding", None),
+    )
+    return states.replace(history=states.history.replace(snapshots=fewer))
+
+
+def deepened(shallow: State) -> State:
+    """The same states with room for as many snapshots as today; any batch shape."""
+    return shallow.replace(history=shallow.history.with_places(HISTORY_DEPTH))
+
+
+def older_layout(states: State) -> OlderState:
+    """The older counterpart of what is known of arrays, as above. It has 4 snapshots, too."""
+    states = shallow_layout(states)
     board = _held(states.board)
     digits = (*board.pop("amount"), board.pop("energy"))
     older = OlderBoard(**board, credits=digits[:2], energy=digits[2:])
@@ -60,6 +79,10 @@ def older_layout(states: State) -> OlderState:
 
 def upgraded(older: OlderState) -> State:
     """The same states in the layout of today; any batch shape."""
+    return deepened(_upgraded_boards(older))
+
+
+def _upgraded_boards(older: OlderState) -> State:
     board = _held(older.board)
     amount, energy = _resources(board.pop("credits"), board.pop("energy"))
     snapshots = older.history.snapshots

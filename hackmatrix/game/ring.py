@@ -66,6 +66,14 @@ class History(struct.PyTreeNode):
         """Without snapshots. The words themselves may stay."""
         return self.replace(head=jnp.zeros_like(self.head), depth=jnp.zeros_like(self.depth))
 
+    def with_places(self, depth: int) -> History:
+        """The same snapshots in a ring that has more places."""
+        places = self.snapshots.shape[-2]
+        oldest_first = ((self.head - self.depth)[..., None] + jnp.arange(places)) % places
+        held = jnp.take_along_axis(self.snapshots, oldest_first[..., None], axis=-2)
+        more = jnp.zeros((*held.shape[:-2], depth - places, held.shape[-1]), held.dtype)
+        return History(jnp.concatenate([held, more], axis=-2), self.depth % depth, self.depth)
+
 
 class Newest(struct.PyTreeNode):
     """What a kernel knows of a history: its newest snapshot, how many are held, and what has become

@@ -24,7 +24,9 @@ FIRST_PROGRAM = 5
 STAGES = 8
 MAX_HP = 3
 FIRST_INTERVAL = 12
-HISTORY_DEPTH = 4
+# Snapshots that a board remembers, for UNDO. The best agent wins 34% of its games with 4 of them,
+# 38% with 8, and the same games with 16, 32 and 64.
+HISTORY_DEPTH = 16
 
 VIRUS, DAEMON, GLITCH, CRYPTOG = range(4)
 ENEMY_HP = (2, 3, 2, 2)

@@ -1,7 +1,7 @@
 """A second implementation of the game: slow, plain, and written only from game-rules.md.
 
 It is the oracle for the fast one. A state is a plain dict with the keys of the golden data, and its
-`history` holds the newest 4 snapshots, oldest first; None stands for a snapshot whose contents the
+`history` holds the newest 16 snapshots, oldest first; None stands for a snapshot whose contents the
 golden data leaves out.
 """
 

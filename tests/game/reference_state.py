@@ -12,7 +12,7 @@ Position = tuple[int, int]
 State = dict[str, Any]
 
 SIZE = 6
-HISTORY_LIMIT = 4
+HISTORY_LIMIT = 16
 POSITIONS = [(row, col) for row in range(SIZE) for col in range(SIZE)]
 CORNERS = [(0, 0), (0, SIZE - 1), (SIZE - 1, 0), (SIZE - 1, SIZE - 1)]
 DIRECTIONS = [(1, 0), (-1, 0), (0, -1), (0, 1)]

@@ -16,6 +16,7 @@ Tree = Any
 def faults(states: Tree) -> Iterator[str]:
     """What is wrong with states of any batch shape, after an action of a live game."""
     player, board, history = states.player, states.board, states.history
+    places = history.snapshots.shape[-2]
     ranges = {
         "cell": (player.cell, 0, 35), "hp": (player.hp, 0, 3), "credits": (player.credits, 0, 999),
         "energy": (player.energy, 0, 999), "data siphons": (player.data_siphons, 0, 99),
@@ -24,7 +25,7 @@ def faults(states: Tree) -> Iterator[str]:
         "exit": (states.exit_cell, 0, 35), "owned": (states.owned, 0, (1 << 23) - 1),
         "ATK+ uses": (states.atk_uses, 0, 9), "pending": (states.pending, 0, 99),
         "interval": (states.interval, 4, 12), "next task": (states.next_task, 0, 9999),
-        "depth": (history.depth, 0, 4), "head": (history.head, 0, 3),
+        "depth": (history.depth, 0, places), "head": (history.head, 0, places - 1),
     }  # fmt: skip
     for name, (values, low, high) in ranges.items():
         if (values < low).any() or (values > high).any():

@@ -1,4 +1,4 @@
-"""States that were saved in the older layout go on as if nothing had changed.
+"""States that were saved in an older layout go on as if nothing had changed.
 
 `data/older_states.npz` was made with the last revision of that layout (2b050d8): 16 boards after 26
 steps of random play from `jax.random.key(5)`. Three quarters of them began with all programs, 120
@@ -10,10 +10,12 @@ steps of `step_batch_and_restart`, in which UNDO was often chosen, and the dumps
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
@@ -22,7 +24,9 @@ from steps import BATCH, Programs
 from subject import rows
 
 from hackmatrix import game
-from hackmatrix.game.older import OlderState, older_layout, upgraded
+from hackmatrix.game import history
+from hackmatrix.game.older import OlderState, deepened, older_layout, shallow_layout, upgraded
+from hackmatrix.game.state import HISTORY_DEPTH
 
 Tree = Any
 BOARDS = 16
@@ -44,6 +48,10 @@ def states(saved: dict[str, np.ndarray]) -> game.State:
 def layout(boards: int) -> OlderState:
     keys = jax.ShapeDtypeStruct((boards, 2), np.uint32)
     return older_layout(jax.eval_shape(game.reset_batch, keys))
+
+
+def spec(leaf: Any) -> tuple[Any, Any]:
+    return leaf.shape, leaf.dtype
 
 
 def named(path: Any) -> str:
@@ -80,6 +88,32 @@ def test_the_older_layout_lies_where_the_states_lie() -> None:
         jax.eval_shape(game.reset_batch, jax.ShapeDtypeStruct((BOARDS, 2), np.uint32)),
     )
     assert {leaf.sharding for leaf in jax.tree.leaves(older_layout(shapes))} == {sharding}
+
+
+def test_a_history_with_more_places_has_the_same_snapshots_and_forgets_the_oldest_later() -> None:
+    pushed = np.array([0, 2, 4, 7])
+    shallow = history.empty(4, (4,))
+    for number in range(7):
+        snapshot = np.full((history.WORDS, 4), number, np.uint32)
+        shallow = shallow.pushed(snapshot, jnp.asarray(number < pushed))
+    deep = shallow.with_places(HISTORY_DEPTH)
+    np.testing.assert_array_equal(deep.depth, [0, 2, 4, 4])
+    fifth = np.full((history.WORDS, 4), 9, np.uint32)
+    deep = deep.pushed(fifth, jnp.ones(4, bool))
+    for taken in range(5):
+        np.testing.assert_array_equal(deep.depth, np.maximum(np.array([1, 3, 5, 5]) - taken, 0))
+        held = np.asarray(deep.depth) > 0
+        expected = 9 if taken == 0 else pushed - taken
+        np.testing.assert_array_equal(deep.newest[0][held], np.broadcast_to(expected, 4)[held])
+        deep = deep.taken(jnp.asarray(held))
+
+
+def test_the_shallow_layout_is_that_of_boards_with_four_snapshots() -> None:
+    keys = jax.ShapeDtypeStruct((BOARDS, 2), np.uint32)
+    former = jax.eval_shape(partial(game.reset_batch, history_depth=4), keys)
+    today = jax.eval_shape(game.reset_batch, keys)
+    assert jax.tree.map(spec, shallow_layout(today)) == jax.tree.map(spec, former)
+    assert jax.tree.map(spec, jax.eval_shape(deepened, former)) == jax.tree.map(spec, today)
 
 
 def test_an_upgraded_state_is_the_same_scenario_with_the_same_history(
@@ -127,4 +161,8 @@ def test_play_goes_on_as_it_did_in_the_older_layout(
         boards, outcome = programs.step_and_restart(keys, boards, actions[number][several])
         np.testing.assert_array_equal(outcome.reward[:BOARDS], saved["rewards"][number])
         np.testing.assert_array_equal(outcome.done[:BOARDS], saved["done"][number])
-    assert dumped(boards) == json.loads(str(saved["dumped_after"]))
+    for now, then in zip(dumped(boards), json.loads(str(saved["dumped_after"])), strict=True):
+        more = now["history_depth"] - then["history_depth"]  # that were forgotten then
+        assert more >= 0
+        newest = {"history": now["history"][more:], "history_depth": then["history_depth"]}
+        assert now | newest == then

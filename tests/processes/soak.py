@@ -3,9 +3,10 @@
     python -m tests.processes.soak --minutes=120 --seed=0
 
 First the run is trained undisturbed. Then it is trained once more, while its process is killed,
-asked to stop, suspended, or its bucket refuses, fails or crawls, every few seconds. It ends with 0
-if the last states are equal bit for bit, the metrics too, nothing but whole checkpoints is in the
-bucket, no stop took the 30 s that a spot notice leaves, and the memory of the trainer did not grow.
+asked to stop, suspended, or its bucket refuses, fails or crawls, every few seconds; after so many
+minutes of that it is left alone to come to its end. The soak ends with 0 if the last states are
+equal bit for bit, the metrics too, nothing but whole checkpoints is in the bucket, no stop took the
+30 s that a spot notice leaves, and the memory of the trainer did not grow.
 """
 
 from __future__ import annotations
@@ -109,7 +110,8 @@ def soak(minutes: float, seed: int, directory: Path, say: Callable[[str], None])
         if code := process.wait():
             raise RuntimeError(f"the undisturbed run ended with {code}: see {directory}/calm.log")
         say(f"{updates:,} updates took {time.monotonic() - start:.0f} s undisturbed")
-        soaked = _disturbed(service, trainer, updates > _LONG, random.Random(seed), say)
+        end = time.monotonic() + 60 * minutes
+        soaked = _disturbed(service, trainer, updates > _LONG, end, random.Random(seed), say)
         if not soaked.faults:
             soaked.memory.insert(0, memory)
             soaked.faults += _differences(updates)
@@ -126,6 +128,7 @@ def _disturbed(
     service: Service,
     trainer: Trainer,
     is_long: bool,
+    end: float,
     draw: random.Random,
     say: Callable[[str], None],
 ) -> Soaked:
@@ -148,7 +151,7 @@ def _disturbed(
         process = trainer.start()
         soaked.starts += 1
         soaked.memory.append([])
-        while _lives_for(process, draw.uniform(4, 14), soaked.memory[-1]):
+        while _lives_for(process, _calm_seconds(end, draw), soaked.memory[-1]):
             what = next(turns)
             soaked.disturbances[what] += 1
             say(f"start {soaked.starts}: {what}")
@@ -160,6 +163,11 @@ def _disturbed(
             last = trainer.log.read_text(errors="replace").splitlines()[-5:]
             soaked.faults.append("\n".join([f"start {soaked.starts} ended with {code}:", *last]))
             return soaked
+
+
+def _calm_seconds(end: float, draw: random.Random) -> float:
+    """How long until the next disturbance; there are none after the end."""
+    return draw.uniform(4, 14) if time.monotonic() < end else math.inf
 
 
 def _lives_for(process: subprocess.Popen[bytes], seconds: float, memory: list[int]) -> bool:
@@ -240,7 +248,7 @@ def _is_of_games(tag: str) -> bool:
 
 def main() -> None:
     flags = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    flags.add_argument("--minutes", type=float, default=120.0, help="about how long it takes")
+    flags.add_argument("--minutes", type=float, default=120.0, help="of disturbances, at most")
     flags.add_argument("--seed", type=int, default=0, help="of the disturbances")
     flags.add_argument("--directory", type=Path, default=Path("runs/soak"), help="for the logs")
     given = flags.parse_args()
