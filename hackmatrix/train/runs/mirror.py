@@ -75,6 +75,7 @@ class Mirror:
             before, now = self._copied.get(inside), file.stat()
             if before and _moment(before) == _moment(now):
                 continue
+            self._copied.pop(inside, None)  # what fails now is copied whole the next time
             there = self._bucket / str(inside)
             if before and _has_grown(before, now) and before.st_size >= _LARGE:
                 there.extend(file)

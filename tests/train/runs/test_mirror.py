@@ -85,6 +85,21 @@ def test_what_a_lost_answer_has_doubled_is_copied_whole(
         assert (run.place / "metrics.jsonl").read() == "one\ntwo\n"
 
 
+def test_what_is_gone_from_the_bucket_is_copied_whole_the_next_time(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirror, "_LARGE", 1)
+    with mirrored(run, []) as copies:
+        write(run, "metrics.jsonl", "one\n")
+        copies.copy()
+        (run.place / "metrics.jsonl").remove()
+        write(run, "metrics.jsonl", "two\n")
+        with pytest.raises(FileNotFoundError):
+            copies.copy()
+        copies.copy()
+        assert (run.place / "metrics.jsonl").read() == "one\ntwo\n"
+
+
 def test_a_large_file_that_another_has_replaced_is_copied_whole(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
