@@ -64,7 +64,8 @@ def get_config() -> config_dict.ConfigDict:
     # Rewards range from -10 to over 500: divide them by the running deviation of the returns.
     config.scale_returns = True
     # Learn from potential-based shaping in place of the game's own reward for each step towards the
-    # exit, which pays for going to and fro. What is reported is always the game's reward.
+    # exit, which pays for going to and fro, and leave out what a player who has UNDO could earn
+    # again and again. What is reported is always the game's reward.
     config.potential_shaping = False
     # Learn from symlog(r) = sign(r) log(1 + |r|) of each reward: completing a stage is worth twice
     # as much as the one before, and values that a rare victory rules cannot tell other steps apart.

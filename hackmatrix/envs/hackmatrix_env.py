@@ -27,6 +27,12 @@ ACTION_NAMES = ("up", "down", "left", "right", "siphon", *PROGRAMS)
 _ACTION_BITS = np.arange(game.ACTIONS, dtype=np.uint32)
 _COMPLETED = tuple(f"stats/completed_stage_{stage}" for stage in range(1, STAGES + 1))
 _A_STEP = 0.05  # what the reward gives for a step towards the exit
+_UNDO = tuple(PROGRAMS).index("undo")
+# Parts of the reward for what a snapshot holds.
+_TAKEN_BACK = (
+    "score_gain", "kills", "data_siphon", "resource_gain", "resource_holding", "damage_penalty",
+    "hp_recovery", "siphon_quality",
+)  # fmt: skip
 _SHARE = "episodes that complete a stage, %"
 _KIND = "actions, %"
 _STAGE = "stage at the end of an episode"
@@ -152,9 +158,14 @@ def _step(before: game.State, actions: Array, after: game.State, outcome: game.O
 
 
 def _shaping(before: game.State, after: game.State, outcome: game.Outcome) -> Shaping:
-    """The potential is the way that is left to the exit."""
+    """The potential is the way that is left to the exit. Where the player has UNDO, what that takes
+    back is not learned from: it could be earned again and again, for ever.
+    """
     old, new = (-_A_STEP * way.astype(jnp.float32) for way in distances_to_exit(before, after))
-    return Shaping(old, jnp.where(outcome.done, 0, new), outcome.parts["distance_shaping"])
+    has_undo = (before.owned | after.owned) >> np.uint32(_UNDO) & 1 != 0
+    taken_back = jnp.where(has_undo, sum(outcome.parts[name] for name in _TAKEN_BACK), 0)
+    rewarded = outcome.parts["distance_shaping"] + taken_back
+    return Shaping(old, jnp.where(outcome.done, 0, new), rewarded)
 
 
 def _reward_parts(outcome: game.Outcome) -> dict[str, Array]:

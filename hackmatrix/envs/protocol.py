@@ -28,7 +28,8 @@ class NoSuchEnvironment(UserError, ValueError):
 
 class Shaping(struct.PyTreeNode):
     """How a step changed a potential of the boards [E], f32: `before` and `after` it (0 where the
-    episode came to its end), and `rewarded`, the part of the reward that stands for that change.
+    episode came to its end), and `rewarded`, the part of the reward that is not learned from with
+    it: what stands for that change, and what could be earned again and again.
     """
 
     before: Array

@@ -1,0 +1,76 @@
+"""What a learner is told in place of rewards that would lead it astray."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hackmatrix import game
+from hackmatrix.envs.hackmatrix_env import ACTION_NAMES, HackMatrix
+from hackmatrix.envs.protocol import Step
+from hackmatrix.rl.signal import Signal
+
+FLAGS = {"c": 0, "e": 0, "s": 0, "m": 0}
+UNDO = ACTION_NAMES.index("undo")
+SIGNAL = Signal(gamma=1.0, potential_shaping=True)
+
+
+def board(owned: list[int]) -> game.State:
+    """A data siphon lies two steps from the player, on its way to the exit."""
+    cells: list[list[Any]] = [[".", dict(FLAGS)] for _ in range(36)]
+    cells[2], cells[5] = ["S", dict(FLAGS)], ["X", dict(FLAGS)]
+    return game.scenario.load(
+        {
+            "player": [0, 0, 3, 5, 6, 0, 1, 0], "stage": 1, "turn": 0, "exit": [0, 5],
+            "cells": cells, "enemies": [], "transmissions": [], "owned": owned, "show": 0,
+            "calm": 0, "step": 0, "atk_uses": 0, "pending": 0, "interval": 12, "next_task": 12,
+            "history_depth": 0, "history": [],
+        }
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def steps() -> list[Step]:
+    """Of a player without UNDO and of one who has it, which take the data siphon. Then the first
+    goes to and fro, and the second takes the turn back and does it again.
+    """
+    boards = [board(owned=[]), board(owned=[UNDO - game.state.FIRST_PROGRAM])]
+    states = jax.tree.map(lambda *leaves: jnp.stack(leaves), *boards)
+    step, taken = jax.jit(HackMatrix().step), []
+    keys = jnp.zeros((2, 2), jnp.uint32)
+    left, right = ACTION_NAMES.index("left"), ACTION_NAMES.index("right")
+    for actions in ([right, right], [right, right], [left, UNDO], [left, UNDO], [right, right]):
+        states, happened = step(keys, states, jnp.array(actions))
+        taken.append(happened)
+    return taken
+
+
+def learned(steps: list[Step]) -> np.ndarray:
+    """f32[steps, 2]."""
+    return np.array([SIGNAL.learned(step.reward, step.shaping) for step in steps])
+
+
+def test_what_is_taken_back_and_done_again_pays_once_for_all_by_the_rules(
+    steps: list[Step],
+) -> None:
+    data_siphons = [step.each_step["reward/data_siphon"] for step in steps]
+    np.testing.assert_array_equal(data_siphons, [[0, 0], [1, 1], [0, 0], [0, 0], [0, 1]])
+
+
+def test_a_learner_gains_nothing_by_what_it_can_take_back(steps: list[Step]) -> None:
+    penalty, way = -0.01, 0.05
+    np.testing.assert_allclose(
+        learned(steps),
+        [
+            [penalty + way, penalty + way],
+            [penalty + way + 1, penalty + way],
+            [penalty - way, penalty],  # back to the end of the turn, where it still is
+            [penalty - way, penalty - way],
+            [penalty + way, penalty + way],
+        ],
+        atol=1e-6,
+    )
