@@ -1,4 +1,4 @@
-"""Expert iteration on two CPU cores for ten minutes, from PPO: an agent that looks ahead and wins.
+"""Expert iteration on a few CPU cores, from PPO: an agent that looks ahead and wins.
 
 Its search needs values that tell a good board from a bad one, so it begins with a policy of
 configs/recipe.py.

@@ -1,5 +1,5 @@
-"""What makes an agent good at this game, as far as docs/experiments.md knows: here for a quarter
-of an hour on two CPU cores. The files for GPUs and slices follow it.
+"""What makes an agent good at this game, as far as docs/experiments.md knows: here for 10
+million steps on a few CPU cores. The files for GPUs and slices follow it.
 """
 
 from ml_collections import config_dict

@@ -1,4 +1,4 @@
-"""PPO on two CPU cores for ten minutes that sharpens what expert iteration has found."""
+"""PPO on a few CPU cores that sharpens what expert iteration has found."""
 
 from ml_collections import config_dict
 
