@@ -35,10 +35,10 @@ class Keeper:
         program: Program,
         clock: Clock,
         say: Callable[[str], None],
-        before_saving: Callable[[], None] = lambda: None,
+        before_saving: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """The first process calls `before_saving`, which raises a UserError where the run is not
-        ours to save to any more.
+        """The first process calls `before_saving`, which tells what stands in the way, if anything
+        does, and raises a UserError where the run is not ours to save to any more.
         """
         self._config, self._program, self._clock, self._say = run.config, program, clock, say
         self._before_saving, self._course = before_saving, Course(run.config)
@@ -74,10 +74,13 @@ class Keeper:
 
     def save(self, update: int, state: TrainState, measured: Measured | None = None) -> None:
         """Copies the state after so many updates; it is written while the run goes on."""
-        on_first(self._before_saving)
+        step = self._course.steps_after(update)
+        if obstacle := on_first(self._before_saving):
+            self._say(f"The state at step {step:,} is not saved: {obstacle}")
+            self._saved_at = self._clock.seconds()
+            return
         score = {SCORE: measured.score} if measured else {}
         with self._clock.phase("save"):
-            step = self._course.steps_after(update)
             metadata = {"update": update, _SECONDS: self._clock.trained(), **score}
             self._checkpoints.save(step, state, metadata)
         self._saved_at, self._saved_update = self._clock.seconds(), update

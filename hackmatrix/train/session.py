@@ -188,9 +188,9 @@ class _Session:
 
 
 def _keeper(plan: Plan, program: Program, clock: Clock, console: Console, mirror: Mirror) -> Keeper:
-    def before_saving() -> None:
+    def before_saving() -> str | None:
         _confirm(plan)()
-        mirror.catch_up()
+        return mirror.catch_up()
 
     return Keeper(plan.run, program, clock, console.say, before_saving)
 

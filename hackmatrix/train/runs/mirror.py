@@ -10,7 +10,6 @@ import os
 import shutil
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -53,11 +52,14 @@ class Mirror:
         if not (self._directory / _OWN_WAY).exists():  # which may have to be sent from here later
             shutil.rmtree(self._directory, ignore_errors=True)
 
-    def catch_up(self) -> None:
-        """Copies what there is now, if that can be done."""
-        if self._bucket:
-            with suppress(OSError):
+    def catch_up(self) -> str | None:
+        """Copies what there is now; what stands in the way, if that cannot be done."""
+        try:
+            if self._bucket:
                 self.copy()
+        except OSError as error:
+            return f"the files of the run cannot be copied: {error}"
+        return None
 
     def copy(self) -> None:
         """Copies the files that have changed. OSError if that cannot be done now."""

@@ -58,6 +58,21 @@ def trained(tmp_path: Path) -> tuple[Keeper, TrainState]:
     return keeper, state
 
 
+def test_there_is_no_checkpoint_whose_metrics_are_not_kept(tmp_path: Path) -> None:
+    settings, said = config(**CARTPOLE), list[str]()
+    ways = ["the files of the run cannot be copied", "the same", None]
+    program = Program(settings, mesh.over(jax.devices()[:1]))
+    keeper = Keeper(Run(tmp_path, settings), program, Clock(), said.append, lambda: ways.pop(0))
+    state, _ = keeper.restore()
+    for update in (1, 2, 3):
+        keeper.save(update, state)
+        assert keeper.lacks(update) == (update < 3)
+    keeper.close()
+    assert keeper.steps() == [192]
+    assert said[0] == "The state at step 64 is not saved: the files of the run cannot be copied"
+    assert len(said) == 2
+
+
 def test_what_prevents_the_last_save_for_a_while_costs_nothing(
     trained: tuple[Keeper, TrainState], refusing: list[int]
 ) -> None:

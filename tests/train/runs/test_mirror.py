@@ -117,9 +117,10 @@ def test_a_bucket_that_is_away_is_said_and_the_files_stay_here(
 ) -> None:
     monkeypatch.setattr(mirror, "_EVERY", 0.1)
     said: list[str] = []
-    with mirrored(run, said):
+    with mirrored(run, said) as copies:
         write(run, "metrics.jsonl", "one\n")
         bucket_service.fault = "refuse"
+        assert "the files of the run cannot be copied: gs://" in (copies.catch_up() or "")
     bucket_service.fault = None
     assert f"The files in {run.directory} are not all in {run.place}: " in said[-1]
     assert run.metrics.read_text() == "one\n"
