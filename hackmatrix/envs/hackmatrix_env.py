@@ -16,7 +16,7 @@ from hackmatrix.envs.metrics import PERCENT, Metric, Range, Section, Trend
 from hackmatrix.envs.protocol import Environment, OlderLayout, Parts, Shaping, Step
 from hackmatrix.game import hidden, observation, older
 from hackmatrix.game.kernels import Kernels
-from hackmatrix.game.programs import PROGRAMS
+from hackmatrix.game.programs import PROGRAMS, Program
 from hackmatrix.game.randomness import as_key
 from hackmatrix.game.reward import distances_to_exit
 from hackmatrix.game.state import FIRST_PROGRAM, SIPHON, STAGES
@@ -27,7 +27,6 @@ ACTION_NAMES = ("up", "down", "left", "right", "siphon", *PROGRAMS)
 _ACTION_BITS = np.arange(game.ACTIONS, dtype=np.uint32)
 _COMPLETED = tuple(f"stats/completed_stage_{stage}" for stage in range(1, STAGES + 1))
 _A_STEP = 0.05  # what the reward gives for a step towards the exit
-_UNDO = tuple(PROGRAMS).index("undo")
 # Parts of the reward for what a snapshot holds.
 _TAKEN_BACK = (
     "score_gain", "kills", "data_siphon", "resource_gain", "resource_holding", "damage_penalty",
@@ -162,7 +161,7 @@ def _shaping(before: game.State, after: game.State, outcome: game.Outcome) -> Sh
     back is not learned from: it could be earned again and again, for ever.
     """
     old, new = (-_A_STEP * way.astype(jnp.float32) for way in distances_to_exit(before, after))
-    has_undo = (before.owned | after.owned) >> np.uint32(_UNDO) & 1 != 0
+    has_undo = (before.owned | after.owned) >> np.uint32(Program.UNDO.number) & 1 != 0
     taken_back = jnp.where(has_undo, sum(outcome.parts[name] for name in _TAKEN_BACK), 0)
     rewarded = outcome.parts["distance_shaping"] + taken_back
     return Shaping(old, jnp.where(outcome.done, 0, new), rewarded)

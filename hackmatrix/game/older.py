@@ -1,9 +1,9 @@
 """States of the layouts that were used before, which checkpoints of that time hold.
 
-Until boards remembered more than 4 snapshots (`shallow_layout` says what to restore, and `deepened`
-turns it into states of today). And until cells could hold more than 3 credits or energy: these have
-two digits each on the board, and a snapshot keeps its flags beside the programs owned
-(`older_layout` and `upgraded`).
+There are two. In one, boards remember 4 snapshots: `shallow_layout` says what to restore, and
+`deepened` turns it into states of today. In the one before it cells also hold at most 3 credits or
+energy, which have two digits each on the board, and a snapshot keeps its flags beside the programs
+owned: `older_layout` and `upgraded`.
 """
 
 from __future__ import annotations

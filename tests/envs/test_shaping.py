@@ -12,10 +12,10 @@ import pytest
 from hackmatrix import game
 from hackmatrix.envs.hackmatrix_env import ACTION_NAMES, HackMatrix
 from hackmatrix.envs.protocol import Step
+from hackmatrix.game.programs import Program
 from hackmatrix.rl.signal import Signal
 
 FLAGS = {"c": 0, "e": 0, "s": 0, "m": 0}
-UNDO = ACTION_NAMES.index("undo")
 SIGNAL = Signal(gamma=1.0, potential_shaping=True)
 
 
@@ -38,12 +38,18 @@ def steps() -> list[Step]:
     """Of a player without UNDO and of one who has it, which take the data siphon. Then the first
     goes to and fro, and the second takes the turn back and does it again.
     """
-    boards = [board(owned=[]), board(owned=[UNDO - game.state.FIRST_PROGRAM])]
+    boards = [board(owned=[]), board(owned=[Program.UNDO.number])]
     states = jax.tree.map(lambda *leaves: jnp.stack(leaves), *boards)
     step, taken = jax.jit(HackMatrix().step), []
     keys = jnp.zeros((2, 2), jnp.uint32)
     left, right = ACTION_NAMES.index("left"), ACTION_NAMES.index("right")
-    for actions in ([right, right], [right, right], [left, UNDO], [left, UNDO], [right, right]):
+    for actions in (
+        [right, right],
+        [right, right],
+        [left, Program.UNDO],
+        [left, Program.UNDO],
+        [right, right],
+    ):
         states, happened = step(keys, states, jnp.array(actions))
         taken.append(happened)
     return taken
