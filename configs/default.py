@@ -87,6 +87,9 @@ def get_config() -> config_dict.ConfigDict:
     config.num_layers = 2  # of an MLP, convolutions, or blocks of attention
     config.channels = 32  # numbers of each cell, in networks over cells
     config.separate_critic = False  # a torso of its own for the value
+    # Turn each board, before the network sees it, until the exit lies above the player and to its
+    # right: what is learned of one direction is known of all.
+    config.turn_boards = False
     config.compute_dtype = "float32"  # or "bfloat16", for the torso's matrix products
 
     # Updates between two looks at the run: metrics, checkpoints and signals wait for their end.

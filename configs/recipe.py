@@ -11,6 +11,7 @@ def follow(config: config_dict.ConfigDict) -> config_dict.ConfigDict:
     """The recipe for PPO; sizes and the learning rate are left as they are."""
     # What is a step up from the player is the same wherever it stands, and learned once.
     config.network = "centred"
+    config.turn_boards = True
     config.num_layers = 2
     config.channels = 16
     config.hidden_dim = 128

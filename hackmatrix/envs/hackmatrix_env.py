@@ -15,6 +15,7 @@ from hackmatrix import game
 from hackmatrix.envs.metrics import PERCENT, Metric, Range, Section, Trend
 from hackmatrix.envs.protocol import Environment, OlderLayout, Parts, Shaping, Step
 from hackmatrix.game import hidden, observation, older
+from hackmatrix.game.features import EXIT_SEEN
 from hackmatrix.game.kernels import Kernels
 from hackmatrix.game.programs import PROGRAMS, Program
 from hackmatrix.game.randomness import as_key
@@ -94,6 +95,7 @@ class HackMatrix(Environment):
     observation = observation.PARTS
     truncates = False
     has_potential = True
+    landmark = EXIT_SEEN
     is_drawable = True
     action_kinds = MappingProxyType({"moves": ACTION_NAMES[:SIPHON], "programs": tuple(PROGRAMS)})
     sections = (OUTCOMES, REWARD)

@@ -85,6 +85,9 @@ class Environment(abc.ABC):
     episode_limit: int = 0  # the actions after which training cuts an episode off; 0 for never
     types_are_checked: bool = True  # whether shard_map may check the types of what it does
     has_potential: bool = False  # whether its steps tell a shaping
+    # The feature of the part "cells" that boards can be turned towards, if directions are the
+    # actions up, down, left and right (hackmatrix.networks.turning).
+    landmark: int | None = None
     is_drawable: bool = False  # whether its games can be recorded and drawn (hackmatrix.replay)
     action_kinds: Mapping[str, Sequence[str]] = MappingProxyType({})  # names of actions, by kind
     sections: tuple[Section, ...] = ()  # the metrics of its steps

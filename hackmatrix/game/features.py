@@ -51,6 +51,7 @@ FEATURES = [
     Feature("amount", 3, "energy", 0), Feature("amount", 3, "energy", 1),
     _is("content", DATA_SIPHON), _is("content", EXIT), Feature("centre"),
 ]  # fmt: skip
+EXIT_SEEN = FEATURES.index(_is("content", EXIT))
 
 
 def _constants(feature: Feature) -> tuple[int, int, int, int, int]:

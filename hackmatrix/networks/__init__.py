@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from hackmatrix import plugins
 from hackmatrix.errors import UserError
+from hackmatrix.networks.turning import Turning
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,6 +50,7 @@ class Spec:
     channels: int
     separate_critic: bool
     compute_dtype: str
+    turn_boards: bool = False
 
     @classmethod
     def of(cls, settings: Any) -> Spec:
@@ -68,7 +70,15 @@ def make(settings: Any, env: Environment) -> Network:
     torso = plugins.load(_torso(spec.network))
     if reason := torso.refuses(spec, env.observation):
         raise NetworkError(f"network={spec.network} is not for {env.name}: {reason}")
-    return Network(spec, torso, env.observation, env.num_actions)
+    turning = None
+    if spec.turn_boards:
+        if env.landmark is None:
+            raise NetworkError(
+                f"turn_boards=True is not for {env.name}, which does not say what its boards can "
+                "be turned towards (Environment.landmark)"
+            )
+        turning = Turning.of(env.landmark, env.action_names)
+    return Network(spec, torso, env.observation, env.num_actions, turning)
 
 
 def numpy_torso(network: str) -> NumpyTorso:

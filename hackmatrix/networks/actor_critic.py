@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from hackmatrix.networks import Spec
 from hackmatrix.networks.dense import Dense
 from hackmatrix.networks.torso import Parts, Torso
+from hackmatrix.networks.turning import Turning
 
 Array = jax.Array
 Params = Any
@@ -51,19 +52,32 @@ class Network:
     torso: type[Torso]
     observation: Mapping[str, tuple[int, ...]]
     num_actions: int
+    turning: Turning | None = None
 
     def init(self, key: Array) -> Params:
         """First parameters; all of them float32."""
-        zeros = {name: jnp.zeros((1, *shape)) for name, shape in self.observation.items()}
+        zeros = {name: jnp.zeros((1, *shape)) for name, shape in self._seen().items()}
         return self._module().init(key, zeros)
 
     def __call__(self, params: Params, parts: Parts) -> tuple[Array, Array]:
         """Logits f32[..., A] and values f32[...] of observations in parts f32[..., *shape]."""
+        if self.turning is None:
+            return self._outputs(params, parts)
+        parts, turn = self.turning.turned(parts)
+        logits, values = self._outputs(params, parts)
+        return self.turning.turned_back(logits, turn), values
+
+    def _outputs(self, params: Params, parts: Parts) -> tuple[Array, Array]:
         return cast(tuple[Array, Array], self._module().apply(params, parts))
 
+    def _seen(self) -> Mapping[str, tuple[int, ...]]:
+        """The parts that the torso sees."""
+        return self.turning.shapes(self.observation) if self.turning else self.observation
+
     def _module(self) -> ActorCritic:
-        torso = self.torso(self.spec, self.observation)
-        apart = self.torso(self.spec, self.observation) if self.spec.separate_critic else None
+        seen = self._seen()
+        torso = self.torso(self.spec, seen)
+        apart = self.torso(self.spec, seen) if self.spec.separate_critic else None
         return ActorCritic(torso, apart, self.num_actions)
 
 

@@ -23,6 +23,7 @@ import numpy as np
 
 from hackmatrix.errors import UserError
 from hackmatrix.networks import Spec
+from hackmatrix.networks.turning import Turning
 
 FORMAT = 2
 EXPORTED = "policy.npz"  # the file in a folder that launch.export wrote
@@ -41,7 +42,8 @@ class About:
     """What is known of a trained network besides its parameters: the environment, the parts of its
     observations and their shapes, its actions, the run and the environment step of the checkpoint.
     Its values are of rewards with the discount `gamma`, shaped if `potential_shaping`, compressed
-    if `compress_rewards`; files that do not tell have the trainer's defaults.
+    if `compress_rewards`; files that do not tell have the trainer's defaults. The landmark is what
+    its boards can be turned towards.
     """
 
     env: str
@@ -53,6 +55,13 @@ class About:
     gamma: float = 0.99
     potential_shaping: bool = False
     compress_rewards: bool = False
+    landmark: int | None = None
+
+    @property
+    def turning(self) -> Turning | None:
+        if self.landmark is None or not self.spec.turn_boards:
+            return None
+        return Turning.of(self.landmark, self.actions)
 
 
 def write(file: Path, params: Params, about: About) -> None:

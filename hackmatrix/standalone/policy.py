@@ -19,12 +19,15 @@ class NumpyPolicy:
         params, self.about = files.read(file)
         self._params = params["params"]
         self._torso = numpy_torso(self.about.spec.network)
+        self._turning = self.about.turning
 
     def outputs(self, observation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Logits f32[..., A] and values f32[...] of observations f32[..., N]."""
         batch = observation.shape[:-1]
         rows = observation.reshape(-1, observation.shape[-1]).astype(np.float32)
         parts = _in_parts(rows, self.about.observation)
+        if self._turning:
+            parts, turn = self._turning.turned(parts)
         features = self._torso(self._params, parts)
         valued = features
         if self.about.spec.separate_critic:
@@ -33,6 +36,8 @@ class NumpyPolicy:
             dense(self._params["actor"], features),
             dense(self._params["critic"], valued),
         )
+        if self._turning:
+            logits = self._turning.turned_back(logits, turn)
         return logits.reshape(*batch, -1), value.reshape(batch)
 
     def act(

@@ -31,7 +31,7 @@ from hackmatrix.train.config.rules import (
 )
 
 FIRST_EDITION = 1  # of the settings; 2 came with pods, 3 with networks and algorithms by name,
-# 4 with expert iteration, 5 with milestones and limits of episodes
+# 4 with expert iteration, 5 with milestones and limits of episodes, 6 with turned boards
 _DECLARATION = "setting"
 _SAME = object()
 
@@ -115,6 +115,7 @@ class Config:
     num_layers: int = setting(2, COUNT, is_fixed=True)
     channels: int = setting(32, COUNT, since=3, is_fixed=True)
     separate_critic: bool = setting(False, FLAG, since=3, is_fixed=True)
+    turn_boards: bool = setting(False, FLAG, since=6, is_fixed=True)
     compute_dtype: str = setting("float32", DTYPE)
 
     log_interval: int = setting(10, COUNT)

@@ -108,5 +108,6 @@ def about(policy: Policy) -> About:
         run=policy.source,
         step=policy.step,
         spec=policy.network.spec,
+        landmark=policy.env.landmark,
         **asdict(policy.signal),
     )

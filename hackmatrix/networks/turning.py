@@ -1,0 +1,106 @@
+"""Turned boards: a board and its mirror image are one board to a network.
+
+Before the network sees it, a board is turned over until what it is turned towards, its landmark,
+lies above the player and to its right, and farther up than to the right. What is learned of one way
+then is known of all eight. The logits of the directions are turned back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+Array = Any  # of JAX or of NumPy
+Parts = Mapping[str, Array]
+DIRECTIONS = "up", "down", "left", "right"
+_ROW, _COLUMN = 0, 1  # of the part "player"
+_TOLD = "turned"  # the part that tells how the board was turned
+
+
+class Turn(NamedTuple):
+    """What was done to boards, in this order: bool[...] each."""
+
+    upside_down: Array
+    mirrored: Array
+    transposed: Array
+
+
+@dataclass(frozen=True)
+class Turning:
+    """`landmark` is the feature of cells that is turned towards; `directions` are the actions that
+    lead up, down, left and right.
+    """
+
+    landmark: int
+    directions: tuple[int, int, int, int]
+
+    @classmethod
+    def of(cls, landmark: int, actions: Sequence[str]) -> Turning:
+        up, down, left, right = map(actions.index, DIRECTIONS)
+        return cls(landmark, (up, down, left, right))
+
+    @staticmethod
+    def shapes(observation: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+        """Of the parts of an observation on turned boards."""
+        return {**observation, _TOLD: (len(Turn._fields),)}
+
+    def turned(self, parts: Parts) -> tuple[dict[str, Array], Turn]:
+        """The boards as the network sees them, and how they were turned, which a part tells it:
+        rules that depend on the order of directions are not the same for both.
+        """
+        cells, player = parts["cells"], parts["player"]
+        numbers = cells.__array_namespace__()
+        turn = self._turn(numbers, cells, player)
+        cells = _where(numbers, turn.upside_down, numbers.flip(cells, axis=-3), cells)
+        cells = _where(numbers, turn.mirrored, numbers.flip(cells, axis=-2), cells)
+        if _is_square(cells):
+            cells = _where(numbers, turn.transposed, numbers.swapaxes(cells, -3, -2), cells)
+        row, column = player[..., _ROW], player[..., _COLUMN]
+        row = numbers.where(turn.upside_down, 1 - row, row)
+        column = numbers.where(turn.mirrored, 1 - column, column)
+        row, column = _either(numbers, turn.transposed, row, column)
+        place = numbers.stack([row, column], axis=-1)
+        player = numbers.concatenate([place, player[..., 2:]], axis=-1)
+        told = numbers.stack(turn, axis=-1).astype(player.dtype)
+        return {**parts, "player": player, "cells": cells, _TOLD: told}, turn
+
+    def turned_back(self, logits: Array, turn: Turn) -> Array:
+        """Logits [..., A] of the actions on the boards as they were before."""
+        numbers = logits.__array_namespace__()
+        up, down, left, right = (logits[..., action] for action in self.directions)
+        up, right = _either(numbers, turn.transposed, up, right)
+        down, left = _either(numbers, turn.transposed, down, left)
+        left, right = _either(numbers, turn.mirrored, left, right)
+        up, down = _either(numbers, turn.upside_down, up, down)
+        action = numbers.arange(logits.shape[-1])
+        for direction, logit in zip(self.directions, (up, down, left, right), strict=True):
+            logits = numbers.where(action == direction, logit[..., None], logits)
+        return logits
+
+    def _turn(self, numbers: Any, cells: Array, player: Array) -> Turn:
+        """How to turn boards; as if the landmark lay in the first cell where none is seen."""
+        rows, columns = cells.shape[-3:-1]
+        marks = cells[..., self.landmark]
+        up = numbers.argmax(marks.max(-1), axis=-1) - _place(player[..., _ROW], rows)
+        right = numbers.argmax(marks.max(-2), axis=-1) - _place(player[..., _COLUMN], columns)
+        return Turn(up < 0, right < 0, (abs(right) > abs(up)) & _is_square(cells))
+
+
+def _is_square(cells: Array) -> bool:
+    rows, columns = cells.shape[-3:-1]
+    return bool(rows == columns)
+
+
+def _where(numbers: Any, chosen: Array, these: Array, those: Array) -> Array:
+    """Whole boards: these where they are chosen."""
+    return numbers.where(chosen[..., None, None, None], these, those)
+
+
+def _either(numbers: Any, swapped: Array, one: Array, other: Array) -> tuple[Array, Array]:
+    return numbers.where(swapped, other, one), numbers.where(swapped, one, other)
+
+
+def _place(share: Array, size: int) -> Array:
+    """A row or a column, of its share of the board."""
+    return (share * (size - 1)).round().astype("int32")
