@@ -58,6 +58,7 @@ def test_the_same_parts_are_told_alike() -> None:
                 "channels": 8,
                 "separate_critic": True,
                 "compute_dtype": "bfloat16",
+                "turn_boards": True,
             }.items()
         ),
         player(Agent(GAME, network(), planner().look_ahead)),

@@ -32,6 +32,7 @@ class GridWalk(Environment):
         {"player": (3,), "cells": (SIZE, SIZE, 2)}
     )
     truncates = False
+    landmark = 0
     sections = (Section("How it plays", (Metric("grid/reached", "reached", PERCENT),)),)
 
     def reset(self, keys: Array) -> Boards:

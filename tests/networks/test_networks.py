@@ -52,16 +52,25 @@ def shaken(network: Network) -> Any:
     )
 
 
+@pytest.mark.parametrize("turn_boards", [False, True])
 @pytest.mark.parametrize("separate", [False, True])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_network_computes_the_same_with_numpy_alone(
-    tmp_path: Path, name: str, separate: bool
+    tmp_path: Path, name: str, separate: bool, turn_boards: bool
 ) -> None:
     env = GridWalk()
-    network = networks.make(spec(name, separate_critic=separate), env)
+    network = networks.make(spec(name, separate_critic=separate, turn_boards=turn_boards), env)
     params, parts = shaken(network), seen(env)
     logits, values = network(params, parts)
-    about = About(env.name, dict(env.observation), env.action_names, "", 0, network.spec)
+    about = About(
+        env.name,
+        dict(env.observation),
+        env.action_names,
+        "",
+        0,
+        network.spec,
+        landmark=env.landmark,
+    )
     files.write(tmp_path / "policy.npz", params, about)
     plain = NumpyPolicy(tmp_path / "policy.npz")
     assert plain.about == about
@@ -194,6 +203,11 @@ def test_a_network_over_cells_refuses_what_has_none(name: str) -> None:
         networks.make(spec(name), make("gymnax:CartPole-v1"))
     assert f"network={name} is not for gymnax:CartPole-v1" in str(refused.value)
     assert "here are observation [4]: say network=mlp" in str(refused.value)
+
+
+def test_boards_are_not_turned_that_do_not_say_what_towards() -> None:
+    with pytest.raises(networks.NetworkError, match="turn_boards=True is not for gymnax:CartPole"):
+        networks.make(spec("mlp", turn_boards=True), make("gymnax:CartPole-v1"))
 
 
 def test_an_unknown_network_is_refused_with_those_there_are() -> None:

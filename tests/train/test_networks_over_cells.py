@@ -26,6 +26,7 @@ def walking(network: str) -> Config:
     return config(
         env="tests.networks.grid:GridWalk",
         network=network,
+        turn_boards=network == "centred",
         channels=16,
         num_layers=2,
         num_steps=32,

@@ -56,6 +56,7 @@ NAN = float("nan")
         "num_layers": [0],
         "channels": [0, None],
         "separate_critic": [1, "yes", None],
+        "turn_boards": [1, "yes", None],
         "compute_dtype": ["fp32", None],
         "log_interval": [0],
         "save_interval_minutes": [0, None],

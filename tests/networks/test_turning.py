@@ -1,0 +1,143 @@
+"""Turned boards: what is alike but for how it lies looks the same to a network."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import jax
+import numpy as np
+import pytest
+
+from hackmatrix.envs import make
+from hackmatrix.networks.turning import DIRECTIONS, Turning
+
+LANDMARK = 1  # of three features
+ACTIONS = "wait", "right", "up", "left", "down", "shoot"
+TURNING = Turning.of(LANDMARK, ACTIONS)
+STEPS = {"up": (1, 0), "down": (-1, 0), "left": (0, -1), "right": (0, 1)}
+SQUARE, OBLONG = (6, 6), (5, 4)
+
+
+def boards(rows: int, columns: int) -> dict[str, np.ndarray]:
+    """One for each place of the player and of the landmark; no two cells of a board look alike."""
+    places = np.array(list(itertools.product(range(rows), range(columns), repeat=2)))
+    places = places[(places[:, :2] != places[:, 2:]).any(1)]
+    count = len(places)
+    cells = np.zeros((count, rows, columns, 3), np.float32)
+    cells[..., 0] = 1 + np.arange(rows * columns).reshape(rows, columns)
+    cells[np.arange(count), places[:, 2], places[:, 3], LANDMARK] = 1
+    sizes = np.array([rows - 1, columns - 1])
+    player = np.concatenate([places[:, :2] / sizes, np.full((count, 1), 0.5)], axis=1)
+    return {"player": player.astype(np.float32), "cells": cells}
+
+
+def landmark(parts: dict[str, np.ndarray]) -> np.ndarray:
+    """i64[B, 2]: its row and column, from those of the player."""
+    marked = parts["cells"][..., LANDMARK]
+    there = np.stack(np.unravel_index(marked.reshape(len(marked), -1).argmax(1), marked.shape[1:]))
+    return there.T - place(parts)
+
+
+def place(parts: dict[str, np.ndarray]) -> np.ndarray:
+    rows, columns = parts["cells"].shape[1:3]
+    return np.rint(parts["player"][:, :2] * [rows - 1, columns - 1]).astype(int)
+
+
+def images(parts: dict[str, np.ndarray]) -> Iterator[dict[str, np.ndarray]]:
+    """The eight boards that are alike, of square ones."""
+    cells, player = parts["cells"], parts["player"]
+    for swapped, upside_down, mirrored in itertools.product((False, True), repeat=3):
+        at, seen = player[:, :2].copy(), cells
+        if swapped:
+            at, seen = at[:, ::-1].copy(), seen.transpose(0, 2, 1, 3)
+        if upside_down:
+            at[:, 0], seen = 1 - at[:, 0], seen[:, ::-1]
+        if mirrored:
+            at[:, 1], seen = 1 - at[:, 1], seen[:, :, ::-1]
+        yield {"player": np.concatenate([at, player[:, 2:]], axis=1), "cells": seen}
+
+
+@pytest.mark.parametrize("size", [SQUARE, OBLONG])
+def test_the_landmark_of_a_turned_board_lies_ahead(size: tuple[int, int]) -> None:
+    up, right = landmark(TURNING.turned(boards(*size))[0]).T
+    assert min(up.min(), right.min()) == 0
+    if size == SQUARE:
+        assert (up >= right).all()
+
+
+def test_boards_that_are_alike_but_for_how_they_lie_look_the_same() -> None:
+    """But for those whose landmark lies straight ahead, or as far up as to the right: these look
+    the same from two sides.
+    """
+    parts = boards(*SQUARE)
+    up, right = np.abs(landmark(parts)).T
+    one_sided = (up != right) & (up > 0) & (right > 0)
+    parts = {name: part[one_sided] for name, part in parts.items()}
+    expected, _ = TURNING.turned(parts)
+    ways = []
+    for image in images(parts):
+        turned, turn = TURNING.turned(image)
+        np.testing.assert_array_equal(turned["cells"], expected["cells"])
+        np.testing.assert_array_equal(place(turned), place(expected))
+        np.testing.assert_array_equal(turned["player"][:, 2:], parts["player"][:, 2:])
+        np.testing.assert_array_equal(turned["turned"], np.stack(turn, axis=-1))
+        ways.append(turned["turned"])
+    assert len(np.unique(np.stack(ways)[:, 0], axis=0)) == len(ways)
+
+
+@pytest.mark.parametrize("size", [SQUARE, OBLONG])
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_a_step_on_the_turned_board_leads_to_the_same_cell_on_the_board(
+    size: tuple[int, int], direction: str
+) -> None:
+    parts = boards(*size)
+    turned, turn = TURNING.turned(parts)
+    chosen = np.tile(np.eye(len(ACTIONS))[ACTIONS.index(direction)], (len(parts["cells"]), 1))
+    back = TURNING.turned_back(chosen, turn).argmax(1)
+    steps = np.array([STEPS.get(name, (0, 0)) for name in ACTIONS])[back]
+    np.testing.assert_array_equal(
+        _cell(turned, np.tile(STEPS[direction], (len(back), 1))), _cell(parts, steps)
+    )
+
+
+def _cell(parts: dict[str, np.ndarray], steps: np.ndarray) -> np.ndarray:
+    """What the cell is that these steps lead the players to; 0 beyond the board."""
+    wider = np.pad(parts["cells"][..., 0], [(0, 0), (1, 1), (1, 1)])
+    row, column = (place(parts) + steps + 1).T
+    return np.asarray(wider[np.arange(len(row)), row, column])
+
+
+def test_logits_of_other_actions_stay_and_none_is_lost() -> None:
+    parts = boards(*SQUARE)
+    _, turn = TURNING.turned(parts)
+    logits = np.random.default_rng(0).normal(size=(len(parts["cells"]), len(ACTIONS)))
+    back = TURNING.turned_back(logits, turn)
+    others = [ACTIONS.index(name) for name in ("wait", "shoot")]
+    np.testing.assert_array_equal(back[:, others], logits[:, others])
+    np.testing.assert_array_equal(np.sort(back, axis=1), np.sort(logits, axis=1))
+
+
+def test_jax_turns_boards_as_numpy_does() -> None:
+    parts = boards(*SQUARE)
+    logits = np.random.default_rng(0).normal(size=(len(parts["cells"]), 6)).astype(np.float32)
+    expected, turn = TURNING.turned(parts)
+    found, again = jax.jit(TURNING.turned)(parts)
+    jax.tree.map(np.testing.assert_array_equal, found, expected)
+    np.testing.assert_array_equal(
+        jax.jit(TURNING.turned_back)(logits, again), TURNING.turned_back(logits, turn)
+    )
+
+
+def test_the_game_is_turned_towards_its_exit() -> None:
+    env = make("hackmatrix")
+    keys = np.random.default_rng(0).integers(1 << 32, size=(64, 2), dtype=np.uint32)
+    states = env.reset(jax.numpy.asarray(keys))
+    parts = jax.tree.map(np.asarray, env.decode(env.encode(states))[0])
+    assert env.landmark is not None
+    exits = parts["cells"].reshape(64, -1, parts["cells"].shape[-1])[..., env.landmark]
+    np.testing.assert_array_equal(exits.sum(1), 1)
+    np.testing.assert_array_equal(exits.argmax(1), np.asarray(states.exit_cell))
+    turned, _ = Turning.of(env.landmark, env.action_names).turned(parts)
+    # A new game begins in a corner, and its exit is another.
+    np.testing.assert_array_equal(turned["cells"][:, 5, :, env.landmark].sum(1), 1)
