@@ -71,6 +71,9 @@ def get_config() -> config_dict.ConfigDict:
     # as much as the one before, and values that a rare victory rules cannot tell other steps apart.
     # What is reported is always the game's reward.
     config.compress_rewards = False
+    # Potential-based shaping: so much for each program that is owned. An agent that collects them
+    # finds out what they are for.
+    config.owned_potential = 0.0
 
     # Expert iteration: the boards that are looked at before each action.
     config.simulations = 16

@@ -95,6 +95,7 @@ class HackMatrix(Environment):
     observation = observation.PARTS
     truncates = False
     has_potential = True
+    has_possessions = True
     landmark = EXIT_SEEN
     is_drawable = True
     action_kinds = MappingProxyType({"moves": ACTION_NAMES[:SIPHON], "programs": tuple(PROGRAMS)})
@@ -159,14 +160,16 @@ def _step(before: game.State, actions: Array, after: game.State, outcome: game.O
 
 
 def _shaping(before: game.State, after: game.State, outcome: game.Outcome) -> Shaping:
-    """The potential is the way that is left to the exit. Where the player has UNDO, what that takes
-    back is not learned from: it could be earned again and again, for ever.
+    """The potential is the way that is left to the exit; programs are possessions. Where the player
+    has UNDO, what that takes back is not learned from: it could be earned again and again.
     """
     old, new = (-_A_STEP * way.astype(jnp.float32) for way in distances_to_exit(before, after))
     has_undo = (before.owned | after.owned) >> np.uint32(Program.UNDO.number) & 1 != 0
     taken_back = jnp.where(has_undo, sum(outcome.parts[name] for name in _TAKEN_BACK), 0)
     rewarded = outcome.parts["distance_shaping"] + taken_back
-    return Shaping(old, jnp.where(outcome.done, 0, new), rewarded)
+    owned = [jax.lax.population_count(each.owned).astype(jnp.float32) for each in (before, after)]
+    new, owned[1] = (jnp.where(outcome.done, 0, each) for each in (new, owned[1]))
+    return Shaping(old, new, rewarded, *owned)
 
 
 def _reward_parts(outcome: game.Outcome) -> dict[str, Array]:
