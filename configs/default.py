@@ -71,9 +71,9 @@ def get_config() -> config_dict.ConfigDict:
     # as much as the one before, and values that a rare victory rules cannot tell other steps apart.
     # What is reported is always the game's reward.
     config.compress_rewards = False
-    # Potential-based shaping: so much for each program that is owned. An agent that collects them
-    # finds out what they are for.
-    config.owned_potential = 0.0
+    # Learn besides from so much for each program that the player comes to own, as a run begins, and
+    # less and less until its middle: who collects programs finds out what they are for.
+    config.owned_reward = 0.0
 
     # Expert iteration: the boards that are looked at before each action.
     config.simulations = 16

@@ -19,8 +19,8 @@ def follow(config: config_dict.ConfigDict) -> config_dict.ConfigDict:
     config.potential_shaping = True
     # A victory, worth 500 and more, does not drown what a step is worth.
     config.compress_rewards = True
-    # Programs win, and without it an agent seldom finds out what one does.
-    config.owned_potential = 0.5
+    # Programs win, and without it an agent seldom finds out what they are for.
+    config.owned_reward = 3.0
     config.gamma = 0.99
     # Two of three seeds find UNDO with so much.
     config.ent_coef = 0.02

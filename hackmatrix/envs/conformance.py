@@ -175,28 +175,21 @@ def _faults_of_potential(env: Environment, trace: list[Played]) -> Iterator[str]
     if env.has_potential == (trace[0].step.shaping is None):
         yield "step: `shaping` must be given by an environment that has a potential, by no other"
         return
-    if env.has_possessions == (getattr(trace[0].step.shaping, "owned_after", None) is None):
-        yield "step: `shaping` must tell what is owned where there are possessions, else not"
+    told = trace[0].step.shaping
+    if env.has_possessions == (told is None or told.gained is None):
+        yield "step: `gained` must be given by an environment that has possessions, by no other"
         return
     steps = [each.step for each in trace]
-    for what, before, after in (
-        ("potential", "before", "after"),
-        ("number of things owned", "owned_before", "owned_after"),
-    ):
-        yield from _faults_of_sequence(what, before, after, steps)
-
-
-def _faults_of_sequence(what: str, before: str, after: str, steps: list[Any]) -> Iterator[str]:
     for now, then in itertools.pairwise(steps):
-        last, first = getattr(now.shaping, after, None), getattr(then.shaping, before, None)
-        if last is None or first is None:
+        if now.shaping is None or then.shaping is None:
             return
         goes_on = ~now.terminated & ~now.truncated
-        if not np.allclose(first[goes_on], last[goes_on], atol=1e-6):
-            yield f"step: the {what} after a step is not the one before the next"
+        before, after = then.shaping.before, now.shaping.after
+        if not np.allclose(before[goes_on], after[goes_on], atol=1e-6):
+            yield "step: the potential after a step is not the one before the next"
             return
-        if last[now.terminated].any():
-            yield f"step: the {what} after the end of an episode must be 0"
+        if after[now.terminated].any():
+            yield "step: the potential after the end of an episode must be 0"
             return
 
 

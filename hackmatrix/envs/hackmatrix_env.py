@@ -167,9 +167,11 @@ def _shaping(before: game.State, after: game.State, outcome: game.Outcome) -> Sh
     has_undo = (before.owned | after.owned) >> np.uint32(Program.UNDO.number) & 1 != 0
     taken_back = jnp.where(has_undo, sum(outcome.parts[name] for name in _TAKEN_BACK), 0)
     rewarded = outcome.parts["distance_shaping"] + taken_back
-    owned = [jax.lax.population_count(each.owned).astype(jnp.float32) for each in (before, after)]
-    new, owned[1] = (jnp.where(outcome.done, 0, each) for each in (new, owned[1]))
-    return Shaping(old, new, rewarded, *owned)
+    had, has = (
+        jax.lax.population_count(each.owned).astype(jnp.float32) for each in (before, after)
+    )
+    new, gained = (jnp.where(outcome.done, 0, each) for each in (new, has - had))
+    return Shaping(old, new, rewarded, gained)
 
 
 def _reward_parts(outcome: game.Outcome) -> dict[str, Array]:

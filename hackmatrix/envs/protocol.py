@@ -29,15 +29,14 @@ class NoSuchEnvironment(UserError, ValueError):
 class Shaping(struct.PyTreeNode):
     """How a step changed a potential of the boards [E], f32: `before` and `after` it (0 where the
     episode came to its end), and `rewarded`, the part of the reward that is not learned from with
-    it: what stands for that change, and what could be earned again and again. Of environments that
-    have possessions, how many there were before the step and after it, counted in the same way.
+    it: what stands for that change, and what could be earned again and again. Environments with
+    possessions tell how many were `gained`, less those that were lost (0 where the episode ended).
     """
 
     before: Array
     after: Array
     rewarded: Array
-    owned_before: Array | None = None
-    owned_after: Array | None = None
+    gained: Array | None = None
 
 
 class Step(struct.PyTreeNode):
@@ -88,7 +87,7 @@ class Environment(abc.ABC):
     episode_limit: int = 0  # the actions after which training cuts an episode off; 0 for never
     types_are_checked: bool = True  # whether shard_map may check the types of what it does
     has_potential: bool = False  # whether its steps tell a shaping
-    has_possessions: bool = False  # whether the shaping tells how many things a player owns
+    has_possessions: bool = False  # whether the shaping tells how many of them were gained
     # The feature of the part "cells" that boards can be turned towards, if directions are the
     # actions up, down, left and right (hackmatrix.networks.turning).
     landmark: int | None = None

@@ -42,8 +42,8 @@ class About:
     """What is known of a trained network besides its parameters: the environment, the parts of its
     observations and their shapes, its actions, the run and the environment step of the checkpoint.
     Its values are of rewards with the discount `gamma`, shaped if `potential_shaping`, compressed
-    if `compress_rewards`, with `owned_potential` for what is owned; files that do not tell have the
-    trainer's defaults. The landmark is what its boards can be turned towards.
+    if `compress_rewards`; files that do not tell have the trainer's defaults. The landmark is what
+    its boards can be turned towards.
     """
 
     env: str
@@ -55,7 +55,6 @@ class About:
     gamma: float = 0.99
     potential_shaping: bool = False
     compress_rewards: bool = False
-    owned_potential: float = 0.0
     landmark: int | None = None
 
     @property

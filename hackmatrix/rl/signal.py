@@ -22,14 +22,12 @@ class NoPotential(UserError):
 @dataclass(frozen=True)
 class Signal:
     """The discount; whether the potential's change is rewarded instead of what the environment
-    gives for it; whether the rest is compressed: symlog(r) = sign(r) log(1 + |r|); and what is the
-    potential of each thing that a player owns.
+    gives for it; and whether the rest is compressed: symlog(r) = sign(r) log(1 + |r|).
     """
 
     gamma: float
     potential_shaping: bool = False
     compress_rewards: bool = False
-    owned_potential: float = 0.0
 
     @classmethod
     def of(cls, settings: Any) -> Signal:
@@ -41,26 +39,14 @@ class Signal:
             raise NoPotential(
                 f"potential_shaping=True is not for {env.name}, which has no potential"
             )
-        if self.owned_potential and not env.has_possessions:
-            raise NoPotential(
-                f"owned_potential={self.owned_potential} is not for {env.name}, whose players own "
-                "nothing (Environment.has_possessions)"
-            )
 
     def learned(self, reward: Array, shaping: Shaping | None) -> Array:
         """What is learned from, of the rewards of steps."""
-        if shaping is None:
+        if not self.potential_shaping or shaping is None:
             return self._compressed(reward)
-        # Potentials leave the best policy what it is (Ng et al. 1999).
-        learned = self._compressed(reward - shaping.rewarded if self.potential_shaping else reward)
-        if self.potential_shaping:
-            learned = learned + self.gamma * shaping.after - shaping.before
-        if self.owned_potential:
-            assert shaping.owned_before is not None
-            assert shaping.owned_after is not None
-            more = self.gamma * shaping.owned_after - shaping.owned_before
-            learned = learned + self.owned_potential * more
-        return learned
+        # What leaves the best policy what it is (Ng et al. 1999).
+        rest = self._compressed(reward - shaping.rewarded)
+        return rest + self.gamma * shaping.after - shaping.before
 
     def _compressed(self, reward: Array) -> Array:
         return jnp.sign(reward) * jnp.log1p(jnp.abs(reward)) if self.compress_rewards else reward

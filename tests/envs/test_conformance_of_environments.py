@@ -143,6 +143,12 @@ class Potential(Toy):
         return after, step.replace(shaping=Shaping(left[0], left[1], jnp.zeros(left.shape[1:])))
 
 
+class Secretive(Potential):
+    """Nobody is told what its players own."""
+
+    has_possessions = True
+
+
 class Unsteady(Potential):
     """The potential is another one every time that it is asked for."""
 
@@ -169,6 +175,7 @@ class Unsteady(Potential):
         (Truncating, "is truncated, but `truncates` is False"),
         (Endless, "no episode ended in 20 steps"),
         (Infinite, "a reward is not finite"),
+        (Secretive, "`gained` must be given by an environment that has possessions"),
         (Potential, "the potential after the end of an episode must be 0"),
         (Unsteady, "the potential after a step is not the one before the next"),
     ],

@@ -55,6 +55,27 @@ def steps() -> list[Step]:
     return taken
 
 
+def test_programs_are_gained_by_a_siphon_and_lost_again_by_undo() -> None:
+    """Where a game ends, nothing is gained any more: here by an enemy beside the player."""
+    safe = game.scenario.dump(board(owned=[Program.UNDO.number, Program.WAIT.number]))
+    safe["player"] = [0, 0, 2, 5, 6, 2, 1, 0]
+    safe["cells"][1] = ["P", Program.POLY.number, 0, dict(FLAGS)]
+    attacked = {**safe, "enemies": [[1, 1, 0, 3, 0, 0, 0, 0]]}
+    boards = [game.scenario.load(each) for each in (safe, attacked)]
+    states = jax.tree.map(lambda *leaves: jnp.stack(leaves), *boards)
+    siphon = ACTION_NAMES.index("siphon")
+    gained, ended = [], []
+    # The first UNDO leads back to the end of the siphon's turn, the second to that of WAIT.
+    for action in (Program.WAIT, siphon, Program.UNDO, Program.UNDO):
+        states, step = HackMatrix().step(jnp.zeros((2, 2), jnp.uint32), states, jnp.full(2, action))
+        assert step.shaping is not None
+        gained.append(step.shaping.gained)
+        ended.append(step.terminated)
+    np.testing.assert_array_equal(np.array(gained)[:, 0], [0, 1, 0, -1])
+    np.testing.assert_array_equal(np.array(gained)[:2, 1], [0, 0])
+    np.testing.assert_array_equal(np.array(ended)[:2, 1], [False, True])
+
+
 def learned(steps: list[Step]) -> np.ndarray:
     """f32[steps, 2]."""
     return np.array([SIGNAL.learned(step.reward, step.shaping) for step in steps])

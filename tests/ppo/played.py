@@ -41,7 +41,7 @@ class Settings:
     scale_returns: bool = True
     potential_shaping: bool = False
     compress_rewards: bool = False
-    owned_potential: float = 0.0
+    owned_reward: float = 0.0
     start_from: str | None = None
 
 

@@ -14,6 +14,7 @@ from hackmatrix.envs.protocol import Shaping
 from hackmatrix.ppo import metrics
 from hackmatrix.ppo.algorithm import PPO
 from hackmatrix.rl.learning import advantages, minibatches
+from hackmatrix.rl.learning.actor_critic import NoPossessions
 from hackmatrix.rl.learning.metrics import EXPLAINED_VARIANCE, LR, RETURN_SCALE
 from hackmatrix.rl.signal import NoPotential
 from tests.envs.toy import Toy
@@ -57,10 +58,35 @@ def test_advantages_of_potential_based_shaping_are_those_of_another_reward(playe
     before, after, rewarded = jax.random.normal(jax.random.key(3), (3, *batch.reward.shape))
     used = dataclasses.replace(played.settings, potential_shaping=True)
     algorithm = PPO(Shaped(), played.network, used, AXIS)
-    shaped = algorithm.advantages(batch.replace(shaping=Shaping(before, after, rewarded)))
+    shaped = algorithm.advantages(batch.replace(shaping=Shaping(before, after, rewarded)), 0)
     signal = batch.reward - rewarded + used.gamma * after - before
     expected = advantage_of(dataclasses.replace(played, batch=batch.replace(reward=signal)))
     np.testing.assert_allclose(shaped, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(("share", "left"), [(0.0, 1.0), (0.125, 0.75), (0.5, 0.0), (0.75, 0.0)])
+def test_what_is_gained_is_rewarded_less_and_less_in_the_first_half_of_a_run(
+    played: Played, share: float, left: float
+) -> None:
+    class Collecting(Toy):
+        has_potential = has_possessions = True
+
+    batch, each = played.batch, 3.0
+    gained = jax.random.randint(jax.random.key(4), batch.reward.shape, -1, 3).astype(jnp.float32)
+    nothing = jnp.zeros_like(batch.reward)
+    used = dataclasses.replace(played.settings, owned_reward=each, num_updates=80)
+    algorithm = PPO(Collecting(), played.network, used, AXIS)
+    told = batch.replace(shaping=Shaping(nothing, nothing, nothing, gained))
+    found = algorithm.advantages(told, int(80 * share))
+    signal = batch.reward + each * left * gained
+    expected = advantage_of(dataclasses.replace(played, batch=batch.replace(reward=signal)))
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+def test_where_nothing_is_owned_nothing_that_is_owned_can_be_rewarded(played: Played) -> None:
+    used = dataclasses.replace(played.settings, owned_reward=3.0)
+    with pytest.raises(NoPossessions, match="is not for toy, whose players own nothing"):
+        PPO(played.env, played.network, used, AXIS)
 
 
 def test_what_has_no_potential_cannot_be_shaped(played: Played) -> None:

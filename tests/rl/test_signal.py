@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -39,23 +37,7 @@ def test_rewards_are_compressed_and_the_potential_is_not() -> None:
     np.testing.assert_allclose(both, expected, atol=1e-4)
 
 
-def test_each_thing_that_is_owned_has_a_potential() -> None:
-    """What is lost at an episode's end is taken away again, as are potentials of all kinds."""
-    owned = jnp.array([0.0, 1.0, 3.0])
-    things = SHAPING.replace(owned_before=owned, owned_after=jnp.array([1.0, 3.0, 0.0]))
-    gain = 0.5 * np.array([0.9, 0.9 * 3 - 1, -3])
-    learned = Signal(0.9, owned_potential=0.5).learned(REWARD, things)
-    np.testing.assert_allclose(learned, REWARD + gain, atol=1e-4)
-    both = Signal(0.9, potential_shaping=True, compress_rewards=True)
-    more = dataclasses.replace(both, owned_potential=0.5)
-    np.testing.assert_allclose(
-        more.learned(REWARD, things), both.learned(REWARD, things) + gain, atol=1e-4
-    )
-
-
 def test_there_is_no_shaping_without_a_potential() -> None:
     Signal(0.9).check(Toy())
     with pytest.raises(NoPotential, match="potential_shaping=True is not for toy"):
         Signal(0.9, potential_shaping=True).check(Toy())
-    with pytest.raises(NoPotential, match="is not for toy, whose players own nothing"):
-        Signal(0.9, owned_potential=0.5).check(Toy())

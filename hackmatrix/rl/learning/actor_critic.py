@@ -7,19 +7,26 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import jax
+import jax.numpy as jnp
 
 from hackmatrix.envs import Environment
+from hackmatrix.errors import UserError
 from hackmatrix.networks.actor_critic import Network, Params
 from hackmatrix.rl import return_scale
 from hackmatrix.rl.learning import advantages, metrics
 from hackmatrix.rl.learning.descent import Descent
 from hackmatrix.rl.learning.learner import Learner, first_learner
-from hackmatrix.rl.learning.settings import Settings
+from hackmatrix.rl.learning.settings import Settings, share_done
 from hackmatrix.rl.rollout import Batch, Players
 from hackmatrix.rl.signal import Signal
 from hackmatrix.rl.tally import Metrics, Tally
 
 Array = jax.Array
+_EXPLORING = 0.5  # of a run: as long as possessions are rewarded
+
+
+class NoPossessions(UserError):
+    """A setting that rewards what an environment does not have."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +44,11 @@ class ActorCritic(abc.ABC):
 
     def __post_init__(self) -> None:
         self.signal.check(self.env)
+        if self.settings.owned_reward and not self.env.has_possessions:
+            raise NoPossessions(
+                f"owned_reward={self.settings.owned_reward} is not for {self.env.name}, whose "
+                "players own nothing (Environment.has_possessions)"
+            )
 
     @abc.abstractmethod
     def play(
@@ -68,7 +80,7 @@ class ActorCritic(abc.ABC):
         self, learner: Learner, players: Players, counted: Tally
     ) -> tuple[Learner, Players, Tally, Metrics]:
         players, batch, counted = self.play(learner, players, counted)
-        advantage = self.advantages(batch)
+        advantage = self.advantages(batch, learner.update)
         targets = advantage + batch.value
         if self.settings.scale_returns:
             scale = return_scale.learn(learner.return_scale, targets, self.axis)
@@ -82,9 +94,11 @@ class ActorCritic(abc.ABC):
         }
         return learner.replace(update=learner.update + 1), players, counted, told
 
-    def advantages(self, batch: Batch) -> Array:
-        """f32[T, E]. An episode that was cut off would still have been worth what it missed."""
-        return advantages.of(batch, self.signal, self.settings.gae_lambda)
+    def advantages(self, batch: Batch, update: Array | int) -> Array:
+        """f32[T, E]: of what is learned from in an update."""
+        left = 1 - share_done(self.settings, update) / _EXPLORING
+        owned_reward = self.settings.owned_reward * jnp.maximum(left, 0)
+        return advantages.of(batch, self.signal, self.settings.gae_lambda, owned_reward)
 
     def rescaled(self, learner: Learner, scale: return_scale.ReturnScale) -> Learner:
         """The learner with values in units of another scale."""

@@ -13,7 +13,7 @@ import optax
 from hackmatrix.networks.actor_critic import Params
 from hackmatrix.rl.learning import minibatches
 from hackmatrix.rl.learning.metrics import GRAD_NORM, LR
-from hackmatrix.rl.learning.settings import Settings
+from hackmatrix.rl.learning.settings import Settings, share_done
 from hackmatrix.rl.rollout import UpdateKey
 from hackmatrix.rl.tally import Metrics
 
@@ -85,5 +85,4 @@ class Descent:
     def _learning_rate(self, update: Array | int) -> Array:
         if not self.settings.anneal_lr:
             return jnp.float32(self.settings.lr)
-        share = (update + self.settings.extra_updates) / self.settings.num_updates
-        return self.settings.lr * jnp.maximum(1 - share, 0)
+        return self.settings.lr * jnp.maximum(1 - share_done(self.settings, update), 0)

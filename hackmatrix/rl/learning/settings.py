@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import jax
+import jax.numpy as jnp
+
+Array = jax.Array
+
 
 class Settings(Protocol):
     """The part of a run's configuration that they read; configs/default.py explains it. Where it is
@@ -45,6 +50,11 @@ class Settings(Protocol):
     @property
     def compress_rewards(self) -> bool: ...
     @property
-    def owned_potential(self) -> float: ...
+    def owned_reward(self) -> float: ...
     @property
     def start_from(self) -> str | None: ...
+
+
+def share_done(settings: Settings, update: Array | int) -> Array:
+    """How much of a run is done before an update: 0 at its beginning, 1 at its end."""
+    return jnp.asarray((update + settings.extra_updates) / settings.num_updates)

@@ -107,7 +107,7 @@ class Config:
     scale_returns: bool = setting(True, FLAG)
     potential_shaping: bool = setting(False, FLAG, since=3)
     compress_rewards: bool = setting(False, FLAG, since=4)
-    owned_potential: float = setting(0.0, WEIGHT, since=6)
+    owned_reward: float = setting(0.0, WEIGHT, since=6)
     simulations: int = setting(16, COUNT, since=4)
     start_from: str | None = setting(None, TEXT, since=4, is_fixed=True)
 

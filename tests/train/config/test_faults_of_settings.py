@@ -57,7 +57,7 @@ NAN = float("nan")
         "channels": [0, None],
         "separate_critic": [1, "yes", None],
         "turn_boards": [1, "yes", None],
-        "owned_potential": [-0.5, None],
+        "owned_reward": [-0.5, None],
         "compute_dtype": ["fp32", None],
         "log_interval": [0],
         "save_interval_minutes": [0, None],
