@@ -70,14 +70,12 @@ def make(settings: Any, env: Environment) -> Network:
     torso = plugins.load(_torso(spec.network))
     if reason := torso.refuses(spec, env.observation):
         raise NetworkError(f"network={spec.network} is not for {env.name}: {reason}")
-    turning = None
-    if spec.turn_boards:
-        if env.landmark is None:
-            raise NetworkError(
-                f"turn_boards=True is not for {env.name}, which does not say what its boards can "
-                "be turned towards (Environment.landmark)"
-            )
-        turning = Turning.of(env.landmark, env.action_names)
+    turning = Turning.of(env.landmark, env.action_names) if spec.turn_boards else None
+    if spec.turn_boards and not turning:
+        raise NetworkError(
+            f"turn_boards=True is not for {env.name}, which does not say what its boards can be "
+            "turned towards (Environment.landmark), or has no actions up, down, left and right"
+        )
     return Network(spec, torso, env.observation, env.num_actions, turning)
 
 

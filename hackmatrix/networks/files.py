@@ -59,9 +59,7 @@ class About:
 
     @property
     def turning(self) -> Turning | None:
-        if self.landmark is None or not self.spec.turn_boards:
-            return None
-        return Turning.of(self.landmark, self.actions)
+        return Turning.of(self.landmark, self.actions) if self.spec.turn_boards else None
 
 
 def write(file: Path, params: Params, about: About) -> None:

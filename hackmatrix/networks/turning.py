@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-Array = Any  # of JAX or of NumPy
+Array = Any  # of JAX or of NumPy; xp is the namespace of its functions
 Parts = Mapping[str, Array]
 DIRECTIONS = "up", "down", "left", "right"
 _ROW, _COLUMN = 0, 1  # of the part "player"
@@ -36,7 +36,10 @@ class Turning:
     directions: tuple[int, int, int, int]
 
     @classmethod
-    def of(cls, landmark: int, actions: Sequence[str]) -> Turning:
+    def of(cls, landmark: int | None, actions: Sequence[str]) -> Turning | None:
+        """None where boards have no landmark or actions no directions."""
+        if landmark is None or not set(DIRECTIONS) <= set(actions):
+            return None
         up, down, left, right = map(actions.index, DIRECTIONS)
         return cls(landmark, (up, down, left, right))
 
@@ -50,40 +53,40 @@ class Turning:
         rules that depend on the order of directions are not the same for both.
         """
         cells, player = parts["cells"], parts["player"]
-        numbers = cells.__array_namespace__()
-        turn = self._turn(numbers, cells, player)
-        cells = _where(numbers, turn.upside_down, numbers.flip(cells, axis=-3), cells)
-        cells = _where(numbers, turn.mirrored, numbers.flip(cells, axis=-2), cells)
+        xp = cells.__array_namespace__()
+        turn = self._turn(xp, cells, player)
+        cells = _where(xp, turn.upside_down, xp.flip(cells, axis=-3), cells)
+        cells = _where(xp, turn.mirrored, xp.flip(cells, axis=-2), cells)
         if _is_square(cells):
-            cells = _where(numbers, turn.transposed, numbers.swapaxes(cells, -3, -2), cells)
+            cells = _where(xp, turn.transposed, xp.swapaxes(cells, -3, -2), cells)
         row, column = player[..., _ROW], player[..., _COLUMN]
-        row = numbers.where(turn.upside_down, 1 - row, row)
-        column = numbers.where(turn.mirrored, 1 - column, column)
-        row, column = _either(numbers, turn.transposed, row, column)
-        place = numbers.stack([row, column], axis=-1)
-        player = numbers.concatenate([place, player[..., 2:]], axis=-1)
-        told = numbers.stack(turn, axis=-1).astype(player.dtype)
+        row = xp.where(turn.upside_down, 1 - row, row)
+        column = xp.where(turn.mirrored, 1 - column, column)
+        row, column = _either(xp, turn.transposed, row, column)
+        place = xp.stack([row, column], axis=-1)
+        player = xp.concatenate([place, player[..., 2:]], axis=-1)
+        told = xp.stack(turn, axis=-1).astype(player.dtype)
         return {**parts, "player": player, "cells": cells, _TOLD: told}, turn
 
     def turned_back(self, logits: Array, turn: Turn) -> Array:
         """Logits [..., A] of the actions on the boards as they were before."""
-        numbers = logits.__array_namespace__()
+        xp = logits.__array_namespace__()
         up, down, left, right = (logits[..., action] for action in self.directions)
-        up, right = _either(numbers, turn.transposed, up, right)
-        down, left = _either(numbers, turn.transposed, down, left)
-        left, right = _either(numbers, turn.mirrored, left, right)
-        up, down = _either(numbers, turn.upside_down, up, down)
-        action = numbers.arange(logits.shape[-1])
+        up, right = _either(xp, turn.transposed, up, right)
+        down, left = _either(xp, turn.transposed, down, left)
+        left, right = _either(xp, turn.mirrored, left, right)
+        up, down = _either(xp, turn.upside_down, up, down)
+        action = xp.arange(logits.shape[-1])
         for direction, logit in zip(self.directions, (up, down, left, right), strict=True):
-            logits = numbers.where(action == direction, logit[..., None], logits)
+            logits = xp.where(action == direction, logit[..., None], logits)
         return logits
 
-    def _turn(self, numbers: Any, cells: Array, player: Array) -> Turn:
+    def _turn(self, xp: Any, cells: Array, player: Array) -> Turn:
         """How to turn boards; as if the landmark lay in the first cell where none is seen."""
         rows, columns = cells.shape[-3:-1]
         marks = cells[..., self.landmark]
-        up = numbers.argmax(marks.max(-1), axis=-1) - _place(player[..., _ROW], rows)
-        right = numbers.argmax(marks.max(-2), axis=-1) - _place(player[..., _COLUMN], columns)
+        up = xp.argmax(marks.max(-1), axis=-1) - _place(player[..., _ROW], rows)
+        right = xp.argmax(marks.max(-2), axis=-1) - _place(player[..., _COLUMN], columns)
         return Turn(up < 0, right < 0, (abs(right) > abs(up)) & _is_square(cells))
 
 
@@ -92,13 +95,13 @@ def _is_square(cells: Array) -> bool:
     return bool(rows == columns)
 
 
-def _where(numbers: Any, chosen: Array, these: Array, those: Array) -> Array:
+def _where(xp: Any, chosen: Array, these: Array, those: Array) -> Array:
     """Whole boards: these where they are chosen."""
-    return numbers.where(chosen[..., None, None, None], these, those)
+    return xp.where(chosen[..., None, None, None], these, those)
 
 
-def _either(numbers: Any, swapped: Array, one: Array, other: Array) -> tuple[Array, Array]:
-    return numbers.where(swapped, other, one), numbers.where(swapped, one, other)
+def _either(xp: Any, swapped: Array, one: Array, other: Array) -> tuple[Array, Array]:
+    return xp.where(swapped, other, one), xp.where(swapped, one, other)
 
 
 def _place(share: Array, size: int) -> Array:

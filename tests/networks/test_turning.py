@@ -14,7 +14,7 @@ from hackmatrix.networks.turning import DIRECTIONS, Turning
 
 LANDMARK = 1  # of three features
 ACTIONS = "wait", "right", "up", "left", "down", "shoot"
-TURNING = Turning.of(LANDMARK, ACTIONS)
+TURNING = Turning(LANDMARK, (2, 4, 3, 1))
 STEPS = {"up": (1, 0), "down": (-1, 0), "left": (0, -1), "right": (0, 1)}
 SQUARE, OBLONG = (6, 6), (5, 4)
 
@@ -129,15 +129,22 @@ def test_jax_turns_boards_as_numpy_does() -> None:
     )
 
 
+def test_directions_are_the_actions_of_these_names() -> None:
+    assert Turning.of(LANDMARK, ACTIONS) == TURNING
+    assert Turning.of(None, ACTIONS) is None
+    assert Turning.of(LANDMARK, ("push left", "push right")) is None
+
+
 def test_the_game_is_turned_towards_its_exit() -> None:
     env = make("hackmatrix")
     keys = np.random.default_rng(0).integers(1 << 32, size=(64, 2), dtype=np.uint32)
     states = env.reset(jax.numpy.asarray(keys))
     parts = jax.tree.map(np.asarray, env.decode(env.encode(states))[0])
-    assert env.landmark is not None
-    exits = parts["cells"].reshape(64, -1, parts["cells"].shape[-1])[..., env.landmark]
+    turning = Turning.of(env.landmark, env.action_names)
+    assert turning is not None
+    exits = parts["cells"].reshape(64, -1, parts["cells"].shape[-1])[..., turning.landmark]
     np.testing.assert_array_equal(exits.sum(1), 1)
     np.testing.assert_array_equal(exits.argmax(1), np.asarray(states.exit_cell))
-    turned, _ = Turning.of(env.landmark, env.action_names).turned(parts)
+    turned, _ = turning.turned(parts)
     # A new game begins in a corner, and its exit is another.
-    np.testing.assert_array_equal(turned["cells"][:, 5, :, env.landmark].sum(1), 1)
+    np.testing.assert_array_equal(turned["cells"][:, 5, :, turning.landmark].sum(1), 1)
