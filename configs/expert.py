@@ -13,6 +13,7 @@ def get_config() -> config_dict.ConfigDict:
     config = recipe.get_config()
     config.algorithm = "expert"
     config.start_from = "policies/centred"
+    config.owned_reward = 0.0  # it knows what programs are for
     config.num_envs = 128
     config.num_steps = 32
     config.lr = 5e-4
