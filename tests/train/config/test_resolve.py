@@ -8,6 +8,7 @@ import pytest
 
 import configs
 from configs import cpu, default, gpu, recipe, v4_8, v4_16, v4_32, v4_64
+from hackmatrix.networks import Spec, files
 from hackmatrix.train.config import autoscale, resolve
 from hackmatrix.train.config.summary import differences
 from tests.train.settings import resolved
@@ -43,6 +44,14 @@ def test_the_default_is_the_reference_where_nothing_is_tuned() -> None:
 def test_every_configuration_can_be_trained_with_on_a_laptop(name: str) -> None:
     file = importlib.import_module(f"configs.{name}")
     assert resolve(file.get_config(), "cpu", 1).num_updates > 0
+
+
+@pytest.mark.parametrize("name", ["expert", "tune"])
+def test_what_begins_with_a_policy_that_is_shipped_has_the_network_of_that(name: str) -> None:
+    config = resolve(importlib.import_module(f"configs.{name}").get_config(), "cpu", 1)
+    assert config.start_from is not None
+    _, about = files.read(config.start_from)
+    assert Spec.of(config) == about.spec
 
 
 def test_the_reference_takes_16_gradient_steps_of_8192_samples() -> None:
