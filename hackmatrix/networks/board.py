@@ -1,7 +1,6 @@
 """What the networks over cells know of the game's board: where the player stands on it.
 
-The observation tells the player's place as two numbers, its row and its column as shares of the
-board. A network with the same weights for all cells needs it as a plane.
+A network with the same weights for all cells needs the player's place as a plane.
 """
 
 from __future__ import annotations
@@ -9,10 +8,10 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from hackmatrix.networks.place import player_place
 from hackmatrix.networks.torso import Parts, Shapes
 
 Array = jax.Array
-_ROW, _COLUMN = 0, 1  # of the part "player"
 
 
 def refuses(observation: Shapes) -> str | None:
@@ -32,17 +31,6 @@ def numbers(parts: Parts) -> Array:
     """f32[..., N]: all that is seen besides the cells."""
     vectors = [part for name, part in parts.items() if name != "cells"]
     return jnp.concatenate(vectors, axis=-1)
-
-
-def player_place(parts: Parts) -> tuple[Array, Array]:
-    """i32[...] each: the player's row and column."""
-    sizes = parts["cells"].shape[-3:-1]
-    shares = parts["player"][..., _ROW], parts["player"][..., _COLUMN]
-    row, column = (
-        jnp.round(share * (size - 1)).astype(jnp.int32)
-        for share, size in zip(shares, sizes, strict=True)
-    )
-    return row, column
 
 
 def player_plane(parts: Parts) -> Array:

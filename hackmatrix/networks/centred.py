@@ -12,6 +12,7 @@ import jax.numpy as jnp
 
 from hackmatrix.networks import Spec, board
 from hackmatrix.networks.dense import Dense
+from hackmatrix.networks.place import player_place
 from hackmatrix.networks.torso import Parts, Shapes, Torso
 
 Array = jax.Array
@@ -32,7 +33,7 @@ class Centred(Torso):
         spec = self.spec
         embed = Dense(spec.channels, 1, spec.compute_dtype, name="embed")
         cells = nn.relu(embed(parts["cells"]))
-        laid_out = around(cells, *board.player_place(parts))
+        laid_out = around(cells, *player_place(parts))
         place = board.player_plane(parts)
         seen: list[Array] = [_flat(laid_out), _flat(place), board.numbers(parts)]
         for number in range(spec.num_layers):

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from hackmatrix.networks.place import player_place
+
 Array = np.ndarray
 Params = Mapping[str, Any]
 Parts = Mapping[str, Array]
@@ -27,7 +29,7 @@ def centred(params: Params, parts: Parts) -> Array:
     cells = np.maximum(dense(params["embed"], parts["cells"]), 0)
     boards, rows, columns, channels = cells.shape
     around = np.zeros((boards, 2 * rows - 1, 2 * columns - 1, channels), np.float32)
-    for board, row, column in zip(range(boards), *_player_place(parts), strict=True):
+    for board, row, column in zip(range(boards), *player_place(parts), strict=True):
         up, right = rows - 1 - row, columns - 1 - column
         around[board, up : up + rows, right : right + columns] = cells[board]
     seen = [around.reshape(boards, -1), _player_plane(parts).reshape(boards, -1), _numbers(parts)]
@@ -92,16 +94,8 @@ def _player_plane(parts: Parts) -> Array:
     """f32[B, rows, columns, 1]: 1 in the player's cell."""
     boards, rows, columns, _ = parts["cells"].shape
     plane = np.zeros((boards, rows, columns, 1), np.float32)
-    plane[np.arange(boards), *_player_place(parts)] = 1
+    plane[np.arange(boards), *player_place(parts)] = 1
     return plane
-
-
-def _player_place(parts: Parts) -> tuple[Array, Array]:
-    """The player's row and column, i64[B] each."""
-    _, rows, columns, _ = parts["cells"].shape
-    row = np.rint(parts["player"][:, 0] * (rows - 1)).astype(int)
-    column = np.rint(parts["player"][:, 1] * (columns - 1)).astype(int)
-    return row, column
 
 
 def _everywhere(numbers: Array, plane: Array) -> Array:

@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from hackmatrix.networks.place import COLUMN, ROW, player_place
+
 Array = Any  # of JAX or of NumPy; xp is the namespace of its functions
 Parts = Mapping[str, Array]
 DIRECTIONS = "up", "down", "left", "right"
-_ROW, _COLUMN = 0, 1  # of the part "player"
 _TOLD = "turned"  # the part that tells how the board was turned
 
 
@@ -54,12 +55,12 @@ class Turning:
         """
         cells, player = parts["cells"], parts["player"]
         xp = cells.__array_namespace__()
-        turn = self._turn(xp, cells, player)
+        turn = self._turn(xp, parts)
         cells = _where(xp, turn.upside_down, xp.flip(cells, axis=-3), cells)
         cells = _where(xp, turn.mirrored, xp.flip(cells, axis=-2), cells)
         if _is_square(cells):
             cells = _where(xp, turn.transposed, xp.swapaxes(cells, -3, -2), cells)
-        row, column = player[..., _ROW], player[..., _COLUMN]
+        row, column = player[..., ROW], player[..., COLUMN]
         row = xp.where(turn.upside_down, 1 - row, row)
         column = xp.where(turn.mirrored, 1 - column, column)
         row, column = _either(xp, turn.transposed, row, column)
@@ -81,13 +82,13 @@ class Turning:
             logits = xp.where(action == direction, logit[..., None], logits)
         return logits
 
-    def _turn(self, xp: Any, cells: Array, player: Array) -> Turn:
+    def _turn(self, xp: Any, parts: Parts) -> Turn:
         """How to turn boards; as if the landmark lay in the first cell where none is seen."""
-        rows, columns = cells.shape[-3:-1]
-        marks = cells[..., self.landmark]
-        up = xp.argmax(marks.max(-1), axis=-1) - _place(player[..., _ROW], rows)
-        right = xp.argmax(marks.max(-2), axis=-1) - _place(player[..., _COLUMN], columns)
-        return Turn(up < 0, right < 0, (abs(right) > abs(up)) & _is_square(cells))
+        row, column = player_place(parts)
+        marks = parts["cells"][..., self.landmark]
+        up = xp.argmax(marks.max(-1), axis=-1) - row
+        right = xp.argmax(marks.max(-2), axis=-1) - column
+        return Turn(up < 0, right < 0, (abs(right) > abs(up)) & _is_square(parts["cells"]))
 
 
 def _is_square(cells: Array) -> bool:
@@ -102,8 +103,3 @@ def _where(xp: Any, chosen: Array, these: Array, those: Array) -> Array:
 
 def _either(xp: Any, swapped: Array, one: Array, other: Array) -> tuple[Array, Array]:
     return xp.where(swapped, other, one), xp.where(swapped, one, other)
-
-
-def _place(share: Array, size: int) -> Array:
-    """A row or a column, of its share of the board."""
-    return (share * (size - 1)).round().astype("int32")
