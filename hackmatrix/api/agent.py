@@ -108,7 +108,7 @@ class Agent:
         return plain, compiled
 
     def planner(self, plan: int) -> Planner | None:
-        """What looks at so many boards before each action; None for an agent that acts at once."""
+        """What plays so many games on before each action; None for an agent that acts at once."""
         if not plan:
             return None
         if not self.env.tells_what_is_hidden:
@@ -118,11 +118,11 @@ class Agent:
     def _evaluation(self, plan: int) -> Evaluation:
         if plan not in self._evaluations:
             planner = self.planner(plan)
+            looking = (
+                {"look_ahead": planner.look_ahead, "at_once": planner.at_once} if planner else {}
+            )
             self._evaluations[plan] = Evaluation(
-                self.env,
-                self.policy.network,
-                meshes.over(jax.local_devices()),
-                planner.look_ahead if planner else None,
+                self.env, self.policy.network, meshes.over(jax.local_devices()), **looking
             )
         return self._evaluations[plan]
 

@@ -1,50 +1,159 @@
-"""Looking ahead in play: every action is searched for on the game itself, honestly.
+"""Looking ahead in play: games are played on from each action that the agent may well take, and
+what they come to on average tells which one it is.
 
-A player does not know all of a board. So the search runs on several boards that look the same to
-the player, with what is hidden drawn anew for each, and what is best on average is taken.
+A player does not know all of a board. So games go on from boards that look the same to the player,
+with what is hidden drawn anew for each. On each of these worlds every one of the actions is tried,
+and meets the same chance as far as it can, so that luck does not decide between them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
+from flax import struct
 
 from hackmatrix.envs import Environment
+from hackmatrix.rl import distributions
 from hackmatrix.rl.games import Forward
 from hackmatrix.rl.signal import Signal
-from hackmatrix.search.tree import Found, TreeSearch
+from hackmatrix.search.found import Found
+
+if TYPE_CHECKING:
+    import distrax
 
 Array = jax.Array
-_A_WORLD = 32  # simulations, at least
+# By docs/experiments.md, "What games played on are worth":
+_STEPS = 32  # that a game is played on
+_LAMBDA = 0.97  # how much more a return goes by what happens than by the values on the way
+_CAUTION = 0.5  # standard errors by which an action must be better than the likeliest
+_CONSIDERED, _LIKELY = 8, 0.002  # actions at most, and how likely they are at least
+_AT_ONCE, _PLAYED_AT_ONCE = 256, 16_384  # boards, and games played on from them
+
+
+class _Dealt(struct.PyTreeNode):
+    """Which games are played on [N] from each of [E] boards."""
+
+    actions: Array  # i32[E, K]: the likeliest, and the likeliest of them first
+    number: Array  # i32[E]: how many of these are tried
+    world: Array  # i32[E, N]: where each game goes on
+    which: Array  # i32[E, N]: of the actions it tries
 
 
 @dataclass(frozen=True, eq=False)  # so that jax.jit can tell it from others
 class Planner:
-    """Plans with so many simulations a move, over all the boards that it imagines."""
+    """Plays so many games on before each move, of which so many are for each likely action."""
 
     env: Environment
     network: Forward
     signal: Signal
-    simulations: int
+    games: int
+
+    @property
+    def at_once(self) -> int:
+        """Boards that are planned for side by side."""
+        return max(1, min(_AT_ONCE, _PLAYED_AT_ONCE // self.games))
 
     def __call__(self, params: Any, keys: Array, boards: Any) -> Found:
-        """The plan for each of [E] boards, from keys [E]: the means over its worlds."""
-        worlds = max(1, self.simulations // _A_WORLD)
-        search = TreeSearch(self.env, self.network, self.signal, self.simulations // worlds)
-        drawn = jax.vmap(lambda key: jax.random.split(key, worlds))(keys).reshape(-1)
-        imagined = jax.tree.map(lambda leaf: jnp.repeat(leaf, worlds, axis=0), boards)
-        imagined = self.env.redrawn(jax.random.key_data(drawn), imagined)
-        no_noise = jnp.zeros((drawn.size, self.env.num_actions))
-        valid = jnp.repeat(self.env.mask(boards), worlds, axis=0)
-        found = search(params, drawn, imagined, valid, no_noise)
-        policy, value = (
-            leaf.reshape(keys.size, worlds, -1).mean(1) for leaf in (found.policy, found.value)
+        """The plan for each of [E] boards, from keys [E]."""
+        choice, value, mask = self._judge(params, self.env.encode(boards))
+        dealt = self._dealt(choice, mask)
+        actions = jnp.take_along_axis(dealt.actions, dealt.which, 1).reshape(-1)
+        worlds = jax.vmap(jax.vmap(jax.random.fold_in, (None, 0)))(keys, dealt.world).reshape(-1)
+        imagined = jax.tree.map(lambda leaf: jnp.repeat(leaf, self.games, axis=0), boards)
+        returns, counts = self._played_on(params, worlds, imagined, actions)
+        return _found(
+            dealt,
+            returns.reshape(dealt.which.shape),
+            counts.reshape(dealt.which.shape),
+            value,
+            mask,
         )
-        return Found(jnp.argmax(policy, -1).astype(jnp.int32), policy, value)
 
     def look_ahead(self, params: Any, keys: Array, boards: Any) -> Array:
         """The best actions i32[E], as `hackmatrix.rl.games.LookAhead` gives them."""
         return self(params, keys, boards).action
+
+    def _judge(self, params: Any, seen: Any) -> tuple[distrax.Categorical, Array, Array]:
+        observation, mask = self.env.decode(seen)
+        logits, value = self.network(params, observation)
+        return distributions.masked(logits, mask), value, mask
+
+    def _dealt(self, choice: distrax.Categorical, mask: Array) -> _Dealt:
+        """One game for each action on the first world, then on the second, and so on."""
+        likely = jnp.where(mask, choice.probs, 0)
+        most, actions = jax.lax.top_k(likely, min(_CONSIDERED, mask.shape[-1]))
+        number = jnp.maximum(1, (most >= _LIKELY).sum(-1, dtype=jnp.int32))
+        game = jnp.arange(self.games)
+        return _Dealt(actions, number, game // number[:, None], game % number[:, None])
+
+    def _played_on(
+        self, params: Any, keys: Array, boards: Any, actions: Array
+    ) -> tuple[Array, Array]:
+        """What games [M] return f32[M] that go on by these actions, on worlds of these keys, and
+        which of them count bool[M]: an action need not be valid on all worlds.
+        """
+        hidden, chance = (jax.vmap(jax.random.fold_in, (0, None))(keys, it) for it in (0, 1))
+        boards = self.env.redrawn(jax.random.key_data(hidden), boards)
+        counts = jnp.take_along_axis(self.env.mask(boards), actions[:, None], 1)[:, 0]
+        gamma = self.signal.gamma
+
+        def step(carry: tuple, number: Array) -> tuple[tuple, None]:
+            boards, actions, total, weight, _ = carry
+            now = jax.vmap(jax.random.fold_in, (0, None))(chance, number)
+            raw = jax.random.key_data(now)
+            boards, outcome, seen = self.env.step_and_encode(raw, boards, actions)
+            choice, value, _ = self._judge(params, seen)
+            value = jnp.where(outcome.ended, 0, value)
+            reward = self.signal.learned(outcome.reward, outcome.shaping)
+            if self.env.truncates:
+                final = self.network(params, self.env.decode(outcome.final)[0])[1]
+                reward = reward + gamma * jnp.where(outcome.truncated, final, 0)
+            total = total + weight * (reward + gamma * (1 - _LAMBDA) * value)
+            weight = weight * gamma * _LAMBDA * ~outcome.ended
+            draw = jax.vmap(jax.random.fold_in, (0, None))(now, 1)
+            actions = distributions.sample(choice, draw).astype(jnp.int32)
+            return (boards, actions, total, weight, value), None
+
+        nothing = jnp.zeros(actions.shape)
+        begin = boards, actions, nothing, nothing + 1, nothing
+        (*_, total, weight, value), _ = jax.lax.scan(step, begin, jnp.arange(_STEPS))
+        return total + weight * value, counts
+
+
+def _found(dealt: _Dealt, returns: Array, counts: Array, value: Array, mask: Array) -> Found:
+    """Takes the action of the greatest gain over the likeliest one, less what may be luck."""
+    (boards, considered), games = dealt.actions.shape, returns.shape[1]
+    row, one = jnp.arange(boards)[:, None], dealt.number[:, None]
+    # One on which only some actions are tried does not count. (What is written further on is lost:
+    # no more worlds are compared if there is but one action.)
+    counts = counts & (dealt.world < games // one)
+    nowhere = jnp.zeros((boards, max(1, games // 2), considered))
+    place = row, dealt.world, dealt.which
+    table = nowhere.at[place].set(returns, mode="drop")
+    there = nowhere.astype(bool).at[place].set(counts, mode="drop")
+
+    gain, error = _mean_and_error(table - table[..., :1], there & there[..., :1])
+    score = jnp.where(jnp.arange(considered) == 0, 0, gain - _CAUTION * error)
+    usual = jnp.where(jnp.isfinite(error), error, 0).max(-1, keepdims=True)
+    best = jnp.take_along_axis(dealt.actions, jnp.argmax(score, -1)[:, None], 1)[:, 0]
+    of_all = row, dealt.actions
+    worth = jnp.where(there.any(1), _mean_and_error(table, there)[0], value[:, None])
+    return Found(
+        best.astype(jnp.int32),
+        jnp.zeros(mask.shape).at[of_all].set(jax.nn.softmax(score / jnp.maximum(usual, 1e-6))),
+        jnp.broadcast_to(value[:, None], mask.shape).at[of_all].set(worth),
+    )
+
+
+def _mean_and_error(table: Array, there: Array) -> tuple[Array, Array]:
+    """Over axis 1, of what is there: the mean and its standard error, which is infinite where fewer
+    than two are.
+    """
+    number = there.sum(1)
+    mean = jnp.where(there, table, 0).sum(1) / jnp.maximum(number, 1)
+    squares = jnp.where(there, jnp.square(table - mean[:, None]), 0).sum(1)
+    error = jnp.sqrt(squares / jnp.maximum(number * (number - 1), 1))
+    return mean, jnp.where(number < 2, jnp.inf, error)

@@ -14,12 +14,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import mctx
-from flax import struct
 
 from hackmatrix.envs import Environment
 from hackmatrix.rl import distributions
 from hackmatrix.rl.games import Forward
 from hackmatrix.rl.signal import Signal
+from hackmatrix.search.found import Found
 
 Array = jax.Array
 _AT_STAKE = 0.5  # of what a board is worth: differences that are smaller count less
@@ -43,14 +43,6 @@ def _advice(tree: mctx.Tree, node: Array) -> Array:
 def _weight(tree: mctx.Tree, node: Array) -> Array:
     """What mctx multiplies values with."""
     return 0.1 * (50 + tree.children_visits[node].max())
-
-
-class Found(struct.PyTreeNode):
-    """What a search found on [E] boards."""
-
-    action: Array  # i32[E]: the one to take
-    policy: Array  # f32[E, A]: probabilities of a policy that is better than the network's
-    value: Array  # f32[E, A]: what the actions are worth; the board's value where none was tried
 
 
 @dataclass(frozen=True, eq=False)  # so that jax.jit can tell it from others

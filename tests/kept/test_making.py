@@ -34,7 +34,7 @@ def player(agent: Agent, steps: int = 16) -> Callable[..., Any]:
 
 
 def planner(**changes: Any) -> Planner:
-    own = {"simulations": 8, "signal": Signal(0.99, False, False), **changes}
+    own = {"games": 8, "signal": Signal(0.99, False, False), **changes}
     return Planner(GAME, network(), **own)
 
 
@@ -70,7 +70,7 @@ def test_another_part_is_told_otherwise(other: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"simulations": 9}, {"signal": Signal(0.9, False, False)}, {"env": GAME.limited(9)}]
+    "changes", [{"games": 9}, {"signal": Signal(0.9, False, False)}, {"env": GAME.limited(9)}]
 )
 def test_planners_are_told_apart(changes: dict[str, Any]) -> None:
     other = dataclasses.replace(planner(), **changes)

@@ -11,7 +11,8 @@ import pytest
 
 from hackmatrix.rl.draws import key_of_each, seed_key
 from hackmatrix.rl.signal import Signal
-from hackmatrix.search.tree import Found, TreeSearch
+from hackmatrix.search.found import Found
+from hackmatrix.search.tree import TreeSearch
 from tests.envs.toy import LENGTH, Boards
 from tests.rl.rolled import mlp
 from tests.search.open import Open

@@ -19,8 +19,8 @@ from hackmatrix.rl.rollout import UpdateKey, planning_keys
 from hackmatrix.train.policies.policy import Policy
 
 if TYPE_CHECKING:
+    from hackmatrix.search.found import Found
     from hackmatrix.search.planner import Planner
-    from hackmatrix.search.tree import Found
 
 Array = jax.Array
 
