@@ -118,11 +118,10 @@ class Agent:
     def _evaluation(self, plan: int) -> Evaluation:
         if plan not in self._evaluations:
             planner = self.planner(plan)
-            looking = (
-                {"look_ahead": planner.look_ahead, "at_once": planner.at_once} if planner else {}
-            )
-            self._evaluations[plan] = Evaluation(
-                self.env, self.policy.network, meshes.over(jax.local_devices()), **looking
+            mesh = meshes.over(jax.local_devices())
+            playing = functools.partial(Evaluation, self.env, self.policy.network, mesh)
+            self._evaluations[plan] = (
+                playing(planner.look_ahead, planner.at_once) if planner else playing()
             )
         return self._evaluations[plan]
 
