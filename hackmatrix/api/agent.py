@@ -118,10 +118,11 @@ class Agent:
     def _evaluation(self, plan: int) -> Evaluation:
         if plan not in self._evaluations:
             planner = self.planner(plan)
-            mesh = meshes.over(jax.local_devices())
-            playing = functools.partial(Evaluation, self.env, self.policy.network, mesh)
-            self._evaluations[plan] = (
-                playing(planner.look_ahead, planner.at_once) if planner else playing()
+            self._evaluations[plan] = Evaluation(
+                self.env,
+                self.policy.network,
+                meshes.over(jax.local_devices()),
+                planner.look_ahead if planner else None,
             )
         return self._evaluations[plan]
 

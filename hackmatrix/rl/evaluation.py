@@ -32,7 +32,8 @@ from hackmatrix.rl.games import (
 
 SECTION = Section("How it plays", (Metric(ENDED, "came to an end", PERCENT),))
 EVALUATION_SEED = 1_000_003  # of the games that a run plays meanwhile and at its end
-_AT_ONCE = 4096  # games on a device
+# Games at a time on a device. Each is many boards while it is planned.
+_AT_ONCE, _PLANNED_AT_ONCE = 4096, 256
 _STEPS = 16  # of every game between two questions whether to go on: less than a second on a CPU
 
 
@@ -67,11 +68,12 @@ class Evaluation:
         network: Forward,
         mesh: Mesh,
         look_ahead: LookAhead | None = None,
-        at_once: int = _AT_ONCE,
+        at_once: int | None = None,
         goes_on: Callable[[], bool] = lambda: True,
     ) -> None:
         self._mesh, self._goes_on = mesh, goes_on
         agent = Agent(env, network, look_ahead)
+        at_once = at_once or (_PLANNED_AT_ONCE if look_ahead else _AT_ONCE)
         # Devices play on their own, until the last of their games has ended, and tell each other
         # nothing: there is no communication whose types could be checked.
         on_devices = functools.partial(jax.shard_map, mesh=mesh, out_specs=SPLIT, check_vma=False)

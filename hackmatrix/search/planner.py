@@ -30,7 +30,7 @@ _STEPS = 32  # that a game is played on
 _LAMBDA = 0.97  # how much more a return goes by what happens than by the values on the way
 _CAUTION = 0.5  # standard errors by which an action must be better than the likeliest
 _CONSIDERED, _LIKELY = 8, 0.002  # actions at most, and how likely they are at least
-_AT_ONCE, _PLAYED_AT_ONCE = 256, 16_384  # boards, and games played on from them
+_AT_ONCE = 2048  # games that are played on side by side
 
 
 class _Dealt(struct.PyTreeNode):
@@ -51,26 +51,12 @@ class Planner:
     signal: Signal
     games: int
 
-    @property
-    def at_once(self) -> int:
-        """Boards that are planned for side by side."""
-        return max(1, min(_AT_ONCE, _PLAYED_AT_ONCE // self.games))
-
     def __call__(self, params: Any, keys: Array, boards: Any) -> Found:
         """The plan for each of [E] boards, from keys [E]."""
         choice, value, mask = self._judge(params, self.env.encode(boards))
         dealt = self._dealt(choice, mask)
-        actions = jnp.take_along_axis(dealt.actions, dealt.which, 1).reshape(-1)
-        worlds = jax.vmap(jax.vmap(jax.random.fold_in, (None, 0)))(keys, dealt.world).reshape(-1)
-        imagined = jax.tree.map(lambda leaf: jnp.repeat(leaf, self.games, axis=0), boards)
-        returns, counts = self._played_on(params, worlds, imagined, actions)
-        return _found(
-            dealt,
-            returns.reshape(dealt.which.shape),
-            counts.reshape(dealt.which.shape),
-            value,
-            mask,
-        )
+        returns, counts = self._in_turn(params, keys, boards, dealt)
+        return _found(dealt, returns, counts, value, mask)
 
     def look_ahead(self, params: Any, keys: Array, boards: Any) -> Array:
         """The best actions i32[E], as `hackmatrix.rl.games.LookAhead` gives them."""
@@ -89,11 +75,48 @@ class Planner:
         game = jnp.arange(self.games)
         return _Dealt(actions, number, game // number[:, None], game % number[:, None])
 
+    def _in_turn(self, params: Any, keys: Array, boards: Any, dealt: _Dealt) -> tuple[Array, Array]:
+        """`_played_on` for all boards, some at a time; those whose agent is certain come last, and
+        are left out.
+        """
+        number, size = keys.size, min(keys.size, max(1, _AT_ONCE // self.games))
+        certain = dealt.number == 1
+        places = jnp.pad(jnp.argsort(certain), (0, -number % size), mode="edge")
+
+        def some(places: Array) -> tuple[Array, Array]:
+            of_these = jax.tree.map(lambda leaf: leaf[places], (keys, boards, dealt))
+            shape = size, self.games
+            return jax.lax.cond(
+                certain[places].all(),
+                lambda: (jnp.zeros(shape), jnp.zeros(shape, bool)),
+                lambda: self._played_on(params, *of_these),
+            )
+
+        in_turn = jax.lax.map(some, places.reshape(-1, size))
+        nothing = jnp.zeros((number, self.games))
+        returns, counts = (
+            nothing.astype(each.dtype).at[places].set(each.reshape(-1, self.games))
+            for each in in_turn
+        )
+        return returns, counts
+
     def _played_on(
+        self, params: Any, keys: Array, boards: Any, dealt: _Dealt
+    ) -> tuple[Array, Array]:
+        """What the games that were dealt return f32[E, N], and which of them count bool[E, N]: an
+        action need not be valid on all worlds.
+        """
+        actions = jnp.take_along_axis(dealt.actions, dealt.which, 1)
+        worlds = jax.vmap(jax.vmap(jax.random.fold_in, (None, 0)))(keys, dealt.world)
+        imagined = jax.tree.map(lambda leaf: jnp.repeat(leaf, self.games, axis=0), boards)
+        returns, counts = self._returns(params, worlds.reshape(-1), imagined, actions.reshape(-1))
+        return returns.reshape(actions.shape), counts.reshape(actions.shape)
+
+    def _returns(
         self, params: Any, keys: Array, boards: Any, actions: Array
     ) -> tuple[Array, Array]:
-        """What games [M] return f32[M] that go on by these actions, on worlds of these keys, and
-        which of them count bool[M]: an action need not be valid on all worlds.
+        """Of games [M] that go on by these actions from boards with what is hidden drawn anew, and
+        whether the action is valid there.
         """
         hidden, chance = (jax.vmap(jax.random.fold_in, (0, None))(keys, it) for it in (0, 1))
         boards = self.env.redrawn(jax.random.key_data(hidden), boards)

@@ -16,6 +16,7 @@ from hackmatrix.rl.evaluation import Evaluation
 from hackmatrix.rl.games import Forward
 from hackmatrix.rl.signal import Signal
 from hackmatrix.rl.tally import RETURN
+from hackmatrix.search import planner as planner_module
 from hackmatrix.search.found import Found
 from hackmatrix.search.planner import Planner
 from hackmatrix.train.policies.player import Player
@@ -68,7 +69,8 @@ def test_what_cannot_be_known_is_worth_what_it_is_on_average(params: Any, boards
     """One of the valid actions is worth 1, the same chance for each of them; what follows is worth
     at most a tenth of that.
     """
-    found, mask = planned(Veiled(), params, boards, 2048), np.asarray(boards.mask)
+    several = jax.tree.map(lambda leaf: leaf[boards.mask.sum(-1) > 1], boards)
+    found, mask = planned(Veiled(), params, several, 2048), np.asarray(several.mask)
     average = np.broadcast_to(1 / mask.sum(-1, keepdims=True), mask.shape)
     off = np.asarray(found.value)[mask] - average[mask]
     assert (off > -0.1).all()
@@ -104,6 +106,22 @@ def test_a_world_on_which_an_action_is_not_valid_tells_nothing_of_it(boards: Boa
     assert (np.asarray(found.value)[:, 2] == 7).all()
 
 
+def test_where_only_one_action_is_likely_it_is_taken_at_once(boards: Boards) -> None:
+    anything = boards.replace(mask=jnp.ones_like(boards.mask))
+    certain = planned(Open(), {}, anything, 8, prefers(0.001, 0.996, 0.001, 0.001, 0.0005, 0.0005))
+    assert (np.asarray(certain.action) == 1).all()
+    assert (np.asarray(certain.policy)[:, 1] == 1).all()
+    assert (np.asarray(certain.value) == 7).all()
+
+
+def test_a_plan_is_the_same_whatever_boards_are_planned_for_beside_it(
+    params: Any, boards: Boards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together = planned(Open(), params, boards, 8)
+    monkeypatch.setattr(planner_module, "_AT_ONCE", 5 * 8)
+    np.testing.assert_array_equal(together.action, planned(Open(), params, boards, 8).action)
+
+
 @pytest.mark.parametrize("devices", [1, 4])
 def test_looking_ahead_wins_every_game_on_any_mesh(params: Any, devices: int) -> None:
     planner = Planner(Open(), NETWORK, SIGNAL, 32)
@@ -118,7 +136,8 @@ def test_a_player_that_looks_ahead_shows_what_it_found(params: Any, boards: Boar
     env = Open()
     policy = Policy(env, NETWORK, params, "a test", 0, SIGNAL)
     player = Player(policy, seed=3, number=0, planner=Planner(env, NETWORK, SIGNAL, 32))
-    one = jax.tree.map(lambda leaf: leaf[:1], boards)
+    some = int(jnp.argmax(boards.mask.sum(-1)))
+    one = jax.tree.map(lambda leaf: leaf[some : some + 1], boards)
     nothing = np.zeros(0, np.float32)
     action, probabilities, value = player.choose(nothing, np.asarray(one.mask[0]), 0, one)
     assert action == int(one.wanted[0]) == int(np.argmax(probabilities))
