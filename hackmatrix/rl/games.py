@@ -20,8 +20,9 @@ from hackmatrix.rl.tally import LENGTH, RETURN
 Array = jax.Array
 # Logits and values of observations, with these parameters.
 Forward = Callable[[Any, Parts], tuple[Array, Array]]
-# Actions i32[E] that were planned with these parameters, from keys [E] and boards [E].
-LookAhead = Callable[[Any, Array, Any], Array]
+# Actions i32[E] that were planned with these parameters, from keys [E] and boards [E], and which
+# of them are wanted bool[E].
+LookAhead = Callable[[Any, Array, Any, Array], Array]
 ENDED, ACTIONS = "ended", "actions"
 MOST_STEPS = 2000  # of a game: an agent may walk to and fro for ever
 
@@ -103,7 +104,7 @@ def play(
     def one_step(table: Table, played: Games) -> tuple[Table, Games]:
         table = _filled(agent.env, key, numbers, table)
         players = table.players
-        action = _choose(agent, choice, params, (key, table.step, players.number), players.boards)
+        action = _choose(agent, choice, params, key, table, table.game < games)
         _, happen = rollout.step_keys(UpdateKey(key, 0), table.step, players.number)
         boards, outcome = agent.env.step(happen, players.boards, action)
         total, length = players.episode_return + outcome.reward, players.episode_length + 1
@@ -163,11 +164,11 @@ def _filled(env: Environment, key: Array, numbers: Array, table: Table) -> Table
 
 
 def _choose(
-    agent: Agent, choice: Choice, params: Any, draw: tuple[Array, Array, Array], boards: Any
+    agent: Agent, choice: Choice, params: Any, key: Array, table: Table, wanted: Array
 ) -> Array:
-    """Actions i32[E] for the boards. A draw is of a key, a step and the numbers of the games."""
-    key, step, numbers = draw
-    act, _ = rollout.step_keys(UpdateKey(key, 0), step, numbers)
+    """Actions i32[E] for the boards of the table; which of them are wanted bool[E]."""
+    boards, draw = table.players.boards, (UpdateKey(key, 0), table.step, table.players.number)
+    act, _ = rollout.step_keys(*draw)
 
     def at_once() -> Array:
         observation, mask = agent.env.decode(agent.env.encode(boards))
@@ -178,5 +179,5 @@ def _choose(
     look_ahead = agent.look_ahead
     if look_ahead is None:
         return at_once()
-    keys = planning_keys(UpdateKey(key, 0), step, numbers)
-    return jax.lax.cond(choice.uniform, at_once, lambda: look_ahead(params, keys, boards))
+    keys = planning_keys(*draw)
+    return jax.lax.cond(choice.uniform, at_once, lambda: look_ahead(params, keys, boards, wanted))

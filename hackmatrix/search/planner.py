@@ -30,7 +30,8 @@ _STEPS = 32  # that a game is played on
 _LAMBDA = 0.97  # how much more a return goes by what happens than by the values on the way
 _CAUTION = 0.5  # standard errors by which an action must be better than the likeliest
 _CONSIDERED, _LIKELY = 8, 0.002  # actions at most, and how likely they are at least
-_AT_ONCE = 2048  # games that are played on side by side
+# Games that are played on side by side. A CPU is as fast with a few, and leaves out what it can.
+_AT_ONCE, _AT_ONCE_ON_CPU = 16_384, 512
 
 
 class _Dealt(struct.PyTreeNode):
@@ -51,16 +52,17 @@ class Planner:
     signal: Signal
     games: int
 
-    def __call__(self, params: Any, keys: Array, boards: Any) -> Found:
-        """The plan for each of [E] boards, from keys [E]."""
+    def __call__(self, params: Any, keys: Array, boards: Any, wanted: Array) -> Found:
+        """The plan for each of [E] boards, from keys [E]. Where none is wanted, it costs nothing."""
         choice, value, mask = self._judge(params, self.env.encode(boards))
         dealt = self._dealt(choice, mask)
+        dealt = dealt.replace(number=jnp.where(wanted, dealt.number, 1))
         returns, counts = self._in_turn(params, keys, boards, dealt)
         return _found(dealt, returns, counts, value, mask)
 
-    def look_ahead(self, params: Any, keys: Array, boards: Any) -> Array:
+    def look_ahead(self, params: Any, keys: Array, boards: Any, wanted: Array) -> Array:
         """The best actions i32[E], as `hackmatrix.rl.games.LookAhead` gives them."""
-        return self(params, keys, boards).action
+        return self(params, keys, boards, wanted).action
 
     def _judge(self, params: Any, seen: Any) -> tuple[distrax.Categorical, Array, Array]:
         observation, mask = self.env.decode(seen)
@@ -79,7 +81,8 @@ class Planner:
         """`_played_on` for all boards, some at a time; those whose agent is certain come last, and
         are left out.
         """
-        number, size = keys.size, min(keys.size, max(1, _AT_ONCE // self.games))
+        at_once = _AT_ONCE_ON_CPU if jax.default_backend() == "cpu" else _AT_ONCE
+        number, size = keys.size, min(keys.size, max(1, at_once // self.games))
         certain = dealt.number == 1
         places = jnp.pad(jnp.argsort(certain), (0, -number % size), mode="edge")
 

@@ -21,7 +21,7 @@ from hackmatrix.search.found import Found
 from hackmatrix.search.planner import Planner
 from hackmatrix.train.policies.player import Player
 from hackmatrix.train.policies.policy import Policy
-from tests.envs.toy import LENGTH, Boards, Toy
+from tests.envs.toy import ACTIONS, LENGTH, Boards, Toy
 from tests.rl.rolled import mlp
 from tests.search.open import Open, Veiled
 
@@ -43,7 +43,8 @@ def boards() -> Boards:
 
 def planned(env: Toy, params: Any, boards: Boards, games: int, network: Forward = NETWORK) -> Found:
     keys = key_of_each(seed_key(2), jnp.arange(boards.time.size, dtype=jnp.uint32))
-    found: Found = jax.jit(Planner(env, network, SIGNAL, games))(params, keys, boards)
+    wanted = jnp.ones_like(boards.time, bool)
+    found: Found = jax.jit(Planner(env, network, SIGNAL, games))(params, keys, boards, wanted)
     return found
 
 
@@ -114,11 +115,20 @@ def test_where_only_one_action_is_likely_it_is_taken_at_once(boards: Boards) -> 
     assert (np.asarray(certain.value) == 7).all()
 
 
+def test_games_are_played_on_only_where_a_plan_is_wanted(boards: Boards) -> None:
+    anything = boards.replace(mask=jnp.ones_like(boards.mask))
+    wanted = jnp.arange(BOARDS) % 3 == 0
+    even = prefers(*[1 / ACTIONS] * ACTIONS)
+    keys = key_of_each(seed_key(2), jnp.arange(BOARDS, dtype=jnp.uint32))
+    found = Planner(Open(), even, SIGNAL, 12)({}, keys, anything, wanted)
+    assert ((np.asarray(found.value) != 7).any(1) == np.asarray(wanted)).all()
+
+
 def test_a_plan_is_the_same_whatever_boards_are_planned_for_beside_it(
     params: Any, boards: Boards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     together = planned(Open(), params, boards, 8)
-    monkeypatch.setattr(planner_module, "_AT_ONCE", 5 * 8)
+    monkeypatch.setattr(planner_module, "_AT_ONCE_ON_CPU", 5 * 8)
     np.testing.assert_array_equal(together.action, planned(Open(), params, boards, 8).action)
 
 

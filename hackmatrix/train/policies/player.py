@@ -91,7 +91,8 @@ def _look(
 def _plan(
     planner: Planner, params: Params, seed: Array, step: Array, number: Array, board: Any
 ) -> Found:
-    return planner(params, planning_keys(UpdateKey(seed_key(seed), 0), step, number[None]), board)
+    keys = planning_keys(UpdateKey(seed_key(seed), 0), step, number[None])
+    return planner(params, keys, board, jnp.ones(1, bool))
 
 
 @jax.jit
