@@ -53,7 +53,7 @@ class Planner:
     games: int
 
     def __call__(self, params: Any, keys: Array, boards: Any, wanted: Array) -> Found:
-        """The plan for each of [E] boards, from keys [E]. Where none is wanted, it costs nothing."""
+        """The plan for each of [E] boards, from keys [E]; it need not be one where none is wanted."""
         choice, value, mask = self._judge(params, self.env.encode(boards))
         dealt = self._dealt(choice, mask)
         dealt = dealt.replace(number=jnp.where(wanted, dealt.number, 1))

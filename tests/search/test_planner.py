@@ -115,7 +115,10 @@ def test_where_only_one_action_is_likely_it_is_taken_at_once(boards: Boards) -> 
     assert (np.asarray(certain.value) == 7).all()
 
 
-def test_games_are_played_on_only_where_a_plan_is_wanted(boards: Boards) -> None:
+def test_games_are_played_on_only_where_a_plan_is_wanted(
+    boards: Boards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planner_module, "_AT_ONCE_ON_CPU", 12)  # those of one board
     anything = boards.replace(mask=jnp.ones_like(boards.mask))
     wanted = jnp.arange(BOARDS) % 3 == 0
     even = prefers(*[1 / ACTIONS] * ACTIONS)
