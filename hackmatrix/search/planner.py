@@ -29,7 +29,7 @@ Array = jax.Array
 _STEPS = 32  # that a game is played on
 _LAMBDA = 0.97  # how much more a return goes by what happens than by the values on the way
 _CAUTION = 0.5  # standard errors by which an action must be better than the likeliest
-_CONSIDERED, _LIKELY = 8, 0.002  # actions at most, and how likely they are at least
+_CONSIDERED, _LIKELY = 8, 0.002  # actions at most, and how likely at least
 # Games that are played on side by side. A CPU is as fast with a few, and leaves out what it can.
 _AT_ONCE, _AT_ONCE_ON_CPU = 16_384, 512
 
@@ -53,10 +53,9 @@ class Planner:
     games: int
 
     def __call__(self, params: Any, keys: Array, boards: Any, wanted: Array) -> Found:
-        """The plan for each of [E] boards, from keys [E]; it need not be one where none is wanted."""
+        """The plan for each of [E] boards, from keys [E]; some action where none is wanted."""
         choice, value, mask = self._judge(params, self.env.encode(boards))
-        dealt = self._dealt(choice, mask)
-        dealt = dealt.replace(number=jnp.where(wanted, dealt.number, 1))
+        dealt = self._dealt(choice, mask, wanted)
         returns, counts = self._in_turn(params, keys, boards, dealt)
         return _found(dealt, returns, counts, value, mask)
 
@@ -69,11 +68,12 @@ class Planner:
         logits, value = self.network(params, observation)
         return distributions.masked(logits, mask), value, mask
 
-    def _dealt(self, choice: distrax.Categorical, mask: Array) -> _Dealt:
+    def _dealt(self, choice: distrax.Categorical, mask: Array, wanted: Array) -> _Dealt:
         """One game for each action on the first world, then on the second, and so on."""
         likely = jnp.where(mask, choice.probs, 0)
         most, actions = jax.lax.top_k(likely, min(_CONSIDERED, mask.shape[-1]))
-        number = jnp.maximum(1, (most >= _LIKELY).sum(-1, dtype=jnp.int32))
+        several = (most >= _LIKELY).sum(-1, dtype=jnp.int32)
+        number = jnp.where(wanted, jnp.maximum(1, several), 1)
         game = jnp.arange(self.games)
         return _Dealt(actions, number, game // number[:, None], game % number[:, None])
 
