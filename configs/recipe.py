@@ -1,4 +1,4 @@
-"""What makes an agent good at this game, as far as docs/experiments.md knows: here for 10
+"""What makes an agent good at this game, as far as docs/experiments.md knows: here for 20
 million steps on a few CPU cores. The files for GPUs and slices follow it.
 """
 
@@ -35,6 +35,6 @@ def get_config() -> config_dict.ConfigDict:
     config.update_epochs = 4
     config.lr = 1e-3
     config.anneal_lr = True
-    config.total_timesteps = 10_000_000
+    config.total_timesteps = 20_000_000
     config.save_interval_minutes = 1.0
     return config
