@@ -151,27 +151,31 @@ class Planner:
 
 def _found(dealt: _Dealt, returns: Array, counts: Array, value: Array, mask: Array) -> Found:
     """Takes the action of the greatest gain over the likeliest one, less what may be luck."""
-    (boards, considered), games = dealt.actions.shape, returns.shape[1]
-    row, one = jnp.arange(boards)[:, None], dealt.number[:, None]
-    # One on which only some actions are tried does not count. (What is written further on is lost:
-    # no more worlds are compared if there is but one action.)
-    counts = counts & (dealt.world < games // one)
-    nowhere = jnp.zeros((boards, max(1, games // 2), considered))
-    place = row, dealt.world, dealt.which
-    table = nowhere.at[place].set(returns, mode="drop")
-    there = nowhere.astype(bool).at[place].set(counts, mode="drop")
-
+    table, there = _by_world(dealt, returns, counts)
     gain, error = _mean_and_error(table - table[..., :1], there & there[..., :1])
-    score = jnp.where(jnp.arange(considered) == 0, 0, gain - _CAUTION * error)
-    usual = jnp.where(jnp.isfinite(error), error, 0).max(-1, keepdims=True)
+    score = jnp.where(jnp.arange(gain.shape[-1]) == 0, 0, gain - _CAUTION * error)
     best = jnp.take_along_axis(dealt.actions, jnp.argmax(score, -1)[:, None], 1)[:, 0]
-    of_all = row, dealt.actions
+    usual = jnp.where(jnp.isfinite(error), error, 0).max(-1, keepdims=True)
     worth = jnp.where(there.any(1), _mean_and_error(table, there)[0], value[:, None])
+    of_all = jnp.arange(best.size)[:, None], dealt.actions
     return Found(
         best.astype(jnp.int32),
         jnp.zeros(mask.shape).at[of_all].set(jax.nn.softmax(score / jnp.maximum(usual, 1e-6))),
         jnp.broadcast_to(value[:, None], mask.shape).at[of_all].set(worth),
     )
+
+
+def _by_world(dealt: _Dealt, returns: Array, counts: Array) -> tuple[Array, Array]:
+    """The returns f32[E, W, K] of actions on worlds, and which of them there are. A world on which
+    only some of the actions are tried does not count, nor does one for a single action.
+    """
+    (boards, considered), games = dealt.actions.shape, returns.shape[1]
+    number = dealt.number[:, None]
+    counts = counts & (dealt.world < games // number) & (number > 1)
+    nowhere = jnp.zeros((boards, max(1, games // 2), considered))
+    place = jnp.arange(boards)[:, None], dealt.world, dealt.which
+    table = nowhere.at[place].set(returns, mode="drop")
+    return table, nowhere.astype(bool).at[place].set(counts, mode="drop")
 
 
 def _mean_and_error(table: Array, there: Array) -> tuple[Array, Array]:
