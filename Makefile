@@ -26,10 +26,13 @@ ACCELERATOR := $(shell \
 help: ## list the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 20
 
-# On a bare CPU a few minutes' worth; TRAIN_ARGS may name another --config.
+# The recipe: on a bare CPU a few minutes' worth. TRAIN_ARGS may name another --config.
+CONFIG_cpu := minutes
+CONFIG_cuda := gpu
+CONFIG_tpu := v4_8
 .PHONY: train
 train: .venv/.with-$(ACCELERATOR) ## train on the accelerator found here; TRAIN_ARGS="--config.lr=1e-4 ..."
-	@$(BIN)/python -m launch.train $(if $(filter cpu,$(ACCELERATOR)),--config=configs/minutes.py) $(TRAIN_ARGS)
+	@$(BIN)/python -m launch.train --config=configs/$(CONFIG_$(ACCELERATOR)).py $(TRAIN_ARGS)
 
 .PHONY: bench
 bench: .venv/.with-$(ACCELERATOR) ## measure speed; BENCH_ARGS="env", "train", "scaling" ...
