@@ -6,7 +6,7 @@ from configs import default, recipe
 
 
 def get_config() -> config_dict.ConfigDict:
-    config = recipe.follow(default.get_config())
+    config = recipe.on_accelerators(default.get_config())
     config.num_envs = 4096
     config.num_steps = 128
     config.total_timesteps = 1_000_000_000  # as many updates as v4_8 makes

@@ -152,5 +152,5 @@ def test_a_configuration_file_has_the_recipe_and_the_sizes_that_are_chosen_on_it
         names = {each.split(" = ")[0].strip() for each in {*changes} - length}
         assert names <= {"lr", "anneal_lr", "ent_coef", "gamma", "hidden_dim"}
     else:
-        followed = resolve(recipe.follow(default.get_config()), platform, devices)
+        followed = resolve(recipe.on_accelerators(default.get_config()), platform, devices)
         assert {*changes} - length == {*differences(followed, chosen)}
