@@ -66,6 +66,7 @@ def main(phase: str, directory: Path) -> None:
         watchdog.expect("No tea was made", 5.0)
         say("ready")
         sys.stdin.readline()
+        time.sleep(0.6)  # the watchdog looks before it hears that all is well
         watchdog.progress()
         say("awake")
         time.sleep(60)

@@ -92,10 +92,12 @@ def test_one_that_has_done_its_work_is_not_killed_while_python_ends(start: Start
 def test_time_in_which_it_is_suspended_is_no_time_in_which_it_hangs(start: Start) -> None:
     process = start("hanging")
     process.send_signal(signal.SIGSTOP)
+    assert process.stdin
+    process.stdin.write("\n")  # now, as on a busy machine this process may be kept waiting later
+    process.stdin.flush()
     time.sleep(7)
     process.send_signal(signal.SIGCONT)
-    time.sleep(0.6)  # and on a busy machine some seconds may pass until it goes on
-    told, errors = process.communicate("\n", timeout=SECONDS)
+    told, errors = process.communicate(timeout=SECONDS)
     assert told == "awake\n"
     assert process.returncode == -signal.SIGKILL  # as it did hang afterwards
     assert errors.startswith("No tea was made for 5 s (watchdog_minutes): this process ends;")
