@@ -45,13 +45,17 @@ class Watchdog:
         now = self._done_at
         while True:
             with self._changed:
-                tick, before = min(self._seconds / _TICKS, _TICK_SECONDS), now
-                self._changed.wait(tick)
+                before = now
+                self._changed.wait(self._tick())
                 now = time.monotonic()  # only once: it may be suspended between any two lines
-                if now - before > (1 + _LATE_TICKS) * tick:
+                # By the tick of what is expected now, as it may be suspended just after a change.
+                if now - before > (1 + _LATE_TICKS) * self._tick():
                     self.progress()
                 if now - self._done_at > self._seconds:
                     self._end()
+
+    def _tick(self) -> float:
+        return min(self._seconds / _TICKS, _TICK_SECONDS)
 
     def _end(self) -> None:
         print(

@@ -126,6 +126,30 @@ def test_it_may_be_suspended_between_any_two_lines_of_the_watchdog(
         watched._watch()
 
 
+def test_it_may_be_suspended_before_the_watchdog_hears_that_something_else_is_expected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It still waits as long as for what came before, when it is suspended for 7 s."""
+    now = 0.0
+    monkeypatch.setattr(watchdog.time, "monotonic", lambda: now)
+    watched = watchdog.Watchdog()
+    turns = iter(range(20))
+
+    def wait(tick: float) -> None:
+        nonlocal now
+        turn = next(turns, None)
+        if turn is None:
+            raise TimeoutError("it was watched for long enough")
+        if turn == 0:
+            watched.expect("No tea was made", 5.0)
+        now += 7 if turn == 0 else tick / 10
+
+    monkeypatch.setattr(watched._changed, "wait", wait)
+    monkeypatch.setattr(watched, "_end", lambda: pytest.fail("it was ended"))
+    with pytest.raises(TimeoutError):
+        watched._watch()
+
+
 def test_the_supervisor_finds_the_run_and_its_step_until_it_is_forgotten(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     supervision = of_environment({NOTES: str(notes)})
