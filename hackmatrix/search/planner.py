@@ -45,7 +45,7 @@ class _Dealt(struct.PyTreeNode):
 
 @dataclass(frozen=True, eq=False)  # so that jax.jit can tell it from others
 class Planner:
-    """Plays so many games on before each move, of which so many are for each likely action."""
+    """Plays so many games on before each move, dealt out among the likely actions."""
 
     env: Environment
     network: Forward

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hackmatrix.envs.protocol import Parts
+from hackmatrix.envs.protocol import Parts, Step
 from hackmatrix.parallel import mesh
 from hackmatrix.rl.draws import key_of_each, seed_key
 from hackmatrix.rl.evaluation import Evaluation
@@ -94,6 +94,22 @@ def test_games_are_dealt_out_among_the_likely_actions(boards: Boards) -> None:
     assert (np.asarray(found.action)[~known] == 1).all()
     too_few = planned(Open(), {}, anything, 5, network)
     assert (np.asarray(too_few.action) == 1).all()
+
+
+def test_luck_does_not_decide_between_actions(boards: Boards) -> None:
+    """What a step brings is drawn, whatever the action: on the same worlds all bring the same."""
+
+    class Lottery(Open):
+        def step(self, keys: jax.Array, states: Boards, actions: jax.Array) -> tuple[Boards, Step]:
+            after, step = super().step(keys, states, actions)
+            drawn = jax.vmap(jax.random.uniform)(jax.random.wrap_key_data(keys))
+            return after, step.replace(reward=drawn)
+
+    anything = boards.replace(mask=jnp.ones_like(boards.mask))
+    found = planned(Lottery(), {}, anything, 18, prefers(0.2, 0.3, 0.5, 0, 0, 0))
+    assert (np.asarray(found.action) == 2).all()
+    np.testing.assert_allclose(np.asarray(found.policy)[:, :3], 1 / 3, rtol=1e-5)
+    assert np.asarray(found.value)[:, 2].std() > 0.01
 
 
 def test_a_world_on_which_an_action_is_not_valid_tells_nothing_of_it(boards: Boards) -> None:
