@@ -1,1 +1,40 @@
 """Configurations of the trainer, one get_config() a file: default.py, and small changes to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ml_collections import config_dict
+
+
+class Settings(config_dict.ConfigDict):
+    """Settings that remember which of them were given, also those that were given as they were."""
+
+    def __init__(self, usual: config_dict.ConfigDict | None = None) -> None:
+        super().__init__(usual)
+        object.__setattr__(self, "_given", set())
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        super().__setitem__(name, value)
+        self.__dict__.get("_given", set()).add(name)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        object.__setattr__(self, "_given", set(state["_given"]))
+
+    def given(self) -> dict[str, Any]:
+        return {name: self[name] for name in sorted(self.__dict__["_given"])}
+
+
+def given_by(settings: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str, Any]:
+    """What a configuration file gives. Of one that does not begin with configs/default.py it is not
+    known: it is taken to be the settings that are not as by default.
+    """
+    if isinstance(settings, Settings):
+        return settings.given()
+    return {
+        name: value
+        for name, value in settings.items()
+        if name not in default or value != default[name]
+    }

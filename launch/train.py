@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from absl import app, flags, logging
 from ml_collections import config_flags
 
-from configs import default
+from configs import default, given_by
 from hackmatrix.errors import UserError
 from hackmatrix.train.config.command_line import define_config, parser
 from hackmatrix.train.guards.signals import FAILED
@@ -95,7 +95,6 @@ def main(arguments: list[str]) -> None:
 
 
 def _request() -> Request:
-    from hackmatrix.train.config.saved import given_by
     from hackmatrix.train.plan import Request
     from hackmatrix.train.reporting.tracing import parse_span
     from hackmatrix.train.runs.places import place
@@ -103,7 +102,7 @@ def _request() -> Request:
     settings = dict(_CONFIG.value)
     given = dict(config_flags.get_override_values(flags.FLAGS["config"]))
     if flags.FLAGS["config"].present:
-        given = {**given_by(settings, default.get_config()), **given}
+        given = {**given_by(_CONFIG.value, default.get_config()), **given}
     if _RESUME.value:
         settings["resume"] = _RESUME.value
     trace = parse_span(_PROFILE.value) if _PROFILE.value else None

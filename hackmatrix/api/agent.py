@@ -19,7 +19,7 @@ from hackmatrix.parallel import mesh as meshes
 from hackmatrix.report import games
 from hackmatrix.report.games import Recorded
 from hackmatrix.rl.evaluation import Evaluation
-from hackmatrix.search.planner import Planner
+from hackmatrix.search.planner import FEWEST, Planner
 from hackmatrix.train.policies.artifact import artifact
 from hackmatrix.train.policies.policy import Policy, about
 
@@ -74,7 +74,7 @@ class Agent:
     ) -> Results:
         """What it reaches in so many games of a seed, the same ones each time, beside a player that
         takes any valid action. It is measured as it draws its actions, and as it takes the
-        likeliest; with `greedy` only the latter. `plan` boards are looked at before each action,
+        likeliest; with `greedy` only the latter. `plan` games are played on before each action,
         which is then no draw.
         """
         _check_numbers(seed=seed, plan=plan)
@@ -111,6 +111,10 @@ class Agent:
         """What plays so many games on before each action; None for an agent that acts at once."""
         if not plan:
             return None
+        if plan < FEWEST:
+            raise UserError(
+                f"plan={plan} tells no two actions apart: it must be 0, or {FEWEST} or more"
+            )
         if not self.env.tells_what_is_hidden:
             raise UserError(f"plan is not for {self.env.name}, whose hidden parts are unknown")
         return Planner(self.env, self.policy.network, self.policy.signal, plan)

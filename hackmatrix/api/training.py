@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import configs
-from configs import default
+from configs import default, given_by
 from hackmatrix.api.run import Run
 from hackmatrix.cache import keep_compiled_programs
 from hackmatrix.errors import UserError
 from hackmatrix.report import games
-from hackmatrix.train.config.saved import given_by
 from hackmatrix.train.guards.interrupts import Interrupts
 from hackmatrix.train.guards.supervision import Supervision
 from hackmatrix.train.plan import Request
@@ -60,7 +59,7 @@ def _request(
     config: Mapping[str, Any] | str | Path | None, settings: Mapping[str, Any], workdir: str | Path
 ) -> Request:
     usual = dict(default.get_config())
-    file = _in_file(config) if isinstance(config, str | Path) else dict(config or {})
+    file = _in_file(config) if isinstance(config, str | Path) else config or {}
     given = {name: _named(value) for name, value in {**given_by(file, usual), **settings}.items()}
     values = {**usual, **given}
     if values["num_seeds"] != 1:
@@ -71,7 +70,7 @@ def _request(
     return Request(values, given, place(workdir))
 
 
-def _in_file(file: str | Path) -> dict[str, Any]:
+def _in_file(file: str | Path) -> Mapping[str, Any]:
     """The settings that a file gives: FILE.py, or FILE.py:ARGUMENT for its get_config."""
     path, *argument = str(file).split(":", 1)
     ours = Path(*configs.__path__) / Path(path).name
@@ -83,7 +82,8 @@ def _in_file(file: str | Path) -> dict[str, Any]:
         raise UserError(f"the configuration {file} cannot be read: {error.strerror}") from None
     except KeyError:
         raise UserError(f"the configuration {file} has no get_config()") from None
-    return dict(get_config(*argument))
+    found: Mapping[str, Any] = get_config(*argument)
+    return found
 
 
 def _named(value: Any) -> Any:

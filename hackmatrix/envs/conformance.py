@@ -142,6 +142,9 @@ def _faults_of_step(env: Environment, trace: list[Played]) -> Iterator[str]:
     undeclared = told.keys() - {metric.tag for metric in env.metrics}
     if undeclared:
         yield f"step: `sections` does not declare the metrics {', '.join(sorted(undeclared))}"
+    names = [tag.rpartition("/")[2] for tag in step.each_episode]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        yield f"step: of two metrics named {', '.join(twice)} one would be lost: a run's eval/NAME"
     if env.goal not in (None, *step.each_episode):
         yield f"step: no episode ends with the metric {env.goal}, which `goal` names"
     counted = {name for names in env.action_kinds.values() for name in names}

@@ -12,12 +12,13 @@ hidden layers layerN.weights and layerN.bias, and the heads actor.* and critic.*
 from __future__ import annotations
 
 import json
+import math
 import os
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,11 +26,15 @@ from hackmatrix.errors import UserError
 from hackmatrix.networks import Spec
 from hackmatrix.networks.turning import Turning
 
+if TYPE_CHECKING:
+    from hackmatrix.envs import Environment
+
 FORMAT = 2
 EXPORTED = "policy.npz"  # the file in a folder that launch.export wrote
 SHIPPED = "policies"  # agents that come with the trainer are named policies/NAME, and lie there
 _FOLDER = Path(__file__).parents[2] / SHIPPED
 _PREFIX = "params/"
+_UNNAMED = "observation", "action"  # what files of format 1 call parts and actions
 Params = dict[str, Any]
 
 
@@ -60,6 +65,27 @@ class About:
     @property
     def turning(self) -> Turning | None:
         return Turning.of(self.landmark, self.actions) if self.spec.turn_boards else None
+
+    def check_plays(self, env: Environment, name: str) -> None:
+        """PolicyFileError, which calls the policy by its name, if it plays something else than this
+        environment, or the environment has changed since.
+        """
+        part, action = _UNNAMED
+        if (
+            self.env == env.name
+            and list(self.observation) == [part]
+            and self.actions[0] == f"{action} 0"
+        ):
+            sizes = math.prod(self.observation[part]), len(self.actions)
+            fits = sizes == (env.observation_size, env.num_actions)
+        else:
+            theirs = self.env, list(self.observation.items()), self.actions
+            fits = theirs == (env.name, list(env.observation.items()), tuple(env.action_names))
+        if not fits:
+            raise PolicyFileError(
+                f"{name} plays {self.env} with {_sizes(self.observation, self.actions)}; it cannot "
+                f"play {env.name} with {_sizes(env.observation, env.action_names)}"
+            )
 
 
 def write(file: Path, params: Params, about: About) -> None:
@@ -113,6 +139,11 @@ def read(file: str | Path) -> tuple[Params, About]:
     raise PolicyFileError(f"{file} has format {number}; this version reads 1 and {FORMAT}")
 
 
+def _sizes(observation: Mapping[str, tuple[int, ...]], actions: Sequence[str]) -> str:
+    parts = ", ".join(f"{name} {list(shape)}" for name, shape in observation.items())
+    return f"observations of {parts} and {len(actions)} actions"
+
+
 def _named(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in tree.items():
         if isinstance(value, Mapping):
@@ -153,8 +184,8 @@ def _about_1(arrays: Mapping[str, np.ndarray]) -> About:
     actions = arrays["actor.bias"].size
     return About(
         env=str(arrays["env"]),
-        observation={"observation": (inputs,)},
-        actions=tuple(f"action {number}" for number in range(actions)),
+        observation={_UNNAMED[0]: (inputs,)},
+        actions=tuple(f"{_UNNAMED[1]} {number}" for number in range(actions)),
         run=str(arrays["run"]),
         step=int(arrays["step"]),
         spec=Spec(

@@ -30,7 +30,7 @@ from hackmatrix.parallel.jax_private import (
 FAILED, RETRY = 1, 42  # exit codes: it would fail again; it is to be started again
 _WAIT_SECONDS = 300  # for the other processes to end their work
 _SHUTDOWN_SECONDS = 10  # for them to end after a failure, which may be theirs too
-_FOR_EVER_MS = 7 * 24 * 3600 * 1000
+_LISTEN_MS = 60_000  # to others, at a time
 _HOST, _AT_END = "hackmatrix/host", "hackmatrix/end"
 _FAILURE = "hackmatrix/failure"  # the key of the process that has failed for good
 _LOST = (
@@ -167,10 +167,13 @@ def exit_together(code: int, *, has_failed: bool = False) -> NoReturn:
 def _fail_with_others() -> None:
     """Ends this process when another one has failed for good, if it has not failed itself."""
     client = coordination_client()
-    try:
-        failed = client.blocking_key_value_get(_FAILURE, _FOR_EVER_MS)
-    except JaxRuntimeError:  # the connection has ended, and none has failed
-        return
+    failed = None
+    while failed is None:
+        try:
+            failed = client.blocking_key_value_get(_FAILURE, _LISTEN_MS)
+        except JaxRuntimeError as error:
+            if "DEADLINE_EXCEEDED" not in str(error):  # the connection has ended, and none failed
+                return
     if _end.wait(_SHUTDOWN_SECONDS / 2):
         return
     _end.code = FAILED

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from hackmatrix.envs import Environment
-from hackmatrix.envs.metrics import Metric, Section
+from hackmatrix.envs.metrics import Metric, Range, Section
 from hackmatrix.parallel.mesh import ENVS
 from hackmatrix.rl import rollout, tally
 from hackmatrix.rl.algorithm import Algorithm
@@ -18,6 +18,11 @@ from hackmatrix.rl.train_state import NEVER, Report, TrainState
 Array = jax.Array
 SKIPPED = "train/skipped_updates"
 SECTION = Section("How it learns", (Metric(SKIPPED, "updates that were skipped", digits=0),))
+HEALTH = Range(
+    SKIPPED,
+    high=0,
+    if_above="nothing is learned in updates that are not finite; lower --config.lr",
+)
 
 
 def run(

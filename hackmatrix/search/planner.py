@@ -30,6 +30,8 @@ _STEPS = 32  # that a game is played on
 _LAMBDA = 0.97  # how much more a return goes by what happens than by the values on the way
 _CAUTION = 0.5  # standard errors by which an action must be better than the likeliest
 _CONSIDERED, _LIKELY = 8, 0.002  # actions at most, and how likely at least
+_TIMES = 2  # that each of them is tried at least: once tells nothing of luck
+FEWEST = 2 * _TIMES  # games that tell two actions apart
 # Games that are played on side by side. A CPU is as fast with a few, and leaves out what it can.
 _AT_ONCE, _AT_ONCE_ON_CPU = 16_384, 512
 
@@ -71,7 +73,8 @@ class Planner:
     def _dealt(self, choice: distrax.Categorical, mask: Array, wanted: Array) -> _Dealt:
         """One game for each action on the first world, then on the second, and so on."""
         likely = jnp.where(mask, choice.probs, 0)
-        most, actions = jax.lax.top_k(likely, min(_CONSIDERED, mask.shape[-1]))
+        considered = min(_CONSIDERED, self.games // _TIMES, mask.shape[-1])
+        most, actions = jax.lax.top_k(likely, considered)
         several = (most >= _LIKELY).sum(-1, dtype=jnp.int32)
         number = jnp.where(wanted, jnp.maximum(1, several), 1)
         game = jnp.arange(self.games)

@@ -14,6 +14,7 @@ from jax.sharding import Mesh, NamedSharding
 
 from hackmatrix import networks
 from hackmatrix.envs import Environment, make
+from hackmatrix.envs.metrics import Range, Trend
 from hackmatrix.errors import UserError
 from hackmatrix.kept.programs import compiled
 from hackmatrix.networks import files
@@ -70,6 +71,11 @@ class Program:
     def types_are_checked(self) -> bool:
         """Whether shard_map may check the types of what algorithm and environment do."""
         return self.env.types_are_checked and getattr(self.algorithm, "types_are_checked", True)
+
+    @property
+    def health(self) -> tuple[Range | Trend, ...]:
+        """What is watched in its metrics."""
+        return (*self.env.health, *self.algorithm.health, chunks.HEALTH)
 
     def first_state(self) -> TrainState:
         """The state of a new run."""
@@ -178,11 +184,14 @@ class Program:
                 f"start_from is not for algorithm={self.config.algorithm}, whose learner "
                 "has no `params`"
             )
-        own = self.network.spec
-        if about.env != self.env.name or dataclasses.asdict(about.spec) != dataclasses.asdict(own):
+        about.check_plays(self.env, f"start_from={name}")
+        theirs, ours = (dataclasses.asdict(spec) for spec in (about.spec, self.network.spec))
+        # The type of products is none of the parameters', which are float32.
+        others = [key for key in ours if theirs[key] != ours[key] and key != "compute_dtype"]
+        if others:
             raise UserError(
-                f"start_from={name} plays {about.env} with {about.spec}; this run is to play "
-                f"{self.env.name} with {own}"
+                f"start_from={name} has another network: give this run "
+                + " ".join(f"--config.{key}={theirs[key]}" for key in others)
             )
         return params
 

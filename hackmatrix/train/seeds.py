@@ -4,6 +4,7 @@ learning needs more than one.
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from collections.abc import Mapping
@@ -21,7 +22,7 @@ from hackmatrix.train.plan import Request
 from hackmatrix.train.reporting import results
 from hackmatrix.train.reporting.replays import Play
 from hackmatrix.train.reporting.results import Estimate
-from hackmatrix.train.runs.directory import EVALUATION
+from hackmatrix.train.runs.directory import EVALUATION, is_run
 from hackmatrix.train.runs.places import Place, place
 from hackmatrix.train.session import run_session
 
@@ -37,7 +38,8 @@ def run_seeds(
 ) -> int:
     """Trains `num_seeds` agents one after the other, in the runs NAME-seedN, and tells what they
     reached on average; gives the exit code. Those that are finished already are left as they are,
-    and one that was stopped goes on: the same command again does what is left.
+    if what is asked for is what they were trained with, and one that was stopped goes on: the same
+    command again does what is left.
     """
     settings = request.settings
     name, first = settings["run_name"], settings["seed"]
@@ -51,11 +53,8 @@ def run_seeds(
     workdir = place(request.workdir)
     runs = {seed: f"{name}-seed{seed}" for seed in range(first, first + settings["num_seeds"])}
     for seed, run in runs.items():
-        directory = workdir / run
-        if on_first((directory / EVALUATION).exists):
-            continue
         own = {"seed": seed, "run_name": run, "num_seeds": 1}
-        own["resume"] = run if on_first(directory.exists) else None
+        own["resume"] = run if on_first(functools.partial(is_run, workdir / run)) else None
         one = replace(request, settings={**settings, **own}, given={**request.given, **own})
         code = run_session(one, default, play, replace(supervision, notes=None))
         if code != DONE:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import jax
 
+from hackmatrix.errors import UserError
 from hackmatrix.parallel.agreement import is_first
 from hackmatrix.rl.evaluation import Interrupted
 from hackmatrix.rl.train_state import TrainState
@@ -34,9 +35,15 @@ from hackmatrix.train.reporting.tracing import Tracer, check_span
 from hackmatrix.train.reporting.yardstick import Yardstick
 from hackmatrix.train.runs.clock import Clock
 from hackmatrix.train.runs.course import Course
-from hackmatrix.train.runs.directory import discard
+from hackmatrix.train.runs.directory import discard, has_learned
 from hackmatrix.train.runs.mirror import Mirror
 
+
+class TooLarge(UserError):
+    """A run that does not fit into the memory; one line says what to change."""
+
+
+_MAY_PASS = OSError, jax.errors.JaxRuntimeError
 _WITHOUT_EVALUATION = "Stopped before the evaluation, which --resume plays; all is saved"
 
 
@@ -54,7 +61,8 @@ def run_session(
     plan, program = agree(request, functools.partial(_leave_no_trace, supervision))
     supervision.note(str(plan.run.place))
     console = _console(plan, program, default)
-    with ExitStack() as leaving:
+    with ExitStack() as leaving, _sized(plan):
+        leaving.push(functools.partial(_after_failing, supervision, plan))
         if plan.lease:
             leaving.enter_context(plan.lease)
         mirror = leaving.enter_context(Mirror(plan.run, plan.lease, console.say))
@@ -63,7 +71,7 @@ def run_session(
         session = _Session(
             plan, program, course, console, clock, keeper, supervision, leaving.close
         )
-        trains = course.update < course.last_update
+        trains = not course.is_over
         if not trains and not session.yardstick.lacks_final_games(state):
             session.tell_that_it_is_finished()
             return DONE
@@ -145,6 +153,9 @@ class _Session:
             finally:
                 keeper.close()
             is_stopped = guard.was_asked_to_stop() or keeper.lacks(int(state.learner.update))
+            if not is_stopped and int(state.learner.update) < self._course.last_update:
+                limit = self._course.config.time_limit_minutes
+                self._console.say(f"The time is up: time_limit_minutes={limit:g}")
             self._ends_with(_WITHOUT_EVALUATION)
         return state, is_stopped
 
@@ -165,11 +176,17 @@ class _Session:
         return True
 
     def tell_that_it_is_finished(self) -> None:
-        run, done = self._plan.run, self._course.steps
-        self._console.say(f"The run is finished at step {done:,}; its results are in {run.place}")
+        run, course = self._plan.run, self._course
+        limit = course.config.time_limit_minutes
+        longer = [f"--resume={run.place}"]
+        if course.update >= course.last_update:
+            longer.append(f"--config.total_timesteps={2 * course.steps}")
+        if limit is not None:
+            longer.append(f"--config.time_limit_minutes={2 * limit:g}")
         self._console.say(
-            f"To train it longer: --resume={run.place} --config.total_timesteps={2 * done}"
+            f"The run is finished at step {course.steps:,}; its results are in {run.place}"
         )
+        self._console.say(f"To train it longer: {' '.join(longer)}")
 
     def _ends_with(self, words: str, code: int = RETRY) -> None:
         """From now on a signal does so, at once."""
@@ -224,6 +241,31 @@ def _leave_no_trace(supervision: Supervision, plan: Plan) -> None:
             supervision.forget()
 
     supervision.signals.ends(NOTHING_TO_SAVE, undo=undo)
+
+
+def _after_failing(
+    supervision: Supervision, plan: Plan, kind: type[BaseException] | None, *_: object
+) -> None:
+    """Removes a run that would fail again, if it has failed before it had anything to tell."""
+    again = kind and issubclass(kind, Exception) and not issubclass(kind, _MAY_PASS)
+    if again and plan.lease and not plan.resumes and not has_learned(plan.run):
+        discard(plan.run)
+        supervision.forget()
+
+
+@contextmanager
+def _sized(plan: Plan) -> Iterator[None]:
+    """A lack of memory is told in one line, which says what needs less."""
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        config = plan.config
+        raise TooLarge(
+            f"updates of {config.num_envs} environments x {config.num_steps} steps need more "
+            "memory than there is; lower --config.num_envs or --config.num_steps"
+        ) from error
 
 
 def _console(plan: Plan, program: Program, default: Mapping[str, Any]) -> Console:

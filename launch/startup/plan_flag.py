@@ -7,8 +7,8 @@ from absl import flags
 _PLAN = flags.DEFINE_integer(
     "plan",
     0,
-    "Look ahead: so many games are tried from each board before an action is taken. What the "
-    "player cannot see is drawn anew for each. 0 acts at once.",
+    "Look ahead: so many games are played on from each board before an action is taken. What the "
+    "player cannot see is drawn anew for each. 4 or more; 0 acts at once.",
     lower_bound=0,
 )
 

@@ -96,6 +96,15 @@ class Undeclared(Toy):
         return after, step.replace(each_step={"toy/unknown": step.reward})
 
 
+class SameName(Toy):
+    """Two metrics would be one curve."""
+
+    def step(self, keys: Array, states: Any, actions: Array) -> tuple[Any, Step]:
+        after, step = super().step(keys, states, actions)
+        both = {"red/score": step.reward, "blue/score": step.reward}
+        return after, step.replace(each_episode={**step.each_episode, **both})
+
+
 class Aimless(Toy):
     """What its agents are compared by is not known of an episode."""
 
@@ -169,6 +178,7 @@ class Unsteady(Potential):
         (Misshapen, "`observation` declares"),
         (Unbatched, "decode to other numbers"),
         (Belated, "something else than step and encode"),
+        (SameName, "one would be lost: a run's eval/NAME"),
         (Undeclared, "does not declare the metrics toy/unknown"),
         (Aimless, "no episode ends with the metric toy/invalid"),
         (Unkind, "`action_kinds` has what `action_names` lacks: take 9"),

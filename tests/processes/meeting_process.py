@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 
 port, process, way = sys.argv[1:]
 for name in ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "JAX_LOCAL_DEVICE_IDS"):
@@ -20,6 +21,7 @@ import jax  # noqa: E402 (it reads the environment)
 from hackmatrix.parallel import startup  # noqa: E402
 from hackmatrix.parallel.agreement import gather  # noqa: E402
 
+startup._LISTEN_MS = 200  # so that who waits for a failure of others has to listen again
 given = None if way == "slurm" else startup.Place(f"127.0.0.1:{port}", 2, int(process))
 startup.join(given, heartbeat_seconds=60, join_seconds=60)
 told = {
@@ -30,6 +32,7 @@ told = {
 }
 print(json.dumps(told), flush=True)
 if process == "1":
+    time.sleep(1 if way == "failing" else 0)
     startup.exit_together(1 if way == "failing" else 0)
 if way == "failing":
     gather("to which the other does not answer")

@@ -56,8 +56,11 @@ def test_each_seed_has_a_run_and_the_same_command_again_does_what_is_left(tmp_pa
     again = train(tmp_path)
     assert again.returncode == 0, again.stdout + again.stderr
     assert "Resuming two-seed5" in again.stdout
-    assert "two-seed4\n" not in again.stdout
+    assert "The run is finished at step 256; its results are in " in again.stdout
     assert json.loads((tmp_path / "two-seeds.json").read_text()) == summary
+    other = train(tmp_path, "--config.network=conv")
+    assert other.returncode == 1
+    assert "network='conv' cannot be changed: this run was begun with 'mlp'" in other.stderr
 
 
 @pytest.mark.parametrize(

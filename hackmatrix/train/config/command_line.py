@@ -25,7 +25,10 @@ def define_config(program: str, default: str = "configs/default.py") -> flags.Fl
     """Defines --config=FILE and --config.NAME=VALUE; a name that is no setting is refused."""
     with _one_line(program):
         return config_flags.DEFINE_config_file(
-            _NAME, default, "The configuration; --config.NAME=VALUE changes it.", lock_config=True
+            _NAME,
+            default,
+            "The configuration; --config.NAME=VALUE changes it. configs/default.py explains them.",
+            lock_config=True,
         )
 
 

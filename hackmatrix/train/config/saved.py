@@ -35,15 +35,6 @@ def from_json(text: str) -> Config:
     return replace(config, chosen=_seem_chosen(config) if chosen is None else tuple(chosen))
 
 
-def given_by(settings: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str, Any]:
-    """What a configuration file gives: the settings that are not as by default."""
-    return {
-        name: value
-        for name, value in settings.items()
-        if name not in default or value != default[name]
-    }
-
-
 def resumed(saved: Config, given: Mapping[str, Any]) -> dict[str, Any]:
     """The values to resume with: as they were saved, but for what is given now; what was chosen for
     the devices found is chosen anew. ConfigError where one is given that cannot be changed.

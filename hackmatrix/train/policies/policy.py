@@ -94,6 +94,7 @@ def of_file(file: str | Path) -> Policy:
     """From the plain arrays that an export wrote."""
     params, about = files.read(file)
     env = make(about.env).on(jax.default_backend())
+    about.check_plays(env, str(file))
     signal = Signal.of(about)
     source = str(file) if files.is_shipped(str(file)) else about.run
     return Policy(env, networks.make(about.spec, env), params, source, about.step, signal)

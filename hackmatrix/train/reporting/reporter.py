@@ -34,7 +34,7 @@ class Reporter:
         """`confirm` raises where the run is not ours to write to any more."""
         self._sinks, self._tracer, self._replays, self._warn = sinks, tracer, replays, warn
         self._confirm, self._course = confirm, course
-        self._health = Health((*program.env.health, *program.algorithm.health))
+        self._health = Health(program.health)
         self._progress = Progress(program, course, clock, self._tell)
 
     def __enter__(self) -> Self:

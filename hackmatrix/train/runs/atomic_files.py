@@ -8,7 +8,10 @@ from pathlib import Path
 
 def write(path: Path, text: str) -> None:
     fresh = unfinished(path)
-    fresh.write_text(text, encoding="utf-8")
+    with fresh.open("w", encoding="utf-8") as opened:
+        opened.write(text)
+        opened.flush()
+        os.fsync(opened.fileno())  # or after a power cut the new file may be there, and empty
     os.replace(fresh, path)
 
 

@@ -31,6 +31,17 @@ class Course:
         return max(self.update + left, 1)
 
     @property
+    def time_is_up(self) -> bool:
+        """Whether the run has trained for as long as it may."""
+        limit = self.config.time_limit_minutes
+        return limit is not None and self.seconds >= 60 * limit
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing left to train."""
+        return self.update >= self.last_update or self.time_is_up
+
+    @property
     def extra_updates(self) -> float:
         """How many more updates of today's size the steps would have been than there were."""
         return self.steps / self.config.batch_size - self.update

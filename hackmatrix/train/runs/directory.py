@@ -41,6 +41,8 @@ _CONFIG = "config.json"
 _PROVENANCE = "provenance.json"
 EVALUATION = "evaluation.json"
 _PREFIX = "hackmatrix-jax"
+# What is in a directory in which no run has begun, as its process was killed too soon.
+_BEFORE_IT_BEGAN = {OWNER, "config.new", _PROVENANCE, "provenance.new"}
 
 
 class RunError(UserError):
@@ -122,13 +124,23 @@ def resume(run: Run, config: Config) -> Run:
     return continued
 
 
+def has_learned(run: Run) -> bool:
+    """Whether there is anything to see of a run: metrics, or a checkpoint."""
+    has_metrics = run.metrics.exists() and run.metrics.stat().st_size > 0
+    return has_metrics or _has_checkpoint(run)
+
+
 def discard(run: Run) -> None:
     """Removes a run that has saved nothing; one with a checkpoint stays."""
-    if any(name.isdecimal() for name in run.checkpoints.names()):
+    if _has_checkpoint(run):
         return
     run.place.remove()
     if run.bucket:
         shutil.rmtree(run.directory, ignore_errors=True)
+
+
+def _has_checkpoint(run: Run) -> bool:
+    return any(name.isdecimal() for name in run.checkpoints.names())
 
 
 def read_all(run: Run) -> Run:
@@ -153,7 +165,7 @@ def find(workdir: str | Path | Place, which: str, name: str | None = None) -> Ru
             used = {each: when for each in candidates if (when := _used(each)) is not None}
             return _open(max(used, key=lambda each: used[each])) if used else None
         for there in ([] if "://" in which else [root / which]) + [place(which)]:
-            if _is_run(there):
+            if is_run(there):
                 return _open(there)
         newest = sorted(_runs(root), key=_begun)[-5:]
     others = f"; the newest are {', '.join(each.name for each in newest)}" if newest else ""
@@ -168,7 +180,7 @@ def _run(there: Place, config: Config) -> Run:
 
 
 def _make(root: Place, name: str) -> Place:
-    if not (root / name).claim() and set((root / name).names()) - {OWNER}:
+    if not (root / name).claim() and set((root / name).names()) - _BEFORE_IT_BEGAN:
         raise RunError(
             f"{root / name} exists already: choose another --config.run_name, or --resume={name}"
         )
@@ -194,12 +206,12 @@ def _fetch(run: Run) -> None:
 def _write_down(run: Run) -> None:
     """Saves what the run runs with from here on."""
     there = run.place
+    (there / _CONFIG).write(to_json(run.config))
     try:
         starts = json.loads((there / _PROVENANCE).read())
-    except FileNotFoundError:
+    except (FileNotFoundError, ValueError):  # which a machine that lost its power may have left
         starts = []
     (there / _PROVENANCE).write(json.dumps([*starts, provenance()], indent=2) + "\n")
-    (there / _CONFIG).write(to_json(run.config))
 
 
 def _open(there: Place) -> Run:
@@ -213,10 +225,11 @@ def _open(there: Place) -> Run:
 
 
 def _runs(root: Place) -> list[Place]:
-    return [root / name for name in root.names() if _is_run(root / name)]
+    return [root / name for name in root.names() if is_run(root / name)]
 
 
-def _is_run(there: Place) -> bool:
+def is_run(there: Place) -> bool:
+    """Whether a run has begun there."""
     return (there / _CONFIG).exists()
 
 

@@ -1,12 +1,16 @@
 """A configuration in a run's directory: it comes back as it was, also that of an old run."""
 
+import copy
 import json
 from typing import Any
 
 import pytest
 
-from hackmatrix.train.config import ConfigError, resolve
-from hackmatrix.train.config.saved import from_json, given_by, resumed, to_json
+from configs import default, given_by
+from configs.recipe import follow
+from hackmatrix.train.config import Config, ConfigError, resolve
+from hackmatrix.train.config.saved import from_json, resumed, to_json
+from hackmatrix.train.config.settings import declared
 from tests.train.settings import resolved
 
 # Those of the oldest runs there are, which can still be resumed and looked at. This list stays as
@@ -106,6 +110,27 @@ def test_what_makes_a_run_the_one_that_it_is_cannot_be_changed(
     resumed(resolved(**given), given)  # to say it once more is no mistake
 
 
-def test_a_file_gives_what_is_not_as_by_default() -> None:
+def test_a_file_gives_what_it_says_also_where_that_is_as_by_default() -> None:
+    config = default.get_config()
+    config.gamma = config.gamma
+    config.update({"lr": 1e-3})
+    config.own = 0.9
+    assert given_by(config, default.get_config()) == {"gamma": 0.99, "lr": 1e-3, "own": 0.9}
+    assert given_by(copy.deepcopy(config), default.get_config()) == config.given()
+    assert given_by(default.get_config(), default.get_config()) == {}
+
+
+def test_a_file_of_another_kind_gives_what_is_not_as_by_default() -> None:
     defaults = {"lr": None, "gamma": 0.99, "seed": 0}
     assert given_by({**defaults, "lr": 1e-3, "own": 0.9}, defaults) == {"lr": 1e-3, "own": 0.9}
+
+
+def test_a_run_that_is_resumed_with_a_file_has_what_the_file_says() -> None:
+    """configs/recipe.py says gamma=0.99, as it is by default."""
+    before = resolved(gamma=0.95, num_envs=64, time_limit_minutes=3.0)
+    given = given_by(follow(default.get_config()), default.get_config())
+    fixed = {name: given.pop(name) for name in list(given) if declared(Config)[name].is_fixed}
+    assert {"network", "turn_boards"} <= fixed.keys()
+    after = resumed(before, given)
+    assert after["gamma"] == 0.99
+    assert after["time_limit_minutes"] == 3.0

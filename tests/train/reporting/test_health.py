@@ -13,15 +13,14 @@ from tests.train.settings import resolved
 WELL = {
     "train/approx_kl": 0.03, "train/clip_frac": 0.1, "train/entropy": 0.6,
     "reward/step_penalty": -0.01, "train/mean_episode_return": 0.5,
-    "train/mean_episode_length": 30.0,
+    "train/mean_episode_length": 30.0, "train/skipped_updates": 0.0,
 }  # fmt: skip
 
 
 def watched(env: str = "hackmatrix", anneals: bool = False) -> Health:
-    """As a run watches its metrics: those of its environment and of its algorithm."""
+    """As a run watches its metrics."""
     config = resolved(env=env, anneal_lr=anneals)
-    program = Program(config, mesh.over(jax.devices()[:1]))
-    return Health((*program.env.health, *program.algorithm.health))
+    return Health(Program(config, mesh.over(jax.devices()[:1])).health)
 
 
 def warnings(health: Health, reports: int, **changed: float) -> list[str]:
@@ -43,6 +42,7 @@ def test_a_healthy_run_is_not_warned_about() -> None:
         ("entropy", 0.05, "raise --config.ent_coef"),
         ("step_penalty", -0.005, "mask is broken"),
         ("step_penalty", -0.02, "reward is broken"),
+        ("skipped_updates", 1.0, "that are not finite; lower --config.lr"),
     ],
 )
 def test_a_metric_outside_for_long_is_warned_about_once_an_excursion(

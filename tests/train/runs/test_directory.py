@@ -116,6 +116,7 @@ def test_a_run_that_was_killed_before_it_began_does_not_keep_its_name(
 ) -> None:
     named = dataclasses.replace(config, run_name="mine")
     (tmp_path / "mine/owner").mkdir(parents=True)
+    (tmp_path / "mine/config.new").touch()
     held: list[str] = []
     run = create(tmp_path, named, lambda run: held.append(run.name))
     assert find(tmp_path, "mine") == run
@@ -236,6 +237,9 @@ def test_a_run_that_is_continued_keeps_its_name_and_both_starts(
     continued = resume(run, longer)
     assert continued == find(tmp_path, run.name) == Run(run.directory, longer)
     assert len(json.loads((run.directory / "provenance.json").read_text())) == 2
+    (run.directory / "provenance.json").write_text("")  # as after a power cut
+    resume(run, longer)
+    assert len(json.loads((run.directory / "provenance.json").read_text())) == 1
 
 
 def test_only_a_run_that_has_saved_nothing_is_discarded(tmp_path: Path, config: Config) -> None:
