@@ -36,10 +36,11 @@ def main(_: list[str]) -> None:
     command, draws = [sys.executable, "-m", "launch.serve", "--headless-cli"], None
     if _SEED.value is not None:
         command, draws = [*command, f"--seed={_SEED.value}"], np.random.default_rng(_SEED.value)
-    if _SERVER.value:
-        command = shlex.split(_SERVER.value)
     try:
+        if _SERVER.value:
+            command = _words(_SERVER.value)
         policy = NumpyPolicy(str(_POLICY.value))
+        driving.check_plays(policy)
         games = f"{PROGRAM}: playing {_GAMES.value:,} {'game' if _GAMES.value == 1 else 'games'}"
         with starting.waiting(games), driving.GameProgram(command) as program:
             for number in range(_GAMES.value):
@@ -47,6 +48,13 @@ def main(_: list[str]) -> None:
                 print(f"game {number}: {played.summary}", flush=True)
     except (UserError, OSError) as error:
         sys.exit(f"{PROGRAM}: {' '.join(str(error).split())}")
+
+
+def _words(command: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError as error:
+        raise UserError(f"--server={command} is no command: {error}") from None
 
 
 def parse(arguments: list[str]) -> list[str]:

@@ -37,7 +37,8 @@ def main(_: list[str]) -> None:
     print(results)
     again = f"{policy_flags.again()} --seed={seed}{' --greedy' if greedy else ''}"
     again += plan_flag.again()
-    print(f"the best game: python -m launch.watch {again} --episode={results.best_game}")
+    if agent.env.is_drawable:
+        print(f"the best game: python -m launch.watch {again} --episode={results.best_game}")
 
 
 if __name__ == "__main__":

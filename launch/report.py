@@ -33,29 +33,36 @@ def main(_: list[str]) -> None:
     starting.stay_off_accelerators()
     starting.keep_compiled_programs()
     if _RUNS.value:
-        _compare(run_flags.find_each(PROGRAM, list(dict.fromkeys(_RUNS.value))))
+        found = run_flags.find_each(PROGRAM, _RUNS.value)
+        _compare(list({str(run.place): run for run in found}.values()))
         return
     run = run_flags.find(PROGRAM)
     told = _curves(run)
     from hackmatrix.report import page
 
-    replay, why_none = _replay(run)
+    with starting.one_line_errors(PROGRAM):
+        replay, why_none = _replay(run)
+        told_page = page.page(run, told, default.get_config(), replay, why_none)
     file = _file(run.bucket or run.directory)
-    _write(file, page.page(run, told, default.get_config(), replay, why_none))
+    _write(file, told_page)
     print(f"{file}: up to step {told.steps[-1]:,}, {'with' if replay else 'without'} a game")
 
 
 def _compare(runs: list[Run]) -> None:
     told = [_curves(run) for run in runs]
-    from hackmatrix.report.comparison import Told, comparison
+    from hackmatrix.report.comparison import Told, comparison, names
 
+    called = names(runs)
     with starting.one_line_errors(PROGRAM):
         page = comparison(
-            [Told(run, curves, *_replay(run)) for run, curves in zip(runs, told, strict=True)]
+            [
+                Told(run, name, curves, *_replay(run))
+                for run, name, curves in zip(runs, called, told, strict=True)
+            ]
         )
     file = _file(run_flags.workdir())
     _write(file, page)
-    print(f"{file}: {', '.join(run.name for run in runs)}")
+    print(f"{file}: {', '.join(called)}")
 
 
 def _curves(run: Run) -> Curves:

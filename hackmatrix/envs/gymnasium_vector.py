@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium
 import jax
 import numpy as np
-from gymnasium.error import ResetNeeded
+from gymnasium.error import InvalidAction, ResetNeeded
 from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
@@ -39,8 +39,13 @@ class HackMatrixVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
     }
 
     def __init__(
-        self, num_envs: int = 1, render_mode: str | None = None, invalid: str = "end"
+        self,
+        num_envs: int = 1,
+        render_mode: str | None = None,
+        invalid: str = "end",
+        max_episode_steps: int | None = None,
     ) -> None:
+        """Games are cut off after so many steps; None never does."""
         if render_mode not in (None, "rgb_array"):
             raise ValueError(f"render_mode {render_mode!r} is not rgb_array")
         self.num_envs, self.render_mode = num_envs, render_mode
@@ -50,6 +55,9 @@ class HackMatrixVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._games = HostedGames(num_envs, invalid)
         self._turn: Turn | None = None
+        self._limit = max_episode_steps
+        self._steps = np.zeros(num_envs, int)
+        self._are_over = np.zeros(num_envs, bool)
 
     def reset(
         self,
@@ -60,19 +68,25 @@ class HackMatrixVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         super().reset(seed=seed if isinstance(seed, int) else None)
         self._seed(seed)
         self._turn = self._games.new_games()
+        self._steps[:], self._are_over[:] = 0, False
         return np.array(self._turn.observation), _told(self._turn)
 
     def step(
         self, actions: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        restarts = np.asarray(self._current().outcome.done)
-        self._turn = self._games.play(checked(actions), restarts)
+        self._current()
+        if np.shape(actions) != (self.num_envs,):
+            raise InvalidAction(f"give {self.num_envs} actions, one for each game, not {actions}")
+        self._turn = self._games.play(checked(actions), self._are_over)
+        self._steps = np.where(self._are_over, 0, self._steps + 1)
         outcome = self._turn.outcome
+        cut_off = self._steps >= (self._limit or np.inf)
+        self._are_over = np.asarray(outcome.done) | cut_off
         return (
             np.array(self._turn.observation),
             np.array(outcome.reward, np.float64),
             np.array(outcome.done),
-            np.zeros(self.num_envs, bool),
+            cut_off,
             _told(self._turn),
         )
 
@@ -94,13 +108,13 @@ class HackMatrixVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         seeds: Sequence[int | None]
         if isinstance(seed, int):
             seeds = range(seed, seed + self.num_envs)
-        elif seed is not None:
-            seeds = seed
-        elif self._turn is None:
-            seeds = self.np_random.integers(1 << 31, size=self.num_envs).tolist()
         else:
-            return
+            seeds = [None] * self.num_envs if seed is None else seed
+        if len(seeds) != self.num_envs:
+            raise ValueError(f"give {self.num_envs} seeds, one for each game, not {len(seeds)}")
         for number, each in enumerate(seeds):
+            if each is None and self._turn is None:
+                each = int(self.np_random.integers(1 << 31))
             if each is not None:
                 self._games.seed(number, seeding.np_random(each)[0])
 

@@ -84,7 +84,12 @@ def numpy_torso(network: str) -> NumpyTorso:
     named by its attribute `in_numpy`, as MODULE:NAME.
     """
     known = NETWORKS.get(network)
-    forward: NumpyTorso = plugins.load(known.in_numpy if known else plugins.load(network).in_numpy)
+    address = known.in_numpy if known else getattr(plugins.load(network), "in_numpy", None)
+    if address is None:
+        raise NetworkError(
+            f"network={network} has no `in_numpy`, MODULE:NAME of its forward pass without JAX"
+        )
+    forward: NumpyTorso = plugins.load(address)
     return forward
 
 

@@ -18,7 +18,7 @@ from hackmatrix.envs.headless.view import observation
 from hackmatrix.envs.hosted import HostedGames, Turn, describe
 from hackmatrix.game import scenario
 from hackmatrix.game.programs import Program
-from hackmatrix.game.state import FIRST_PROGRAM
+from hackmatrix.game.state import FIRST_PROGRAM, STAGES
 from hackmatrix.replay import happenings
 from hackmatrix.replay.record import ACTION_NAMES, Decide
 
@@ -156,10 +156,13 @@ class Playing:
         try:
             given: Any = json.loads(file.read_text(encoding="utf-8"))
             loaded = scenario.load(given)
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise ValueError(f"{file} is no scenario: {error}") from None
         self._games.put(0, loaded)
         self._start(self._games.look())
+        self._is_over = bool(loaded.player.hp == 0) or bool(loaded.stage > STAGES)
+        if self._is_over:
+            self._say("that game is over; say new, load FILE or quit")
 
 
 def _costs(action: int) -> dict[str, int]:

@@ -32,9 +32,9 @@ const stepAxis = last => ({last: last || 1, name: "environment steps", at: step 
 const minuteAxis = last => ({last: last || 1, name: "minutes since its first metrics",
                              at: minute => `at ${Number(minute.toPrecision(3))} minutes`});
 
-function curve(name, number, xs, values, factor) {
-  const scaled = (values || []).map(value => value === null ? null : value * factor);
-  return {name, ink: INKS[number % INKS.length], xs, values: scaled};
+function curve(name, number, xs, values, factor) {  // of the lines that tell its value
+  const told = xs.map((x, number) => [x, (values || [])[number] ?? null]).filter(([, value]) => value !== null);
+  return {name, ink: INKS[number % INKS.length], xs: told.map(([x]) => x), values: told.map(([, value]) => value * factor)};
 }
 function nearest(xs, x) {
   return xs.reduce((best, each, place) => Math.abs(each - x) < Math.abs(xs[best] - x) ? place : best, 0);
@@ -46,7 +46,7 @@ function draw(parent, axis, {title, level, curves}) {
   const legend = element(place, "div", "legend");
   const picture = svg(place, "svg", {viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": title});
   const levels = level === null ? [] : [level];
-  const [low, high] = range([...curves.flatMap(({values}) => values).filter(each => each !== null), ...levels]);
+  const [low, high] = range([...curves.flatMap(({values}) => values), ...levels]);
   const up = value => HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value - low) / (high - low);
   const across = x => LEFT + (WIDTH - LEFT - RIGHT) * x / axis.last;
   for (const value of ticks(low, high, 6)) {
@@ -65,7 +65,7 @@ function draw(parent, axis, {title, level, curves}) {
     d: "M" + points.map(([x, value]) => `${across(x).toFixed(1)} ${up(value).toFixed(1)}`).join("L"),
     fill: "none", stroke: ink, "stroke-linejoin": "round", "stroke-linecap": "round", ...attributes});
   for (const {xs, values, ink} of curves) {
-    const points = xs.map((x, number) => [x, values[number] ?? null]).filter(([, value]) => value !== null);
+    const points = xs.map((x, number) => [x, values[number]]);
     const reach = xs.length < 10 ? 0 : Math.ceil(xs.length / 50);
     if (!points.length) continue;
     if (reach) path(points, ink, {"stroke-width": 1, opacity: 0.3});
@@ -74,7 +74,7 @@ function draw(parent, axis, {title, level, curves}) {
   }
   const line = svg(picture, "line", {y1: TOP, y2: HEIGHT - BOTTOM, stroke: colours.ink, opacity: 0.5});
   charts.push(now => {
-    const longest = curves.reduce((best, each) => each.xs[each.xs.length - 1] > best[best.length - 1] ? each.xs : best, [0]);
+    const longest = curves.reduce((best, {xs}) => xs.length && xs[xs.length - 1] > best[best.length - 1] ? xs : best, [0]);
     const there = now === null ? axis.last : longest[nearest(longest, now)];
     line.setAttribute("visibility", now === null ? "hidden" : "visible");
     line.setAttribute("x1", across(there));
@@ -82,7 +82,7 @@ function draw(parent, axis, {title, level, curves}) {
     below.textContent = now === null ? axis.name : axis.at(there);
     legend.replaceChildren();
     for (const {name, ink, xs, values} of curves)
-      element(legend, "span", "", `${name} ${short(values[now === null ? xs.length - 1 : nearest(xs, there)] ?? null)}`)
+      element(legend, "span", "", `${name} ${short((now === null ? values[values.length - 1] : values[nearest(xs, there)]) ?? null)}`)
         .style.color = ink;
   });
   picture.addEventListener("pointermove", event => {

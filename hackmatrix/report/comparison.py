@@ -25,9 +25,12 @@ _OF_ITS_OWN = ("run_name", "run_suffix", "resume")  # settings in which any two 
 
 @dataclass(frozen=True)
 class Told:
-    """A run, what it told of itself, and the page of a game, or why there is none."""
+    """A run, what it is called here, what it told of itself, and the page of a game, or why there
+    is none.
+    """
 
     run: Run
+    name: str
     curves: Curves
     replay: str | None
     why_none: str
@@ -35,28 +38,34 @@ class Told:
 
 def comparison(runs: Sequence[Told]) -> str:
     env = _one_environment([each.run for each in runs])
-    evaluations = {each.run.name: contents(each.run.evaluation) for each in runs}
+    evaluations = {each.name: contents(each.run.evaluation) for each in runs}
     told = {name: each for name, each in evaluations.items() if each}
     return sheet(
         "comparison.html",
-        TITLE=escape(" · ".join(each.run.name for each in runs)),
+        TITLE=escape(" · ".join(each.name for each in runs)),
         STATES="".join(_state(each) for each in runs),
         REACHED=_reached(told, env) + _missing(evaluations),
-        SETTINGS=_settings([each.run for each in runs]),
+        SETTINGS=_settings(runs),
         GAMES="".join(_game(each) for each in runs),
         METRICS=inside_script(_metrics(runs, env, told)),
     )
 
 
+def names(runs: Sequence[Run]) -> list[str]:
+    """What to call runs that stand beside each other: where two have one name, where they are."""
+    given = [run.name for run in runs]
+    return [run.name if given.count(run.name) == 1 else str(run.place) for run in runs]
+
+
 def _one_environment(runs: Sequence[Run]) -> Environment:
-    names = sorted({run.config.env for run in runs})
-    if len(names) > 1:
-        raise UserError(f"these runs play {' and '.join(names)}, which cannot be compared")
-    return make(names[0])
+    played = sorted({run.config.env for run in runs})
+    if len(played) > 1:
+        raise UserError(f"these runs play {' and '.join(played)}, which cannot be compared")
+    return make(played[0])
 
 
 def _state(each: Told) -> str:
-    return f'<div class="faint">{escape(f"{each.run.name}: {state(each.run, each.curves)}")}</div>'
+    return f'<div class="faint">{escape(f"{each.name}: {state(each.run, each.curves)}")}</div>'
 
 
 def _reached(evaluations: Mapping[str, Any], env: Environment) -> str:
@@ -99,8 +108,8 @@ def _missing(evaluations: Mapping[str, Any]) -> str:
     )
 
 
-def _settings(runs: Sequence[Run]) -> str:
-    own = [run.config.settings() for run in runs]
+def _settings(runs: Sequence[Told]) -> str:
+    own = [each.run.config.settings() for each in runs]
     names = dict.fromkeys(name for each in own for name in each if name not in _OF_ITS_OWN)
     rows = [
         (name, [word(each[name]) if name in each else "–" for each in own])
@@ -109,12 +118,12 @@ def _settings(runs: Sequence[Run]) -> str:
     ]
     if not rows:
         return "<p>None.</p>"
-    return table(rows, ["", *(run.name for run in runs)])
+    return table(rows, ["", *(each.name for each in runs)])
 
 
 def _game(each: Told) -> str:
     shown = framed(each.replay) if each.replay else f"<p>{escape(each.why_none)}</p>"
-    return f"<h3>{escape(each.run.name)}</h3>{shown}"
+    return f"<h3>{escape(each.name)}</h3>{shown}"
 
 
 def _metrics(
@@ -152,7 +161,7 @@ def _metrics(
 def _curves(each: Told) -> dict[str, Any]:
     curves = each.curves
     return {
-        "name": each.run.name,
+        "name": each.name,
         "steps": curves.steps,
         "minutes": [short((time - curves.times[0]) / 60) for time in curves.times],
         "values": {tag: list(map(short, values)) for tag, values in curves.values.items()},

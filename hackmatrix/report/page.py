@@ -69,7 +69,7 @@ def _reached(evaluation: Mapping[str, Any], env: Environment) -> str:
 
 
 def _not_evaluated(run: Run) -> str:
-    how = f"python -m launch.evaluate --run={run.name}"
+    how = f"python -m launch.evaluate --run={shlex.quote(str(run.place))}"
     return (
         "<p>Not evaluated yet, as that is done at the end. For the newest checkpoint: "
         f"<code>{escape(how)}</code></p>"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import textwrap
 from collections.abc import Sequence
@@ -46,6 +47,17 @@ class Played:
 
 class ProtocolError(UserError):
     """The program of the game does not speak the headless protocol; one line says what it said."""
+
+
+def check_plays(policy: NumpyPolicy) -> None:
+    """UserError if the policy is none for HackMatrix."""
+    size = sum(math.prod(shape) for shape in policy.about.observation.values())
+    if (size, len(policy.about.actions)) != (inputs.SIZE, inputs.ACTIONS):
+        raise UserError(
+            f"this policy plays {policy.about.env}, with {size} inputs and "
+            f"{len(policy.about.actions)} actions; HackMatrix has {inputs.SIZE} and "
+            f"{inputs.ACTIONS}"
+        )
 
 
 class GameProgram:

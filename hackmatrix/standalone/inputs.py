@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-ACTIONS = 28
+ACTIONS, SIZE = 28, 1545
 ENEMIES = ("virus", "daemon", "glitch", "cryptog")
 _PROGRAMS = 23
 _FIRST_PROGRAM = 5

@@ -67,7 +67,9 @@ def adviser(program: str, plan: int) -> Choose | None:
         sys.exit(f"{program}: a policy for {agent.env.name} has no advice for hackmatrix")
     from hackmatrix.train.policies.player import Player
 
-    return Player(agent.policy, seed=0, number=0, greedy=True, planner=agent.planner(plan)).choose
+    with starting.one_line_errors(program):
+        planner = agent.planner(plan)
+    return Player(agent.policy, seed=0, number=0, greedy=True, planner=planner).choose
 
 
 def place_for_exports() -> Path:

@@ -197,6 +197,28 @@ def test_a_list_of_seeds_gives_each_game_its_own(games: Any) -> None:
     assert (first[0] != first[1]).any()
     alone, _ = games.reset(seed=5)
     np.testing.assert_array_equal(alone[:2], first[:2])
+    with pytest.raises(ValueError, match="give 4 seeds, one for each game, not 2"):
+        games.reset(seed=[5, 6])
+    with pytest.raises(gymnasium.error.InvalidAction, match="give 4 actions, one for each game"):
+        games.step(np.zeros(3, int))
+
+
+def test_games_that_are_given_no_seed_are_not_all_the_same() -> None:
+    games: Any = gymnasium.make_vec("HackMatrix-v0", num_envs=GAMES)
+    first, _ = games.reset(seed=[1, None, None, None])
+    assert len({each.tobytes() for each in first}) == GAMES
+
+
+def test_many_games_are_cut_off_at_a_limit_of_steps() -> None:
+    limited: Any = {"invalid": "cost", "max_episode_steps": 3}
+    games: Any = gymnasium.make_vec("HackMatrix-v0", num_envs=2, **limited)
+    games.reset(seed=0)
+    masks = games.action_masks()
+    refused = (~masks).argmax(-1)
+    cut_off = [games.step(refused)[3].tolist() for _ in range(7)]
+    assert cut_off == [[number in (2, 6)] * 2 for number in range(7)]  # the fourth begins anew
+    np.testing.assert_array_equal(games.reset(seed=0)[1]["action_mask"], masks)
+    assert not games.step(refused)[3].any()
 
 
 def test_a_picture_of_each_game_is_drawn(games: Any) -> None:

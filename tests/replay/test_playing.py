@@ -113,7 +113,18 @@ def test_a_saved_board_is_loaded_again(talk: Talk, tmp_path: Path) -> None:
     assert valid(again) == valid(there)
 
 
-@pytest.mark.parametrize("text", ["[]", "{}", "no json", '{"player": 3}', "3"])
+def test_a_game_that_is_over_is_over_when_it_is_loaded(talk: Talk, tmp_path: Path) -> None:
+    file = tmp_path / "board.json"
+    talk(f"save {file}")
+    board = json.loads(file.read_text())
+    for ending in ({"player": [*board["player"][:2], 0, *board["player"][3:]]}, {"stage": 9}):
+        file.write_text(json.dumps({**board, **ending}))
+        said = talk(f"load {file}", "up")
+        assert "that game is over; say new, load FILE or quit" in said
+        assert said[-1] == "the game is over: say new, load FILE or quit"
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", "no json", '{"player": 3}', "3", "[" * 100_000])
 def test_a_file_that_is_no_scenario_is_refused(talk: Talk, tmp_path: Path, text: str) -> None:
     file = tmp_path / "board.json"
     file.write_text(text)

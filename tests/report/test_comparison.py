@@ -112,6 +112,20 @@ def test_the_page_asks_nobody_and_its_console_is_silent(page: Browser) -> None:
     assert [each for each in page.requested if not each.startswith(("file:", "data:"))] == []
 
 
+def test_runs_of_one_name_are_told_apart_and_one_run_is_shown_once(tmp_path: Path) -> None:
+    runs = [a_run(tmp_path / each, name="same") for each in "ab"]
+    for found in runs:
+        tell(found, RETURN)
+        evaluate(found)
+        with_a_game(found, "a walk")
+    one, other = (str(found.directory) for found in runs)
+    done = report(tmp_path / "a", f"--runs={one},{other},same")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith(f"report.html: {one}, {other}\n")
+    page = (tmp_path / "a/report.html").read_text()
+    assert f"<th>{one}</th><th>{other}</th>" in page
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -45,6 +45,7 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> Run:
         "reward/step_penalty",
         "train/pg_loss",
         "perf/steps_per_second",
+        "eval/mean_stage",
     )
     evaluate(found)
     found.replays.mkdir()
@@ -70,12 +71,21 @@ def test_every_metric_is_a_curve(page: Browser) -> None:
     drawn = page.evaluate(
         "[...document.querySelectorAll('path[data-curve]')].map(path => path.getTotalLength())"
     )
-    assert len(drawn) == 8
+    assert len(drawn) == 9
     assert all(length > 50 for length in drawn)
     titles = page.evaluate("[...document.querySelectorAll('h3')].map(title => title.textContent)")
     assert {"return", "entropy, nats", "kills", "step penalty"} <= {*titles}
     labels = page.evaluate(f"[...{RETURNS}.querySelectorAll('text')].map(each => each.textContent)")
     assert {"environment steps", "random player", "0", "20", "40", "100k"} <= {*labels}
+
+
+def test_a_metric_that_few_lines_tell_rises_and_has_its_last_value(page: Browser) -> None:
+    """It is one of games that are the same every time, told in every fifth line."""
+    figures = "[...document.querySelectorAll('figure')]"
+    last = f"each.querySelector('.legend').textContent.endsWith('{CHUNKS + 8}')"
+    measured = f"{figures}.filter(each => {last})"
+    assert page.evaluate(f"{measured}.length") == 1
+    assert page.evaluate(f"{measured}[0].querySelector('path[data-curve]').getBBox().height") > 60
 
 
 def test_a_pointer_reads_the_value_and_the_step_off_a_curve(page: Browser) -> None:
@@ -162,7 +172,7 @@ def test_where_there_is_no_game_to_show_the_page_says_why(
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "page.html").read_text()
     assert why in text
-    assert "launch.evaluate --run=a-run" in text
+    assert f"launch.evaluate --run={found.directory}" in text
 
 
 def test_a_run_that_has_told_nothing_yet_is_a_line(tmp_path: Path) -> None:

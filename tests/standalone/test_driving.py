@@ -7,6 +7,7 @@ import os
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -90,6 +91,21 @@ def test_a_file_that_is_no_policy_is_refused_in_one_line(tmp_path: Path, content
     assert refused.stderr == (
         f"launch.drive: {file} is no policy that launch.export wrote, but another file\n"
     )
+
+
+def test_a_policy_of_another_game_and_half_a_command_are_refused_in_one_line(
+    file: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "policy.npz"
+    params, about = files.read(file)
+    files.write(other, params, replace(about, env="CartPole", observation={"place": (4,)}))
+    refused = drive(f"--policy={other}")
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("launch.drive: this policy plays CartPole, with 4 inputs")
+    refused = drive(f"--policy={file}", "--server=echo 'half")
+    assert refused.returncode == 1
+    told = "--server=echo 'half is no command: No closing quotation"
+    assert refused.stderr == f"launch.drive: {told}\n"
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ class Snapshots:
         places = len(before.snapshots)
         if after.depth == places and after.head != before.head:
             if before.depth == places:
-                self._older.append(np.asarray(before.snapshots[before.head]))
+                self._older.append(np.array(before.snapshots[before.head]))  # none of the others
             return after
         if after.depth == before.depth - 1 and self._older:
             snapshots = np.array(after.snapshots)

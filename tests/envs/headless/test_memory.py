@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import weakref
+from typing import Any
+
+import numpy as np
 
 from hackmatrix.envs.headless import Session
+from hackmatrix.envs.headless.memory import Snapshots
 from hackmatrix.game.programs import Program
+from hackmatrix.game.ring import History
 from tests.envs.headless.asking import ask, set_state
 
 UNDO = Program.UNDO
@@ -19,6 +25,17 @@ def test_undo_reaches_back_to_the_first_turn(session: Session) -> None:
     for before in reversed(seen[1:]):
         assert ask(session, "step", actionIndex=UNDO)["observation"] == before["observation"]
     assert UNDO not in ask(session, "getValidActions")["validActions"]
+
+
+def test_a_snapshot_that_is_kept_keeps_no_others_in_memory() -> None:
+    ring: Any = np.zeros((4, 3), np.uint32)
+    is_there = weakref.ref(ring)
+    one: Any = np.int32(1)
+    before = History(snapshots=ring, head=one, depth=4 * one)
+    kept = Snapshots()
+    kept.follow(before, before.replace(snapshots=ring + 1, head=2 * one))
+    del ring, before
+    assert is_there() is None
 
 
 def test_programs_are_listed_in_the_order_of_acquisition(session: Session) -> None:
