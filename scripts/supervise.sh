@@ -11,7 +11,7 @@ scripts/supervise.sh ARGS
                          each time, with --resume=RUN: the run that it began or went on with. Three
                          such ends in a row at the same step of the run are enough
     anything else        gives up: it would fail again
-  SIGTERM and SIGINT are passed on to the trainer, and its exit code is returned.
+  SIGTERM and SIGINT are passed on to the trainer (SIGHUP as SIGTERM), and its exit code is returned.
 
 Environment (seconds, but for the first):
   SUPERVISE_RESTARTS=10         so many restarts in a row without a good run are tried
@@ -56,6 +56,7 @@ pass_on() {
 }
 trap 'pass_on TERM' TERM
 trap 'pass_on INT' INT
+trap 'pass_on TERM' HUP
 
 # Runs a command to its end, passing signals on; its exit status is left in `code`.
 code=0
@@ -80,8 +81,9 @@ ending() {
 
 worth_another_try() { ((code == 42 || (code > 128 && code <= 192))); }
 
-# The trainer notes there the run that it trains and, in a second line, the step it goes on from.
-notes=$(mktemp)
+# The trainer notes there the run that it trains and, in a second line, the step it goes on from. Not
+# in /tmp if that can be helped, from where files go that nobody has touched for days.
+notes=$(mktemp .supervise.XXXXXX 2>/dev/null) && notes=$PWD/$notes || notes=$(mktemp)
 end() {
   rm -f "$notes"
   [[ -z ${SUPERVISE_ENDED:-} ]] ||

@@ -49,9 +49,11 @@ done
 [[ $hours =~ ^[0-9]*$ ]] || fail "--hours takes whole hours, not '$hours'"
 [[ " ${arguments[*]}" == *" --workdir=gs://"* ]] ||
   fail "keep needs -- --workdir=gs://BUCKET/...: the disks of a slice go with it"
-[[ " ${arguments[*]}" != *" --resume"* ]] || fail "keep goes on with the run of --config.run_name by itself"
-[[ " ${arguments[*]}" == *" --config.run_name="* ]] || arguments+=("--config.run_name=$name")
-arguments+=(--resume=auto)
+[[ " ${arguments[*]}" != *" --resume"* && " ${arguments[*]}" != *" --config.resume"* ]] ||
+  fail "keep goes on with the run of --config.run_name by itself"
+[[ " ${arguments[*]}" == *" --config.run_name"[=\ ]* ]] || arguments+=("--config.run_name=$name")
+# Several seeds go on by themselves.
+[[ " ${arguments[*]}" == *" --config.num_seeds"* ]] || arguments+=(--resume=auto)
 
 child=''
 stop_keeping() {
@@ -130,19 +132,34 @@ tell() {
 patience=20
 rest() { step sleep "$patience"; }
 
-had_one='' # whether there was a slice since this command began
+had_one=''    # whether there was a slice since this command began
+was_active='' # whether it was ready
+asked_here='' # whether this command has asked for it
 refusals=0
 ask_for_it() {
   if create; then
-    refusals=0
+    asked_here=yes
     return
   fi
   ask queued-resources state.state
   [[ $said == none ]] || return 0
   [[ $had_one ]] || fail "$name was refused, for the reason above"
+  wait_longer
+}
+
+wait_longer() {
   patience=$((60 * 2 ** (refusals < 4 ? refusals : 4)))
   refusals=$((refusals + 1))
   say "$name was refused, for the reason above: asked for again in $patience s"
+}
+
+# What was wrong with a request shows only later, or it was not met in the time that it gave.
+look_at_failure() {
+  ask queued-resources state.failedData.error.message
+  tell "$name: FAILED: $said"
+  delete
+  [[ $was_active || -z $asked_here ]] || fail "$name was refused, for the reason above"
+  wait_longer
 }
 
 delete() { tpu delete || say "$name could not be deleted now"; }
@@ -229,10 +246,11 @@ while :; do
     none) ask_for_it ;;
     'not known') ;;
     ACTIVE)
-      had_one=yes
+      had_one=yes was_active=yes refusals=0
       look_at_workers
       ;;
-    FAILED | SUSPENDING | SUSPENDED)
+    FAILED) look_at_failure ;;
+    SUSPENDING | SUSPENDED)
       had_one=yes
       tell "$name: $said"
       delete

@@ -218,7 +218,7 @@ def _is_on_tpu() -> bool:
 def _refuse_taken(given: Place) -> None:
     """JAX would share the port, and wait."""
     port = int(given.coordinator.rpartition(":")[2])
-    with socket.socket(socket.AF_INET6 if socket.has_ipv6 else socket.AF_INET) as probe:
+    with _listener() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("", port))
@@ -228,6 +228,13 @@ def _refuse_taken(given: Place) -> None:
                 f"--coordinator={given.coordinator}: port {port} is taken on this machine; end the "
                 "program that holds it, or choose another port for all processes"
             ) from error
+
+
+def _listener() -> socket.socket:
+    try:
+        return socket.socket(socket.AF_INET6)
+    except OSError:  # a kernel without it
+        return socket.socket(socket.AF_INET)
 
 
 def _where_jax_aborts(words: str) -> None:

@@ -120,7 +120,7 @@ class _Session:
         replays = Replays(run, self._program, play, console.warn, sinks.show_game)
         reporter = Reporter(
             self._program, course, self._clock, sinks, self._tracer, replays, console.warn,
-            _confirm(self._plan),
+            _confirm(self._plan, asks=run.bucket is None),  # whose mirror asks
         )  # fmt: skip
         self._clock.begin_training(course.seconds)
         console.begin()
@@ -149,9 +149,13 @@ class _Session:
                     state, self._course, self._program, guard, reporter, self.yardstick, keeper
                 )
             except Broken as broken:
-                raise Broken(f"{broken}; {_kept(keeper)}") from None
-            finally:
                 keeper.close()
+                raise Broken(f"{broken}; {_kept(keeper)}") from None
+            except BaseException:
+                if jax.process_count() == 1:  # others may never get here, and would be waited for
+                    keeper.close()
+                raise
+            keeper.close()
             is_stopped = guard.was_asked_to_stop() or keeper.lacks(int(state.learner.update))
             if not is_stopped and int(state.learner.update) < self._course.last_update:
                 limit = self._course.config.time_limit_minutes
@@ -212,8 +216,8 @@ def _keeper(plan: Plan, program: Program, clock: Clock, console: Console, mirror
     return Keeper(plan.run, program, clock, console.say, before_saving)
 
 
-def _confirm(plan: Plan) -> Callable[[], None]:
-    return plan.lease.confirm if plan.lease else lambda: None
+def _confirm(plan: Plan, *, asks: bool = True) -> Callable[[], None]:
+    return functools.partial(plan.lease.confirm, asks=asks) if plan.lease else lambda: None
 
 
 def _restored(

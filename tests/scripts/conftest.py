@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from tests.scripts.stubs import Stubs, make_checkout
+from tests.scripts.world import World
 
 
 @pytest.fixture
@@ -13,3 +14,8 @@ def stubs(tmp_path: Path) -> Stubs:
 @pytest.fixture
 def checkout(stubs: Stubs) -> Path:
     return make_checkout(stubs)
+
+
+@pytest.fixture
+def world(stubs: Stubs, tmp_path: Path) -> World:
+    return World(stubs, tmp_path / "world")

@@ -135,19 +135,30 @@ def test_a_good_run_starts_the_count_and_the_pause_again(stubs: Stubs, trainer: 
     assert pauses(stubs) == ["5", "10", "5", "10"]
 
 
-@pytest.mark.parametrize("name", ["TERM", "INT"])
-def test_a_signal_is_passed_on_and_the_code_returned(
-    stubs: Stubs, trainer: Trainer, tmp_path: Path, name: str
+def test_it_keeps_to_its_run_where_old_files_of_tmp_are_removed(
+    stubs: Stubs, trainer: Trainer, tmp_path: Path
 ) -> None:
+    stubs.environment["TMPDIR"] = str(tmp_path / "temporary")
+    (tmp_path / "temporary").mkdir()
+    trainer(f"{noting('runs/mine')}; rm -f '{tmp_path}'/temporary/*; exit 42", "exit 0")
+    assert stubs.run(SUPERVISE).returncode == 0
+    assert arguments(stubs) == [[], ["--resume=runs/mine"]]
+
+
+@pytest.mark.parametrize(("name", "passed"), [("TERM", "TERM"), ("INT", "INT"), ("HUP", "TERM")])
+def test_a_signal_is_passed_on_and_the_code_returned(
+    stubs: Stubs, trainer: Trainer, tmp_path: Path, name: str, passed: str
+) -> None:
+    """SIGHUP, when the terminal is closed, saves and stops."""
     ready = tmp_path / "ready"
-    trainer(SAVES.format(signal=name, ready=ready))
+    trainer(SAVES.format(signal=passed, ready=ready))
     running = stubs.start(SUPERVISE)
     until(ready.exists)
     running.send_signal(signal.Signals[f"SIG{name}"])
     printed, _ = running.communicate(timeout=20)
     assert running.returncode == 42
     assert len(arguments(stubs)) == 1
-    assert f"asked to stop by SIG{name}; the trainer exited 42" in printed
+    assert f"asked to stop by SIG{passed}; the trainer exited 42" in printed
 
 
 def test_a_signal_during_a_pause_ends_the_supervisor(stubs: Stubs, trainer: Trainer) -> None:

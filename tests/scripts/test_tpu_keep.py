@@ -5,91 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.scripts.stubs import ROOT, Stubs, until
+from tests.scripts.stubs import Stubs, until
 from tests.scripts.test_tpu_slice import SLICE
-
-TPU = ROOT / "scripts/tpu.sh"
-TRAINING = ("--config=configs/v4_32.py", "--workdir=gs://bucket/runs")
-KEEP = ("keep", "pod", "--type=v4-32", "--spot")
-
-# A service in the directory `world`: its file `states` is what the slice goes through, and is there
-# as long as it is. Answers to come are lines of the files creations, set-ups and statuses.
-SERVICE = """
-cd '{world}'
-next() {{ head -n 1 "$1" 2>/dev/null; sed -i 1d "$1" 2>/dev/null; }}
-fail() {{ echo "ERROR: $*" >&2; exit 1; }}
-take() {{ echo SUSPENDED >states; echo PREEMPTED >node; fail the TPU is in state PREEMPTED; }}
-case "$*" in
-  *queued-resources\\ describe*)
-    [[ -e states ]] || fail NOT_FOUND: there is no pod
-    head -n 1 states
-    (($(wc -l <states) == 1)) || sed -i 1d states
-    exit ;;
-  *queued-resources\\ create*)
-    [[ $(next creations) != refused ]] || fail RESOURCE_EXHAUSTED: Quota limit
-    printf '%s\\n' WAITING_FOR_RESOURCES ACTIVE >states
-    echo READY >node
-    echo life >>lives
-    exit ;;
-  *queued-resources\\ delete*)
-    for run in slice/*/hackmatrix.run; do
-      [[ ! -s $run ]] || pkill -KILL --session "$(<"$run")"
-    done
-    rm -rf states slice
-    exit ;;
-  *tpu-vm\\ describe*)
-    cat node
-    exit ;;
-esac
-"""
-WORKERS = """
-case "$*" in
-  *tpu_worker.sh\\ status*) answer=$(next statuses) ;;
-  *tpu_setup.sh*) answer=$(next set-ups) ;;
-esac
-case $answer in
-  taken) take ;;
-  cut) fail ssh: connection refused ;;
-  *) for word in $answer; do echo "t1v-n-5f3e-w-0: $word"; done ;;
-esac
-"""
-
-
-class World:
-    """What is to happen, and what was asked for."""
-
-    def __init__(self, stubs: Stubs, directory: Path) -> None:
-        self.stubs, self.directory = stubs, directory
-        directory.mkdir()
-        stubs.add("sleep")
-        self.play(WORKERS)
-
-    def play(self, workers: str) -> None:
-        """How the workers of a slice answer."""
-        self.stubs.add("gcloud", SERVICE.format(world=self.directory) + workers)
-
-    def will(self, what: str, *answers: str) -> None:
-        (self.directory / what).write_text("".join(f"{answer}\n" for answer in answers))
-
-    def keep(self, *more: str, tpu: Path = TPU) -> subprocess.CompletedProcess[str]:
-        return self.stubs.run(tpu, *KEEP, *more, "--", *TRAINING)
-
-    def did(self) -> list[str]:
-        """What changed something, in a word each."""
-        kinds = {
-            "queued-resources create": "create",
-            "queued-resources delete": "delete",
-            "tpu_setup.sh": "set up",
-            "tpu_worker.sh start": "train",
-            "tpu_worker.sh stop": "stop",
-        }
-        calls = [" ".join(call) for call in self.stubs.calls("gcloud")]
-        return [kind for call in calls for part, kind in kinds.items() if part in call]
-
-
-@pytest.fixture
-def world(stubs: Stubs, tmp_path: Path) -> World:
-    return World(stubs, tmp_path / "world")
+from tests.scripts.world import KEEP, TPU, TRAINING, World
 
 
 def test_a_slice_is_created_set_up_and_trained_on_until_the_run_is_done(
@@ -148,6 +66,44 @@ def test_a_later_request_that_is_refused_is_made_again_ever_more_slowly(
     assert world.did() == ["create", "delete", *["create"] * 3, "delete"]
     pauses = [int(seconds) for _, seconds in stubs.calls("sleep")]
     assert [each for each in pauses if each not in (20,)] == [60, 60, 60, 120]
+
+
+def test_a_first_request_that_fails_later_ends_it_with_the_reason(world: World) -> None:
+    world.will("creations", "FAILED")
+    ended = world.keep()
+    assert ended.returncode == 1
+    assert "pod: FAILED: not met in time" in ended.stdout
+    assert ended.stderr.endswith("tpu.sh: pod was refused, for the reason above\n")
+    assert world.did() == ["create", "delete"]
+
+
+def test_later_requests_that_fail_are_made_again_ever_more_slowly(
+    world: World, stubs: Stubs
+) -> None:
+    world.will("creations", "", "FAILED", "FAILED", "")
+    world.will("statuses", "busy", "taken", "done")
+    assert world.keep().returncode == 0
+    assert world.did() == ["create", "delete"] * 4
+    pauses = [int(seconds) for _, seconds in stubs.calls("sleep")]
+    assert [each for each in pauses if each not in (20,)] == [60, 60, 60, 120]
+
+
+@pytest.mark.parametrize(
+    ("given", "added"),
+    [
+        (["--config.num_seeds=3"], ["--config.run_name=pod"]),
+        (["--config.run_name", "mine"], ["--resume=auto"]),
+    ],
+)
+def test_several_seeds_go_on_by_themselves_and_a_name_may_be_a_word_of_its_own(
+    world: World, stubs: Stubs, given: list[str], added: list[str]
+) -> None:
+    world.will("states", "ACTIVE")
+    world.will("statuses", "idle", "done")
+    ended = world.stubs.run(TPU, *KEEP, "--", *TRAINING, *given)
+    assert ended.returncode == 0, ended.stderr
+    (command,) = [call[-1] for call in stubs.calls("gcloud") if "tpu_worker.sh start" in call[-1]]
+    assert command.split()[2:] == [*TRAINING, *given, *added]
 
 
 def test_after_its_hours_training_saves_and_the_slice_is_deleted(world: World) -> None:
@@ -228,6 +184,7 @@ def test_an_interrupt_ends_the_keeping_and_nothing_else(world: World, stubs: Stu
         ([*KEEP], "keep needs -- --workdir=gs://BUCKET/..."),
         ([*KEEP, "--", "--workdir=runs"], "keep needs -- --workdir=gs://BUCKET/..."),
         ([*KEEP, "--", *TRAINING, "--resume=it"], "keep goes on with the run of"),
+        ([*KEEP, "--", *TRAINING, "--config.resume=it"], "keep goes on with the run of"),
         ([*KEEP, "--hours=1.5", "--", *TRAINING], "--hours takes whole hours"),
         (["stop", "pod", "--hours=1"], "stop takes no --hours=1"),
     ],

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import textwrap
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import metadata
@@ -25,6 +26,7 @@ _ID = "wandb_id"  # a file in the run directory
 _OFFLINE = ("offline", "dryrun", "disabled")
 _MOST_TURNS = 100  # of a film
 _INIT_SECONDS = 30  # for an answer at the start
+_LOOKS_EVERY = 60.0  # seconds, for a checkpoint to upload
 _FINISH_SECONDS = 120  # for the rest to arrive at the end
 
 
@@ -66,13 +68,16 @@ class WeightsAndBiases:
         self._run, self._rewind_to, self._say = run, rewind_to, say
         self._page: Any = None
         self._uploaded: Place | None = None
+        self._looked_at = -_LOOKS_EVERY
 
     def write(self, step: int, metrics: Metrics) -> None:
         with _as_unreachable():
             if self._page is None:
                 self._page = self._open()
             self._page.log(known(metrics), step=step, commit=True)
-            self._upload(self._page)
+            if time.monotonic() - self._looked_at >= _LOOKS_EVERY:
+                self._upload(self._page)
+                self._looked_at = time.monotonic()
 
     def show_game(self, step: int, game: Game) -> None:
         import wandb
@@ -124,7 +129,11 @@ class WeightsAndBiases:
 
         if self._run.config.no_artifact:
             return
-        if not (steps := shelf.steps(self._run.checkpoints)):
+        try:
+            steps = shelf.steps(self._run.checkpoints)
+        except OSError:  # of a bucket that is away; it is tried again
+            return
+        if not steps:
             return
         newest = self._run.checkpoints / str(steps[-1])
         if newest == self._uploaded:

@@ -44,6 +44,9 @@ def _asked(method: Callable[P, T]) -> Callable[P, T]:
         except Exception as error:  # of aiohttp, requests, google.auth or gcsfs
             said = textwrap.shorten(str(error), 200) or type(error).__name__
             is_final = isinstance(error, ValueError) or said.startswith("Forbidden")
+            # On a worker this passes: its own credentials were not to be had for a moment.
+            if said.startswith("Anonymous caller"):
+                said = f"nobody is logged in (gcloud auth application-default login): {said}"
             raise (OSError if is_final else Away)(f"{args[0]}: {said}") from error
 
     return ask

@@ -20,8 +20,6 @@ import atexit
 import json
 import re
 import shutil
-import tempfile
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,6 +30,7 @@ from hackmatrix.errors import UserError
 from hackmatrix.train.config import Config, ConfigError
 from hackmatrix.train.config.rules import AUTO
 from hackmatrix.train.config.saved import from_json, to_json
+from hackmatrix.train.runs import copies
 from hackmatrix.train.runs.bucket import Bucket
 from hackmatrix.train.runs.lease import OWNER
 from hackmatrix.train.runs.places import WHOLE, Away, Disk, Place, place
@@ -118,9 +117,11 @@ def create(
 def resume(run: Run, config: Config) -> Run:
     """Continues a run with this configuration, which is saved in place of the one it had."""
     continued = Run(run.directory, config, run.bucket)
+    if run.bucket:
+        copies.remove_left(run.name)  # nobody else trains it
     with _one_line(f"the run {run.place} cannot be written to"):
-        _fetch(continued)
         _write_down(continued)
+        _fetch(continued)  # with what was written down, as the copy takes its place again
     return continued
 
 
@@ -175,8 +176,7 @@ def find(workdir: str | Path | Place, which: str, name: str | None = None) -> Ru
 def _run(there: Place, config: Config) -> Run:
     if isinstance(there, Disk):
         return Run(there.path, config)
-    copied_from = Path(tempfile.gettempdir()) / f"{there.name}-{uuid.uuid4().hex[:8]}"
-    return Run(copied_from, config, str(there))
+    return Run(copies.new(there.name), config, str(there))
 
 
 def _make(root: Place, name: str) -> Place:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
+from hackmatrix.train.runs import copies
 from hackmatrix.train.runs.bucket import Bucket
 from hackmatrix.train.runs.directory import Run
 from hackmatrix.train.runs.lease import Lease, TakenOver
@@ -48,6 +49,7 @@ class Mirror:
             self.copy()
         except (OSError, TakenOver) as error:
             self._say(f"The files in {self._directory} are not all in {self._bucket}: {error}")
+            copies.keep(self._directory)
             return
         if not (self._directory / _OWN_WAY).exists():  # which may have to be sent from here later
             shutil.rmtree(self._directory, ignore_errors=True)

@@ -158,4 +158,4 @@ def place(where: str | Path | Place) -> Place:
         return Bucket(str(where).rstrip("/"))
     if address := re.match(r"\w+:/+", str(where)):
         raise UnknownPlace(f"{address[0]} is not known; name a directory, or {BUCKETS}BUCKET/...")
-    return Disk(Path(where))
+    return Disk(Path(where).expanduser())

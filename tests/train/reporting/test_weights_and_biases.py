@@ -22,6 +22,7 @@ from hackmatrix.train.reporting import weights_and_biases
 from hackmatrix.train.reporting.sinks import JsonLines, Sinks
 from hackmatrix.train.reporting.weights_and_biases import WeightsAndBiases
 from hackmatrix.train.runs.directory import Run, create, find
+from hackmatrix.train.runs.places import Away
 from tests.train.reporting import wandb_files
 from tests.train.reporting.pictured_game import TURNS, PicturedGame
 
@@ -153,7 +154,26 @@ def test_a_run_that_had_no_page_gets_one_when_it_is_rewound(begun: Run) -> None:
     assert not only(found, "run").HasField("branch_point")
 
 
-def test_each_checkpoint_that_is_there_at_a_chunk_or_the_end_is_uploaded_once(begun: Run) -> None:
+def test_a_bucket_that_is_away_does_not_end_the_page(
+    begun: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(_: object) -> list[int]:
+        raise Away("gs://bucket/runs/run/checkpoints: Server disconnected")
+
+    monkeypatch.setattr(weights_and_biases.shelf, "steps", away)
+    said: list[str] = []
+    with Sinks(WeightsAndBiases(begun), say=said.append) as sinks:
+        for step in (1, 2):
+            sinks.write(step, METRICS)
+    assert said == []
+    (found,) = sessions(begun)
+    assert sum(each.WhichOneof("record_type") == "history" for each in found) == 2
+
+
+def test_each_checkpoint_that_is_there_at_a_look_or_the_end_is_uploaded_once(
+    begun: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(weights_and_biases, "_LOOKS_EVERY", 0)
     with Sinks(WeightsAndBiases(begun)) as sinks:
         sinks.write(1, METRICS)
         save(begun, 1)

@@ -128,8 +128,14 @@ def test_a_bucket_that_is_away_for_a_while_costs_nobody_the_run(
     monkeypatch.setattr(type(place(bucket_address)), "names", _refused)
     time.sleep(1.2)
     held.confirm()
+    monkeypatch.setattr(type(held), "_renew", _never)
+    held.confirm(asks=False)
     monkeypatch.undo()
     held.confirm()
+
+
+def _never(_: object) -> None:
+    raise AssertionError("nobody is to be asked")
 
 
 def _refused(_: object) -> list[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from hackmatrix.train.config import Config
-from hackmatrix.train.runs import atomic_files, bucket, lease, mirror
-from hackmatrix.train.runs.directory import Run, create
+from hackmatrix.train.runs import atomic_files, bucket, copies, lease, mirror
+from hackmatrix.train.runs.directory import Run, create, find, resume
 from hackmatrix.train.runs.mirror import Mirror
 from tests.bucket_service import Service
 
@@ -23,8 +25,8 @@ def run(bucket_address: str, config: Config) -> Run:
 
 @contextmanager
 def mirrored(run: Run, said: list[str]) -> Iterator[Mirror]:
-    with lease.take(run.place, print) as held, Mirror(run, held, said.append) as copies:
-        yield copies
+    with lease.take(run.place, print) as held, Mirror(run, held, said.append) as mirror_of_it:
+        yield mirror_of_it
 
 
 def write(run: Run, name: str, text: str) -> None:
@@ -36,9 +38,9 @@ def write(run: Run, name: str, text: str) -> None:
 
 def test_files_are_copied_as_they_grow_and_at_the_end_are_there_alone(run: Run) -> None:
     said: list[str] = []
-    with mirrored(run, said) as copies:
+    with mirrored(run, said) as there:
         write(run, "metrics.jsonl", "one\n")
-        copies.catch_up()
+        there.catch_up()
         assert (run.place / "metrics.jsonl").read() == "one\n"
         write(run, "metrics.jsonl", "two\n")
         write(run, "replays/7.html", "a page")
@@ -54,14 +56,14 @@ def test_of_a_large_file_only_what_is_new_is_sent(
 ) -> None:
     monkeypatch.setattr(mirror, "_LARGE", 1000)
     lines = "".join(f"line {each}\n" for each in range(10_000))
-    with mirrored(run, []) as copies:
+    with mirrored(run, []) as there:
         write(run, "metrics.jsonl", lines)
-        copies.catch_up()
+        there.catch_up()
         bucket_service.fault = fault
         sent = bucket_service.received
         for each in range(2):
             write(run, "metrics.jsonl", f"{each}\n")
-            copies.copy()
+            there.copy()
         assert bucket_service.received - sent < len(lines) / 2
         bucket_service.fault = None
         assert (run.place / "metrics.jsonl").read() == lines + "0\n1\n"
@@ -74,14 +76,14 @@ def test_what_a_lost_answer_has_doubled_is_copied_whole(
 ) -> None:
     monkeypatch.setattr(mirror, "_LARGE", 1)
     join = bucket.service().merge
-    with mirrored(run, []) as copies:
+    with mirrored(run, []) as there:
         write(run, "metrics.jsonl", "one\n")
-        copies.copy()
+        there.copy()
         monkeypatch.setattr(
             bucket.service(), "merge", lambda path, parts: join(path, [*parts, parts[-1]])
         )
         write(run, "metrics.jsonl", "two\n")
-        copies.copy()
+        there.copy()
         assert (run.place / "metrics.jsonl").read() == "one\ntwo\n"
 
 
@@ -89,14 +91,14 @@ def test_what_is_gone_from_the_bucket_is_copied_whole_the_next_time(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mirror, "_LARGE", 1)
-    with mirrored(run, []) as copies:
+    with mirrored(run, []) as there:
         write(run, "metrics.jsonl", "one\n")
-        copies.copy()
+        there.copy()
         (run.place / "metrics.jsonl").remove()
         write(run, "metrics.jsonl", "two\n")
         with pytest.raises(FileNotFoundError):
-            copies.copy()
-        copies.copy()
+            there.copy()
+        there.copy()
         assert (run.place / "metrics.jsonl").read() == "one\ntwo\n"
 
 
@@ -104,11 +106,38 @@ def test_a_large_file_that_another_has_replaced_is_copied_whole(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mirror, "_LARGE", 1)
-    with mirrored(run, []) as copies:
+    with mirrored(run, []) as there:
         for text in ("first", "another, longer"):
             atomic_files.write(run.directory / "notes.txt", text)
-            copies.copy()
+            there.copy()
             assert (run.place / "notes.txt").read() == text
+
+
+def test_a_run_that_goes_on_with_other_settings_keeps_them_and_both_starts(run: Run) -> None:
+    longer = dataclasses.replace(run.config, total_timesteps=2 * run.config.total_timesteps)
+    with mirrored(resume(found_again(run), longer), []) as there:
+        there.catch_up()
+    assert found_again(run).config == longer
+    assert len(json.loads((run.place / "provenance.json").read())) == 2
+
+
+def test_what_a_process_that_was_killed_has_left_here_is_removed_if_it_was_sent(run: Run) -> None:
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    names = f"run-{gone.pid}-0123abcd", f"run-{gone.pid}-4567abcd", f"run-2-{gone.pid}-0123abcd"
+    sent, unsent, of_another = (run.directory.with_name(name) for name in names)
+    for each in (sent, unsent, of_another):
+        each.mkdir()
+    copies.keep(unsent)
+    resume(found_again(run), run.config)
+    assert [each.exists() for each in (sent, unsent, of_another)] == [False, True, True]
+    assert run.directory.exists()  # this process is there
+
+
+def found_again(run: Run) -> Run:
+    found = find(run.place.parent, run.name)
+    assert found
+    return found
 
 
 @pytest.mark.usefixtures("patient_at_once")
@@ -117,10 +146,10 @@ def test_a_bucket_that_is_away_is_said_and_the_files_stay_here(
 ) -> None:
     monkeypatch.setattr(mirror, "_EVERY", 0.1)
     said: list[str] = []
-    with mirrored(run, said) as copies:
+    with mirrored(run, said) as there:
         write(run, "metrics.jsonl", "one\n")
         bucket_service.fault = "refuse"
-        assert "the files of the run cannot be copied: gs://" in (copies.catch_up() or "")
+        assert "the files of the run cannot be copied: gs://" in (there.catch_up() or "")
     bucket_service.fault = None
     assert f"The files in {run.directory} are not all in {run.place}: " in said[-1]
     assert run.metrics.read_text() == "one\n"
@@ -147,7 +176,7 @@ def test_a_run_that_another_process_has_taken_over_is_not_written_to(
 
 def test_a_run_on_a_disk_needs_no_copies(tmp_path: Path, config: Config) -> None:
     run = create(tmp_path, dataclasses.replace(config, run_name="run"))
-    with mirrored(run, []) as copies:
+    with mirrored(run, []) as there:
         write(run, "metrics.jsonl", "one\n")
-        copies.catch_up()
+        there.catch_up()
     assert run.metrics.read_text() == "one\n"

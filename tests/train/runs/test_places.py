@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from hackmatrix.train.runs.bucket import Bucket
-from hackmatrix.train.runs.places import Place, UnknownPlace, place
+from hackmatrix.train.runs.bucket import Bucket, service
+from hackmatrix.train.runs.places import Away, Disk, Place, UnknownPlace, place
 from tests.bucket_service import BUCKET, Service
 
 
@@ -127,6 +127,22 @@ def test_a_bucket_that_is_not_there_is_an_error_of_one_line() -> None:
     with pytest.raises(OSError, match="nobody") as failure:
         Bucket("gs://nobody/run/file").read()
     assert "\n" not in str(failure.value)
+
+
+def test_a_bucket_that_wants_to_know_who_asks_is_told_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def cat_file(path: str) -> bytes:
+        raise OSError("Anonymous caller does not have storage.objects.get access, 401")
+
+    monkeypatch.setattr(service(), "cat_file", cat_file)
+    with pytest.raises(Away, match=r"nobody is logged in .gcloud auth application-default login"):
+        Bucket("gs://bucket/run/file").read()
+
+
+def test_a_path_may_begin_at_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert place("~/runs") == Disk(tmp_path / "runs")
 
 
 @pytest.mark.parametrize("address", ["s3://bucket/runs", "http://host/runs", "gs:/bucket"])

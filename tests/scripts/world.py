@@ -1,0 +1,86 @@
+"""A gcloud that plays the service, and takes slices away, for scripts/tpu.sh keep."""
+
+import subprocess
+from pathlib import Path
+
+from tests.scripts.stubs import ROOT, Stubs
+
+TPU = ROOT / "scripts/tpu.sh"
+TRAINING = ("--config=configs/v4_32.py", "--workdir=gs://bucket/runs")
+KEEP = ("keep", "pod", "--type=v4-32", "--spot")
+
+# A service in the directory `world`: its file `states` is what the slice goes through, and is there
+# as long as it is. Answers to come are lines of the files creations, set-ups and statuses.
+SERVICE = """
+cd '{world}'
+next() {{ head -n 1 "$1" 2>/dev/null; sed -i 1d "$1" 2>/dev/null; }}
+fail() {{ echo "ERROR: $*" >&2; exit 1; }}
+take() {{ echo SUSPENDED >states; echo PREEMPTED >node; fail the TPU is in state PREEMPTED; }}
+case "$*" in
+  *queued-resources\\ describe*failedData*) echo not met in time; exit ;;
+  *queued-resources\\ describe*)
+    [[ -e states ]] || fail NOT_FOUND: there is no pod
+    head -n 1 states
+    (($(wc -l <states) == 1)) || sed -i 1d states
+    exit ;;
+  *queued-resources\\ create*)
+    answer=$(next creations)
+    [[ $answer != refused ]] || fail RESOURCE_EXHAUSTED: Quota limit
+    printf '%s\\n' WAITING_FOR_RESOURCES "${{answer:-ACTIVE}}" >states
+    echo READY >node
+    echo life >>lives
+    exit ;;
+  *queued-resources\\ delete*)
+    for run in slice/*/hackmatrix.run; do
+      [[ ! -s $run ]] || pkill -KILL --session "$(<"$run")"
+    done
+    rm -rf states slice
+    exit ;;
+  *tpu-vm\\ describe*)
+    cat node
+    exit ;;
+esac
+"""
+WORKERS = """
+case "$*" in
+  *tpu_worker.sh\\ status*) answer=$(next statuses) ;;
+  *tpu_setup.sh*) answer=$(next set-ups) ;;
+esac
+case $answer in
+  taken) take ;;
+  cut) fail ssh: connection refused ;;
+  *) for word in $answer; do echo "t1v-n-5f3e-w-0: $word"; done ;;
+esac
+"""
+
+
+class World:
+    """What is to happen, and what was asked for."""
+
+    def __init__(self, stubs: Stubs, directory: Path) -> None:
+        self.stubs, self.directory = stubs, directory
+        directory.mkdir()
+        stubs.add("sleep")
+        self.play(WORKERS)
+
+    def play(self, workers: str) -> None:
+        """How the workers of a slice answer."""
+        self.stubs.add("gcloud", SERVICE.format(world=self.directory) + workers)
+
+    def will(self, what: str, *answers: str) -> None:
+        (self.directory / what).write_text("".join(f"{answer}\n" for answer in answers))
+
+    def keep(self, *more: str, tpu: Path = TPU) -> subprocess.CompletedProcess[str]:
+        return self.stubs.run(tpu, *KEEP, *more, "--", *TRAINING)
+
+    def did(self) -> list[str]:
+        """What changed something, in a word each."""
+        kinds = {
+            "queued-resources create": "create",
+            "queued-resources delete": "delete",
+            "tpu_setup.sh": "set up",
+            "tpu_worker.sh start": "train",
+            "tpu_worker.sh stop": "stop",
+        }
+        calls = [" ".join(call) for call in self.stubs.calls("gcloud")]
+        return [kind for call in calls for part, kind in kinds.items() if part in call]
