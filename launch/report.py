@@ -6,6 +6,7 @@ It also shows a run that is under way; the latest, unless --run names another.
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -76,7 +77,7 @@ def _curves(run: Run) -> Curves:
 
 def _file(directory: str | Path) -> Path:
     """What was asked for, or else in the directory, or here where that is in a bucket."""
-    here = Path() if "://" in str(directory) else Path(directory)
+    here = Path() if "://" in str(directory) else Path(os.path.expanduser(directory))
     return Path(_OUT.value) if _OUT.value else here / "report.html"
 
 

@@ -25,7 +25,8 @@ Environment (seconds, but for the first):
 END
 }
 
-say() { printf '%(%F %T)T supervise: %s\n' -1 "$*"; }
+# The terminal may be gone.
+say() { printf '%(%F %T)T supervise: %s\n' -1 "$*" || true; }
 fail() {
   echo "supervise.sh: $*" >&2
   exit 1

@@ -52,8 +52,7 @@ done
 [[ " ${arguments[*]}" != *" --resume"* && " ${arguments[*]}" != *" --config.resume"* ]] ||
   fail "keep goes on with the run of --config.run_name by itself"
 [[ " ${arguments[*]}" == *" --config.run_name"[=\ ]* ]] || arguments+=("--config.run_name=$name")
-# Several seeds go on by themselves.
-[[ " ${arguments[*]}" == *" --config.num_seeds"* ]] || arguments+=(--resume=auto)
+arguments+=(--resume=auto)
 
 child=''
 stop_keeping() {
@@ -251,7 +250,7 @@ while :; do
       ;;
     FAILED) look_at_failure ;;
     SUSPENDING | SUSPENDED)
-      had_one=yes
+      had_one=yes was_active=yes
       tell "$name: $said"
       delete
       ;;

@@ -45,7 +45,7 @@ class HackMatrixVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         invalid: str = "end",
         max_episode_steps: int | None = None,
     ) -> None:
-        """Games are cut off after so many steps; None never does."""
+        """Games are cut off after so many steps; None, or -1 as Gymnasium has it, never does."""
         if render_mode not in (None, "rgb_array"):
             raise ValueError(f"render_mode {render_mode!r} is not rgb_array")
         self.num_envs, self.render_mode = num_envs, render_mode
@@ -55,7 +55,9 @@ class HackMatrixVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._games = HostedGames(num_envs, invalid)
         self._turn: Turn | None = None
-        self._limit = max_episode_steps
+        if max_episode_steps not in (None, -1) and max_episode_steps < 1:
+            raise ValueError(f"max_episode_steps={max_episode_steps} must be at least 1")
+        self._limit = None if max_episode_steps == -1 else max_episode_steps
         self._steps = np.zeros(num_envs, int)
         self._are_over = np.zeros(num_envs, bool)
 

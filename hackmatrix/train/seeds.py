@@ -15,13 +15,15 @@ import numpy as np
 
 from hackmatrix.errors import UserError
 from hackmatrix.parallel.agreement import is_first, on_first
+from hackmatrix.train.config.rules import AUTO
+from hackmatrix.train.config.saved import resumed
 from hackmatrix.train.guards.signals import DONE
 from hackmatrix.train.guards.supervision import Supervision
 from hackmatrix.train.plan import Request
 from hackmatrix.train.reporting import results
 from hackmatrix.train.reporting.replays import Play
 from hackmatrix.train.reporting.results import Estimate
-from hackmatrix.train.runs.directory import EVALUATION, is_run
+from hackmatrix.train.runs.directory import EVALUATION, find, is_run
 from hackmatrix.train.runs.places import Place, place
 from hackmatrix.train.session import run_session
 
@@ -42,10 +44,10 @@ def run_seeds(
     """
     settings = request.settings
     name, first = settings["run_name"], settings["seed"]
-    if not name or settings["resume"]:
+    if not name or settings["resume"] not in (None, AUTO):
         raise SeedsError(
-            "num_seeds needs --config.run_name=NAME, and no --resume: with the same name again it "
-            "goes on where it was stopped"
+            "num_seeds needs --config.run_name=NAME, and no --resume but auto: with the same name "
+            "again it goes on where it was stopped"
         )
     if settings["eval_episodes"] == 0:
         raise SeedsError("num_seeds compares agents by their last games: eval_episodes=0 has none")
@@ -53,14 +55,33 @@ def run_seeds(
     runs = {seed: f"{name}-seed{seed}" for seed in range(first, first + settings["num_seeds"])}
     for seed, run in runs.items():
         own = {"seed": seed, "run_name": run, "num_seeds": 1}
+        given = {**request.given, **own}
+        if on_first(functools.partial(_is_done, workdir / run, given)):
+            continue
         own["resume"] = run if on_first(functools.partial(is_run, workdir / run)) else None
-        one = replace(request, settings={**settings, **own}, given={**request.given, **own})
+        one = replace(request, settings={**settings, **own}, given={**given, **own})
         code = run_session(one, default, play, replace(supervision, notes=None))
         if code != DONE:
             return code
     if is_first():
         _tell(workdir, name, list(runs.values()))
     return DONE
+
+
+def _is_done(there: Place, given: Mapping[str, Any]) -> bool:
+    """Whether a run was trained with what is given, and evaluated as it is now. ConfigError if it
+    cannot become one that was.
+    """
+    if not (is_run(there) and (there / EVALUATION).exists()):
+        return False
+    found = find(there.parent, there.name)
+    assert found
+    resumed(found.config, given)
+    before = found.config.settings()
+    steps = [int(name) for name in found.checkpoints.names() if name.isdecimal()]
+    evaluated = json.loads((there / EVALUATION).read())["step"]
+    is_same = all(before[name] == given[name] for name in given.keys() & before.keys() - {"resume"})
+    return is_same and max(steps, default=evaluated) == evaluated
 
 
 def _tell(workdir: Place, name: str, runs: list[str]) -> None:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from typing import Any
 
 import jax
 
-from hackmatrix.errors import UserError
 from hackmatrix.parallel.agreement import is_first
 from hackmatrix.rl.evaluation import Interrupted
 from hackmatrix.rl.train_state import TrainState
 from hackmatrix.train.config import resolve
 from hackmatrix.train.config.summary import differences, summary
+from hackmatrix.train.failing import after_failing, leave_no_trace, told_if_too_large
 from hackmatrix.train.guards.guard import Guard
 from hackmatrix.train.guards.signals import DONE, NOTHING_TO_SAVE, RETRY
 from hackmatrix.train.guards.supervision import Supervision
@@ -35,15 +35,8 @@ from hackmatrix.train.reporting.tracing import Tracer, check_span
 from hackmatrix.train.reporting.yardstick import Yardstick
 from hackmatrix.train.runs.clock import Clock
 from hackmatrix.train.runs.course import Course
-from hackmatrix.train.runs.directory import discard, has_learned
 from hackmatrix.train.runs.mirror import Mirror
 
-
-class TooLarge(UserError):
-    """A run that does not fit into the memory; one line says what to change."""
-
-
-_MAY_PASS = OSError, jax.errors.JaxRuntimeError
 _WITHOUT_EVALUATION = "Stopped before the evaluation, which --resume plays; all is saved"
 
 
@@ -58,14 +51,14 @@ def run_session(
     """
     clock, supervision = Clock(), supervision or Supervision()
     supervision.signals.ends(NOTHING_TO_SAVE)
-    plan, program = agree(request, functools.partial(_leave_no_trace, supervision))
+    plan, program = agree(request, functools.partial(leave_no_trace, supervision))
     supervision.note(str(plan.run.place))
     console = _console(plan, program, default)
-    with ExitStack() as leaving, _sized(plan):
-        leaving.push(functools.partial(_after_failing, supervision, plan))
+    with ExitStack() as leaving, told_if_too_large(plan):
         if plan.lease:
             leaving.enter_context(plan.lease)
         mirror = leaving.enter_context(Mirror(plan.run, plan.lease, console.say))
+        leaving.push(functools.partial(after_failing, supervision, plan))
         keeper = _keeper(plan, program, clock, console, mirror)
         state, course = _restored(plan, keeper, supervision, console)
         session = _Session(
@@ -232,44 +225,6 @@ def _restored(
     check_span(plan.trace, course.last_update)
     supervision.note(str(plan.run.place), course.steps)
     return state, course
-
-
-def _leave_no_trace(supervision: Supervision, plan: Plan) -> None:
-    """Of this start, should a signal end the program before its first update."""
-
-    def undo() -> None:
-        if plan.lease:
-            plan.lease.give_back()
-        if not plan.resumes:
-            discard(plan.run)
-            supervision.forget()
-
-    supervision.signals.ends(NOTHING_TO_SAVE, undo=undo)
-
-
-def _after_failing(
-    supervision: Supervision, plan: Plan, kind: type[BaseException] | None, *_: object
-) -> None:
-    """Removes a run that would fail again, if it has failed before it had anything to tell."""
-    again = kind and issubclass(kind, Exception) and not issubclass(kind, _MAY_PASS)
-    if again and plan.lease and not plan.resumes and not has_learned(plan.run):
-        discard(plan.run)
-        supervision.forget()
-
-
-@contextmanager
-def _sized(plan: Plan) -> Iterator[None]:
-    """A lack of memory is told in one line, which says what needs less."""
-    try:
-        yield
-    except jax.errors.JaxRuntimeError as error:
-        if "RESOURCE_EXHAUSTED" not in str(error):
-            raise
-        config = plan.config
-        raise TooLarge(
-            f"updates of {config.num_envs} environments x {config.num_steps} steps need more "
-            "memory than there is; lower --config.num_envs or --config.num_steps"
-        ) from error
 
 
 def _console(plan: Plan, program: Program, default: Mapping[str, Any]) -> Console:

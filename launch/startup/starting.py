@@ -43,7 +43,7 @@ def keep_compiled_programs(workdir: str | None = None) -> None:
     """
     directory = None
     if workdir and (machine.has_tpu() or machine.has_gpu()):
-        directory = f"{workdir.rstrip('/')}/.compiled"
+        directory = f"{os.path.expanduser(workdir).rstrip('/')}/.compiled"
     cache.keep_compiled_programs(directory)
 
 

@@ -221,6 +221,14 @@ def test_many_games_are_cut_off_at_a_limit_of_steps() -> None:
     assert not games.step(refused)[3].any()
 
 
+def test_minus_one_is_no_limit_and_others_below_one_are_refused() -> None:
+    games: Any = gymnasium.make_vec("HackMatrix-v0", num_envs=1, max_episode_steps=-1)
+    games.reset(seed=0)
+    assert not games.step(games.action_masks().argmax(-1))[3].any()
+    with pytest.raises(ValueError, match="max_episode_steps=0 must be at least 1"):
+        gymnasium.make_vec("HackMatrix-v0", num_envs=1, max_episode_steps=0)
+
+
 def test_a_picture_of_each_game_is_drawn(games: Any) -> None:
     games.reset(seed=2)
     pictures = games.render()

@@ -55,7 +55,7 @@ TRAIN = (
     {"policies"},
     {"guards", "reporting"},
     {"keeper", "plan"},
-    {"loop"},
+    {"loop", "failing"},
     {"session"},
     {"seeds"},
 )

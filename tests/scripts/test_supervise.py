@@ -1,7 +1,9 @@
 """scripts/supervise.sh, with a trainer that ends each time as the test says."""
 
 import os
+import pty
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -159,6 +161,24 @@ def test_a_signal_is_passed_on_and_the_code_returned(
     assert running.returncode == 42
     assert len(arguments(stubs)) == 1
     assert f"asked to stop by SIG{passed}; the trainer exited 42" in printed
+
+
+def test_where_the_terminal_is_gone_the_trainer_s_code_is_returned_all_the_same(
+    stubs: Stubs, trainer: Trainer, tmp_path: Path
+) -> None:
+    ready, ended = tmp_path / "ready", tmp_path / "ended"
+    trainer(SAVES.format(signal="TERM", ready=ready))
+    stubs.environment["SUPERVISE_ENDED"] = str(ended)
+    terminal, end_of_it = pty.openpty()
+    running = subprocess.Popen(
+        [SUPERVISE], env=stubs.environment, stdout=end_of_it, stderr=end_of_it, text=True
+    )
+    os.close(end_of_it)
+    until(ready.exists)
+    os.close(terminal)
+    running.send_signal(signal.SIGHUP)
+    assert running.wait(timeout=20) == 42
+    assert ended.read_text().startswith("42 ")
 
 
 def test_a_signal_during_a_pause_ends_the_supervisor(stubs: Stubs, trainer: Trainer) -> None:

@@ -91,11 +91,11 @@ def test_later_requests_that_fail_are_made_again_ever_more_slowly(
 @pytest.mark.parametrize(
     ("given", "added"),
     [
-        (["--config.num_seeds=3"], ["--config.run_name=pod"]),
+        (["--config.num_seeds=3"], ["--config.run_name=pod", "--resume=auto"]),
         (["--config.run_name", "mine"], ["--resume=auto"]),
     ],
 )
-def test_several_seeds_go_on_by_themselves_and_a_name_may_be_a_word_of_its_own(
+def test_several_seeds_are_kept_and_a_name_may_be_a_word_of_its_own(
     world: World, stubs: Stubs, given: list[str], added: list[str]
 ) -> None:
     world.will("states", "ACTIVE")

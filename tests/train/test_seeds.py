@@ -56,8 +56,11 @@ def test_each_seed_has_a_run_and_the_same_command_again_does_what_is_left(tmp_pa
     again = train(tmp_path)
     assert again.returncode == 0, again.stdout + again.stderr
     assert "Resuming two-seed5" in again.stdout
-    assert "The run is finished at step 256; its results are in " in again.stdout
+    assert "two-seed4\n" not in again.stdout  # which is done
     assert json.loads((tmp_path / "two-seeds.json").read_text()) == summary
+    longer = train(tmp_path, "--config.total_timesteps=384", "--resume=auto")
+    assert longer.returncode == 0, longer.stdout + longer.stderr
+    assert longer.stdout.count("Done at step 384") == 2
     other = train(tmp_path, "--config.network=conv")
     assert other.returncode == 1
     assert "network='conv' cannot be changed: this run was begun with 'mlp'" in other.stderr

@@ -10,11 +10,9 @@ from typing import Any
 
 import jax
 import pytest
-from jax.errors import JaxRuntimeError
 
 from configs import default
 from hackmatrix.envs import make
-from hackmatrix.errors import UserError
 from hackmatrix.parallel import mesh
 from hackmatrix.rl.evaluation import EVALUATION_SEED, Evaluation, curve
 from hackmatrix.rl.tally import LENGTH, RETURN
@@ -195,14 +193,14 @@ def test_a_finished_run_that_is_started_again_says_so_and_does_nothing(
 def test_a_run_whose_time_is_up_says_so_and_what_gives_it_more(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    limit = {"time_limit_minutes": 1e-6, "total_timesteps": 1_000_000}
+    limit = {"time_limit_minutes": 0.02, "total_timesteps": 100_000_000}
     run = trained(tmp_path, "short", 0.0, **limit)
-    assert "  The time is up: time_limit_minutes=1e-06" in capsys.readouterr().out
+    assert "  The time is up: time_limit_minutes=0.02" in capsys.readouterr().out
     (step,) = steps(run)
-    assert step < 1_000_000
+    assert step < 100_000_000
     trained(tmp_path, "short", 0.0, resume="short", **limit)
     *_, longer = capsys.readouterr().out.splitlines()
-    more = "--config.time_limit_minutes=2e-06"
+    more = "--config.time_limit_minutes=0.04"
     assert longer == f"  To train it longer: --resume={run.directory} {more}"
     trained(
         tmp_path,
@@ -213,25 +211,6 @@ def test_a_run_whose_time_is_up_says_so_and_what_gives_it_more(
         total_timesteps=step + BATCH,
     )
     assert steps(run) == [step + BATCH]
-
-
-@pytest.mark.parametrize(
-    ("error", "said"),
-    [
-        (JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory"), "16 environments x 16 steps need"),
-        (TypeError("of a network of one's own"), "of one's own"),
-    ],
-)
-def test_a_run_that_fails_before_it_has_begun_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
-) -> None:
-    def fails(program: Program) -> None:
-        raise error
-
-    monkeypatch.setattr(Program, "compile", fails)
-    with pytest.raises(UserError if isinstance(error, JaxRuntimeError) else TypeError, match=said):
-        trained(tmp_path, "failing", 0.0)
-    assert not list(tmp_path.iterdir())
 
 
 def test_the_game_is_judged_by_its_stages_and_others_by_their_return() -> None:
@@ -257,11 +236,11 @@ def evaluated(runs: dict[str, Run]) -> dict[str, str]:
 def test_an_evaluation_shows_both_ways_of_playing_of_the_policy_that_was_named(
     runs: dict[str, Run], evaluated: dict[str, str]
 ) -> None:
-    first, heading, *_, last = evaluated["table"].splitlines()
+    first, heading, *_ = evaluated["table"].splitlines()
     step = best_step(runs["measured"])
     assert first == f"measured at step {step:,}, its best: 40 games of seed 0, 95% intervals"
     assert heading.split() == ["agent", "agent,", "greedy", "random"]
-    assert "--run=measured --best " in last
+    assert "launch.watch" not in evaluated["table"]  # these games cannot be drawn
 
 
 def test_an_evaluation_for_programs_tells_of_both_unless_only_one_is_asked_for(

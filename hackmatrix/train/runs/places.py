@@ -6,6 +6,7 @@ it has both forms. Whatever goes wrong is an OSError.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import tempfile
@@ -158,4 +159,4 @@ def place(where: str | Path | Place) -> Place:
         return Bucket(str(where).rstrip("/"))
     if address := re.match(r"\w+:/+", str(where)):
         raise UnknownPlace(f"{address[0]} is not known; name a directory, or {BUCKETS}BUCKET/...")
-    return Disk(Path(where).expanduser())
+    return Disk(Path(os.path.expanduser(where)))

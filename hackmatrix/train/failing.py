@@ -1,0 +1,63 @@
+"""What is left of a start that fails, or is stopped, before its run has anything to tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import jax
+
+from hackmatrix.errors import UserError
+from hackmatrix.train.guards.signals import NOTHING_TO_SAVE
+from hackmatrix.train.guards.supervision import Supervision
+from hackmatrix.train.plan import Plan
+from hackmatrix.train.runs.directory import discard, has_learned
+from hackmatrix.train.runs.lease import TakenOver
+
+_MAY_PASS = OSError, jax.errors.JaxRuntimeError, TakenOver
+
+
+class TooLarge(UserError):
+    """A run that does not fit into the memory; one line says what to change."""
+
+
+def leave_no_trace(supervision: Supervision, plan: Plan) -> None:
+    """Of this start, should a signal end the program before its first update."""
+
+    def undo() -> None:
+        if plan.lease:
+            plan.lease.give_back()
+        if not plan.resumes:
+            discard(plan.run)
+            supervision.forget()
+
+    supervision.signals.ends(NOTHING_TO_SAVE, undo=undo)
+
+
+def after_failing(
+    supervision: Supervision, plan: Plan, kind: type[BaseException] | None, *_: object
+) -> None:
+    """Removes a run that would fail again, if it has failed before it had anything to tell. That is
+    done while the run is ours, and its files are here.
+    """
+    again = kind and issubclass(kind, Exception) and not issubclass(kind, _MAY_PASS)
+    with suppress(OSError):
+        if again and plan.lease and not plan.resumes and not has_learned(plan.run):
+            discard(plan.run)
+            supervision.forget()
+
+
+@contextmanager
+def told_if_too_large(plan: Plan) -> Iterator[None]:
+    """A lack of memory is told in one line, which says what needs less."""
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        config = plan.config
+        raise TooLarge(
+            f"updates of {config.num_envs} environments x {config.num_steps} steps, or "
+            f"{config.eval_games} games to measure by, need more memory than there is; lower "
+            "--config.num_envs or --config.num_steps, or --config.eval_games"
+        ) from error
