@@ -79,8 +79,11 @@ def _is_done(there: Place, given: Mapping[str, Any]) -> bool:
     resumed(found.config, given)
     before = found.config.settings()
     steps = [int(name) for name in found.checkpoints.names() if name.isdecimal()]
-    evaluated = json.loads((there / EVALUATION).read())["step"]
     is_same = all(before[name] == given[name] for name in given.keys() & before.keys() - {"resume"})
+    try:
+        evaluated = json.loads((there / EVALUATION).read())["step"]
+    except (ValueError, KeyError):  # damaged: its games are played again
+        return False
     return is_same and max(steps, default=evaluated) == evaluated
 
 
