@@ -23,6 +23,11 @@ class Settings(config_dict.ConfigDict):
         super().__setstate__(state)
         object.__setattr__(self, "_given", set(state["_given"]))
 
+    def copy_and_resolve_references(self, visit_map: dict[int, Any] | None = None) -> Settings:
+        copied: Settings = super().copy_and_resolve_references(visit_map)
+        object.__setattr__(copied, "_given", set(self.__dict__["_given"]))
+        return copied
+
     def given(self) -> dict[str, Any]:
         return {name: self[name] for name in sorted(self.__dict__["_given"])}
 

@@ -48,42 +48,34 @@ def test_a_slice_that_is_taken_away_in_its_set_up_is_replaced(world: World) -> N
     assert "pod: SUSPENDED" in ended.stdout
 
 
-def test_a_first_request_that_is_refused_ends_it_with_the_reason(world: World) -> None:
-    world.will("creations", "refused")
+@pytest.mark.parametrize(
+    ("answer", "reason", "did"),
+    [
+        ("refused", "ERROR: RESOURCE_EXHAUSTED: Quota limit", ["create"]),
+        ("FAILED", "pod: FAILED: not met in time", ["create", "delete"]),
+    ],
+)
+def test_a_first_request_that_is_refused_or_fails_later_ends_it_with_the_reason(
+    world: World, answer: str, reason: str, did: list[str]
+) -> None:
+    world.will("creations", answer)
     ended = world.keep()
     assert ended.returncode == 1
-    assert "ERROR: RESOURCE_EXHAUSTED: Quota limit" in ended.stderr
+    assert reason in ended.stdout + ended.stderr
     assert ended.stderr.endswith("tpu.sh: pod was refused, for the reason above\n")
-    assert world.did() == ["create"]
+    assert world.did() == did
 
 
-def test_a_later_request_that_is_refused_is_made_again_ever_more_slowly(
-    world: World, stubs: Stubs
+@pytest.mark.parametrize(
+    ("answer", "did"), [("refused", ["create"]), ("FAILED", ["create", "delete"])]
+)
+def test_a_later_request_that_is_refused_or_fails_is_made_again_ever_more_slowly(
+    world: World, stubs: Stubs, answer: str, did: list[str]
 ) -> None:
-    world.will("creations", "", "refused", "refused", "")
+    world.will("creations", "", answer, answer, "")
     world.will("statuses", "busy", "taken", "done")
     assert world.keep().returncode == 0
-    assert world.did() == ["create", "delete", *["create"] * 3, "delete"]
-    pauses = [int(seconds) for _, seconds in stubs.calls("sleep")]
-    assert [each for each in pauses if each not in (20,)] == [60, 60, 60, 120]
-
-
-def test_a_first_request_that_fails_later_ends_it_with_the_reason(world: World) -> None:
-    world.will("creations", "FAILED")
-    ended = world.keep()
-    assert ended.returncode == 1
-    assert "pod: FAILED: not met in time" in ended.stdout
-    assert ended.stderr.endswith("tpu.sh: pod was refused, for the reason above\n")
-    assert world.did() == ["create", "delete"]
-
-
-def test_later_requests_that_fail_are_made_again_ever_more_slowly(
-    world: World, stubs: Stubs
-) -> None:
-    world.will("creations", "", "FAILED", "FAILED", "")
-    world.will("statuses", "busy", "taken", "done")
-    assert world.keep().returncode == 0
-    assert world.did() == ["create", "delete"] * 4
+    assert world.did() == ["create", "delete", *did * 2, "create", "delete"]
     pauses = [int(seconds) for _, seconds in stubs.calls("sleep")]
     assert [each for each in pauses if each not in (20,)] == [60, 60, 60, 120]
 

@@ -41,7 +41,8 @@ class Guard:
         """
         seconds = 60 * self._config.watchdog_minutes
         self._watchdog.expect("No chunk of updates was finished", seconds)
-        if on_any(self._signals.asked_to_stop or self._is_time_up()):
+        is_time_up = self._course.is_time_up(self._clock.trained())
+        if on_any(self._signals.asked_to_stop or is_time_up):
             return 0
         return next_chunk(self._course, update, self._ends)
 
@@ -65,7 +66,3 @@ class Guard:
     def compare_now(self, learner: Any) -> None:
         """Diverged if devices differ in what should be the same on all."""
         replicas.check(learner, self._mesh)
-
-    def _is_time_up(self) -> bool:
-        limit = self._config.time_limit_minutes
-        return limit is not None and self._clock.trained() >= 60 * limit

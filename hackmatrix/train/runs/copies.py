@@ -9,8 +9,12 @@ import re
 import shutil
 import tempfile
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
+from hackmatrix.train.runs.lease import begun
+
+OWN_WAY = "wandb"  # a folder of a service that uploads it itself
 _UNSENT = "unsent"  # a file that says that something here is not in the bucket
 
 
@@ -21,27 +25,18 @@ def new(name: str) -> Path:
 
 def keep(copy: Path) -> None:
     """Something in it could not be sent to the bucket, and is nowhere else."""
-    (copy / _UNSENT).touch()
+    with suppress(OSError):  # the folder itself may be gone
+        (copy / _UNSENT).touch()
 
 
 def remove_left(name: str) -> None:
     """Removes what processes that are gone have left of the run, which is in the bucket."""
     for copy in _folder().glob(f"{name}-*"):
         owner = re.fullmatch(rf"{re.escape(name)}-(\d+)-[0-9a-f]{{8}}", copy.name)
-        wanted = [copy / _UNSENT, copy / "wandb"]  # the latter's uploads go their own way
-        if owner and not _is_there(int(owner[1])) and not any(each.exists() for each in wanted):
+        is_left = owner is not None and begun(int(owner[1])) is None
+        if is_left and not any((copy / each).exists() for each in (_UNSENT, OWN_WAY)):
             shutil.rmtree(copy, ignore_errors=True)
 
 
 def _folder() -> Path:
     return Path(tempfile.gettempdir())
-
-
-def _is_there(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # somebody else's
-        return True
-    return True

@@ -30,16 +30,15 @@ class Course:
         left = max(self.config.total_timesteps - self.steps, 0) // self.config.batch_size
         return max(self.update + left, 1)
 
-    @property
-    def time_is_up(self) -> bool:
-        """Whether the run has trained for as long as it may."""
+    def is_time_up(self, seconds: float) -> bool:
+        """Whether a run that has trained for so long has done so for as long as it may."""
         limit = self.config.time_limit_minutes
-        return limit is not None and self.seconds >= 60 * limit
+        return limit is not None and seconds >= 60 * limit
 
     @property
     def is_over(self) -> bool:
         """Whether there is nothing left to train."""
-        return self.update >= self.last_update or self.time_is_up
+        return self.update >= self.last_update or self.is_time_up(self.seconds)
 
     @property
     def extra_updates(self) -> float:

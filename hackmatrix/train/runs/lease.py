@@ -52,13 +52,13 @@ class Owner:
     @classmethod
     def this_process(cls) -> Owner:
         process = os.getpid()
-        return cls(socket.gethostname(), _machine(), process, _begun(process) or "")
+        return cls(socket.gethostname(), _machine(), process, begun(process) or "")
 
     @property
     def is_gone(self) -> bool:
         """Whether it is certain that it renews nothing any more."""
         is_here = self.machine == _machine()
-        return self.has_ended or (is_here and _begun(self.process) != self.begun)
+        return self.has_ended or (is_here and begun(self.process) != self.begun)
 
     def __str__(self) -> str:
         return f"process {self.process} on {self.host}"
@@ -181,7 +181,7 @@ def _machine() -> str:
         return socket.gethostname()
 
 
-def _begun(process: int) -> str | None:
+def begun(process: int) -> str | None:
     """When a process of this machine began, in some unit; None if there is none of that id."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]

@@ -20,7 +20,6 @@ from hackmatrix.train.runs.lease import Lease, TakenOver
 
 _EVERY = 30.0  # seconds
 _LARGE = 2**20  # bytes
-_OWN_WAY = "wandb"  # a folder of a service that uploads it itself
 
 
 class Mirror:
@@ -51,7 +50,9 @@ class Mirror:
             self._say(f"The files in {self._directory} are not all in {self._bucket}: {error}")
             copies.keep(self._directory)
             return
-        if not (self._directory / _OWN_WAY).exists():  # which may have to be sent from here later
+        if not (
+            self._directory / copies.OWN_WAY
+        ).exists():  # which may have to be sent from here later
             shutil.rmtree(self._directory, ignore_errors=True)
 
     def catch_up(self) -> str | None:
@@ -74,7 +75,7 @@ class Mirror:
         self._lease.confirm()
         for file in sorted(self._directory.rglob("*")):
             inside = file.relative_to(self._directory)
-            if not file.is_file() or inside.parts[0] == _OWN_WAY:
+            if not file.is_file() or inside.parts[0] == copies.OWN_WAY:
                 continue
             before, now = self._copied.get(inside), file.stat()
             if before and _moment(before) == _moment(now):

@@ -116,7 +116,8 @@ def test_a_file_gives_what_it_says_also_where_that_is_as_by_default() -> None:
     config.update({"lr": 1e-3})
     config.own = 0.9
     assert given_by(config, default.get_config()) == {"gamma": 0.99, "lr": 1e-3, "own": 0.9}
-    assert given_by(copy.deepcopy(config), default.get_config()) == config.given()
+    for same in (copy.deepcopy(config), config.copy_and_resolve_references()):
+        assert given_by(same, default.get_config()) == config.given()
     assert given_by(default.get_config(), default.get_config()) == {}
 
 
