@@ -7,17 +7,19 @@ from pathlib import Path
 from hackmatrix.api.agent import Agent
 from hackmatrix.api.run import Run
 from hackmatrix.cache import keep_compiled_programs
+from hackmatrix.networks import files
 from hackmatrix.train.policies import policy as policies
 
 
 def load(which: str | Path | Run, *, workdir: str | Path = "runs", best: bool = False) -> Agent:
     """An agent that was trained. It is named by the run that `train` gave, or by the name of a run
     in `workdir`, its directory, gs://BUCKET/... or "auto" for the latest; by policies/NAME if it
-    comes with the trainer; or by a file, FILE.npz, that was exported. Of a run it is the newest
-    checkpoint, or with `best` the best by the games that the run measured itself by.
+    comes with the trainer; or by a file that was exported, FILE.npz, or its folder. Of a run it is
+    the newest checkpoint, or with `best` the best by the games that the run measured itself by.
     """
     keep_compiled_programs()
     if isinstance(which, Run):
         return which.agent(best=best)
-    file = str(which) if str(which).endswith(".npz") else None
+    exported = str(which).endswith(".npz") or (Path(which) / files.EXPORTED).is_file()
+    file = str(which) if exported else None
     return Agent(policies.load(workdir, str(which), file, print, best=best))
