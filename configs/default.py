@@ -76,7 +76,8 @@ def get_config() -> config_dict.ConfigDict:
     # What is reported is always the game's reward.
     config.compress_rewards = False
     # Learn besides from so much for each program that the player comes to own, as a run begins, and
-    # less and less until its middle: who collects programs finds out what they are for.
+    # less and less until its middle: who collects programs finds out what they are for. Looking
+    # ahead, as "expert" does, does not see it.
     config.owned_reward = 0.0
 
     # Expert iteration: the boards that are looked at before each action.

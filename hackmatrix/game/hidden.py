@@ -4,12 +4,13 @@ The player knows the observation and can count: turns, score, siphons used, prog
 
 - what lies in question blocks,
 - where the cryptogs are that are out of sight (their number is known),
+- the enemies that do not come first in their cell (their number is known),
 - what transmissions will become and what sent them, and which enemies the schedule sent,
 - when the next scheduled transmission is due, up to an interval from now,
 
 and all this in the snapshots that UNDO restores, too. Beside the observation a player sees which
-actions are valid. That REDUC is not is taken into account; that CRASH or DEBUG are valid because of
-a cryptog out of sight is not.
+actions are valid. That REDUC, which could be paid for, is not is taken into account; that CRASH or
+DEBUG are valid because of a cryptog out of sight is not.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from hackmatrix.game.cells import CELLS, EVERY, CellSet, column_of, row_of
 from hackmatrix.game.programs import Program
 from hackmatrix.game.randomness import Key, Purpose, pick_cell, uniform_below, words
 from hackmatrix.game.state import CRYPTOG, ENEMY_HP, Board, Enemies, History, State, Transmissions
+from hackmatrix.game.valid import can_pay_for
 
 Array = jax.Array
 _SPAWNS = np.array([program.spawn for program in Program], np.int32)
@@ -52,15 +54,15 @@ def _redrawn(key: Key, state: State) -> State:
     """All but the schedule and the history."""
     transmissions = _transmissions(key, state.transmissions)
     return state.replace(
-        board=_question_blocks(key, state.board),
+        board=_question_blocks(key, state),
         transmissions=transmissions,
         enemies=_enemies(key, state),
     )
 
 
-def _question_blocks(key: Key, board: Board) -> Board:
+def _question_blocks(key: Key, state: State) -> Board:
     """Data or a program with equal chances, no program twice on the board."""
-    question = board.question
+    board, question = state.board, state.board.question
     shown = board.program - question
     unused = jnp.uint32((1 << len(Program)) - 1) & ~_programs_in(shown, board.label)
 
@@ -80,7 +82,8 @@ def _question_blocks(key: Key, board: Board) -> Board:
     program = cells.of_flags(is_program)
     # Once REDUC has nothing left to reduce, the hidden blocks have no spawn either.
     is_reducible = (digits.nonzero(board.spawn) - board.siphoned).any()
-    spawn = jnp.where(is_reducible[..., None], spawn, 0)
+    is_reduced = can_pay_for(Program.REDUC, state) & ~is_reducible
+    spawn = jnp.where(is_reduced[..., None], 0, spawn)
     return board.replace(
         data=(board.data - question) | (question - program),
         program=shown | program,
@@ -114,37 +117,44 @@ def _transmissions(key: Key, transmissions: Transmissions) -> Transmissions:
 
 
 def _enemies(key: Key, state: State) -> Enemies:
-    """Those out of sight are cryptogs somewhere out of sight. An enemy of another type under one of
-    them is not seen either.
+    """What is out of sight is a cryptog somewhere out of sight, and so is all that stands under it.
+    What stands under an enemy that is seen is of any kind.
     """
-    enemies, out_of_sight = state.enemies, _out_of_sight(state)
-    cryptogs = digits.equals(enemies.kind, CRYPTOG) & slots.in_cells(enemies, out_of_sight)
-    under = slots.cells_of(enemies, slots.firsts(enemies) & cryptogs)
-    hidden = slots.in_cells(enemies, under) | cryptogs
+    enemies, firsts = state.enemies, slots.firsts(state.enemies)
+    out_of_sight = _out_of_sight(state)
+    unseen = firsts & digits.equals(enemies.kind, CRYPTOG) & slots.in_cells(enemies, out_of_sight)
+    hidden = slots.in_cells(enemies, slots.cells_of(enemies, unseen))
+    covered = enemies.present & ~firsts & ~hidden
     seen = slots.cells_of(enemies, ~hidden) | slots.cells_of(state.transmissions)
     free = out_of_sight - state.board.blocks - seen
-    among = cells.where(free.any(), free, out_of_sight)
 
     def place(carry: tuple, slot: Array) -> tuple[tuple, None]:
-        row, column = carry
+        row, column, free = carry
+        among = cells.where(free.any(), free, out_of_sight)
         cell = pick_cell(words(key, Purpose.HIDDEN_PLACE, slot)[0], among)
         it = hidden & slots.ONE << slot.astype(jnp.uint32)
         return (
             digits.write(row, it, row_of(cell)),
             digits.write(column, it, column_of(cell)),
+            free - cells.at(cell).only_if(it != 0),
         ), None
 
-    (row, column), _ = jax.lax.scan(
-        place, (enemies.row, enemies.column), jnp.arange(slots.CAPACITY)
+    (row, column, _), _ = jax.lax.scan(
+        place, (enemies.row, enemies.column, free), jnp.arange(slots.CAPACITY)
     )
+    kind = digits.write(enemies.kind, hidden, CRYPTOG)
+    kind = digits.select(covered, words(key, Purpose.HIDDEN_KIND, 1), kind)
+    hp, unknown = enemies.hp, hidden | covered
+    for number, full in enumerate(ENEMY_HP):
+        hp = digits.write(hp, unknown & digits.equals(kind, number), full)
     return enemies.replace(
         row=row,
         column=column,
-        kind=digits.write(enemies.kind, hidden, CRYPTOG),
-        hp=digits.write(enemies.hp, hidden, ENEMY_HP[CRYPTOG]),
-        disabled=enemies.disabled & ~hidden,
-        stunned=enemies.stunned & ~hidden,
-        from_siphon=enemies.from_siphon & ~hidden,
+        kind=kind,
+        hp=hp,
+        disabled=enemies.disabled & ~unknown,
+        stunned=enemies.stunned & ~unknown,
+        from_siphon=enemies.from_siphon & ~unknown,
         from_schedule=jnp.zeros_like(enemies.from_schedule),
     )
 

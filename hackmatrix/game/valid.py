@@ -43,7 +43,12 @@ def _directions(now: Situation) -> list[Array]:
 
 
 def _is_valid(program: Program, now: Situation) -> Array:
-    player = now.state.player
-    is_owned = now.state.owned >> np.uint32(program.number) & 1 != 0
+    return can_pay_for(program, now.state) & program.is_usable(now)
+
+
+def can_pay_for(program: Program, state: State) -> Array:
+    """Whether the player owns the program and can pay for it, be it usable or not."""
+    player = state.player
+    is_owned = state.owned >> np.uint32(program.number) & 1 != 0
     is_affordable = (player.credits >= program.credits) & (player.energy >= program.energy)
-    return is_owned & is_affordable & program.is_usable(now)
+    return is_owned & is_affordable

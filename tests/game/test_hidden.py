@@ -74,7 +74,40 @@ def test_boards_that_look_alike_are_redrawn_alike(boards: Tree) -> None:
     assert all(same(redraw(redraw(boards, 6), 5), redraw(boards, 5)))
 
 
-def test_so_are_the_boards_that_undo_restores(boards: Tree) -> None:
+def test_what_stands_under_an_enemy_is_not_known() -> None:
+    seen, others = [0, 0, 3, 2, 0, 0, 0, 0], ([1, 0, 3, 3], [2, 0, 3, 1], [3, 0, 3, 2])
+    boards = [{**plain(), "enemies": [seen, [*other, 0, 0, 1, 0]]} for other in others]
+    drawn = [redraw(load([board] * BATCH), 5) for board in boards]
+    assert all(same(drawn[0], drawn[1]) + same(drawn[0], drawn[2]))
+    enemies = [game.scenario.dump(row(drawn[0], number))["enemies"] for number in range(BATCH)]
+    assert all(each[0] == seen and each[1][1:3] == [0, 3] for each in enemies)
+    assert {(each[1][0], each[1][3]) for each in enemies} == {(0, 2), (1, 3), (2, 2), (3, 2)}
+
+
+@pytest.mark.parametrize("credits", [0, 5])
+def test_what_reduc_has_left_is_known_where_it_can_be_paid_for(credits: int) -> None:
+    reduced, not_reduced = plain(), plain()
+    for board, spawn in (reduced, 0), (not_reduced, 4):
+        board["owned"] = [Program.REDUC.number]
+        board["player"][3] = credits
+        board["cells"][14] = ["QD", 4, spawn, board["cells"][14][-1]]
+    drawn = [redraw(load([board] * BATCH), 5) for board in (reduced, not_reduced)]
+    assert all(same(*drawn)) == (credits == 0)
+    for board, each in zip((reduced, not_reduced), drawn, strict=True):
+        assert np.array_equal(valid_actions(each), valid_actions(load([board] * BATCH)))
+
+
+def test_cryptogs_out_of_sight_are_in_cells_of_their_own() -> None:
+    board = plain()
+    board["enemies"] = [[3, 3, column, 2, 0, 0, 0, 0] for column in range(1, 6)]
+    for number in range(3):
+        drawn = redraw(load([board] * BATCH), number)
+        for each in range(BATCH):
+            enemies = game.scenario.dump(row(drawn, each))["enemies"]
+            assert len({tuple(enemy[1:3]) for enemy in enemies}) == len(enemies) == 5
+
+
+def test_the_boards_that_undo_restores_are_redrawn_alike(boards: Tree) -> None:
     restored = [undo(redraw(boards, number), np.ones(BATCH, bool)) for number in (5, 6)]
     possible = np.asarray(valid_actions(boards))[:, Program.UNDO]
     assert possible.sum() > 50
