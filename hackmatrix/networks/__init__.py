@@ -65,9 +65,15 @@ class NetworkError(UserError):
 def make(settings: Any, env: Environment) -> Network:
     """The network of these settings for the observations and actions of an environment."""
     from hackmatrix.networks.actor_critic import Network
+    from hackmatrix.networks.torso import Torso
 
     spec = Spec.of(settings)
     torso = plugins.load(_torso(spec.network))
+    if not (isinstance(torso, type) and issubclass(torso, Torso)):
+        raise NetworkError(
+            f"network={spec.network} is no torso: it must be a subclass of "
+            f"{Torso.__module__}.{Torso.__name__}"
+        )
     if reason := torso.refuses(spec, env.observation):
         raise NetworkError(f"network={spec.network} is not for {env.name}: {reason}")
     turning = Turning.of(env.landmark, env.action_names) if spec.turn_boards else None
@@ -76,7 +82,10 @@ def make(settings: Any, env: Environment) -> Network:
             f"turn_boards=True is not for {env.name}, which does not say what its boards can be "
             "turned towards (Environment.landmark), or has no actions up, down, left and right"
         )
-    return Network(spec, torso, env.observation, env.num_actions, turning)
+    network = Network(spec, torso, env.observation, env.num_actions, turning)
+    if spec.network not in NETWORKS and (fault := network.fault()):
+        raise NetworkError(f"network={spec.network}: {fault}")
+    return network
 
 
 def numpy_torso(network: str) -> NumpyTorso:

@@ -67,7 +67,40 @@ class Network:
         logits, values = self._outputs(params, parts)
         return self.turning.turned_back(logits, turn), values
 
+    def fault(self) -> str | None:
+        """Why it cannot be trained, by shapes and types alone; None if it can."""
+        try:
+            return self._fault_of_shapes()
+        except Exception as error:  # of code that is not ours, so it may be any
+            why = (str(error).splitlines() or [""])[0]
+            return (
+                f"it fails, given an observation ({type(error).__name__}: {why}); a torso gives "
+                "features f32[..., F] of parts f32[..., *shape], without memory or chance"
+            )
+
+    def _fault_of_shapes(self) -> str | None:
+        params = jax.eval_shape(self.init, jax.random.key(0))
+        if others := sorted(params.keys() - {"params"}):
+            return f"it keeps {', '.join(others)}, but parameters alone are trained and saved"
+        for path, leaf in jax.tree.leaves_with_path(params):
+            if leaf.dtype != jnp.float32:
+                return f"its parameter {jax.tree_util.keystr(path)} is {leaf.dtype}, not float32"
+        for batch in (2,), (3, 2):
+            parts = {
+                name: jax.ShapeDtypeStruct((*batch, *shape), jnp.float32)
+                for name, shape in self.observation.items()
+            }
+            logits, values = jax.eval_shape(self, params, parts)
+            if (logits.shape[:-1], values.shape) != (batch, batch):
+                return (
+                    f"of parts {[*batch]} its features have the shape "
+                    f"{[*logits.shape[:-1]]} before their own axis"
+                )
+        return None
+
     def _outputs(self, params: Params, parts: Parts) -> tuple[Array, Array]:
+        # Not in the order that they come in: JAX sorts what has names.
+        parts = {name: parts[name] for name in self._seen()}
         return cast(tuple[Array, Array], self._module().apply(params, parts))
 
     def _seen(self) -> Mapping[str, tuple[int, ...]]:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import optax
 
 from hackmatrix.networks.actor_critic import Params
+from hackmatrix.rl.gradients import mean_gradient
 from hackmatrix.rl.learning import minibatches
 from hackmatrix.rl.learning.metrics import GRAD_NORM, LR
 from hackmatrix.rl.learning.settings import Settings, share_done
@@ -67,11 +68,7 @@ class Descent:
         self, state: State, loss: Callable[[Params], tuple[Array, Metrics]], rate: Array
     ) -> tuple[State, Metrics]:
         params, adam = state
-        # Without pcast autodiff would sum over the axis by itself, and the mean of sums is N times
-        # the gradient.
-        own = jax.lax.pcast(params, self.axis, to="varying")
-        gradient, told = jax.grad(loss, has_aux=True)(own)
-        gradient = jax.lax.pmean(gradient, self.axis)
+        gradient, told = mean_gradient(loss, params, self.axis)
         changes, adam = self._optimiser().update(gradient, adam, params)
         told[GRAD_NORM] = optax.tree.norm(gradient)
         params = jax.tree.map(lambda leaf, change: leaf - rate * change, params, changes)

@@ -15,6 +15,7 @@ from hackmatrix.envs.metrics import Metric, Section
 from hackmatrix.networks.actor_critic import Network, Params
 from hackmatrix.rl import distributions, rollout
 from hackmatrix.rl.draws import Purpose, key_for
+from hackmatrix.rl.gradients import mean_gradient
 from hackmatrix.rl.rollout import Batch, Players, UpdateKey
 from hackmatrix.rl.tally import Metrics, Tally
 from hackmatrix.train.config import Config, setting
@@ -66,9 +67,12 @@ class Reinforce:
             self.env, look, update_key, self.config.num_steps, players, counted
         )
         returns = self._returns(batch)
-        own = jax.lax.pcast(learner.params, self.axis, to="varying")
-        loss, gradient = jax.value_and_grad(self._loss)(own, batch, returns - learner.baseline)
-        loss, gradient, mean = jax.lax.pmean((loss, gradient, returns.mean()), self.axis)
+
+        def loss(params: Params) -> tuple[Array, Array]:
+            return (its := self._loss(params, batch, returns - learner.baseline)), its
+
+        gradient, lost = mean_gradient(loss, learner.params, self.axis)
+        lost, mean = jax.lax.pmean((lost, returns.mean()), self.axis)
         changes, state = optax.adam(self.config.lr).update(gradient, learner.optimiser)
         decay = self.config.baseline_decay
         learner = learner.replace(
@@ -77,7 +81,7 @@ class Reinforce:
             baseline=decay * learner.baseline + (1 - decay) * mean,
             update=learner.update + 1,
         )
-        return learner, players, counted, {"train/loss": loss}
+        return learner, players, counted, {"train/loss": lost}
 
     def acting(self, learner: Learner) -> Params:
         return learner.params

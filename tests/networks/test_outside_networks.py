@@ -1,0 +1,102 @@
+"""Networks from outside of the package: what cannot be trained is refused in a line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hackmatrix import networks
+from hackmatrix.networks.torso import Parts, Torso
+from tests.networks.grid import GridWalk
+
+
+class Plain(Torso):
+    """Reads the parts in the order in which it gets them."""
+
+    @nn.compact
+    def __call__(self, parts: Parts) -> Any:
+        rows = [part.reshape(*part.shape[: -len(self.observation[name])], -1)
+                for name, part in parts.items()]  # fmt: skip
+        return self.features(jnp.concatenate(rows, axis=-1))
+
+    def features(self, seen: jax.Array) -> Any:
+        return nn.Dense(8)(seen)
+
+
+class NoTorso:
+    pass
+
+
+class Tuple(Plain):
+    def features(self, seen: jax.Array) -> Any:
+        return nn.Dense(8)(seen), seen
+
+
+class Forgetful(Plain):
+    def features(self, seen: jax.Array) -> Any:
+        return nn.Dropout(0.5, deterministic=False)(seen)
+
+
+class Counting(Plain):
+    def features(self, seen: jax.Array) -> Any:
+        return nn.BatchNorm(use_running_average=True)(seen)
+
+
+class Half(Plain):
+    def features(self, seen: jax.Array) -> Any:
+        return nn.Dense(8, param_dtype=jnp.bfloat16)(seen)
+
+
+class Flat(Plain):
+    def features(self, seen: jax.Array) -> Any:
+        return nn.Dense(8)(seen).reshape(-1, 8)
+
+
+class Broken(Plain):
+    def features(self, seen: jax.Array) -> Any:
+        raise RuntimeError("what no one\nhas foreseen")
+
+
+def made(torso: type) -> networks.Network:
+    spec = networks.Spec(f"{__name__}:{torso.__name__}", 8, 1, 1, False, "float32")
+    return networks.make(spec, GridWalk())
+
+
+@pytest.mark.parametrize(
+    ("torso", "said"),
+    [
+        (NoTorso, "is no torso: it must be a subclass of hackmatrix.networks.torso.Torso"),
+        (Tuple, "AttributeError: 'tuple' object has no attribute 'astype'"),
+        (Forgetful, "it fails, given an observation (InvalidRngError"),
+        (Counting, "it keeps batch_stats, but parameters alone are trained and saved"),
+        (Half, "is bfloat16, not float32"),
+        (Flat, "of parts [3, 2] its features have the shape [6] before their own axis"),
+        (Broken, "(RuntimeError: what no one); a torso gives features f32[..., F]"),
+    ],
+)
+def test_a_network_that_cannot_be_trained_is_refused(torso: type, said: str) -> None:
+    with pytest.raises(networks.NetworkError) as refused:
+        made(torso)
+    assert f"network={__name__}:{torso.__name__}" in str(refused.value)
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_parts_are_read_as_they_are_declared_in_whatever_order_they_come() -> None:
+    """JAX sorts what has names, so a `decode` by jax.vmap gives them in another order."""
+    network = made(Plain)
+    keys = jax.random.split(jax.random.key(0), len(network.observation))
+    parts = {
+        name: jax.random.normal(key, (2, *shape))
+        for key, (name, shape) in zip(keys, network.observation.items(), strict=True)
+    }
+    assert list(parts) != sorted(parts)
+    params = network.init(jax.random.key(1))
+    others = network(params, {name: parts[name] for name in sorted(parts)})
+    for one, other in zip(network(params, parts), others, strict=True):
+        np.testing.assert_array_equal(one, other)
