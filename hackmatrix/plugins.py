@@ -29,4 +29,7 @@ def load(address: str) -> Any:
             "where the module lies, or set PYTHONPATH"
         ) from None
     except AttributeError:
-        raise UserError(f"{address}: the module {module!r} has no {name!r}") from None
+        own = "; put what a notebook or a program defines itself into a module"
+        raise UserError(
+            f"{address}: the module {module!r} has no {name!r}{own if module == '__main__' else ''}"
+        ) from None

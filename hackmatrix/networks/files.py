@@ -82,9 +82,16 @@ class About:
             theirs = self.env, list(self.observation.items()), self.actions
             fits = theirs == (env.name, list(env.observation.items()), tuple(env.action_names))
         if not fits:
+            said, here = (
+                _sizes(self.observation, self.actions),
+                _sizes(env.observation, env.action_names),
+            )
+            if (self.env, said) == (env.name, here):
+                pairs = enumerate(zip(self.actions, env.action_names, strict=True))
+                number, names = next(each for each in pairs if each[1][0] != each[1][1])
+                said, here = (f"{each!r} as action {number}" for each in names)
             raise PolicyFileError(
-                f"{name} plays {self.env} with {_sizes(self.observation, self.actions)}; it cannot "
-                f"play {env.name} with {_sizes(env.observation, env.action_names)}"
+                f"{name} plays {self.env} with {said}; it cannot play {env.name} with {here}"
             )
 
 

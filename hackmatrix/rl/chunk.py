@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from hackmatrix.envs import Environment
 from hackmatrix.envs.metrics import Metric, Range, Section
+from hackmatrix.errors import UserError
 from hackmatrix.parallel.mesh import ENVS
 from hackmatrix.rl import rollout, tally
 from hackmatrix.rl.algorithm import Algorithm
@@ -39,8 +40,10 @@ def run(
         return TrainState(learner, players), counted, told
 
     counted = tally.empty(rollout.kind_of_step(env, state.players), env.episode_limit > 0)
-    of_one = jax.eval_shape(update, state, counted)[2]
-    sums = jax.tree.map(lambda metric: jnp.zeros(metric.shape, metric.dtype), of_one)
+    after, _, told = jax.eval_shape(update, state, counted)
+    if fault := _fault(algorithm, state.learner, after.learner, told):
+        raise UserError(f"{type(algorithm).__name__}.update: {fault}")
+    sums = jax.tree.map(lambda metric: jnp.zeros(metric.shape, metric.dtype), told)
 
     def one(_: Array, carry: tuple) -> tuple:
         state, counted, sums, broken_at = carry
@@ -57,6 +60,23 @@ def run(
         0, updates, one, (state, counted, sums, jnp.int32(NEVER))
     )
     return state, Report({**_means(sums, updates), **tally.read(counted, ENVS)}, broken_at)
+
+
+def _fault(algorithm: Algorithm, before: Any, after: Any, told: Metrics) -> str | None:
+    """What an update does that cannot be done over and over."""
+    if missing := [tag for tag in algorithm.vital if tag not in told]:
+        return f"it does not tell {', '.join(missing)}, which `vital` names"
+    one, other = map(jax.tree.structure, (before, after))
+    if str(one) != str(other):
+        return "the learner after it is another tree than the one before"
+    pairs = zip(jax.tree.leaves_with_path(before), jax.tree.leaves(after), strict=True)
+    for (path, old), new in pairs:
+        if (old.shape, old.dtype) != (new.shape, new.dtype):
+            return (
+                f"the learner's {jax.tree_util.keystr(path)} is {old.dtype}{[*old.shape]} before "
+                f"it and {new.dtype}{[*new.shape]} after it"
+            )
+    return None
 
 
 def _are_sound(algorithm: Algorithm, told: Metrics) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hackmatrix.errors import UserError
 from hackmatrix.rl.train_state import TrainState
 from hackmatrix.train.guards.guard import Guard
 from hackmatrix.train.keeper import Keeper
@@ -27,6 +28,8 @@ def train(
     while updates := guard.next_chunk(update):
         reporter.before_chunk(update, state)
         state, report = program.run(state, updates, course.extra_updates)
+        if update == course.update:
+            _check_count(update + updates, state, course)
         update += updates
         reporter.after_chunk(update, updates, report)  # tells of the chunk before, as this one runs
         guard.compare_replicas(update, updates, state.learner)
@@ -43,3 +46,12 @@ def train(
         guard.compare_now(state.learner)
     keeper.finish(update, state)
     return state
+
+
+def _check_count(update: int, state: TrainState, course: Course) -> None:
+    """Whoever does not count its updates draws the same numbers in all of them."""
+    if int(state.learner.update) != update:
+        raise UserError(
+            f"algorithm={course.config.algorithm} does not count: its `update` has to add 1 to the "
+            "learner's `update`"
+        )

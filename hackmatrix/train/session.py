@@ -53,12 +53,13 @@ def run_session(
     supervision.signals.ends(NOTHING_TO_SAVE)
     plan, program = agree(request, functools.partial(leave_no_trace, supervision))
     supervision.note(str(plan.run.place))
-    console = _console(plan, program, default)
+    console = _console(plan, program)
     with ExitStack() as leaving, told_if_too_large(plan):
         if plan.lease:
             leaving.enter_context(plan.lease)
         mirror = leaving.enter_context(Mirror(plan.run, plan.lease, console.say))
         leaving.push(functools.partial(after_failing, supervision, plan))
+        _tell_what_runs(console, plan, program, default)
         keeper = _keeper(plan, program, clock, console, mirror)
         state, course = _restored(plan, keeper, supervision, console)
         session = _Session(
@@ -227,11 +228,16 @@ def _restored(
     return state, course
 
 
-def _console(plan: Plan, program: Program, default: Mapping[str, Any]) -> Console:
-    """What this process prints to; it has said what will run."""
+def _console(plan: Plan, program: Program) -> Console:
+    """What this process prints to."""
     metrics = declared.metrics(program.env, program.algorithm)
     out = None if is_first() else open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
-    console = Console(plan.config, metrics, out)
+    return Console(plan.config, metrics, out)
+
+
+def _tell_what_runs(
+    console: Console, plan: Plan, program: Program, default: Mapping[str, Any]
+) -> None:
     platform, devices = jax.default_backend(), jax.device_count()
     console.head(
         f"{'Resuming' if plan.resumes else 'Training'} {plan.run.name}",
@@ -240,7 +246,6 @@ def _console(plan: Plan, program: Program, default: Mapping[str, Any]) -> Consol
             *differences(plan.config, resolve(default, platform, devices)),
         ],
     )
-    return console
 
 
 def _sinks(console: Console, context: SinkContext) -> Sinks:

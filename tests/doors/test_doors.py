@@ -204,6 +204,7 @@ def test_an_environment_of_ones_own_keeps_to_the_protocol(monkeypatch: pytest.Mo
     [
         ("network=nowhere:Toy", "nowhere:Toy: there is no module 'nowhere' on Python's path"),
         ("network=toy_network:Tay", "toy_network:Tay: the module 'toy_network' has no 'Tay'"),
+        ("network=__main__:Tay", "put what a notebook or a program defines itself into a module"),
         ("algorithm=reinforce", 'algorithm=\'reinforce\' must be "ppo", "expert" or "MODULE:NAME"'),
         (
             "network=convolution",

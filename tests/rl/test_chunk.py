@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from flax import struct
 
+from hackmatrix.errors import UserError
 from hackmatrix.rl import chunk, draws, rollout
 from hackmatrix.rl.chunk import SKIPPED
 from hackmatrix.rl.rollout import Players
@@ -35,7 +36,7 @@ class Breaking:
     update, and in another a weight overflows.
     """
 
-    vital = (LOSS,)
+    vital: tuple[str, ...] = (LOSS,)
 
     def update(
         self, learner: Learner, players: Players, counted: Tally
@@ -47,20 +48,53 @@ class Breaking:
         return after, players, counted, {LOSS: loss}
 
 
-@pytest.fixture(scope="module")
-def after() -> dict[bool, tuple[Learner, Report]]:
-    """What came of the updates with and without skipping."""
+def run(algorithm: Any, skips: bool = False) -> tuple[Learner, Report]:
+    """So many updates of two boards."""
     env, key = Toy(), draws.seed_key(0)
     players = rollout.new_players(env, key, jnp.arange(2, dtype=jnp.uint32))
     learner = Learner(jnp.zeros(2), jnp.int32(0), key)
+    updates = on_one_device(functools.partial(chunk.run, env, algorithm, skips))
+    state, report = updates(TrainState(learner, players), jnp.int32(UPDATES))
+    return state.learner, report
 
-    def run(skips: bool) -> tuple[Learner, Report]:
-        algorithm: Any = Breaking()
-        updates = on_one_device(functools.partial(chunk.run, env, algorithm, skips))
-        state, report = updates(TrainState(learner, players), jnp.int32(UPDATES))
-        return state.learner, report
 
-    return {skips: run(skips) for skips in (False, True)}
+@pytest.fixture(scope="module")
+def after() -> dict[bool, tuple[Learner, Report]]:
+    """What came of the updates with and without skipping."""
+    return {skips: run(Breaking(), skips) for skips in (False, True)}
+
+
+class Silent(Breaking):
+    vital = (LOSS, "train/grad_norm")
+
+
+class Changing(Breaking):
+    """Makes another learner of the one it is given."""
+
+    def __init__(self, **changes: Any) -> None:
+        self.changes = changes
+
+    def update(
+        self, learner: Learner, players: Players, counted: Tally
+    ) -> tuple[Learner, Players, Tally, Metrics]:
+        learner, players, counted, told = super().update(learner, players, counted)
+        return learner.replace(**self.changes), players, counted, told
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "said"),
+    [
+        (Silent(), "Silent.update: it does not tell train/grad_norm, which `vital` names"),
+        (Changing(weights=jnp.zeros(3)), ".weights is float32[2] before it and float32[3] after"),
+        (Changing(weights=(jnp.zeros(2),)), "after it is another tree than the one before"),
+    ],
+)
+def test_an_update_that_cannot_be_done_again_and_again_is_named(
+    algorithm: Breaking, said: str
+) -> None:
+    with pytest.raises(UserError) as refused:
+        run(algorithm)
+    assert said in str(refused.value)
 
 
 def test_an_update_that_is_not_finite_is_told_of_by_its_number(

@@ -47,7 +47,9 @@ class Incompatible(CheckpointError):
     """A good checkpoint, but of other shapes or types than this run's."""
 
     def __init__(self, step: int, lines: list[str]) -> None:
-        super().__init__("\n".join([f"checkpoint {step} does not fit this run:", *lines]))
+        changed = "the network, the algorithm or the environment has changed since"
+        told = f"checkpoint {step} does not fit this run: {changed}; undo that, or begin a new run"
+        super().__init__("\n".join([told, *lines]))
         self.lines = lines
 
 

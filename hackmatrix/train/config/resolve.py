@@ -34,7 +34,7 @@ def resolve(raw: Mapping[str, Any], platform: str, devices: int) -> Config:
     """
     kind = config_class(raw.get("algorithm"))
     values = {**_own_defaults(kind), **raw}
-    found = faults.of_values(values, kind)
+    found = _faults_of_class(kind) | faults.of_values(values, kind)
     chosen = tuple(name for name in CHOOSABLE if values.get(name) is None)
 
     def are_sound(*names: str) -> bool:
@@ -60,6 +60,15 @@ def config_class(algorithm: Any) -> type[Config]:
         return Config
     kind: type[Config] = getattr(plugins.load(algorithm), "config_class", Config)
     return kind
+
+
+def _faults_of_class(kind: type[Config]) -> dict[str, str]:
+    """Of the settings that an algorithm's own class declares."""
+    return {
+        name: f"{name} is a setting of the trainer, whose default {kind.__name__} cannot change"
+        for name, setting in declared(Config).items()
+        if declared(kind)[name].default != setting.default
+    }
 
 
 def made(kind: type[Config], values: Mapping[str, Any]) -> Config:

@@ -90,9 +90,15 @@ class Progress:
     def _broken(self, update: int, metrics: Mapping[str, float]) -> Broken:
         names = [name for name in self._vital if not math.isfinite(metrics[name])]
         are = "is" if len(names) == 1 else "are"
+        broken = f"update {update + 1} is broken: {' and '.join(names)} {are} not finite; "
+        if update == 0:  # little was learned yet that could have led there
+            return Broken(
+                f"{broken}in the first update that is a reward, an observation or the network "
+                "itself, or a --config.lr that is far too high"
+            )
         return Broken(
-            f"update {update + 1} is broken: {' and '.join(names)} {are} not finite; resume with a "
-            "lower --config.lr, or with --config.skip_nonfinite=True to leave such updates out"
+            f"{broken}resume with a lower --config.lr, or with --config.skip_nonfinite=True to "
+            "leave such updates out"
         )
 
     def _speed(self, update: int, updates: int, seconds: float) -> dict[str, float]:

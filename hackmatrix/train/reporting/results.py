@@ -54,15 +54,16 @@ def summary(games: Mapping[str, np.ndarray], env: Environment) -> Summary:
 
 def table(results: Mapping[str, Summary], env: Environment) -> list[str]:
     """The players side by side: lines of what they reached and did, with 95% intervals."""
-    lines = ["".ljust(_TITLE) + "".join(each.rjust(_COLUMN) for each in headings(results))]
+    lines = ["".ljust(_TITLE) + _side_by_side(headings(results))]
     for heading, rows in (("", reached(results, env)), ("of all actions", used(results))):
         indent = "  " if heading else ""
         lines += [heading] if heading else []
-        lines += [
-            f"{indent}{title}".ljust(_TITLE) + "".join(cell.rjust(_COLUMN) for cell in cells)
-            for title, cells in rows
-        ]
+        lines += [f"{indent}{title}".ljust(_TITLE) + _side_by_side(cells) for title, cells in rows]
     return lines
+
+
+def _side_by_side(cells: Iterable[str]) -> str:
+    return "".join(f" {cell}".rjust(_COLUMN) for cell in cells)
 
 
 def headings(players: Iterable[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import jax
@@ -67,12 +68,9 @@ class Reinforce:
             self.env, look, update_key, self.config.num_steps, players, counted
         )
         returns = self._returns(batch)
-
-        def loss(params: Params) -> tuple[Array, Array]:
-            return (its := self._loss(params, batch, returns - learner.baseline)), its
-
-        gradient, lost = mean_gradient(loss, learner.params, self.axis)
-        lost, mean = jax.lax.pmean((lost, returns.mean()), self.axis)
+        loss = partial(self._loss, batch=batch, advantage=returns - learner.baseline)
+        gradient, told = mean_gradient(loss, learner.params, self.axis)
+        told, mean = jax.lax.pmean((told, returns.mean()), self.axis)
         changes, state = optax.adam(self.config.lr).update(gradient, learner.optimiser)
         decay = self.config.baseline_decay
         learner = learner.replace(
@@ -81,7 +79,7 @@ class Reinforce:
             baseline=decay * learner.baseline + (1 - decay) * mean,
             update=learner.update + 1,
         )
-        return learner, players, counted, {"train/loss": lost}
+        return learner, players, counted, told
 
     def acting(self, learner: Learner) -> Params:
         return learner.params
@@ -94,7 +92,8 @@ class Reinforce:
         first = jnp.zeros_like(batch.last_value)
         return jax.lax.scan(back, first, (batch.reward, batch.ended), reverse=True)[1]
 
-    def _loss(self, params: Params, batch: Batch, advantage: Array) -> Array:
+    def _loss(self, params: Params, batch: Batch, advantage: Array) -> tuple[Array, Metrics]:
         parts, mask = jax.vmap(self.env.decode)(batch.seen)
         choice = distributions.masked(self.network(params, parts)[0], mask)
-        return -(choice.log_prob(batch.action) * advantage).mean()
+        loss = -(choice.log_prob(batch.action) * advantage).mean()
+        return loss, {"train/loss": loss}

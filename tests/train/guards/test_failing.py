@@ -21,6 +21,7 @@ from hackmatrix.train.runs.places import place
 from tests.train.test_yardstick import trained
 
 
+@pytest.mark.parametrize("where", ["parameters", "compile"])
 @pytest.mark.parametrize(
     ("error", "said"),
     [
@@ -32,12 +33,12 @@ from tests.train.test_yardstick import trained
     ],
 )
 def test_a_run_that_fails_before_it_has_begun_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str, where: str
 ) -> None:
     def fails(program: Program) -> None:
         raise error
 
-    monkeypatch.setattr(Program, "compile", fails)
+    monkeypatch.setattr(Program, where, fails)
     with pytest.raises(UserError if isinstance(error, JaxRuntimeError) else TypeError, match=said):
         trained(tmp_path, "failing", 0.0)
     assert not list(tmp_path.iterdir())

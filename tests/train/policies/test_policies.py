@@ -133,13 +133,17 @@ def test_a_run_may_start_from_another_policy(found: Run, tmp_path: Path) -> None
 def test_a_policy_of_an_environment_that_has_changed_is_refused(found: Run, tmp_path: Path) -> None:
     policy, file = policies.of_run(found), tmp_path / "policy.npz"
     about = policies.about(policy)
-    for others in (
-        {"observation": {**about.observation, "player": (9,)}},
-        {"observation": dict(reversed(about.observation.items()))},
-        {"actions": about.actions[::-1]},
+    sizes = "and 28 actions; it cannot play hackmatrix with observations of player"
+    for others, said in (
+        ({"observation": {**about.observation, "player": (9,)}}, sizes),
+        ({"observation": dict(reversed(about.observation.items()))}, sizes),
+        (
+            {"actions": about.actions[::-1]},
+            "with 'hack' as action 0; it cannot play hackmatrix with 'up' as action 0",
+        ),
     ):
         files.write(file, policy.params, dataclasses.replace(about, **others))
-        with pytest.raises(PolicyError, match="and 28 actions; it cannot play hackmatrix with"):
+        with pytest.raises(PolicyError, match=said):
             policies.load(tmp_path, None, str(file), print)
         program = Program(resolved(start_from=str(file)), meshes.over(jax.devices()[:1]))
         with pytest.raises(UserError, match=r"start_from=.* it cannot play hackmatrix"):

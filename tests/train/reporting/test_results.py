@@ -107,6 +107,12 @@ def test_the_table_shows_players_side_by_side_and_leaves_out_what_nobody_did() -
     assert text.splitlines()[0].split() == ["agent", "random"]
 
 
+def test_wide_numbers_stand_apart() -> None:
+    wide = {"train/mean_episode_return": results.Estimate(-4e9 / 3, -4e9 / 3, 4e9 / 3)}
+    (_, line) = results.table({"agent": wide, "random": wide}, GAME)[:2]
+    assert line.split()[1:] == ["-1333333333.33", "(-1333333333.33", "to", "1333333333.33)"] * 2
+
+
 def test_the_json_of_a_single_game_is_strict() -> None:
     told: Any = results.as_json({"agent": results.summary(games(1), GAME)})
     assert json.loads(json.dumps(told, allow_nan=False))["agent"][RETURN]["low"] is None

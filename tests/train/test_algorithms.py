@@ -1,0 +1,76 @@
+"""Algorithms from outside of the package: what is no algorithm is refused in a line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import jax
+import pytest
+
+from hackmatrix.errors import UserError
+from hackmatrix.parallel import mesh as meshes
+from hackmatrix.ppo.algorithm import PPO
+from hackmatrix.rl.learning.learner import Learner
+from hackmatrix.train.config import Config, ConfigError, setting
+from hackmatrix.train.config.rules import SHARE
+from hackmatrix.train.program import Program
+from tests.train.settings import resolved
+from tests.train.test_yardstick import trained
+
+
+class Bare:
+    def __init__(self, *_: Any) -> None:
+        pass
+
+    def init(self, key: jax.Array) -> Any:
+        return key
+
+
+class Misnaming(PPO):
+    inputs = ("lr", "warmth")
+
+
+class Uncounting(PPO):
+    def update(self, learner: Learner, *rest: Any) -> Any:
+        after, *others = super().update(learner, *rest)
+        return after.replace(update=learner.update), *others
+
+
+@dataclass(frozen=True)
+class Hasty(Config):
+    gamma: float = setting(0.5, SHARE)
+
+
+class Impatient(PPO):
+    config_class: ClassVar[type[Config]] = Hasty
+
+
+def address(kind: type) -> str:
+    return f"{__name__}:{kind.__name__}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (Bare, "has no update, acting, sections, vital, health"),
+        (Misnaming, "its `inputs` name no settings: warmth"),
+    ],
+)
+def test_what_lacks_a_part_of_an_algorithm_is_refused(kind: type, said: str) -> None:
+    with pytest.raises(UserError) as refused:
+        Program(resolved(algorithm=address(kind)), meshes.over(jax.devices()[:1]))
+    assert f"algorithm={address(kind)}" in str(refused.value)
+    assert said in str(refused.value)
+
+
+def test_an_algorithm_cannot_change_the_default_of_a_setting_of_the_trainer() -> None:
+    with pytest.raises(ConfigError, match="gamma is a setting of the trainer, whose default Hasty"):
+        resolved(algorithm=address(Impatient))
+
+
+def test_who_does_not_count_its_updates_is_told_so_after_the_first_chunk(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="Uncounting does not count: its `update` has to add 1"):
+        trained(tmp_path, "uncounted", 0.0, algorithm=address(Uncounting))
+    assert not list(tmp_path.iterdir())
