@@ -66,7 +66,9 @@ def _sound_lines(file: Path) -> Iterator[dict[str, Any]]:
                 line = json.loads(text)
             except ValueError:
                 continue
-            if isinstance(line, dict) and {_STEP, _TIME} <= line.keys():
+            if isinstance(line, dict) and all(
+                isinstance(line.get(each), int | float) for each in (_STEP, _TIME)
+            ):
                 yield line
 
 

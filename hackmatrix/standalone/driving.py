@@ -19,6 +19,7 @@ from hackmatrix.standalone.policy import NumpyPolicy
 
 MOST_STEPS = 2000  # of a game: a policy may walk to and fro for ever
 _LONGEST_QUOTE = 80
+_PATIENCE = 3.0  # seconds that the program has to end by itself
 # What the answers to the commands tell.
 _TOLD = {
     "reset": ("observation",),
@@ -97,8 +98,17 @@ class GameProgram:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends its input, and so the program."""
-        self._program.communicate()
+        """Ends its input, and so the program; soon, or it is killed."""
+        assert self._program.stdin
+        assert self._program.stdout
+        with suppress(BrokenPipeError):
+            self._program.stdin.close()
+        try:
+            self._program.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._program.kill()
+            self._program.wait()
+        self._program.stdout.close()
 
 
 def play(
@@ -110,7 +120,14 @@ def play(
     actions: list[int] = []
     while not done and len(actions) < MOST_STEPS:
         valid = program.ask("getValidActions")["validActions"]
-        action = policy.act(inputs.vector(seen), inputs.mask(valid), draws)
+        try:
+            observation, mask = inputs.vector(seen), inputs.mask(valid)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise ProtocolError(
+                "the program of the game does not tell of a board as the headless protocol does: "
+                f"{type(error).__name__}: {error}"
+            ) from None
+        action = policy.act(observation, mask, draws)
         answer = program.ask("step", actionIndex=action)
         seen, done = answer["observation"], answer["done"]
         total += answer["reward"]

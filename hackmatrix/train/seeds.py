@@ -82,7 +82,7 @@ def _is_done(there: Place, given: Mapping[str, Any]) -> bool:
     is_same = all(before[name] == given[name] for name in given.keys() & before.keys() - {"resume"})
     try:
         evaluated = json.loads((there / EVALUATION).read())["step"]
-    except (ValueError, KeyError):  # damaged: its games are played again
+    except (ValueError, KeyError, TypeError):  # damaged: its games are played again
         return False
     return is_same and max(steps, default=evaluated) == evaluated
 

@@ -46,7 +46,9 @@ def test_a_long_run_is_drawn_with_means_of_a_few_points(tmp_path: Path) -> None:
     assert len(told.steps) <= 1000
 
 
-@pytest.mark.parametrize("text", [None, "", "nonsense\n", "[1]\n"])
+@pytest.mark.parametrize(
+    "text", [None, "", "nonsense\n", "[1]\n", '{"step": null, "time": 5}\n', '{"step": 1}\n']
+)
 def test_a_run_that_has_told_nothing_is_told_in_one_line(tmp_path: Path, text: str | None) -> None:
     file = tmp_path / "metrics"
     if text is not None:

@@ -61,7 +61,7 @@ def test_a_trainer_that_is_done_is_not_started_again(stubs: Stubs, trainer: Trai
     assert arguments(stubs) == [["--config.seed=1", "--workdir=two words", "--x=it's *"]]
 
 
-@pytest.mark.parametrize("code", [1, 2, 127])
+@pytest.mark.parametrize("code", [1, 2, 127, 255])
 def test_it_gives_up_on_a_trainer_that_would_fail_again(
     stubs: Stubs, trainer: Trainer, code: int
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import shlex
 import subprocess
 import sys
 from dataclasses import replace
@@ -108,12 +109,16 @@ def test_a_policy_of_another_game_and_half_a_command_are_refused_in_one_line(
     assert refused.stderr == f"launch.drive: {told}\n"
 
 
+EMPTY = shlex.quote('{"observation": {}, "validActions": [0]}')
+
+
 @pytest.mark.parametrize(
     ("server", "said"),
     [
         ("/bin/cat", "does not speak the headless protocol: it answered 'reset' with {"),
         ("echo hello", "does not speak the headless protocol: it answered 'reset' with hello"),
         ("echo 3", "does not speak the headless protocol: it answered 'reset' with 3"),
+        (f"yes {EMPTY}", "does not tell of a board as the headless protocol does: KeyError:"),
         ("true", "the program of the game has ended"),
         ("/nowhere", "No such file or directory: '/nowhere'"),
     ],

@@ -46,9 +46,10 @@ def of_values(values: Mapping[str, Any], kind: type[Config] = Config) -> Faults:
 def unknown(name: str, names: Collection[str] = declared(Config)) -> str:
     near = [ours] if (ours := _ELSEWHERE.get(name, "")) in names else []
     near = near or difflib.get_close_matches(name, names, n=1, cutoff=_A_SLIP)
+    own = "" if near else "; a file sets those of an algorithm of your own (CONTRIBUTING.md)"
     near = near or difflib.get_close_matches(name, names, n=3, cutoff=_ALIKE)
     advice = f"did you mean {' or '.join(near)}? " if near else ""
-    return f"{name} is no setting: {advice}configs/default.py has them all"
+    return f"{name} is no setting: {advice}configs/default.py has them all{own}"
 
 
 def of_intervals(save_interval: int | None, log_interval: int) -> Faults:

@@ -20,7 +20,9 @@ def to_json(config: Config) -> str:
 
 def from_json(text: str) -> Config:
     """A resolved configuration, as `to_json` wrote it, perhaps before some settings were there."""
-    saved = dict(json.loads(text))
+    saved = json.loads(text)
+    if not isinstance(saved, dict):
+        raise ConfigError(["it holds no settings"])
     chosen = saved.pop(_CHOSEN, None)
     kind = config_class(saved.get("algorithm"))
     added = {

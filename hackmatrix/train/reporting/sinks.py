@@ -201,15 +201,15 @@ def known(metrics: Metrics) -> dict[str, float]:
 
 def _keep_sound_lines(path: Path, last_step: int | None) -> None:
     """Drops lines after a step, and a line that a crash or a full disk cut off."""
-    lines = path.read_text().splitlines(keepends=True) if path.exists() else []
+    lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
     kept = [line for line in lines if _is_sound(line, last_step)]
     if kept != lines:
-        atomic_files.write(path, "".join(kept))
+        atomic_files.write(path, b"".join(kept).decode())
 
 
-def _is_sound(line: str, last_step: int | None) -> bool:
+def _is_sound(line: bytes, last_step: int | None) -> bool:
     try:
-        step = json.loads(line)["step"]
+        step = int(json.loads(line)["step"])
     except (ValueError, TypeError, KeyError):
         return False
-    return line.endswith("\n") and (last_step is None or step <= last_step)
+    return line.endswith(b"\n") and (last_step is None or step <= last_step)

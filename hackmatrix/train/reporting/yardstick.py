@@ -122,5 +122,5 @@ def _evaluated_at(run: Run) -> int | None:
     """The step of the agent whose evaluation is there."""
     try:
         return int(json.loads(run.evaluation.read_text())["step"])
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -208,8 +208,8 @@ def _write_down(run: Run) -> None:
     there = run.place
     (there / _CONFIG).write(to_json(run.config))
     try:
-        starts = json.loads((there / _PROVENANCE).read())
-    except (FileNotFoundError, ValueError):  # which a machine that lost its power may have left
+        starts = [*json.loads((there / _PROVENANCE).read())]
+    except (FileNotFoundError, ValueError, TypeError):  # that a machine without power may leave
         starts = []
     (there / _PROVENANCE).write(json.dumps([*starts, provenance()], indent=2) + "\n")
 
@@ -245,7 +245,7 @@ def _used(there: Place) -> float | None:
         saved = there / json.loads((there / _CONFIG).read())["checkpoint_dir"]
     except Away:
         raise
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError):
         return None
     marks = [saved / name / WHOLE for name in saved.names() if name.isdecimal()]
     return max([_begun(there), *(each.changed_at() for each in marks if each.exists())])

@@ -113,11 +113,17 @@ def test_a_resumed_run_has_each_step_once(
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("torn", ['{"step": 2, "ti', "\n", "7\n", '{"step": 2, "time": 5}'])
-def test_a_line_that_a_crash_tore_is_dropped(tmp_path: Path, torn: str) -> None:
+@pytest.mark.parametrize(
+    "torn",
+    [
+        b'{"step": 2, "ti', b"\n", b"7\n", b'{"step": 2, "time": 5}', b'{"step": null}\n',
+        b'{"step": 2, "\xff": 1}\n',
+    ],
+)  # fmt: skip
+def test_a_line_that_a_crash_tore_is_dropped(tmp_path: Path, torn: bytes) -> None:
     path = tmp_path / "metrics.jsonl"
-    path.write_text('{"step": 1, "time": 5}\n' + torn)
-    with Sinks(JsonLines(path)) as sinks:
+    path.write_bytes(b'{"step": 1, "time": 5}\n' + torn)
+    with Sinks(JsonLines(path, 5)) as sinks:
         sinks.write(3, METRICS)
     assert [line["step"] for line in lines(path)] == [1, 3]
 

@@ -197,12 +197,25 @@ def test_a_run_that_does_not_exist_is_refused_beside_those_that_do(
 
 
 def test_a_run_that_cannot_be_read_is_said_in_one_line(tmp_path: Path, config: Config) -> None:
-    run = create(tmp_path, config)
-    for text in ("{", "{}", json.dumps({**config.settings(), "lr": -1})):
+    run, other = create(tmp_path, config), create(tmp_path, config)
+    for text in ("{", "{}", "3", "null", "[]", json.dumps({**config.settings(), "lr": -1})):
         (run.directory / "config.json").write_text(text)
         with pytest.raises(RunError) as raised:
             find(tmp_path, run.name)
         assert len(str(raised.value).splitlines()) == 1
+    for text in ("[]", "null", '{"checkpoint_dir": 3}'):  # which takes no other run away
+        (run.directory / "config.json").write_text(text)
+        assert find(tmp_path, "auto") == other
+
+
+@pytest.mark.parametrize("text", ["null", "3", "[", ""])
+def test_a_run_whose_provenance_is_damaged_goes_on(
+    tmp_path: Path, config: Config, text: str
+) -> None:
+    run = create(tmp_path, config)
+    (run.directory / "provenance.json").write_text(text)
+    resume(run, config)
+    assert len(json.loads((run.directory / "provenance.json").read_text())) == 1
 
 
 def test_a_run_of_an_older_version_is_found(tmp_path: Path, config: Config) -> None:
