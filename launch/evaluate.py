@@ -37,7 +37,9 @@ def main(_: list[str]) -> None:
     print(results)
     again = f"{policy_flags.again()} --seed={seed}{' --greedy' if greedy else ''}"
     again += plan_flag.again()
-    if agent.env.is_drawable:
+    from hackmatrix.envs.hackmatrix_env import is_drawable
+
+    if is_drawable(agent.env):
         print(f"the best game: python -m launch.watch {again} --episode={results.best_game}")
 
 

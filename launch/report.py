@@ -98,12 +98,13 @@ def _parse(arguments: list[str]) -> list[str]:
 def _replay(run: Run) -> tuple[str | None, str]:
     """The page of a game, and if there is none the reason."""
     from hackmatrix.envs import make
+    from hackmatrix.envs.hackmatrix_env import is_drawable
     from hackmatrix.report import games
     from hackmatrix.train.policies import policy
 
     if page := games.newest(run):
         return page, ""
-    if not make(run.config.env).is_drawable:
+    if not is_drawable(make(run.config.env)):
         return None, f"Games of {run.config.env} cannot be drawn."
     with starting.waiting(
         f"{PROGRAM}: the run has no replay yet; compiling the game and playing one"

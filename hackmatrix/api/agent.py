@@ -12,6 +12,7 @@ import numpy as np
 
 from hackmatrix.api.results import Results
 from hackmatrix.envs import Environment
+from hackmatrix.envs.hackmatrix_env import is_drawable
 from hackmatrix.envs.protocol import in_parts
 from hackmatrix.errors import UserError
 from hackmatrix.networks import files
@@ -92,7 +93,7 @@ class Agent:
         shows it as a page to scrub through; `save` writes that page.
         """
         _check_numbers(game=game, seed=seed, plan=plan)
-        if not self.env.is_drawable:
+        if not is_drawable(self.env):
             raise UserError(f"games of {self.env.name} cannot be drawn")
         return Recorded(games.play(self.policy, seed, game, greedy, planner=self.planner(plan)))
 

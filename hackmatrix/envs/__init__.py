@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import inspect
+
 from hackmatrix import plugins
 from hackmatrix.envs.protocol import Environment, NoSuchEnvironment
 
@@ -11,7 +14,7 @@ PREFIXES = {"gymnax:": "hackmatrix.envs.gymnax_adapter:FromGymnax"}
 
 def make(name: str) -> Environment:
     """The environment of that name: "hackmatrix", "gymnax:NAME" for one of Gymnax, or "MODULE:NAME"
-    for a class of your own.
+    for a class of your own, or a function, that gives one without arguments.
     """
     if name == "hackmatrix":
         from hackmatrix.envs.hackmatrix_env import HackMatrix
@@ -23,8 +26,33 @@ def make(name: str) -> Environment:
             env = plugins.load(address)(name.removeprefix(prefix))
             return env
     if plugins.is_address(name):
-        env = plugins.load(name)()
-        return env
+        return _from_outside(name)
     raise NoSuchEnvironment(
         f'there is no environment {name!r}: say "hackmatrix", "gymnax:NAME" or "MODULE:NAME"'
     )
+
+
+def _from_outside(address: str) -> Environment:
+    """It is called by its address, which is what finds it again, whatever name it inherits."""
+    kind = plugins.load(address)
+    if missing := sorted(getattr(kind, "__abstractmethods__", ())):
+        raise NoSuchEnvironment(
+            f"{address} lacks {', '.join(missing)}, which every environment has "
+            "(hackmatrix.envs.protocol)"
+        )
+    try:
+        inspect.signature(kind).bind()
+    except (TypeError, ValueError) as error:
+        raise NoSuchEnvironment(
+            f"{address} is called without arguments, but: {error}; name a subclass of it, or a "
+            "function without arguments, that gives them"
+        ) from None
+    env = kind()
+    if not isinstance(env, Environment):
+        raise NoSuchEnvironment(
+            f"{address} gives a {type(env).__name__}, which is no "
+            "hackmatrix.envs.protocol.Environment"
+        )
+    env = copy.copy(env)  # a function may give the same one every time
+    env.name = address
+    return env

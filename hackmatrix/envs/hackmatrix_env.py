@@ -97,7 +97,6 @@ class HackMatrix(Environment):
     has_potential = True
     has_possessions = True
     landmark = EXIT_SEEN
-    is_drawable = True
     action_kinds = MappingProxyType({"moves": ACTION_NAMES[:SIPHON], "programs": tuple(PROGRAMS)})
     sections = (OUTCOMES, REWARD)
     goal = "stats/mean_stage"
@@ -144,6 +143,13 @@ class HackMatrix(Environment):
     def decode(self, seen: Seen) -> tuple[Parts, Array]:
         mask = seen.valid[..., None] >> _ACTION_BITS & 1 != 0
         return observation.decode_parts(seen.words), mask
+
+
+def is_drawable(env: Environment) -> bool:
+    """Whether its games can be recorded and drawn (hackmatrix.replay): those of this game, but not
+    of a subclass, whose rules and rewards may be others.
+    """
+    return type(env) is HackMatrix
 
 
 def _step(before: game.State, actions: Array, after: game.State, outcome: game.Outcome) -> Step:

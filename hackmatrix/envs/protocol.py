@@ -18,7 +18,7 @@ from hackmatrix.envs.metrics import Metric, Range, Section, Trend
 from hackmatrix.errors import UserError
 
 Array = jax.Array
-# The named parts of observations [E, ...], in the order in which they are declared.
+# The named parts of observations [E, ...], by name: their order is that of `observation`.
 Parts = dict[str, Array]
 
 
@@ -80,7 +80,9 @@ class Environment(abc.ABC):
     keeps to this protocol.
     """
 
-    name: str
+    # What it is made by (hackmatrix.envs.make), which gives one from outside of this package its
+    # MODULE:NAME: a class need not say it.
+    name: str = "this environment"
     action_names: tuple[str, ...]
     observation: Mapping[str, tuple[int, ...]]  # the parts of one board's observation: shapes
     truncates: bool  # whether it ever cuts an episode off
@@ -91,7 +93,6 @@ class Environment(abc.ABC):
     # The feature of the part "cells" that boards can be turned towards, if directions are the
     # actions up, down, left and right (hackmatrix.networks.turning).
     landmark: int | None = None
-    is_drawable: bool = False  # whether its games can be recorded and drawn (hackmatrix.replay)
     action_kinds: Mapping[str, Sequence[str]] = MappingProxyType({})  # names of actions, by kind
     sections: tuple[Section, ...] = ()  # the metrics of its steps
     goal: str | None = None  # the metric of whole episodes to judge agents by; None: the return

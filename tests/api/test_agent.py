@@ -9,10 +9,18 @@ import numpy as np
 import pytest
 
 import hackmatrix
+from hackmatrix.envs.hackmatrix_env import HackMatrix, is_drawable
 from hackmatrix.standalone.policy import NumpyPolicy
+from tests.networks.grid import GridWalk
 from tests.train.policies.saved_policies import saved_run
 
 GAMES = 8
+
+
+class Variant(GridWalk):
+    """Its name is inherited, and it says that it can be drawn."""
+
+    is_drawable = True
 
 
 @pytest.fixture(scope="module")
@@ -127,3 +135,22 @@ def test_what_it_exports_is_the_same_agent(agent: hackmatrix.Agent, tmp_path: Pa
             again.act(observations, masks, seed=0), agent.act(observations, masks, seed=0)
         )
         assert again.title == agent.title
+
+
+def test_what_was_learned_in_a_variant_of_an_environment_plays_that_variant(tmp_path: Path) -> None:
+    address = f"{__name__}:Variant"
+    trained = hackmatrix.load(saved_run(tmp_path, env=address).directory)
+    trained.export(tmp_path / "exported")
+    for agent in trained, hackmatrix.load(tmp_path / "exported"):
+        assert type(agent.env) is Variant
+        assert agent.env.name == address
+        with pytest.raises(hackmatrix.UserError, match="Variant cannot be drawn"):
+            agent.watch()
+
+
+def test_the_game_is_drawn_but_no_variant_of_it() -> None:
+    class Rich(HackMatrix):
+        pass
+
+    assert is_drawable(HackMatrix().on("cpu", kernels=True).limited(9))
+    assert not is_drawable(Rich())

@@ -15,6 +15,7 @@ from typing import Any
 
 import jax
 
+from hackmatrix.envs.hackmatrix_env import is_drawable
 from hackmatrix.networks.actor_critic import Params
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.parallel.agreement import is_first
@@ -49,7 +50,7 @@ class Replays:
     ) -> None:
         self._run, self._program, self._play = run, program, play
         self._say, self._show = say, show
-        self._plays = is_first() and program.env.is_drawable
+        self._plays = is_first() and is_drawable(program.env)
         self._idle = _idle_cpu()
         self._thread: threading.Thread | None = None
 

@@ -24,7 +24,6 @@ class Boards(struct.PyTreeNode):
 class Corridor(Environment):
     """Each step costs 0.1, the goal pays 2; after PATIENCE steps an episode is cut off."""
 
-    name = "toy_environment:Corridor"
     action_names = ("left", "right")
     observation: Mapping[str, tuple[int, ...]] = MappingProxyType({"place": (LENGTH,)})
     truncates = True
