@@ -1,14 +1,14 @@
 """Whether an environment keeps to the protocol: `check(env)` for ours and for anybody's.
 
-It plays some boards at random and compares what comes of it with what `Environment` promises: the
-shapes and types, the same draws for the same keys, boards independent of each other, episodes
-that restart, observations that can be stored and decoded later.
+Where it is what it declares to be (hackmatrix.envs.declared), some boards of it are played at
+random, and what comes of it is compared with what `Environment` promises: the same draws for the
+same keys, boards independent of each other, episodes that restart, observations that can be stored
+and decoded later.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -16,9 +16,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from hackmatrix.envs import declared
 from hackmatrix.envs.protocol import Environment, Step
 
-Array = jax.Array
+# After so many ends in a row it is no chance that no episode goes on.
+_FEWEST_ENDS = 10
 
 
 class Broken(AssertionError):
@@ -39,15 +41,14 @@ class Played(NamedTuple):
 
 
 def check(env: Environment, boards: int = 8, steps: int = 200, seed: int = 0) -> None:
-    """Raises Broken, with all that is wrong, after so many steps of random valid play."""
-    if found := list(_faults(env, boards, steps, seed)):
+    """Raises Broken, with all that is wrong: as it is declared, or else after so many steps of
+    random valid play.
+    """
+    if found := [*declared.faults(env)] or [*_faults(env, boards, steps, seed)]:
         raise Broken("\n".join(found))
 
 
 def _faults(env: Environment, boards: int, steps: int, seed: int) -> Iterator[str]:
-    if not env.action_names or not env.observation:
-        yield "action_names and observation must name at least one action and one part"
-        return
     play = _Play(env, boards, seed)
     yield from _faults_of_reset(play)
     trace = [play.step() for _ in range(steps)]
@@ -98,60 +99,19 @@ def _host(tree: Any) -> Any:
 
 def _faults_of_reset(play: _Play) -> Iterator[str]:
     keys = play.keys()
-    states = jax.eval_shape(play.env.reset, keys)
-    for path, leaf in jax.tree.leaves_with_path(states):
-        if leaf.shape[:1] != (play.boards,):
-            yield f"reset: the leaf {jax.tree_util.keystr(path)} lacks the axis of the boards"
     if not _same(play.run_reset(keys), play.run_reset(keys)):
         yield "reset: the same keys give different boards"
+    states = jax.eval_shape(play.env.reset, keys)
     after = jax.eval_shape(play.env.step, keys, states, np.zeros(play.boards, np.int32))[0]
-    if _kinds(states) != _kinds(after):
-        yield "step: the states after it have other shapes or (weak) types than those of reset"
+    if _are_weak(states) != _are_weak(after):
+        yield "step: the states after it have other weak types than those of reset: say their dtype"
 
 
 def _faults_of_observation(env: Environment, trace: list[Played]) -> Iterator[str]:
-    boards = len(trace[0].actions)
-    expected = {name: (boards, *shape) for name, shape in env.observation.items()}
-    first = trace[0]
-    if {name: part.shape for name, part in first.parts.items()} != expected:
-        found = {name: part.shape for name, part in first.parts.items()}
-        yield f"decode: the parts are {found}, but `observation` declares {expected}"
-        return
-    if any(part.dtype != np.float32 for part in first.parts.values()):
-        yield "decode: the parts must be float32"
-    if first.mask.shape != (boards, env.num_actions) or first.mask.dtype != bool:
-        yield f"decode: the mask must be bool[{boards}, {env.num_actions}]"
     if any(not np.isfinite(part).all() for each in trace for part in each.parts.values()):
         yield "decode: an observation is not finite"
-    size = sum(math.prod(shape) for shape in env.observation.values())
-    if jax.eval_shape(env.observe, first.states).shape != (boards, size):
-        yield f"observe: the shape must be ({boards}, {size})"
-
-
-def _faults_of_step(env: Environment, trace: list[Played]) -> Iterator[str]:
-    step, boards = trace[0].step, len(trace[0].actions)
-    kinds = {"reward": np.float32, "terminated": np.bool_, "truncated": np.bool_}
-    for name, kind in kinds.items():
-        leaf = getattr(step, name)
-        if leaf.shape != (boards,) or leaf.dtype != kind:
-            yield f"step: {name} must be {np.dtype(kind)}[{boards}]"
-    told = {**step.each_step, **step.each_episode, **step.highest}
-    for tag, leaf in told.items():
-        if leaf.shape != (boards,):
-            yield f"step: the metric {tag} must have one number a board"
-    undeclared = told.keys() - {metric.tag for metric in env.metrics}
-    if undeclared:
-        yield f"step: `sections` does not declare the metrics {', '.join(sorted(undeclared))}"
-    names = [tag.rpartition("/")[2] for tag in step.each_episode]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        yield f"step: of two metrics named {', '.join(twice)} one would be lost: a run's eval/NAME"
-    if env.goal not in (None, *step.each_episode):
-        yield f"step: no episode ends with the metric {env.goal}, which `goal` names"
-    counted = {name for names in env.action_kinds.values() for name in names}
-    if strange := sorted(counted - {*env.action_names}):
-        yield f"`action_kinds` has what `action_names` lacks: {', '.join(strange)}"
-    if env.truncates == (step.final is None):
-        yield "step: `final` must be given by an environment that truncates, and by no other"
+    if not all(each.mask.any(-1).all() for each in trace):
+        yield "decode: the mask allows no action on a board that goes on: training takes any there"
 
 
 def _faults_of_values(env: Environment, trace: list[Played]) -> Iterator[str]:
@@ -161,27 +121,32 @@ def _faults_of_values(env: Environment, trace: list[Played]) -> Iterator[str]:
         yield "step: an episode is both terminated and truncated"
     if not env.truncates and any(each.step.truncated.any() for each in trace):
         yield "step: an episode is truncated, but `truncates` is False"
+    step = trace[0].step
+    told = step.each_step.keys() | step.each_episode.keys() | step.highest.keys()
+    if undeclared := sorted(told - {metric.tag for metric in env.metrics}):
+        yield f"step: `sections` does not declare the metrics {', '.join(undeclared)}"
 
 
 def _faults_of_ends(env: Environment, trace: list[Played]) -> Iterator[str]:
     """Where an episode ends, the board after it is a new one: it can be played on."""
-    ended = [each for each in trace if (each.step.terminated | each.step.truncated).any()]
-    if not ended:
+    ended = np.stack([each.step.terminated | each.step.truncated for each in trace])
+    if not ended.any():
         yield f"no episode ended in {len(trace)} steps of random play: give check() more of them"
-    seen, final = trace[0].seen, trace[0].step.final
-    if env.truncates and str(jax.tree.structure(final)) != str(jax.tree.structure(seen)):
-        yield "step: `final` must have the structure of what `encode` gives"
+    if any(_never_restarts(board) for board in ended.T):
+        yield "step: no episode begins after one that ended: every step after it ends one again"
+
+
+def _never_restarts(ended: np.ndarray) -> bool:
+    """Of a board, by which of its steps ended an episode: after a first episode of several steps
+    every step does.
+    """
+    first = int(ended.argmax())
+    later = ended[first + 1 :]
+    return bool(ended.any() and first > 0 and len(later) >= _FEWEST_ENDS and later.all())
 
 
 def _faults_of_potential(env: Environment, trace: list[Played]) -> Iterator[str]:
     """A potential is of a board: a step that does not end an episode leaves it for the next."""
-    if env.has_potential == (trace[0].step.shaping is None):
-        yield "step: `shaping` must be given by an environment that has a potential, by no other"
-        return
-    told = trace[0].step.shaping
-    if env.has_possessions == (told is None or told.gained is None):
-        yield "step: `gained` must be given by an environment that has possessions, by no other"
-        return
     steps = [each.step for each in trace]
     for now, then in itertools.pairwise(steps):
         if now.shaping is None or then.shaping is None:
@@ -196,13 +161,7 @@ def _faults_of_potential(env: Environment, trace: list[Played]) -> Iterator[str]
             return
 
 
-_LOOKS = (
-    _faults_of_observation,
-    _faults_of_step,
-    _faults_of_values,
-    _faults_of_ends,
-    _faults_of_potential,
-)
+_LOOKS = (_faults_of_observation, _faults_of_values, _faults_of_ends, _faults_of_potential)
 
 
 def _faults_of_keys(play: _Play, played: Played) -> Iterator[str]:
@@ -215,8 +174,8 @@ def _faults_of_both_at_once(play: _Play, played: Played) -> Iterator[str]:
     """Where a step and what is seen after it are done at once, they are what they are apart."""
     if type(play.env).step_and_encode is Environment.step_and_encode:
         return
-    *result, seen = jax.jit(play.env.step_and_encode)(played.keys, played.states, played.actions)
-    if not _same((result, seen), ((played.after, played.step), play.look(played.after)[0])):
+    both = jax.jit(play.env.step_and_encode)(played.keys, played.states, played.actions)
+    if not _same(tuple(both), (played.after, played.step, play.look(played.after)[0])):
         yield "step_and_encode: it gives something else than step and encode"
 
 
@@ -252,14 +211,13 @@ def _faults_of_storage(env: Environment, played: Played) -> Iterator[str]:
         yield "decode: the rows of what was seen, in another order, decode to other numbers"
 
 
-def _kinds(tree: Any) -> list[tuple[str, Any, Any, bool]]:
-    return [
-        (jax.tree_util.keystr(path), leaf.shape, leaf.dtype, getattr(leaf, "weak_type", False))
-        for path, leaf in jax.tree.leaves_with_path(tree)
-    ]
+def _are_weak(tree: Any) -> list[bool]:
+    return [bool(leaf.weak_type) for leaf in jax.tree.leaves(tree)]
 
 
 def _same(one: Any, other: Any) -> bool:
     """Whether two trees are equal bit for bit."""
+    if str(jax.tree.structure(one)) != str(jax.tree.structure(other)):
+        return False
     pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
     return all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in pairs)

@@ -11,6 +11,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 PERCENT = "%"
+# The tags of what the trainer tells of any play: the return, the length and whether it was cut off
+# of an episode; the reward of a step; how many episodes ended (hackmatrix.rl.tally). No environment
+# may use them.
+OF_PLAY = (
+    "train/mean_episode_return",
+    "train/mean_episode_length",
+    "train/cut_off",
+    "train/mean_reward",
+    "train/num_episodes",
+)
 
 
 @dataclass(frozen=True)

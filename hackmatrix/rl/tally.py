@@ -11,15 +11,13 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from hackmatrix.envs.metrics import PERCENT, Metric, Section
+from hackmatrix.envs.metrics import OF_PLAY, PERCENT, Metric, Section
 from hackmatrix.envs.protocol import Step
 
 Array = jax.Array
 Metrics = dict[str, Array]
 
-RETURN, LENGTH = "train/mean_episode_return", "train/mean_episode_length"
-_REWARD, _EPISODES = "train/mean_reward", "train/num_episodes"
-CUT_OFF = "train/cut_off"
+RETURN, LENGTH, CUT_OFF, _REWARD, _EPISODES = OF_PLAY
 _LEAST = -jnp.inf
 SECTION = Section(
     "How it plays",

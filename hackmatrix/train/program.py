@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
-from hackmatrix import networks
-from hackmatrix.envs import Environment, make
+from hackmatrix import networks, plugins
+from hackmatrix.envs import Environment, declared, make
 from hackmatrix.envs.metrics import Range, Trend
 from hackmatrix.errors import UserError
 from hackmatrix.kept.programs import compiled
@@ -41,7 +41,8 @@ class Program:
 
     def __init__(self, config: Config, mesh: Mesh, env: Environment | None = None) -> None:
         self.config, self.mesh = config, mesh
-        env = (env or make(config.env)).on(mesh.devices.flat[0].platform, config.kernels)
+        env = env or _environment(config.env)
+        env = env.on(mesh.devices.flat[0].platform, config.kernels)
         self.env = env.limited(config.episode_limit)
         self.network = networks.make(config, self.env)
         kind = algorithms.find(config.algorithm)
@@ -195,6 +196,14 @@ class Program:
                 + " ".join(f"--config.{key}={theirs[key]}" for key in others)
             )
         return params
+
+
+def _environment(name: str) -> Environment:
+    """The environment of that name. Of one from outside of this package nothing is known yet."""
+    env = make(name)
+    if plugins.is_address(name):
+        declared.check(env)
+    return env
 
 
 def _placed(shapes: Any, sharding: NamedSharding) -> Any:

@@ -14,12 +14,22 @@ import pytest
 
 import hackmatrix
 from configs import cpu
+from hackmatrix.envs.protocol import Step
+from tests.envs.toy import Toy
 
 BATCH = 8 * 16
 CARTPOLE: dict[str, Any] = {
     "env": "gymnax:CartPole-v1", "num_envs": 8, "num_steps": 16, "hidden_dim": 8, "num_layers": 1,
     "num_minibatches": 1, "update_epochs": 1, "lr": 1e-3, "log_interval": 2, "eval_episodes": 0,
 }  # fmt: skip
+
+
+class Free(Toy):
+    """It forgets the boards' axis of what a step is worth."""
+
+    def step(self, keys: Any, states: Any, actions: Any) -> tuple[Any, Step]:
+        after, step = super().step(keys, states, actions)
+        return after, step.replace(reward=0.0)
 
 
 @pytest.fixture(scope="module")
@@ -110,3 +120,12 @@ def test_a_configuration_of_the_trainer_is_found_from_any_directory(
         hackmatrix.train("configs/cpu.py", resume="nobody")
     with pytest.raises(hackmatrix.UserError, match=r"configs/gnu\.py cannot be read"):
         hackmatrix.train("configs/gnu.py")
+
+
+def test_an_environment_that_cannot_be_trained_on_is_told_before_a_run_begins(
+    tmp_path: Path,
+) -> None:
+    said = r"Free: step: reward must be float32\[2\], a number a board, but is float32\[\]"
+    with pytest.raises(hackmatrix.UserError, match=said):
+        hackmatrix.train(workdir=tmp_path, **{**CARTPOLE, "env": f"{__name__}:Free"})
+    assert not [*tmp_path.iterdir()]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -57,22 +56,6 @@ class Weak(Toy):
         return boards.replace(time=jnp.where(boards.time == 0, 0, 1))
 
 
-class Unmasked(Toy):
-    """The mask has an action too many."""
-
-    def decode(self, seen: Boards) -> tuple[Parts, Array]:
-        parts, mask = super().decode(seen)
-        return parts, jnp.pad(mask, ((0, 0), (0, 1)))
-
-
-class Misshapen(Toy):
-    """A part is missing."""
-
-    def decode(self, seen: Boards) -> tuple[Parts, Array]:
-        parts, mask = super().decode(seen)
-        return {"mask": parts["mask"]}, mask
-
-
 class Unbatched(Toy):
     """What was seen cannot be decoded in another batch."""
 
@@ -88,6 +71,14 @@ class Belated(Toy):
         return *self.step(keys, states, actions), self.encode(states)
 
 
+class Scant(Toy):
+    """What it says is seen after a step is of another structure than what is seen."""
+
+    def step_and_encode(self, keys: Array, states: Any, actions: Array) -> tuple[Any, Step, Any]:
+        after, step = self.step(keys, states, actions)
+        return after, step, after.mask
+
+
 class Undeclared(Toy):
     """It tells a metric that nobody knows."""
 
@@ -96,33 +87,12 @@ class Undeclared(Toy):
         return after, step.replace(each_step={"toy/unknown": step.reward})
 
 
-class SameName(Toy):
-    """Two metrics would be one curve."""
-
-    def step(self, keys: Array, states: Any, actions: Array) -> tuple[Any, Step]:
-        after, step = super().step(keys, states, actions)
-        both = {"red/score": step.reward, "blue/score": step.reward}
-        return after, step.replace(each_episode={**step.each_episode, **both})
-
-
-class Aimless(Toy):
-    """What its agents are compared by is not known of an episode."""
-
-    goal = "toy/invalid"
-
-
-class Unkind(Toy):
-    """An action that it counts is none of its own."""
-
-    action_kinds = MappingProxyType({"takes": ("take 0", "take 9")})
-
-
 class Truncating(Toy):
     """It cuts episodes off, and says that it does not."""
 
-    def __init__(self) -> None:
-        super().__init__(truncates=True)
-        self.truncates = False
+    def step(self, keys: Array, states: Any, actions: Array) -> tuple[Any, Step]:
+        after, step = super().step(keys, states, actions)
+        return after, step.replace(terminated=step.truncated, truncated=step.terminated)
 
 
 class Endless(Toy):
@@ -131,6 +101,23 @@ class Endless(Toy):
     def step(self, keys: Array, states: Any, actions: Array) -> tuple[Any, Step]:
         after, step = super().step(keys, states, actions)
         return after, step.replace(terminated=jnp.zeros_like(step.terminated))
+
+
+class Once(Toy):
+    """After the first episode no other begins: its time goes on."""
+
+    def step(self, keys: Array, states: Any, actions: Array) -> tuple[Any, Step]:
+        after, step = super().step(keys, states, actions)
+        time = states.time + 1
+        return after.replace(time=time), step.replace(terminated=time >= LENGTH)
+
+
+class Stuck(Toy):
+    """In the midst of an episode there is nothing to do."""
+
+    def decode(self, seen: Boards) -> tuple[Parts, Array]:
+        parts, mask = super().decode(seen)
+        return parts, mask & (seen.time != 3)[..., None]
 
 
 class Infinite(Toy):
@@ -152,12 +139,6 @@ class Potential(Toy):
         return after, step.replace(shaping=Shaping(left[0], left[1], jnp.zeros(left.shape[1:])))
 
 
-class Secretive(Potential):
-    """Nobody is told what its players own."""
-
-    has_possessions = True
-
-
 class Unsteady(Potential):
     """The potential is another one every time that it is asked for."""
 
@@ -173,19 +154,16 @@ class Unsteady(Potential):
     [
         (Peeking, "depends on the keys of others"),
         (Placed, "depends on its place in the batch"),
-        (Weak, "other shapes or (weak) types"),
-        (Unmasked, "the mask must be bool[8, 6]"),
-        (Misshapen, "`observation` declares"),
+        (Weak, "other weak types than those of reset"),
         (Unbatched, "decode to other numbers"),
         (Belated, "something else than step and encode"),
-        (SameName, "one would be lost: a run's eval/NAME"),
+        (Scant, "something else than step and encode"),
         (Undeclared, "does not declare the metrics toy/unknown"),
-        (Aimless, "no episode ends with the metric toy/invalid"),
-        (Unkind, "`action_kinds` has what `action_names` lacks: take 9"),
         (Truncating, "is truncated, but `truncates` is False"),
         (Endless, "no episode ended in 20 steps"),
+        (Once, "no episode begins after one that ended"),
+        (Stuck, "the mask allows no action on a board that goes on"),
         (Infinite, "a reward is not finite"),
-        (Secretive, "`gained` must be given by an environment that has possessions"),
         (Potential, "the potential after the end of an episode must be 0"),
         (Unsteady, "the potential after a step is not the one before the next"),
     ],

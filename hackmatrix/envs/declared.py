@@ -1,0 +1,233 @@
+"""Whether an environment is what it declares to be, as far as shapes and types tell: its functions
+are traced for a few boards, and nothing is played.
+
+These are the faults that training would stumble over. `hackmatrix.envs.conformance` begins with
+them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from hackmatrix.envs.metrics import OF_PLAY, Metric, Section
+from hackmatrix.envs.protocol import Environment, Step
+from hackmatrix.errors import UserError
+
+_BOARDS = 2
+_NEEDED = "action_names", "observation", "truncates"
+_METRICS = "each_step", "each_episode", "highest"
+_DIRECTIONS = "up", "down", "left", "right"  # of hackmatrix.networks.turning
+
+
+class NotAsDeclared(UserError):
+    """An environment that cannot be trained on, a line a fault."""
+
+
+class _Untraceable(Exception):
+    """A function that fails; the message is the line that says so."""
+
+
+def check(env: Environment) -> None:
+    """Raises NotAsDeclared, with all that is wrong."""
+    if found := list(faults(env)):
+        more = "hackmatrix.envs.conformance.check(env) plays it, and finds what else breaks"
+        raise NotAsDeclared("\n".join([*(f"{env.name}: {fault}" for fault in found), more]))
+
+
+def faults(env: Any) -> Iterator[str]:
+    """All that is wrong, a line each."""
+    if not isinstance(env, Environment):
+        yield f"it is of {type(env).__name__}, which is no subclass of {_kind(Environment)}"
+        return
+    found = [*_of_attributes(env)]
+    yield from found
+    if found:
+        return
+    try:
+        yield from _of_functions(env)
+    except _Untraceable as untraceable:
+        yield str(untraceable)
+
+
+def _of_attributes(env: Environment) -> Iterator[str]:
+    if missing := [name for name in _NEEDED if not hasattr(env, name)]:
+        yield f"it lacks {', '.join(missing)}, which {_kind(Environment)} explains"
+        return
+    yield from _of_actions(env)
+    if not env.observation or not _is_of_shapes(env.observation):
+        yield (
+            "observation must map the names of its parts, one at least, to shapes, such as "
+            f'{{"place": (6,)}}; it is {env.observation}'
+        )
+    elif env.landmark is not None:
+        yield from _of_landmark(env, env.landmark)
+    if not _is_list(env.sections, Section) or not all(
+        _is_list(section.metrics, Metric) for section in env.sections
+    ):
+        yield "sections must be a tuple of Sections, each with a tuple of Metrics"
+
+
+def _of_actions(env: Environment) -> Iterator[str]:
+    names = env.action_names
+    if not names or not _is_list(names, str):
+        yield "action_names must be a tuple of names, one at least"
+        return
+    if twice := _twice(names):
+        yield f"action_names has {', '.join(twice)} more than once"
+    counted = {name for kind in env.action_kinds.values() for name in kind}
+    if strange := sorted(counted - {*names}):
+        yield f"`action_kinds` has what `action_names` lacks: {', '.join(strange)}"
+    if env.landmark is not None and (lacks := [name for name in _DIRECTIONS if name not in names]):
+        yield f"with a `landmark`, action_names must also have {', '.join(lacks)}"
+
+
+def _is_list(given: Any, kind: type) -> bool:
+    is_one = isinstance(given, Sequence) and not isinstance(given, str)
+    return is_one and all(isinstance(each, kind) for each in given)
+
+
+def _is_of_shapes(observation: Any) -> bool:
+    return isinstance(observation, Mapping) and all(
+        isinstance(shape, tuple) and _is_list(shape, int) for shape in observation.values()
+    )
+
+
+def _of_landmark(env: Environment, landmark: int) -> Iterator[str]:
+    """Of the parts that turned boards need (hackmatrix.networks.turning)."""
+    cells, player = (env.observation.get(part, ()) for part in ("cells", "player"))
+    if len(cells) != 3 or not -cells[2] <= landmark < cells[2]:
+        yield f"`landmark` is {landmark}, but no part cells [rows, columns, features] has that one"
+    if len(player) != 1 or player[0] < 2:
+        yield "with a `landmark`, a part player [numbers] begins with the player's row and column"
+
+
+def _of_functions(env: Environment) -> Iterator[str]:
+    """Of what each gives for some boards. What the next is given has to be sound."""
+    keys = jax.ShapeDtypeStruct((_BOARDS, 2), jnp.uint32)
+    states = _traced("reset", env.reset, keys)
+    if found := [*_of_leaves("reset", states)]:
+        yield from found
+        return
+    seen = _traced("encode", env.encode, states)
+    if found := [*_of_leaves("encode", seen)]:
+        yield from found
+    else:
+        yield from _of_decoded(env, _traced("decode", env.decode, seen))
+    actions = jax.ShapeDtypeStruct((_BOARDS,), jnp.int32)
+    result = _traced("step", env.step, keys, states, actions)
+    if not (isinstance(result, tuple | list) and len(result) == 2 and isinstance(result[1], Step)):
+        yield f"step: it must give the states after it and a {_kind(Step)}"
+        return
+    after, step = result
+    yield from _of_states_after(states, after)
+    yield from _of_step(env, step, seen)
+    yield from _of_metrics(env, step)
+
+
+def _traced(name: str, function: Callable[..., Any], *given: Any) -> Any:
+    """What the function gives, as shapes and types."""
+    try:
+        return jax.eval_shape(function, *given)
+    except Exception as error:  # of code that is not ours, so it may be any
+        why = (str(error).splitlines() or [""])[0]
+        raise _Untraceable(
+            f"{name}: it cannot be traced for {_BOARDS} boards: {type(error).__name__}: {why}"
+        ) from error
+
+
+def _of_leaves(name: str, tree: Any) -> Iterator[str]:
+    for path, leaf in jax.tree.leaves_with_path(tree):
+        if leaf.shape[:1] != (_BOARDS,):
+            yield (
+                f"{name}: {_leaf(path)} lacks the axis of the boards: it is {_told(leaf)} for "
+                f"{_BOARDS} boards"
+            )
+
+
+def _of_decoded(env: Environment, decoded: Any) -> Iterator[str]:
+    if not (
+        isinstance(decoded, tuple | list) and len(decoded) == 2 and isinstance(decoded[0], dict)
+    ):
+        yield "decode: it must give the parts of the observation by name, and the mask"
+        return
+    parts, mask = decoded
+    if parts.keys() != env.observation.keys():
+        given, declared = (", ".join(sorted(names)) for names in (parts, env.observation))
+        yield f"decode: it gives the parts {given}, but `observation` declares {declared}"
+        return
+    for name, shape in env.observation.items():
+        if not _is(parts[name], jnp.float32, *shape):
+            expected = _told(jax.ShapeDtypeStruct((_BOARDS, *shape), jnp.float32))
+            yield f"decode: the part {name} must be {expected}, but is {_told(parts[name])}"
+    if not _is(mask, jnp.bool_, env.num_actions):
+        yield f"decode: the mask must be bool[{_BOARDS}, {env.num_actions}], but is {_told(mask)}"
+
+
+def _of_states_after(states: Any, after: Any) -> Iterator[str]:
+    if str(jax.tree.structure(states)) != str(jax.tree.structure(after)):
+        yield "step: the states after it have another structure than those of reset"
+        return
+    pairs = zip(jax.tree.leaves_with_path(states), jax.tree.leaves(after), strict=True)
+    for (path, old), new in pairs:
+        if (old.shape, old.dtype) != (new.shape, new.dtype):
+            yield f"step: {_leaf(path)} is {_told(new)} after it, but {_told(old)} after reset"
+
+
+def _of_step(env: Environment, step: Step, seen: Any) -> Iterator[str]:
+    kinds = {"reward": jnp.float32, "terminated": jnp.bool_, "truncated": jnp.bool_}
+    for name, kind in kinds.items():
+        if not _is(leaf := getattr(step, name), kind):
+            expected = _told(jax.ShapeDtypeStruct((_BOARDS,), kind))
+            yield f"step: {name} must be {expected}, a number a board, but is {_told(leaf)}"
+    if env.truncates == (step.final is None):
+        yield "step: `final` must be given by an environment that truncates, and by no other"
+    elif env.truncates and str(jax.tree.structure(step.final)) != str(jax.tree.structure(seen)):
+        yield "step: `final` must have the structure of what `encode` gives"
+    if env.has_potential == (step.shaping is None):
+        yield "step: `shaping` must be given by an environment that has a potential, by no other"
+    elif env.has_possessions == (step.shaping is None or step.shaping.gained is None):
+        yield "step: `gained` must be given by an environment that has possessions, by no other"
+
+
+def _of_metrics(env: Environment, step: Step) -> Iterator[str]:
+    for name in _METRICS:
+        if not isinstance(told := getattr(step, name), dict):
+            yield f"step: `{name}` must be a dict of metrics by tag"
+            return
+        for tag, leaf in told.items():
+            if getattr(leaf, "shape", None) != (_BOARDS,):
+                yield f"step: the metric {tag} must have one number a board, but is {_told(leaf)}"
+        if taken := sorted(told.keys() & {*OF_PLAY}):
+            yield f"step: `{name}` tells {', '.join(taken)}, which the trainer tells itself"
+    if twice := _twice([tag.rpartition("/")[2] for tag in step.each_episode]):
+        yield f"step: of two metrics named {', '.join(twice)} one would be lost: a run's eval/NAME"
+    if env.goal not in (None, *step.each_episode):
+        yield f"step: no episode ends with the metric {env.goal}, which `goal` names"
+
+
+def _leaf(path: Any) -> str:
+    return f"the leaf {jax.tree_util.keystr(path)}" if path else "the array"
+
+
+def _is(leaf: Any, kind: Any, *shape: int) -> bool:
+    """Whether it is an array of this type and shape, one a board."""
+    return getattr(leaf, "shape", None) == (_BOARDS, *shape) and leaf.dtype == kind
+
+
+def _told(leaf: Any) -> str:
+    """Such as float32[2, 6]."""
+    return f"{leaf.dtype}{[*leaf.shape]}" if hasattr(leaf, "shape") else str(leaf)
+
+
+def _twice(names: Sequence[str]) -> list[str]:
+    return sorted(name for name, count in Counter(names).items() if count > 1)
+
+
+def _kind(kind: type) -> str:
+    """Where the class is to be found."""
+    return f"{kind.__module__}.{kind.__name__}"

@@ -1,0 +1,249 @@
+"""Environments that are not what they declare, and names that stand for none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from hackmatrix.envs import conformance, declared, make
+from hackmatrix.envs.metrics import Metric
+from hackmatrix.envs.protocol import Environment, NoSuchEnvironment, Shaping, Step
+from tests.envs.toy import ACTIONS, Toy
+
+Array = jax.Array
+
+
+class OfOneBoard(Environment):
+    """It is written for one board at a time."""
+
+    action_names = "left", "right"
+    observation = {"place": (1,)}  # noqa: RUF012
+    truncates = False
+
+    def reset(self, keys: Array) -> Array:
+        return jnp.float32(0)
+
+    def step(self, keys: Array, states: Array, actions: Array) -> Any:
+        raise AssertionError("its states are not sound: nobody should ask")
+
+    def encode(self, states: Array) -> Array:
+        return states
+
+    def decode(self, seen: Array) -> Any:
+        raise AssertionError("what is seen of them is not sound either")
+
+
+class Sized(Toy):
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
+
+
+def sized() -> Sized:
+    return Sized(3)
+
+
+def nothing() -> None:
+    return None
+
+
+class Inherited(Toy):
+    """It declares no name of its own."""
+
+
+class Unbegun(Environment):
+    truncates = False
+
+    def reset(self, keys: Array) -> Array:
+        return keys
+
+    def encode(self, states: Array) -> Array:
+        return states
+
+
+def facing(landmark: int, **observation: tuple[int, ...]) -> Toy:
+    """A toy with directions and a landmark on a board of these parts."""
+    names = "up", "down", "left", "right"
+    return declaring(landmark=landmark, action_names=names, observation=observation)
+
+
+def declaring(**attributes: Any) -> Toy:
+    """A toy with these attributes, or methods, in place of its own."""
+    env = Toy()
+    vars(env).update(attributes)
+    return env
+
+
+def undeclared(name: str) -> Toy:
+    env = Toy()
+    del vars(env)[name]
+    return env
+
+
+def telling(**changed: Callable[[Step], Any]) -> Toy:
+    """A toy of whose steps these fields are others."""
+
+    def step(keys: Array, states: Any, actions: Array) -> tuple[Any, Step]:
+        after, step = Toy().step(keys, states, actions)
+        return after, step.replace(**{name: new(step) for name, new in changed.items()})
+
+    return declaring(step=step)
+
+
+def seeing(change: Callable[[Any, Array], Any]) -> Toy:
+    """A toy whose parts and mask are others."""
+    return declaring(decode=lambda seen: change(*Toy().decode(seen)))
+
+
+def later(change: Callable[[Any], Any]) -> Toy:
+    """A toy whose states are others after a step."""
+
+    def step(keys: Array, states: Any, actions: Array) -> tuple[Any, Step]:
+        after, step = Toy().step(keys, states, actions)
+        return change(after), step
+
+    return declaring(step=step)
+
+
+def boom(*_: Any) -> Any:
+    raise ValueError("boom\nand more")
+
+
+def shaping(step: Step) -> Shaping:
+    return Shaping(step.reward, step.reward, step.reward)
+
+
+@pytest.mark.parametrize(
+    ("env", "said"),
+    [
+        (3, "it is of int, which is no subclass of hackmatrix.envs.protocol.Environment"),
+        (undeclared("truncates"), "it lacks truncates, which"),
+        (declaring(action_names=()), "action_names must be a tuple of names, one at least"),
+        (declaring(action_names="up"), "action_names must be a tuple of names"),
+        (declaring(action_names=("up", "on", "up")), "action_names has up more than once"),
+        (declaring(observation={}), "must map the names of its parts, one at least, to shapes"),
+        (declaring(observation={"x": 2}), "it is {'x': 2}"),
+        (declaring(observation={"x": [2]}), "it is {'x': [2]}"),
+        (declaring(sections=Metric("a/b", "b")), "sections must be a tuple of Sections"),
+        (declaring(action_kinds={"a": ["take 9"]}), "what `action_names` lacks: take 9"),
+        (facing(0, player=(3,)), "`landmark` is 0, but no part cells"),
+        (facing(2, cells=(4, 4, 2), player=(3,)), "`landmark` is 2, but no part cells"),
+        (facing(0, cells=(4, 4, 2), player=(1,)), "a part player [numbers] begins with"),
+        (OfOneBoard(), "reset: the array lacks the axis of the boards: it is float32[] for 2"),
+        (declaring(reset=boom), "reset: it cannot be traced for 2 boards: ValueError: boom"),
+        (declaring(encode=boom), "encode: it cannot be traced for 2 boards: ValueError: boom"),
+        (declaring(encode=lambda states: states.time[0]), "encode: the array lacks the axis"),
+        (declaring(decode=boom), "decode: it cannot be traced for 2 boards: ValueError: boom"),
+        (seeing(lambda parts, mask: parts), "must give the parts of the observation by name"),
+        (
+            seeing(lambda parts, mask: ({"mask": parts["mask"]}, mask)),
+            "decode: it gives the parts mask, but `observation` declares mask, wanted",
+        ),
+        (
+            seeing(lambda parts, mask: ({**parts, "mask": mask}, mask)),
+            "decode: the part mask must be float32[2, 6], but is bool[2, 6]",
+        ),
+        (
+            seeing(lambda parts, mask: (parts, mask[:, 1:])),
+            "decode: the mask must be bool[2, 6], but is bool[2, 5]",
+        ),
+        (
+            seeing(lambda parts, mask: (parts, 1.0 * mask)),
+            "decode: the mask must be bool[2, 6], but is float32[2, 6]",
+        ),
+        (declaring(step=boom), "step: it cannot be traced for 2 boards: ValueError: boom"),
+        (declaring(step=lambda *given: given), "must give the states after it and a hackmatrix"),
+        (later(lambda after: {"time": after.time}), "another structure than those of reset"),
+        (
+            later(lambda after: after.replace(time=1.0 * after.time)),
+            "step: the leaf .time is float32[2] after it, but int32[2] after reset",
+        ),
+        (telling(reward=lambda _: 1.0), "reward must be float32[2], a number a board, but is"),
+        (telling(reward=lambda step: step.ended), "reward must be float32[2]"),
+        (telling(terminated=lambda step: step.reward), "terminated must be bool[2]"),
+        (telling(truncated=lambda _: None), "truncated must be bool[2], a number a board, but is"),
+        (telling(final=lambda step: step.reward), "`final` must be given by an environment that"),
+        (declaring(truncates=True), "`final` must be given by an environment that truncates"),
+        (Toy(truncates=True), None),
+        (
+            telling(shaping=shaping),
+            "`shaping` must be given by an environment that has a potential",
+        ),
+        (declaring(has_potential=True), "`shaping` must be given by an environment that has"),
+        (telling(each_step=lambda _: None), "`each_step` must be a dict of metrics by tag"),
+        (telling(highest=lambda _: {"a/b": 1.0}), "the metric a/b must have one number a board"),
+        (
+            telling(each_step=lambda step: {"train/cut_off": step.reward}),
+            "`each_step` tells train/cut_off, which the trainer tells itself",
+        ),
+        (
+            telling(each_episode=lambda step: {"a/score": step.reward, "b/score": step.reward}),
+            "of two metrics named score one would be lost: a run's eval/NAME",
+        ),
+        (declaring(goal="toy/invalid"), "no episode ends with the metric toy/invalid"),
+        (declaring(goal="toy/last_wanted"), None),
+    ],
+)
+def test_what_an_environment_does_not_keep_is_found_without_playing(
+    env: Any, said: str | None
+) -> None:
+    assert [line for line in declared.faults(env) if not (said and said in line)] == []
+    assert bool(list(declared.faults(env))) == bool(said)
+
+
+def test_possessions_are_told_with_the_shaping() -> None:
+    env = telling(shaping=shaping)
+    vars(env).update(has_potential=True, has_possessions=True)
+    assert "`gained` must be given" in "".join(declared.faults(env))
+
+
+def test_boards_with_a_landmark_have_directions() -> None:
+    env = facing(0, cells=(4, 4, 2), player=(3,))
+    env.action_names = ("up", "left", "jump")
+    (said,) = declared.faults(env)
+    assert said == "with a `landmark`, action_names must also have down, right"
+
+
+def test_the_parts_may_come_in_any_order() -> None:
+    env = seeing(lambda parts, mask: (dict(reversed(parts.items())), mask))
+    assert not [*declared.faults(env)]
+
+
+def test_all_faults_are_told_at_once_with_what_finds_more() -> None:
+    with pytest.raises(declared.NotAsDeclared) as refused:
+        declared.check(telling(reward=lambda _: 1.0, terminated=lambda step: step.reward))
+    first, second, hint = str(refused.value).splitlines()
+    assert first.startswith("toy: step: reward must be")
+    assert second.startswith("toy: step: terminated must be")
+    assert hint.startswith("hackmatrix.envs.conformance.check(env)")
+
+
+def test_what_is_not_as_declared_is_not_played() -> None:
+    with pytest.raises(conformance.Broken, match="the array lacks the axis of the boards"):
+        conformance.check(OfOneBoard())
+
+
+@pytest.mark.parametrize("name", ["Inherited", "sized", "OfOneBoard"])
+def test_an_environment_from_outside_is_called_by_its_address(name: str) -> None:
+    address = f"{__name__}:{name}"
+    assert make(address).name == address
+    assert Toy().name == "toy"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("Unbegun", "lacks decode, step, which every environment has"),
+        ("Sized", "is called without arguments, but: missing a required argument: 'size'"),
+        ("ACTIONS", f"is called without arguments, but: {ACTIONS} is not a callable object"),
+        ("nothing", "gives a NoneType, which is no hackmatrix.envs.protocol.Environment"),
+    ],
+)
+def test_a_name_that_stands_for_no_environment_is_refused(name: str, said: str) -> None:
+    with pytest.raises(NoSuchEnvironment) as refused:
+        make(f"{__name__}:{name}")
+    assert str(refused.value).startswith(f"{__name__}:{name} {said}")
