@@ -110,7 +110,8 @@ def _faults_of_reset(play: _Play) -> Iterator[str]:
 def _faults_of_observation(env: Environment, trace: list[Played]) -> Iterator[str]:
     if any(not np.isfinite(part).all() for each in trace for part in each.parts.values()):
         yield "decode: an observation is not finite"
-    if not all(each.mask.any(-1).all() for each in trace):
+    ends = (each.step.terminated | each.step.truncated for each in trace)
+    if not all((each.mask.any(-1) | end).all() for each, end in zip(trace, ends, strict=True)):
         yield "decode: the mask allows no action on a board that goes on: training takes any there"
 
 
