@@ -13,7 +13,17 @@ from hackmatrix.rl.tally import RETURN
 from hackmatrix.train.runs.directory import Run
 from tests.replay.browser import Browser, chromium
 from tests.replay.short_game import TURNS, short_game
-from tests.report.told_runs import CHUNKS, RANDOM_RETURN, STEP, a_run, evaluate, report, tell
+from tests.report.told_runs import (
+    AGENT_RETURN,
+    CHUNKS,
+    RANDOM_RETURN,
+    STEP,
+    a_run,
+    evaluate,
+    interval,
+    report,
+    tell,
+)
 
 TITLES = "[...document.querySelectorAll('h3')].map(each => each.textContent)"
 FIRST = "document.querySelector('figure')"
@@ -83,9 +93,14 @@ def test_what_they_reached_stands_side_by_side_with_intervals(page: Browser) -> 
     assert "quick: 9 games of seed 3 at step 4,096" in text
     heads = page.evaluate("[...document.querySelectorAll('thead')].map(each => each.innerText)")
     assert "quick\tslow\trandom player" in heads[0].replace("\n", "")
-    interval = f"{RANDOM_RETURN:.2f}  ({RANDOM_RETURN:.2f} to {RANDOM_RETURN:.2f})"
     cells = page.evaluate("[...document.querySelectorAll('td')].map(each => each.textContent)")
-    assert cells[:3] == [interval] * 3
+    assert cells[:3] == [interval(each) for each in (AGENT_RETURN, AGENT_RETURN, RANDOM_RETURN)]
+
+
+def test_a_chart_shows_what_a_random_player_reaches(page: Browser) -> None:
+    assert page.evaluate("metrics.random")[RETURN] == RANDOM_RETURN
+    labels = page.evaluate(f"[...{FIRST}.querySelectorAll('text')].map(each => each.textContent)")
+    assert "random player" in labels
 
 
 def test_a_game_of_each_can_be_stepped_through(page: Browser) -> None:

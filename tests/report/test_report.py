@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,15 +14,18 @@ from hackmatrix.train.runs.directory import Run
 from tests.replay.browser import Browser, chromium
 from tests.replay.short_game import TURNS, short_game
 from tests.report.told_runs import (
+    AGENT_RETURN,
     CHUNKS,
     RANDOM_RETURN,
     STEP,
     a_run,
     evaluate,
+    interval,
     report,
     tell,
 )
 
+REVISION = "4d45" * 10
 FRAME = "document.querySelector('iframe').contentDocument"
 LINK_HEIGHTS = """[...document.querySelectorAll('nav a, summary')]
   .map(each => each.getBoundingClientRect().height)"""
@@ -48,6 +52,9 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> Run:
         "eval/mean_stage",
     )
     evaluate(found)
+    (start,) = json.loads(found.provenance.read_text())
+    start["git"] = {"revision": REVISION, "dirty": True}
+    found.provenance.write_text(json.dumps([start]))
     found.replays.mkdir()
     (found.replays / f"{STEP}.html").write_text(html.page(short_game()))
     (found.replays / f"{STEP // 2}.html").write_text("an older one")
@@ -77,6 +84,7 @@ def test_every_metric_is_a_curve(page: Browser) -> None:
     assert {"return", "entropy, nats", "kills", "step penalty"} <= {*titles}
     labels = page.evaluate(f"[...{RETURNS}.querySelectorAll('text')].map(each => each.textContent)")
     assert {"environment steps", "random player", "0", "20", "40", "100k"} <= {*labels}
+    assert page.evaluate("metrics.random")[RETURN] == RANDOM_RETURN
 
 
 def test_a_metric_that_few_lines_tell_rises_and_has_its_last_value(page: Browser) -> None:
@@ -140,14 +148,21 @@ def test_it_says_what_was_reached_with_which_settings_and_where_it_comes_from(
 ) -> None:
     text = page.evaluate("document.body.innerText")
     assert "9 games of seed 3 at step 4,096" in text
-    assert f"{RANDOM_RETURN:.2f}" in text
+    heads = page.evaluate("[...document.querySelectorAll('thead')].map(each => each.innerText)")
+    assert heads[0].split() == ["agent", "random"]
+    cells = page.evaluate("[...document.querySelectorAll('td')].map(each => each.textContent)")
+    assert cells[:2] == [interval(AGENT_RETURN), interval(RANDOM_RETURN)]
+    rows = [
+        row.split("\t")
+        for row in page.evaluate("[...document.querySelectorAll('tr')].map(each => each.innerText)")
+    ]
     changed = page.evaluate(
         "[...document.querySelectorAll('tr.changed')].map(row => row.innerText.split('\\t'))"
     )
     assert ["ent_coef", "0.02", "0.15"] in changed
     assert [row[0] for row in changed] == ["lr", "ent_coef", "run_name"]
-    assert "gamma" in text
-    assert "revision" in text
+    assert ["gamma", str(reported.config.gamma)] in rows
+    assert ["revision", f"{REVISION}, with changes"] in rows
     assert "jax 0." in text
 
 

@@ -19,7 +19,7 @@ from tests.train.settings import resolved
 ROOT = Path(__file__).parents[2]
 STEP = 4096
 CHUNKS = 40
-RANDOM_RETURN = -3.0
+AGENT_RETURN, RANDOM_RETURN = 5.5, -3.0
 
 
 def a_run(workdir: Path, env: str = "hackmatrix", name: str = "a-run", **given: Any) -> Run:
@@ -46,16 +46,24 @@ def tell(found: Run, *tags: str, seconds: int = 1) -> None:
 
 
 def evaluate(found: Run) -> None:
+    """As a run does at its end, by games that all returned the same."""
     games: Any = {
-        RETURN: np.full(9, RANDOM_RETURN),
         LENGTH: np.arange(9.0),
         "ended": np.ones(9),
         "actions": np.eye(9, 28, dtype=int),
     }
-    summary = results.summary(games, make(found.config.env))
-    summaries = {"agent": summary, "random": summary}
+    returns = {"agent": AGENT_RETURN, "random": RANDOM_RETURN}
+    summaries = {
+        player: results.summary({**games, RETURN: np.full(9, each)}, make(found.config.env))
+        for player, each in returns.items()
+    }
     told = {"step": STEP, "episodes": 9, "seed": 3, **results.as_json(summaries)}
     found.evaluation.write_text(json.dumps(told))
+
+
+def interval(value: float) -> str:
+    """How a page shows what all games returned."""
+    return f"{value:.2f}  ({value:.2f} to {value:.2f})"
 
 
 def report(workdir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
