@@ -6,6 +6,9 @@ import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from hackmatrix.train.guards import doctor
 
@@ -34,6 +37,26 @@ def test_a_version_other_than_the_tested_one_is_named(tmp_path: Path) -> None:
     assert doctor.pins(constraints).is_good
 
 
+def test_a_build_of_the_tested_version_is_that_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (constraints := tmp_path / "constraints.txt").write_text("torch==1.2\n")
+    monkeypatch.setattr(metadata, "version", lambda name: "1.2+cpu")
+    assert doctor.pins(constraints).is_good
+
+
+def test_where_there_are_no_devices_it_says_why_and_looks_no_further(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none() -> None:
+        raise RuntimeError("Unable to initialize backend 'tpu'\nset JAX_PLATFORMS=cpu")
+
+    monkeypatch.setattr(doctor.jax, "devices", none)
+    *_, last = doctor.examine(tmp_path / "constraints.txt", str(tmp_path / "runs"))
+    assert last == doctor.Finding("devices", "Unable to initialize backend 'tpu'", False)
+    assert doctor.bad_elsewhere([last]) == []  # without devices nobody can be asked
+
+
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (file := tmp_path / "file").touch()
     for found in (doctor.directory(str(file / "runs")), doctor.cache(str(file / "cache"))):
@@ -42,6 +65,20 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert doctor.directory(str(tmp_path / "runs")).is_good
     assert doctor.cache(str(tmp_path / "cache")).is_good
     assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_a_place_that_another_process_does_not_see_is_not_shared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gather(own: Any) -> list[Any]:
+        """The second process can write there too, but finds nothing of what the first wrote."""
+        return [own, False if own is True else own]
+
+    monkeypatch.setattr(doctor, "gather", gather)
+    found = doctor.directory(str(tmp_path))
+    assert not found.is_good
+    assert found.text.startswith(f"processes [1] see another {tmp_path}: name a shared one")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_port_is_free_or_taken() -> None:

@@ -6,42 +6,26 @@ import os
 import tempfile
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import jax
 import pytest
 from jax.errors import JaxRuntimeError
 
 from hackmatrix.errors import UserError
-from hackmatrix.train import session
+from hackmatrix.train import failing, session
+from hackmatrix.train.guards.supervision import Supervision
 from hackmatrix.train.keeper import Keeper
+from hackmatrix.train.loop import train
+from hackmatrix.train.plan import Plan
 from hackmatrix.train.program import Program
 from hackmatrix.train.reporting.progress import Broken
+from hackmatrix.train.runs.course import Course
+from hackmatrix.train.runs.directory import create
 from hackmatrix.train.runs.lease import TakenOver
 from hackmatrix.train.runs.places import place
+from tests.train.settings import resolved
 from tests.train.test_yardstick import trained
-
-
-@pytest.mark.parametrize("where", ["parameters", "compile"])
-@pytest.mark.parametrize(
-    ("error", "said"),
-    [
-        (
-            JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory"),
-            "16 environments x 16 steps, or 20 games",
-        ),
-        (TypeError("of a network of one's own"), "of one's own"),
-    ],
-)
-def test_a_run_that_fails_before_it_has_begun_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str, where: str
-) -> None:
-    def fails(program: Program) -> None:
-        raise error
-
-    monkeypatch.setattr(Program, where, fails)
-    with pytest.raises(UserError if isinstance(error, JaxRuntimeError) else TypeError, match=said):
-        trained(tmp_path, "failing", 0.0)
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.fixture(params=["disk", "bucket"])
@@ -50,12 +34,89 @@ def workdir(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     return tmp_path if request.param == "disk" else request.getfixturevalue("bucket_address")
 
 
+def copies(name: str) -> list[Path]:
+    """The directories on this machine of a run in a bucket."""
+    return [*Path(tempfile.gettempdir()).glob(f"{name}-{os.getpid()}-*")]
+
+
 def on_this_machine(workdir: Any, name: str) -> Path:
     """The directory of a run that is under way."""
     if isinstance(workdir, Path):
         return workdir / name
-    (found,) = Path(tempfile.gettempdir()).glob(f"{name}-{os.getpid()}-*")
+    (found,) = copies(name)
     return found
+
+
+@pytest.mark.parametrize(
+    ("error", "said", "where"),
+    [
+        (
+            JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory"),
+            "16 environments x 16 steps, or 20 games",
+            "compile",
+        ),
+        (TypeError("of a network of one's own"), "of one's own", "compile"),
+        (TypeError("of an algorithm of one's own"), "of one's own", "parameters"),
+    ],
+)
+def test_a_run_that_fails_before_it_has_begun_leaves_nothing(
+    workdir: Any, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str, where: str
+) -> None:
+    def fails(program: Program) -> None:
+        raise error
+
+    monkeypatch.setattr(Program, where, fails)
+    with pytest.raises(UserError if isinstance(error, JaxRuntimeError) else TypeError, match=said):
+        trained(workdir, "failing", 0.0)
+    assert place(workdir).names() == []
+    assert copies("failing") == []
+
+
+@pytest.fixture
+def begun(tmp_path: Path) -> tuple[Supervision, Plan]:
+    """A run that has nothing to tell yet, and that its supervisor knows of."""
+    supervision = Supervision(notes=tmp_path / "notes")
+    supervision.note("runs/begun")
+    run = create(tmp_path / "runs", resolved(run_name="begun"))
+    plan: Any = Mock(run=run, resumes=False)
+    return supervision, plan
+
+
+def is_forgotten(supervision: Supervision, plan: Plan) -> bool:
+    assert supervision.notes
+    return not plan.run.directory.exists() and supervision.notes.read_text() == ""
+
+
+def test_a_supervisor_forgets_a_run_that_would_fail_again(begun: tuple[Supervision, Plan]) -> None:
+    supervision, plan = begun
+    failing.after_failing(supervision, plan, OSError)  # which may pass
+    assert not is_forgotten(supervision, plan)
+    failing.after_failing(supervision, plan, TypeError)
+    assert is_forgotten(supervision, plan)
+
+
+def test_a_supervisor_forgets_a_run_that_a_signal_ends_before_its_first_update(
+    begun: tuple[Supervision, Plan],
+) -> None:
+    supervision, plan = begun
+    failing.leave_no_trace(supervision, plan)
+    supervision.signals._undo()
+    assert is_forgotten(supervision, plan)
+    given_back: Any = plan.lease
+    given_back.give_back.assert_called_once_with()
+
+
+def test_a_chunk_that_is_broken_is_not_saved() -> None:
+    guard, keeper, reporter, yardstick = Mock(), Mock(), Mock(), Mock()
+    guard.next_chunk.side_effect = [1, 0]
+    yardstick.is_due.return_value = False
+    reporter.flush.side_effect = Broken("a loss is not finite")
+    program, state = Mock(), Mock()
+    state.learner.update = 1
+    program.run.return_value = state, Mock()
+    with pytest.raises(Broken):
+        train(Mock(), Course(resolved()), program, guard, reporter, yardstick, keeper)
+    keeper.save.assert_not_called()
 
 
 def test_a_run_that_breaks_when_it_has_told_of_itself_stays(

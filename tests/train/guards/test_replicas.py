@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 from hackmatrix.parallel import mesh as meshes
+from hackmatrix.train.guards.guard import Guard
 from hackmatrix.train.guards.replicas import Diverged, check
+from hackmatrix.train.guards.supervision import Supervision
 from hackmatrix.train.loop import train
+from hackmatrix.train.runs.clock import Clock
 from hackmatrix.train.runs.course import Course
 from tests.train.settings import resolved
 
@@ -36,6 +39,17 @@ def test_what_is_the_same_everywhere_passes() -> None:
 def test_the_first_leaf_that_differs_and_the_device_are_named(device: int) -> None:
     with pytest.raises(Diverged, match=rf"^b/kernel is not the same .*: \S+{device} differ"):
         check(tree({device: 1e-6}), MESH)
+
+
+def test_replicas_are_compared_after_each_chunk_with_an_update_at_which_that_is_due(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    guard = Guard(Course(resolved(replica_check_interval=20)), MESH, Clock(), Supervision())
+    compared: list[int] = []
+    monkeypatch.setattr(guard, "compare_now", compared.append)
+    for update in (15, 30, 45, 60, 75):
+        guard.compare_replicas(update, 15, update)
+    assert compared == [30, 45, 60]  # 20, 40 and 60 are among them
 
 
 @pytest.mark.parametrize("chunks", [[1, 0], [0]], ids=["when it is time", "at the end"])

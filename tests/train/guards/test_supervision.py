@@ -60,6 +60,24 @@ def test_where_nothing_is_to_be_saved_a_signal_ends_it_at_once_and_without_a_tra
     assert not (tmp_path / "made").exists()
 
 
+def test_a_signal_ends_it_also_where_its_traces_cannot_be_removed(
+    start: Start, tmp_path: Path
+) -> None:
+    process = start("before")
+    (tmp_path / "made/file").touch()
+    process.terminate()
+    _, errors = process.communicate(timeout=SECONDS)
+    assert (process.returncode, errors) == (42, "Nothing to save\n")
+
+
+def test_a_signal_ends_it_also_where_nobody_listens(start: Start) -> None:
+    process = start("before")
+    assert process.stderr
+    process.stderr.close()
+    process.terminate()
+    assert process.wait(SECONDS) == 42
+
+
 def test_a_second_ctrl_c_ends_it_at_once_although_it_is_busy(start: Start) -> None:
     process = start("within")
     process.send_signal(signal.SIGINT)
