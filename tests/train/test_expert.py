@@ -11,6 +11,7 @@ import pytest
 from hackmatrix.parallel import mesh
 from hackmatrix.rl.evaluation import Evaluation
 from hackmatrix.rl.tally import RETURN
+from hackmatrix.rl.train_state import TrainState
 from hackmatrix.search.expert import NotForSearch
 from hackmatrix.train.config import Config
 from hackmatrix.train.program import Program
@@ -43,6 +44,22 @@ def test_the_network_learns_what_the_search_finds() -> None:
     assert played[RETURN].mean() > 0.95 * LENGTH
     assert told["train/policy_distance"] > 0
     assert all(np.isfinite(value) for value in told.values())
+
+
+def test_the_values_are_learned_as_far_as_they_are_wanted() -> None:
+    program = Program(expert(scale_returns=False), mesh.over(jax.devices()[:1]), Open())
+    moved = []
+    for vf_coef in (0.0, 0.5):  # the same program serves both
+        program.config = expert(scale_returns=False, vf_coef=vf_coef)
+        state = program.first_state()
+        before = np.array(critic(state))
+        state, _ = program.run(state, 1)
+        moved.append(np.abs(critic(state) - before).max())
+    assert moved[0] == 0 < moved[1]
+
+
+def critic(state: TrainState) -> np.ndarray:
+    return np.asarray(state.learner.params["params"]["critic"]["kernel"])
 
 
 def test_an_update_is_the_same_on_any_mesh() -> None:

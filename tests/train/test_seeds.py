@@ -7,17 +7,24 @@ import math
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import jax
 import pytest
 
+from configs import default
 from hackmatrix.envs import Environment, make
 from hackmatrix.parallel import mesh
+from hackmatrix.train import seeds
+from hackmatrix.train.guards.signals import RETRY
+from hackmatrix.train.guards.supervision import Supervision
+from hackmatrix.train.plan import Request
 from hackmatrix.train.program import Program
 from hackmatrix.train.reporting.results import Estimate
+from hackmatrix.train.runs.directory import create
 from hackmatrix.train.seeds import over_seeds
 from tests.search.open import Open
-from tests.train.settings import config
+from tests.train.settings import config, resolved
 from tests.train.test_session import ROOT, environment
 
 SMALL = [
@@ -64,6 +71,28 @@ def test_each_seed_has_a_run_and_the_same_command_again_does_what_is_left(tmp_pa
     other = train(tmp_path, "--config.network=conv")
     assert other.returncode == 1
     assert "network='conv' cannot be changed: this run was begun with 'mlp'" in other.stderr
+
+
+def test_a_seed_that_was_stopped_after_its_evaluation_has_more_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both were evaluated at step 256; one went on, to more steps, and was stopped."""
+    for seed, last_step in ((0, 256), (1, 512)):
+        run = create(tmp_path, resolved(run_name=f"a-seed{seed}", seed=seed))
+        run.evaluation.write_text(json.dumps({"step": 256}))
+        (run.directory / f"checkpoints/{last_step}").mkdir(parents=True)
+    begun: list[str] = []
+
+    def run_session(request: Request, *_: object) -> int:
+        begun.append(request.settings["run_name"])
+        return RETRY
+
+    monkeypatch.setattr(seeds, "run_session", run_session)
+    given = {"run_name": "a", "num_seeds": 2}
+    settings = dict(default.get_config())
+    request = Request({**settings, **given}, given, tmp_path)
+    assert seeds.run_seeds(request, settings, Mock(), Supervision()) == RETRY
+    assert begun == ["a-seed1"]
 
 
 @pytest.mark.parametrize(

@@ -91,11 +91,17 @@ def test_of_an_older_run_what_is_not_as_it_would_be_chosen_was_given() -> None:
     ("given", "had"),
     [
         ({"seed": 1}, "0"),
+        ({"start_from": "policies/expert"}, "None"),
         ({"network": "conv"}, "'mlp'"),
         ({"hidden_dim": 128}, "256"),
+        ({"num_layers": 3}, "2"),
+        ({"channels": 8}, "32"),
+        ({"separate_critic": True}, "False"),
+        ({"turn_boards": True}, "False"),
         ({"algorithm": "expert"}, "'ppo'"),
         ({"env": "gymnax:CartPole-v1"}, "'hackmatrix'"),
         ({"checkpoint_dir": "elsewhere"}, "'checkpoints'"),
+        ({"run_suffix": "x"}, "None"),
     ],
 )
 def test_what_makes_a_run_the_one_that_it_is_cannot_be_changed(

@@ -130,6 +130,17 @@ def test_large_numbers_are_rounded_to_three_digits(
     assert out.getvalue().split()[-1] == shown
 
 
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(59, "59s"), (3599, "59m 59s"), (3950, "1h 05m"), (93_900, "1d 02h"), (math.inf, "-")],
+)
+def test_the_time_that_is_left_is_told_in_its_two_largest_units(
+    out: io.StringIO, config: Config, seconds: float, shown: str
+) -> None:
+    Console(config, DECLARED, out).write(4096, {"perf/hours_left": seconds / 3600})
+    assert out.getvalue().endswith(f"  {shown}\n")
+
+
 def test_progress_is_of_steps_or_of_the_time_limit_whichever_is_further(
     out: io.StringIO, config: Config
 ) -> None:

@@ -70,6 +70,12 @@ def test_an_interval_ends_where_no_game_can_be() -> None:
     assert summary[LENGTH].low == 0
     assert summary["stats/mean_stage"].high == 9
     assert summary[RETURN].low < 0
+    played["actions"] = np.zeros((9, 28), int)
+    played["actions"][:, 0] = 10
+    played["actions"][0, 5] = 3
+    summary = results.summary(played, GAME)
+    assert summary["actions/push"].low == 0
+    assert summary["actions/up"].high == 1
 
 
 def test_a_long_game_weighs_more_in_the_shares_of_actions() -> None:

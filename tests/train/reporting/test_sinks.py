@@ -222,6 +222,21 @@ def test_a_place_that_cannot_be_written_is_said_and_the_run_goes_on(tmp_path: Pa
     assert memory.written == [(1, METRICS)]
 
 
+def test_a_sink_that_fails_is_closed_also_where_nobody_listens() -> None:
+    class Full(Memory):
+        def write(self, step: int, metrics: Metrics) -> None:
+            raise OSError("the disk is full")
+
+    def nobody(line: str) -> None:
+        raise BrokenPipeError
+
+    full, memory = Full(), Memory()
+    with Sinks(full, memory, say=nobody) as sinks:
+        sinks.write(1, METRICS)
+        assert full.is_closed
+    assert memory.written == [(1, METRICS)]
+
+
 def test_sinks_are_closed_when_the_run_fails() -> None:
     memory = Memory()
     with pytest.raises(RuntimeError), Sinks(memory):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import jax
 import pytest
@@ -71,6 +72,22 @@ def test_there_is_no_checkpoint_whose_metrics_are_not_kept(tmp_path: Path) -> No
     assert keeper.steps() == [192]
     assert said[0] == "The state at step 64 is not saved: the files of the run cannot be copied"
     assert len(said) == 2
+
+
+def test_what_stands_in_the_way_of_a_save_is_asked_again_when_the_next_one_is_due(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = config(**CARTPOLE, save_interval_minutes=10.0)
+    clock, minutes = Clock(), [0.0]
+    monkeypatch.setattr(clock, "seconds", lambda: 60 * minutes[-1])
+    keeper = Keeper(Run(tmp_path, settings), Mock(), clock, print, lambda: "the bucket is away")
+    due = []
+    for update, minute in enumerate((9.0, 11.0, 12.0, 20.0, 22.0), start=1):
+        minutes.append(minute)
+        if keeper.is_due(update):
+            keeper.save(update, Mock())
+            due.append(minute)
+    assert due == [11, 22]
 
 
 def test_what_prevents_the_last_save_for_a_while_costs_nothing(

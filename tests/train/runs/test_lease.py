@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -86,6 +87,15 @@ def test_the_run_of_a_process_that_has_died_here_is_taken_over_at_once(run: Plac
         assert time.monotonic() - start < 60
 
 
+def test_a_process_of_the_same_id_as_one_that_has_died_is_not_taken_for_it(run: Place) -> None:
+    take(run)._over.set()  # it renews nothing more, as if it had died
+    file = run / "owner" / "1.json"
+    file.write(json.dumps({**json.loads(file.read()), "begun": "1"}))
+    said: list[str] = []
+    lease.take(run, said.append, stale_after=600.0).confirm()
+    assert said == []
+
+
 def test_the_run_of_a_machine_that_fell_silent_is_taken_over_after_a_while(run: Place) -> None:
     take(run)._over.set()  # it renews nothing more, as a machine without power
     elsewhere(run)
@@ -101,6 +111,15 @@ def test_what_was_given_back_need_not_be_waited_for(run: Place) -> None:
     said: list[str] = []
     lease.take(run, said.append, stale_after=600.0).confirm()
     assert said == []
+
+
+def test_what_is_given_back_while_another_waits_for_it_is_taken(
+    run: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "_RENEWED_EVERY", 600.0)
+    held = take(run)
+    threading.Timer(0.2, held.give_back).start()
+    lease.take(run, lambda _: None, stale_after=5.0).confirm()
 
 
 def test_a_process_that_was_suspended_too_long_finds_the_run_taken_over(run: Place) -> None:

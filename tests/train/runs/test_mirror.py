@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from hackmatrix.train.config import Config
 from hackmatrix.train.runs import atomic_files, bucket, copies, lease, mirror
 from hackmatrix.train.runs.directory import Run, create, find, resume
+from hackmatrix.train.runs.lease import TakenOver
 from hackmatrix.train.runs.mirror import Mirror
 from tests.bucket_service import Service
 
@@ -48,6 +50,16 @@ def test_files_are_copied_as_they_grow_and_at_the_end_are_there_alone(run: Run) 
     assert (run.place / "replays" / "7.html").read() == "a page"
     assert not run.directory.exists()
     assert said == []
+
+
+def test_files_are_copied_while_the_run_goes_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mirror, "_EVERY", 0.05)
+    with mirrored(run, []):
+        write(run, "metrics.jsonl", "one\n")
+        deadline = time.monotonic() + 20
+        while not (run.place / "metrics.jsonl").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
 
 
 @pytest.mark.parametrize("fault", [None, "third"])
@@ -153,6 +165,26 @@ def test_a_bucket_that_is_away_is_said_and_the_files_stay_here(
     bucket_service.fault = None
     assert f"The files in {run.directory} are not all in {run.place}: " in said[-1]
     assert run.metrics.read_text() == "one\n"
+    monkeypatch.setattr(copies, "begun", lambda _: None)  # as once this process has ended
+    resume(found_again(run), run.config)
+    assert run.metrics.read_text() == "one\n"
+
+
+def test_a_bucket_that_is_away_for_long_is_said_once(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter([OSError("away"), OSError("away"), None, OSError("away again")])
+
+    def copy() -> None:
+        if answer := next(answers, TakenOver("which ends it")):
+            raise answer
+
+    monkeypatch.setattr(mirror, "_EVERY", 0.0)
+    said: list[str] = []
+    there = Mirror(run, None, said.append)
+    monkeypatch.setattr(there, "copy", copy)
+    there._copy_always()
+    assert [line.rpartition(": ")[2] for line in said] == ["away", "away again"]
 
 
 def test_what_another_service_is_to_be_sent_stays_here(run: Run) -> None:
