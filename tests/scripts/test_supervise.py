@@ -61,6 +61,12 @@ def test_a_trainer_that_is_done_is_not_started_again(stubs: Stubs, trainer: Trai
     assert arguments(stubs) == [["--config.seed=1", "--workdir=two words", "--x=it's *"]]
 
 
+def test_nothing_is_left_of_its_notes(stubs: Stubs, trainer: Trainer, tmp_path: Path) -> None:
+    trainer(f"echo $SUPERVISE_NOTES >'{tmp_path}/where'; exit 0")
+    assert stubs.run(SUPERVISE).returncode == 0
+    assert not Path((tmp_path / "where").read_text().strip()).exists()
+
+
 @pytest.mark.parametrize("code", [1, 2, 127, 255])
 def test_it_gives_up_on_a_trainer_that_would_fail_again(
     stubs: Stubs, trainer: Trainer, code: int

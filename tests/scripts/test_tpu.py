@@ -131,6 +131,10 @@ ON_ALL = [*VM, "ssh", "pod", "--worker=all"]
             [*ON_ALL, "--command=cd hackmatrix && python3 -m launch.doctor"],
         ),
         (
+            ["run", "pod", "--worker=0", "--", "ls"],
+            [*VM, "ssh", "pod", "--worker=0", "--command=cd hackmatrix && ls"],
+        ),
+        (
             ["train", "pod", "--", "--workdir=/mnt/runs"],
             [*ON_ALL, "--command=hackmatrix/scripts/tpu_worker.sh start --workdir=/mnt/runs"],
         ),
@@ -141,6 +145,10 @@ ON_ALL = [*VM, "ssh", "pod", "--worker=all"]
         (
             ["logs", "pod"],
             [*VM, "ssh", "pod", "--worker=0", "--command=tail -n 50 -F hackmatrix.log"],
+        ),
+        (
+            ["logs", "pod", "--worker=2"],
+            [*VM, "ssh", "pod", "--worker=2", "--command=tail -n 50 -F hackmatrix.log"],
         ),
         (
             ["stop", "pod", "--wait=300"],

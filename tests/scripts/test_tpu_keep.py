@@ -76,8 +76,27 @@ def test_a_later_request_that_is_refused_or_fails_is_made_again_ever_more_slowly
     world.will("statuses", "busy", "taken", "done")
     assert world.keep().returncode == 0
     assert world.did() == ["create", "delete", *did * 2, "create", "delete"]
-    pauses = [int(seconds) for _, seconds in stubs.calls("sleep")]
-    assert [each for each in pauses if each not in (20,)] == [60, 60, 60, 120]
+    assert [each for each in pauses(stubs) if each > 20] == [60, 60, 60, 120]
+
+
+def pauses(stubs: Stubs) -> list[int]:
+    return [int(seconds) for _, seconds in stubs.calls("sleep")]
+
+
+def test_a_request_that_is_refused_often_is_made_again_every_16_minutes(
+    world: World, stubs: Stubs
+) -> None:
+    world.will("creations", "", *["refused"] * 7, "")
+    world.will("statuses", "busy", "taken", "done")
+    assert world.keep().returncode == 0
+    assert [each for each in pauses(stubs) if each > 60] == [120, 240, 480, 960, 960, 960]
+
+
+def test_after_a_slice_was_there_the_pauses_begin_anew(world: World, stubs: Stubs) -> None:
+    world.will("creations", "", "refused", "refused", "", "refused", "")
+    world.will("statuses", "busy", "taken", "busy", "taken", "done")
+    assert world.keep().returncode == 0
+    assert [each for each in pauses(stubs) if each > 60] == [120]
 
 
 @pytest.mark.parametrize(
@@ -100,10 +119,19 @@ def test_several_seeds_are_kept_and_a_name_may_be_a_word_of_its_own(
 
 def test_after_its_hours_training_saves_and_the_slice_is_deleted(world: World) -> None:
     world.will("states", "ACTIVE")
-    ended = world.keep("--hours=0")
+    # Bash counts the seconds on from those.
+    ended = world.stubs.run(TPU, *KEEP, "--hours=1", "--", *TRAINING, SECONDS="3600")
     assert ended.returncode == 42
     assert world.did() == ["stop", "delete"]
-    assert "0 hours are over" in ended.stdout
+    assert "1 hours are over" in ended.stdout
+
+
+def test_within_its_hours_training_goes_on_until_it_is_done(world: World) -> None:
+    world.will("states", "ACTIVE")
+    world.will("statuses", "busy", "done")
+    ended = world.stubs.run(TPU, *KEEP, "--hours=1", "--", *TRAINING, SECONDS="3000")
+    assert ended.returncode == 0
+    assert world.did() == ["delete"]
 
 
 def test_on_another_computer_it_goes_on_with_what_the_slice_does(world: World) -> None:
@@ -115,7 +143,7 @@ def test_on_another_computer_it_goes_on_with_what_the_slice_does(world: World) -
 
 def test_what_went_wrong_with_training_stays_to_be_looked_at(world: World) -> None:
     world.will("states", "ACTIVE")
-    world.will("statuses", "busy", "failed")
+    world.will("statuses", "busy", "failed busy idle")
     ended = world.keep()
     assert ended.returncode == 1
     assert world.did() == []
@@ -127,6 +155,12 @@ def test_training_that_somebody_has_stopped_is_not_started_again(world: World) -
     world.will("statuses", *["stopped"] * 5)
     assert world.keep().returncode == 42
     assert world.did() == []
+
+
+def test_training_that_goes_on_after_a_stop_is_kept(world: World) -> None:
+    world.will("states", "ACTIVE")
+    world.will("statuses", *["stopped"] * 3, "busy", *["stopped"] * 3, "busy", "done")
+    assert world.keep().returncode == 0
 
 
 def test_a_worker_that_was_started_anew_joins_the_others(world: World) -> None:
@@ -146,13 +180,25 @@ def test_workers_that_cannot_be_reached_for_a_while_lose_nothing(world: World) -
     assert ended.stdout.count("training is not reached: ERROR: ssh: connection refused") == 1
 
 
-def test_set_up_that_fails_again_and_again_ends_it(world: World) -> None:
+@pytest.mark.parametrize("state", ["TERMINATED", "STOPPED"])
+def test_a_slice_whose_machines_do_not_run_is_replaced(world: World, state: str) -> None:
     world.will("states", "ACTIVE")
-    world.will("statuses", *["idle"] * 9)
-    world.will("set-ups", *["cut"] * 9)
+    world.will("node", state)
+    world.will("statuses", "cut", "done")
+    ended = world.keep()
+    assert ended.returncode == 0
+    assert world.did() == ["delete", "create", "delete"]
+    assert f"pod was taken away ({state})" in ended.stdout
+
+
+def test_set_up_that_fails_again_and_again_ends_it(world: World) -> None:
+    """Here it fails once, works, and then fails for good."""
+    world.will("states", "ACTIVE")
+    world.will("statuses", *["idle"] * 12)
+    world.will("set-ups", "cut", "", *["cut"] * 9)
     ended = world.keep()
     assert ended.returncode == 1
-    assert world.did() == ["set up"] * 5
+    assert world.did() == ["set up", "set up", "train", *["set up"] * 5]
     assert "set-up failed 5 times in a row" in ended.stderr
 
 

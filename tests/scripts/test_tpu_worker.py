@@ -23,6 +23,7 @@ class Worker:
         self.stubs = stubs
         self.script = checkout / "scripts/tpu_worker.sh"
         self.log = checkout.with_suffix(".log")
+        self.ended = checkout.with_suffix(".ended")
         self.lock = root / "tmp/libtpu_lockfile"
         self.device = root / "dev/accel0"
         self.newer_device = root / "dev/vfio/0"
@@ -38,6 +39,9 @@ class Worker:
         before = self.printed("training")
         assert self.do("start", *words).returncode == 0
         until(lambda: self.printed("training") > before)
+
+    def status(self) -> str:
+        return self.do("status").stdout.removeprefix("t1v-n-5f3e-w-0: ").strip()
 
     def printed(self, line: str) -> int:
         """How often that line is in the log."""
@@ -58,21 +62,29 @@ def test_training_runs_on_when_the_one_who_started_it_is_gone(worker: Worker) ->
 
 
 def test_its_status_is_what_it_does_or_how_it_ended(worker: Worker) -> None:
-    def status() -> str:
-        return worker.do("status").stdout.removeprefix("t1v-n-5f3e-w-0: ").strip()
-
-    assert status() == "idle"
+    assert worker.status() == "idle"
     worker.train(SAVES)
-    assert status() == "busy"
+    assert worker.status() == "busy"
     worker.do("stop")
-    assert status() == "stopped"
+    assert worker.status() == "stopped"
     for code, word in ((0, "done"), (1, "failed")):
         worker.train(f"echo training; exit {code}")
-        until(lambda: status() != "busy")
-        assert status() == word
-    ended = worker.script.parents[1].with_suffix(".ended")
-    ended.write_text("0 another-life\n")  # of the machine, which was started anew
-    assert status() == "idle"
+        until(lambda: worker.status() != "busy")
+        assert worker.status() == word
+    _, life = worker.ended.read_text().split()
+    for code, word in ((2, "failed"), (127, "failed"), (137, "stopped"), (143, "stopped")):
+        worker.ended.write_text(f"{code} {life}\n")  # the last two by SIGKILL and SIGTERM
+        assert worker.status() == word
+    worker.ended.write_text("0 another-life\n")  # of the machine, which was started anew
+    assert worker.status() == "idle"
+
+
+def test_how_training_ended_before_is_forgotten_when_it_starts_again(worker: Worker) -> None:
+    """A supervisor that is killed then says nothing of its end."""
+    worker.train("echo training; exit 1")
+    until(lambda: worker.status() == "failed")
+    worker.train(SAVES)
+    assert not worker.ended.exists()
 
 
 def test_stopping_lets_it_save(worker: Worker) -> None:
