@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from unittest.mock import Mock
 
+import jax
 import numpy as np
 import pytest
 
 import hackmatrix
 from hackmatrix.envs.hackmatrix_env import HackMatrix, is_drawable
+from hackmatrix.report import games
+from hackmatrix.rl.signal import Signal
+from hackmatrix.rl.tally import RETURN
 from hackmatrix.standalone.policy import NumpyPolicy
+from hackmatrix.train.policies.policy import Policy
+from tests.envs.toy import LENGTH, Toy
 from tests.networks.grid import GridWalk
+from tests.rl.rolled import mlp
+from tests.search.open import Open
 from tests.train.policies.saved_policies import saved_run
 
 GAMES = 8
@@ -106,6 +115,28 @@ def test_its_results_are_numbers_a_table_and_a_page(agent: hackmatrix.Agent) -> 
         assert shown in re.sub("<[^>]*>", "", form)
         assert "agent, greedy" in form
     assert results._repr_html_().count("<table>") == 2
+
+
+def test_with_a_plan_it_looks_ahead() -> None:
+    """An agent that knows nothing, where what follows can be known."""
+    network = mlp(Toy(), hidden_dim=8, num_layers=1)
+    params = network.init(jax.random.key(0))
+    signal = Signal(gamma=0.1, potential_shaping=False)
+    untrained = hackmatrix.Agent(Policy(Open(), network, params, "a test", 0, signal))
+    results = untrained.evaluate(16, plan=32)
+    assert list(results.players) == ["agent", "random"]
+    assert results.played["agent"][RETURN].tolist() == [LENGTH] * 16
+    assert results.as_json()["plan"] == 32
+
+
+def test_the_game_that_is_asked_for_is_watched_in_the_way_that_is_asked_for(
+    expert: hackmatrix.Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play = Mock()
+    monkeypatch.setattr(games, "play", play)
+    assert expert.watch(3, seed=5, greedy=True, plan=16).episode is play.return_value
+    assert play.call_args.args == (expert.policy, 5, 3, True)
+    assert play.call_args.kwargs["planner"].games == 16
 
 
 def test_what_cannot_be_done_is_told_in_a_line(agent: hackmatrix.Agent) -> None:

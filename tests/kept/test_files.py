@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,11 @@ def test_a_file_of_another_user_is_not_read(files: Files, monkeypatch: pytest.Mo
     user = os.getuid()
     monkeypatch.setattr(os, "getuid", lambda: user + 1)
     assert files.read("name") is None
+
+
+def test_nobody_else_can_look_into_the_directory(files: Files) -> None:
+    files.write("name", CONTENT)
+    assert stat.S_IMODE(files.directory.stat().st_mode) == 0o700
 
 
 def test_who_reads_a_file_while_it_is_replaced_has_the_old_one(files: Files) -> None:

@@ -158,6 +158,32 @@ def test_a_program_that_calls_code_outside_of_it_is_lowered_at_every_start(cache
     assert not second[COMPILED]
 
 
+@pytest.mark.parametrize("is_wanted", [False, True])
+def test_the_cache_of_jax_is_as_before_once_it_was_left_out(is_wanted: bool) -> None:
+    setting = "jax_enable_compilation_cache"
+    before = jax.config.values[setting]
+    try:
+        jax.config.update(setting, is_wanted)
+        with programs.without_persistent_cache():
+            assert jax.config.values[setting] is False
+        assert jax.config.values[setting] is is_wanted
+    finally:
+        jax.config.update(setting, before)
+
+
+@pytest.mark.usefixtures("cache")
+def test_nothing_is_kept_by_several_processes_or_in_a_bucket(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = jax.devices()[:1]
+    assert programs._files(here)
+    with monkeypatch.context() as several:
+        several.setattr(jax, "process_count", lambda: 2)
+        assert programs._files(here) is None
+    jax.config.update("jax_compilation_cache_dir", "gs://bucket/.compiled")
+    assert programs._files(here) is None
+
+
 def test_nothing_is_kept_where_jax_keeps_nothing(params: Any, tmp_path: Path) -> None:
     before = jax.config.values["jax_compilation_cache_dir"]
     jax.config.update("jax_compilation_cache_dir", None)

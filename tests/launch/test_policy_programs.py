@@ -22,6 +22,25 @@ PROGRAMS = sorted(
 )
 
 
+# Says what it asks of the policy, and ends there.
+ASKING = """
+import sys
+from launch import {program} as program
+from launch.startup import policy_flags
+
+class Agent:
+    def __getattr__(self, name):
+        def asked(*given, **more):
+            print(name, *given, more)
+            sys.exit()
+        return asked
+
+policy_flags.load = lambda _: Agent()
+policy_flags.parser("launch.{program}")(sys.argv)
+program.main([])
+"""
+
+
 def start(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", f"launch.{program}", *arguments],
@@ -109,6 +128,44 @@ def test_what_is_exported_lies_with_its_run_or_under_its_name_and_never_in_git(
             flags.FLAGS.mark_as_parsed()
             assert policy_flags.place_for_exports() == place
     assert "/exported/" in (ROOT / ".gitignore").read_text().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("program", "number", "asked"),
+    [("watch", "--episode=2", "watch 2"), ("evaluate", "--episodes=2", "evaluate 2")],
+)
+def test_how_the_policy_is_to_play_is_as_the_command_line_says(
+    program: str, number: str, asked: str
+) -> None:
+    given = "--policy=any", number, "--seed=3", "--greedy", "--plan=16"
+    told = subprocess.run(
+        [sys.executable, "-c", ASKING.format(program=program), *given],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=True,
+    ).stdout
+    assert told.splitlines()[-1] == f"{asked} {{'seed': 3, 'greedy': True, 'plan': 16}}"
+
+
+@pytest.mark.parametrize(
+    ("given", "again"),
+    [
+        ({"run": "a"}, "--run=a"),
+        (
+            {"run": "a", "best": "true", "workdir": "gs://b/runs"},
+            "--run=a --best --workdir=gs://b/runs",
+        ),
+        ({"policy": "policies/conv"}, "--policy=policies/conv"),
+    ],
+)
+def test_the_command_that_shows_the_best_game_names_the_same_policy(
+    given: dict[str, str], again: str
+) -> None:
+    with flagsaver.as_parsed(**given):
+        flags.FLAGS.mark_as_parsed()
+        assert policy_flags.again() == again
 
 
 def test_where_no_run_is_named_the_latest_is_meant_and_said(tmp_path: Path) -> None:

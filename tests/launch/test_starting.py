@@ -13,6 +13,7 @@ import pytest
 
 from hackmatrix import machine as machine_here
 from hackmatrix.train.runs import waiting
+from hackmatrix.train.runs.places import Away
 from launch.startup import starting
 
 
@@ -43,6 +44,12 @@ def test_a_wait_that_fails_is_not_called_done(capsys: pytest.CaptureFixture[str]
     with pytest.raises(ValueError, match="burnt"), starting.waiting("toast"):
         raise ValueError("burnt")
     assert capsys.readouterr().err == "toast ...\n"
+
+
+def test_a_bucket_that_is_away_ends_a_program_with_a_line() -> None:
+    with pytest.raises(SystemExit) as ended, starting.one_line_errors("launch.tea"):
+        raise Away("gs://bucket/runs: Server disconnected")
+    assert ended.value.code == "launch.tea: gs://bucket/runs: Server disconnected"
 
 
 def test_compiled_programs_are_kept_in_the_cache_of_the_user_or_where_they_say(

@@ -123,6 +123,18 @@ def test_a_world_on_which_an_action_is_not_valid_tells_nothing_of_it(boards: Boa
     assert (np.asarray(found.value)[:, 2] == 7).all()
 
 
+@pytest.mark.parametrize(("truncates", "after"), [(False, 0.0), (True, 0.1 * 7)])
+def test_what_comes_after_an_end_counts_only_where_the_game_was_cut_off_by_a_limit(
+    boards: Boards, truncates: bool, after: float
+) -> None:
+    last = boards.replace(
+        mask=jnp.ones_like(boards.mask), time=jnp.full_like(boards.time, LENGTH - 1)
+    )
+    found = planned(Open(truncates), {}, last, 12, prefers(*[1 / ACTIONS] * ACTIONS))
+    is_wanted = np.arange(ACTIONS) == np.asarray(last.wanted)[:, None]
+    np.testing.assert_allclose(found.value, is_wanted + after, atol=2e-3)
+
+
 def test_where_only_one_action_is_likely_it_is_taken_at_once(boards: Boards) -> None:
     anything = boards.replace(mask=jnp.ones_like(boards.mask))
     certain = planned(Open(), {}, anything, 8, prefers(0.001, 0.996, 0.001, 0.001, 0.0005, 0.0005))
