@@ -57,9 +57,10 @@ def test_a_state_that_devices_do_not_share_is_not_saved(chunks: list[int]) -> No
     guard, keeper, program, yardstick = Mock(), Mock(), Mock(), Mock()
     guard.next_chunk.side_effect = chunks
     guard.compare_now.side_effect = Diverged("a device differs")
-    program.run.return_value = Mock(), Mock()
-    yardstick.is_due.return_value = False
     state: Any = Mock()
+    state.learner.update = 1
+    program.run.return_value = state, Mock()
+    yardstick.is_due.return_value = False
     with pytest.raises(Diverged):
         train(state, Course(resolved()), program, guard, Mock(), yardstick, keeper)
     keeper.save.assert_not_called()
