@@ -32,8 +32,9 @@ class Algorithm(Protocol):
     name of the mesh axis over which environments are split.
 
     `update` runs inside of `jax.shard_map`, with this device's players: it plays and learns, and
-    combines over the axis what has to be the same on all devices. One that calls what `shard_map`'s
-    check of types takes for a mistake says `types_are_checked = False`.
+    combines over the axis what has to be the same on all devices, gradients by
+    `hackmatrix.rl.gradients.mean_gradient`; by itself JAX would add them up. One that calls what
+    `shard_map`'s check of types takes for a mistake says `types_are_checked = False`.
 
     Settings are constants of the compiled program, unless it names some of them as its `inputs`.
     For `update` it is built with a configuration that has f32 scalars in their place, which it may
