@@ -63,6 +63,7 @@ def test_a_run_that_fails_before_it_has_begun_leaves_nothing(
     workdir: Any, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str, where: str
 ) -> None:
     def fails(program: Program) -> None:
+        (on_this_machine(workdir, "failing") / "notes").write_text("of somebody's own")
         raise error
 
     monkeypatch.setattr(Program, where, fails)

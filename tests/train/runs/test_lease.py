@@ -92,7 +92,7 @@ def test_a_process_of_the_same_id_as_one_that_has_died_is_not_taken_for_it(run: 
     file = run / "owner" / "1.json"
     file.write(json.dumps({**json.loads(file.read()), "begun": "1"}))
     said: list[str] = []
-    lease.take(run, said.append, stale_after=600.0).confirm()
+    lease.take(run, said.append, stale_after=2.0).confirm()
     assert said == []
 
 
