@@ -21,7 +21,6 @@ from hackmatrix.errors import UserError
 _BOARDS = 2
 _NEEDED = "action_names", "observation", "truncates"
 _METRICS = "each_step", "each_episode", "highest"
-_DIRECTIONS = "up", "down", "left", "right"  # of hackmatrix.networks.turning
 
 
 class NotAsDeclared(UserError):
@@ -82,8 +81,6 @@ def _of_actions(env: Environment) -> Iterator[str]:
     counted = {name for kind in env.action_kinds.values() for name in kind}
     if strange := sorted(counted - {*names}):
         yield f"`action_kinds` has what `action_names` lacks: {', '.join(strange)}"
-    if env.landmark is not None and (lacks := [name for name in _DIRECTIONS if name not in names]):
-        yield f"with a `landmark`, action_names must also have {', '.join(lacks)}"
 
 
 def _is_list(given: Any, kind: type) -> bool:

@@ -1,12 +1,13 @@
 """What the player of a game cannot know, drawn anew: states to plan with honestly.
 
-The player knows the observation and can count: turns, score, siphons used, programs run. Hidden are
+The player knows the observation, the turn, the score and how many siphons there were. Hidden are
 
 - what lies in question blocks,
 - where the cryptogs are that are out of sight (their number is known),
 - the enemies that do not come first in their cell (their number is known),
 - what transmissions will become and what sent them, and which enemies the schedule sent,
-- when the next scheduled transmission is due, up to an interval from now,
+- when the next scheduled transmission is due, up to an interval from now (who counts could know;
+  that is not asked of a player),
 
 and all this in the snapshots that UNDO restores, too. Beside the observation a player sees which
 actions are valid. That REDUC, which could be paid for, is not is taken into account; that CRASH or

@@ -201,13 +201,6 @@ def test_possessions_are_told_with_the_shaping() -> None:
     assert "`gained` must be given" in "".join(declared.faults(env))
 
 
-def test_boards_with_a_landmark_have_directions() -> None:
-    env = facing(0, cells=(4, 4, 2), player=(3,))
-    env.action_names = ("up", "left", "jump")
-    (said,) = declared.faults(env)
-    assert said == "with a `landmark`, action_names must also have down, right"
-
-
 def test_the_parts_may_come_in_any_order() -> None:
     env = seeing(lambda parts, mask: (dict(reversed(parts.items())), mask))
     assert not [*declared.faults(env)]

@@ -50,9 +50,7 @@ class Mirror:
             self._say(f"The files in {self._directory} are not all in {self._bucket}: {error}")
             copies.keep(self._directory)
             return
-        if not (
-            self._directory / copies.OWN_WAY
-        ).exists():  # which may have to be sent from here later
+        if not (self._directory / copies.OWN_WAY).exists():  # it may have to be sent later
             shutil.rmtree(self._directory, ignore_errors=True)
 
     def catch_up(self) -> str | None:
