@@ -110,14 +110,10 @@ def _replay(run: Run) -> tuple[str | None, str]:
         f"{PROGRAM}: the run has no replay yet; compiling the game and playing one"
     ):
         try:
-            found = policy.of_run(run, _say)
+            found = policy.of_run(run, starting.say)
             return games.recorded(found, seed=0, number=0).page(), ""
         except UserError as error:
             return None, f"{error}."
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ def load(program: str) -> Agent:
 
         with starting.one_line_errors(program):
             workdir, name, file = run_flags.workdir(), run_flags.name(), _POLICY.value
-            return Agent(policy.load(workdir, name, file, _say, best=_BEST.value))
+            return Agent(policy.load(workdir, name, file, starting.say, best=_BEST.value))
 
 
 def adviser(program: str, plan: int) -> Choose | None:
@@ -90,7 +90,3 @@ def again() -> str:
     if _POLICY.value:
         return f"--policy={_POLICY.value}"
     return run_flags.again(" --best" if _BEST.value else "")
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)

@@ -42,7 +42,7 @@ def find(program: str, instead: str = "") -> Run:
     if found is None:
         sys.exit(f"{program}: there is no run in {workdir()} yet: python -m launch.train{instead}")
     if is_latest():
-        print(f"Run {found.name}, the latest in {workdir()}", file=sys.stderr, flush=True)
+        starting.say(f"Run {found.name}, the latest in {workdir()}")
         flags.FLAGS["run"].value = found.name
     return found
 

@@ -16,7 +16,7 @@ from hackmatrix.train.runs.places import Away
 
 def waiting(what: str) -> AbstractContextManager[None]:
     """Says on standard error what is being waited for, and for how long already."""
-    return signs.waiting(what, _say)
+    return signs.waiting(what, say)
 
 
 @contextlib.contextmanager
@@ -30,7 +30,8 @@ def one_line_errors(program: str) -> Iterator[None]:
         sys.exit("\n".join(f"{program}: {line}" for line in str(error).splitlines()))
 
 
-def _say(line: str) -> None:
+def say(line: str) -> None:
+    """On standard error: standard output is for what the program was asked for."""
     with contextlib.suppress(OSError):  # nobody may be listening
         print(line, file=sys.stderr, flush=True)
 
@@ -62,7 +63,7 @@ def leave_room_for_training(program: str) -> None:
     """
     if "JAX_PLATFORMS" not in os.environ and machine.has_libtpu() and machine.has_tpu():
         os.environ["JAX_PLATFORMS"] = "cpu"
-        _say(f"{program}: on the CPU, as the TPU is for training; JAX_PLATFORMS=tpu takes it")
+        say(f"{program}: on the CPU, as the TPU is for training; JAX_PLATFORMS=tpu takes it")
     elif machine.has_gpu():
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-        _say(f"{program}: of a GPU's memory it takes what it needs, and leaves the rest to others")
+        say(f"{program}: of a GPU's memory it takes what it needs, and leaves the rest to others")
