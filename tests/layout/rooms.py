@@ -29,7 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "hackmatrix.rl": _ENVS | {"hackmatrix.parallel", "hackmatrix.networks"},
     "hackmatrix.ppo": _LEARNING - {"hackmatrix.parallel"},
     "hackmatrix.search": _LEARNING - {"hackmatrix.parallel"},
-    "hackmatrix.train": _TRAIN,
+    "hackmatrix.train": _TRAIN | {"hackmatrix.machine"},
     "hackmatrix.replay": _ENVS - {"hackmatrix.plugins"},
     # For machines without JAX.
     "hackmatrix.standalone": {"hackmatrix.networks"} | _ERRORS,

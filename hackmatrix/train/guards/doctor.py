@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import platform
 import re
 import socket
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 
 import jax
 
+from hackmatrix import machine
 from hackmatrix.errors import UserError
+from hackmatrix.kept.sources import version
 from hackmatrix.parallel.agreement import broadcast, gather, is_first
+from hackmatrix.parallel.startup import is_taken
 from hackmatrix.train.runs.places import BUCKETS, Place, place
 from hackmatrix.train.runs.provenance import versions
 from hackmatrix.train.runs.shared_path import becomes_true, leave_sentinel
 
 LOCK = Path("/tmp/libtpu_lockfile")
-TPUS = ("/dev/accel*", "/dev/vfio/[0-9]*")
 COORDINATOR_PORT = 8476  # of TPU slices, and in our examples
 DEVICES = "devices"
 _MOST_SKEW_SECONDS = 5.0
@@ -43,7 +42,7 @@ def examine(constraints: Path, workdir: str) -> Iterator[Finding]:
     """All findings; the lock is looked at before JAX takes it. All processes call this."""
     yield Finding("python", f"{platform.python_version()} on {socket.gethostname()}")
     yield pins(constraints)
-    yield lock(LOCK) if any(map(glob.glob, TPUS)) else Finding("TPU lock", "no TPU is here")
+    yield lock(LOCK) if machine.has_tpu() else Finding("TPU lock", "no TPU is here")
     yield (found := devices())
     if not found.is_good:
         return
@@ -80,11 +79,11 @@ def pins(constraints: Path) -> Finding:
     pinned = dict(_PIN.findall(constraints.read_text()))
     installed = {name: _installed(name) for name in pinned}
     others = [
-        f"{name} {installed[name]} (tested: {version})"
-        for name, version in pinned.items()
-        if installed[name] not in (None, version)
+        f"{name} {installed[name]} (tested: {tested})"
+        for name, tested in pinned.items()
+        if installed[name] not in (None, tested)
     ]
-    count = sum(version is not None for version in installed.values())
+    count = sum(each is not None for each in installed.values())
     if others:
         return Finding("pins", f"{', '.join(others)}: install with -c {constraints.name}", False)
     return Finding("pins", f"{count} packages installed, all as in {constraints.name}")
@@ -105,8 +104,7 @@ def devices() -> Finding:
 
 def directory(workdir: str) -> Finding:
     """Whether it can be written, and is the same for all processes."""
-    failure = _takes_no_run(workdir)
-    if failures := [each for each in gather(failure) if each]:
+    if failures := [each for each in gather(_cannot_write(workdir)) if each]:
         return Finding("workdir", f"{failures[0]}: name another with --workdir", False)
     if blind := _processes_that_do_not_see(place(workdir)):
         text = f"processes {blind} see another {workdir}: name a shared one, or {BUCKETS}BUCKET/..."
@@ -118,18 +116,14 @@ def directory(workdir: str) -> Finding:
 def cache(path: str | None) -> Finding:
     if not path:
         return Finding("cache", "compiled programs are not kept: set JAX_COMPILATION_CACHE_DIR")
-    failure = None if "://" in path else _cannot_write(Path(path))
+    failure = None if "://" in path else _cannot_write(path)
     return Finding("cache", failure or f"compiled programs are kept in {path}", not failure)
 
 
 def port(number: int) -> Finding:
     """The coordinator's, which other processes meet at."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("", number))
-        except OSError:
-            return Finding("port", f"{number} is taken: choose another for --coordinator", False)
+    if is_taken(number):
+        return Finding("port", f"{number} is taken: choose another for --coordinator", False)
     return Finding("port", f"{number} is free for a coordinator")
 
 
@@ -166,12 +160,12 @@ def same_versions(found: list[dict[str, str]]) -> Finding:
     return Finding("versions", "the same in all processes")
 
 
-def _takes_no_run(workdir: str) -> str | None:
+def _cannot_write(directory: str) -> str | None:
     try:
-        place(workdir).try_to_write()
+        place(directory).try_to_write()
     except (OSError, UserError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else error
-        return f"{workdir} cannot be written ({why})"
+        return f"{directory} cannot be written ({why})"
     return None
 
 
@@ -185,19 +179,9 @@ def _processes_that_do_not_see(workdir: Place) -> list[int]:
 
 
 def _installed(name: str) -> str | None:
-    try:
-        return metadata.version(name).split("+")[0]
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def _cannot_write(directory: Path) -> str | None:
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=directory):
-            return None
-    except OSError as error:
-        return f"{directory} cannot be written ({error.strerror})"
+    """Its version, whichever build of that it is."""
+    found = version(name)
+    return found and found.partition("+")[0]
 
 
 def _holders(path: Path) -> list[int]:
