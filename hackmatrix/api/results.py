@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hackmatrix.report.sheet import table
+from hackmatrix.report.sheet import tables
 from hackmatrix.train.policies.policy import Policy
 from hackmatrix.train.reporting import results
 from hackmatrix.train.reporting.results import Estimate, Summary
@@ -55,11 +55,9 @@ class Results:
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        reached = results.reached(self.players, self.policy.env)
-        return f"<p>{self.title}</p>" + "".join(
-            table(rows, [heading, *results.headings(self.players)])
-            for heading, rows in (("", reached), ("of all actions", results.used(self.players)))
-        )
+        headings = results.headings(self.players)
+        players = dict(zip(headings, self.players.values(), strict=True))
+        return f"<p>{self.title}</p>{tables(players, self.policy.env)}"
 
     def as_json(self) -> dict[str, Any]:
         return {

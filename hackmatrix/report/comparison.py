@@ -12,7 +12,7 @@ from hackmatrix.errors import UserError
 from hackmatrix.replay.html import inside_script
 from hackmatrix.report.charts import charts
 from hackmatrix.report.curves import Curves
-from hackmatrix.report.sheet import contents, framed, sheet, short, state, table, word
+from hackmatrix.report.sheet import contents, framed, sheet, short, state, table, tables, word
 from hackmatrix.train import algorithms
 from hackmatrix.train.reporting import declared, results
 from hackmatrix.train.reporting.results import Summary
@@ -88,16 +88,9 @@ def _reached(evaluations: Mapping[str, Any], env: Environment) -> str:
         name: {tag: each for tag, each in summary.items() if tag in common}
         for name, summary in players.items()
     }
-    tables = [
-        table(rows, [heading, *alike])
-        for heading, rows in (
-            ("", results.reached(alike, env)),
-            ("of all actions", results.used(alike)),
-        )
-    ]
     lines = "<br>".join(map(escape, games))
     heading = f'<p class="faint">95% intervals<br>{lines}</p>'
-    return f'{heading}<div class="side">{"".join(tables)}</div>'
+    return f'{heading}<div class="side">{tables(alike, env)}</div>'
 
 
 def _missing(evaluations: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from hackmatrix.envs.metrics import Section
 from hackmatrix.replay.html import inside_script
 from hackmatrix.report.charts import charts
 from hackmatrix.report.curves import Curves
-from hackmatrix.report.sheet import contents, framed, sheet, short, state, table, word
+from hackmatrix.report.sheet import contents, framed, sheet, short, state, table, tables, word
 from hackmatrix.train import algorithms
 from hackmatrix.train.config import Config, resolve
 from hackmatrix.train.reporting import declared, results
@@ -56,16 +56,9 @@ def _figures(curves: Curves, sections: Iterable[Section]) -> str:
 
 
 def _reached(evaluation: Mapping[str, Any], env: Environment) -> str:
-    players = results.from_json(evaluation)
-    tables = [
-        table(rows, [heading, *players])
-        for heading, rows in (
-            ("", results.reached(players, env)),
-            ("of all actions", results.used(players)),
-        )
-    ]
     games = f"{results.games(evaluation)}, 95% intervals"
-    return f'<p class="faint">{games}</p><div class="side">{"".join(tables)}</div>'
+    there = tables(results.from_json(evaluation), env)
+    return f'<p class="faint">{games}</p><div class="side">{there}</div>'
 
 
 def _not_evaluated(run: Run) -> str:

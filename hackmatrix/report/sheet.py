@@ -10,8 +10,11 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from hackmatrix.envs import Environment
 from hackmatrix.replay.html import filled, inside_script
 from hackmatrix.report.curves import Curves
+from hackmatrix.train.reporting import results
+from hackmatrix.train.reporting.results import Summary
 from hackmatrix.train.runs.directory import Run
 
 
@@ -60,6 +63,12 @@ def table(rows: Iterable[tuple[str, list[str]]], head: list[str], kind: str = ""
         for title, cells in rows
     )
     return f"<div><table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table></div>"
+
+
+def tables(players: Mapping[str, Summary], env: Environment) -> str:
+    """What the players reached and did, side by side under these names."""
+    parts = results.parts(players, env)
+    return "".join(table(rows, [heading, *players]) for heading, rows in parts)
 
 
 def _cell(cell: str) -> str:

@@ -55,7 +55,7 @@ def summary(games: Mapping[str, np.ndarray], env: Environment) -> Summary:
 def table(results: Mapping[str, Summary], env: Environment) -> list[str]:
     """The players side by side: lines of what they reached and did, with 95% intervals."""
     lines = ["".ljust(_TITLE) + _side_by_side(headings(results))]
-    for heading, rows in (("", reached(results, env)), ("of all actions", used(results))):
+    for heading, rows in parts(results, env):
         indent = "  " if heading else ""
         lines += [heading] if heading else []
         lines += [f"{indent}{title}".ljust(_TITLE) + _side_by_side(cells) for title, cells in rows]
@@ -69,6 +69,11 @@ def _side_by_side(cells: Iterable[str]) -> str:
 def headings(players: Iterable[str]) -> list[str]:
     """How the players are called above their columns."""
     return [player.replace("_", ", ") for player in players]
+
+
+def parts(results: Mapping[str, Summary], env: Environment) -> list[tuple[str, Rows]]:
+    """What the players reached, and what they did: the parts of a table, with their headings."""
+    return [("", reached(results, env)), ("of all actions", used(results))]
 
 
 def reached(results: Mapping[str, Summary], env: Environment) -> Rows:
