@@ -129,14 +129,14 @@ class Crowd:
         return max(self.enemies, self.transmissions) >= slots.CAPACITY
 
 
-def crowd(total_steps: int, boards: int, steps: int = STEPS) -> Crowd:
+def crowd(total_steps: int, boards: int) -> Crowd:
     """Plays at least so many steps, on all boards together."""
-    calls = -(-total_steps // (boards * steps))
+    calls = -(-total_steps // (boards * STEPS))
     playing = new_play(boards, at_crowd)
     for _ in range(calls):
-        playing = play(playing, at_crowd, steps)
+        playing = play(playing, at_crowd, STEPS)
     enemies, transmissions = np.asarray(playing.seen).tolist()
-    return Crowd(calls * boards * steps, enemies, transmissions)
+    return Crowd(calls * boards * STEPS, enemies, transmissions)
 
 
 def bytes_per_board() -> int:

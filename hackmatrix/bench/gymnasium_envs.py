@@ -13,6 +13,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from hackmatrix.bench.report import in_columns, of_rate
 from hackmatrix.bench.timing import Rate, Work, in_turns
 
 ENVIRONMENT = "HackMatrix-v0"  # importing the package has registered it
@@ -48,24 +49,17 @@ def measure(seconds: float) -> list[Speed]:
 
 def lines(speeds: list[Speed]) -> Iterator[str]:
     """A table for people."""
-    yield _row("", "games", "steps/s", "(min - max)", "of the single")
+    yield in_columns(("", "games", "steps/s", "(min - max)", "of the single"), _WIDTHS)
     for each in speeds:
-        low, high = f"{each.rate.low:,.0f}", f"{each.rate.high:,.0f}"
-        yield _row(
-            each.name,
-            f"{each.games or 1}",
-            f"{each.rate.median:,.0f}",
-            f"({low} - {high})",
-            f"{each.times_single:.2f}",
-        )
+        cells = each.name, f"{each.games or 1}", *of_rate(each.rate), f"{each.times_single:.2f}"
+        yield in_columns(cells, _WIDTHS)
 
 
 def to_json(speed: Speed) -> str:
-    rate = speed.rate
     values = {
         "made_by": speed.name,
         "games": speed.games or 1,
-        "steps_per_second": {"median": rate.median, "min": rate.low, "max": rate.high},
+        "steps_per_second": speed.rate.as_json,
         "times_single": speed.times_single,
     }
     return json.dumps({"what": "gymnasium", **values})
@@ -105,7 +99,3 @@ def _vectorised(games: int) -> Work[np.ndarray]:
 def _any(masks: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Of each mask, bool[..., 28], one of the valid actions."""
     return np.argmax(rng.random(masks.shape) * masks, axis=-1)
-
-
-def _row(*cells: str) -> str:
-    return "  ".join(cell.rjust(width) for cell, width in zip(cells, _WIDTHS, strict=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -45,14 +46,14 @@ class Report:
         device = jax.devices()[0]
         what = f"{jax.device_count()} x {device.device_kind}, jax {jax.__version__}"
         self._print("machine", {"devices": what, "host": platform.machine()}, f"On {what}:")
-        self._print(None, {}, _in_columns(_COLUMNS))
+        self._print(None, {}, in_columns(_COLUMNS, _WIDTHS))
 
     def row(self, row: Row) -> None:
         of_network = row.observed.over(row.network)
         cells = (
             f"{row.boards}",
             f"{row.compile_seconds:.1f}",
-            *_of(row.observed),
+            *of_rate(row.observed),
             f"{row.observed.nanoseconds:.0f}",
             f"{row.words.median:,.0f}",
             f"{row.unobserved.median:,.0f}",
@@ -63,14 +64,14 @@ class Report:
         values = {
             "boards": row.boards,
             "compile_seconds": row.compile_seconds,
-            "steps_per_second": _values(row.observed),
-            "words_only": _values(row.words),
-            "not_observed": _values(row.unobserved),
-            "network_alone": _values(row.network),
+            "steps_per_second": row.observed.as_json,
+            "words_only": row.words.as_json,
+            "not_observed": row.unobserved.as_json,
+            "network_alone": row.network.as_json,
             "of_network": of_network,
             "bytes_per_board": row.bytes_per_board,
         }
-        self._print("environment", values, _in_columns(cells))
+        self._print("environment", values, in_columns(cells, _WIDTHS))
 
     def training(self, setting: str, result: Training) -> None:
         of_network = result.training.over(result.network)
@@ -82,7 +83,7 @@ class Report:
         }
         lines = [f"Training, {setting}"]
         for name, rate in rates.items():
-            middle, limits = _of(rate)
+            middle, limits = of_rate(rate)
             lines.append(f"  {name:<16}{middle:>10} steps/s {limits}")
         lines += [
             f"  of network      {of_network:>10.3f}",
@@ -94,7 +95,7 @@ class Report:
             f"{result.state_bytes / 2**20:.1f}, temporary {result.temporary_bytes / 2**20:.1f} MiB "
             "a device",
         ]
-        values = {name.replace(" ", "_"): _values(rate) for name, rate in rates.items()}
+        values = {name.replace(" ", "_"): rate.as_json for name, rate in rates.items()}
         rest = {
             name: value
             for name, value in asdict(result).items()
@@ -144,13 +145,11 @@ class Report:
             print(json.dumps({"what": what, **values}), flush=True)
 
 
-def _in_columns(cells: tuple[str, ...]) -> str:
-    return "  ".join(cell.rjust(width) for cell, width in zip(cells, _WIDTHS, strict=True))
+def in_columns(cells: Iterable[str], widths: Iterable[int]) -> str:
+    """A line of a table; the columns are as wide as their titles and numbers need."""
+    return "  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
 
 
-def _of(rate: Rate) -> tuple[str, str]:
+def of_rate(rate: Rate) -> tuple[str, str]:
+    """Its median, and the least and the greatest of its samples."""
     return f"{rate.median:,.0f}", f"({rate.low:,.0f} - {rate.high:,.0f})"
-
-
-def _values(rate: Rate) -> dict[str, float]:
-    return {"median": rate.median, "min": rate.low, "max": rate.high}

@@ -7,10 +7,11 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from hackmatrix.bench.report import in_columns
+from hackmatrix.bench.scaling.apart import environment
 from hackmatrix.bench.timing import Work, in_turns
 from hackmatrix.parallel import mesh
 from hackmatrix.rl.train_state import TrainState
@@ -60,7 +61,7 @@ def measure(config: Config, seconds: float) -> Found:
         f"{config.num_envs} x {config.num_steps}, {config.log_interval} updates a chunk, "
         f"{len(metrics)} metrics"
     )
-    with tempfile.TemporaryDirectory() as directory, _offline():
+    with tempfile.TemporaryDirectory() as directory, environment(WANDB_MODE="offline"):
         costs = [_cost(sink, metrics, chunk_seconds) for sink in _sinks(program, Path(directory))]
     return Found(setting, chunk_seconds, tuple(costs))
 
@@ -68,11 +69,10 @@ def measure(config: Config, seconds: float) -> Found:
 def lines(found: Found) -> Iterator[str]:
     """A table for people."""
     yield f"A chunk takes {found.chunk_seconds:.2f} s: {found.setting}"
-    yield _row("sink", "once s", "a chunk ms", "of training")
+    yield in_columns(("sink", "once s", "a chunk ms", "of training"), _WIDTHS)
     for cost in found.costs:
-        yield _row(
-            cost.sink, f"{cost.once:.3f}", f"{1e3 * cost.a_chunk:.3f}", f"{cost.of_training:.4%}"
-        )
+        numbers = f"{cost.once:.3f}", f"{1e3 * cost.a_chunk:.3f}", f"{cost.of_training:.4%}"
+        yield in_columns((cost.sink, *numbers), _WIDTHS)
     verdict = "under" if found.of_training < MOST else "NOT under"
     yield f"all together {found.of_training:.4%} of training, {verdict} {MOST:.0%}"
 
@@ -120,21 +120,3 @@ def _cost(sink: Sink, metrics: Mapping[str, float], chunk_seconds: float) -> Cos
     once = opened - start + time.perf_counter() - written
     a_chunk = (written - opened) / WRITES
     return Cost(type(sink).__name__, once, a_chunk, a_chunk / chunk_seconds)
-
-
-@contextmanager
-def _offline() -> Iterator[None]:
-    """wandb reads it once, when it is first asked for."""
-    before = os.environ.get("WANDB_MODE")
-    os.environ["WANDB_MODE"] = "offline"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["WANDB_MODE"]
-        else:
-            os.environ["WANDB_MODE"] = before
-
-
-def _row(*cells: str) -> str:
-    return "  ".join(cell.rjust(width) for cell, width in zip(cells, _WIDTHS, strict=True))

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
+from hackmatrix.bench.report import in_columns
+
 _ROOT = Path(__file__).parents[2]
 _AGAIN = 3
 _CACHE = "JAX_COMPILATION_CACHE_DIR", "XDG_CACHE_HOME"
@@ -56,10 +58,10 @@ def measure(root: Path = _ROOT) -> Iterator[Starts]:
 
 
 def lines(starts: Iterator[Starts]) -> Iterator[str]:
-    yield _row(*_COLUMNS)
+    yield in_columns(_COLUMNS, _WIDTHS)
     for each in starts:
         numbers = *astuple(each.first), *astuple(each.second)
-        yield _row(*(f"{number:.1f}" for number in numbers), each.program)
+        yield in_columns((*(f"{number:.1f}" for number in numbers), each.program), _WIDTHS)
 
 
 def to_json(starts: Starts) -> str:
@@ -82,7 +84,3 @@ def _cpu_seconds() -> float:
     """Of the processes that this one has waited for."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
-
-
-def _row(*cells: str) -> str:
-    return "  ".join(cell.rjust(width) for cell, width in zip(cells, _WIDTHS, strict=True))

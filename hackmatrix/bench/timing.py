@@ -38,6 +38,10 @@ class Rate:
     def nanoseconds(self) -> float:
         return 1e9 / self.median
 
+    @property
+    def as_json(self) -> dict[str, float]:
+        return {"median": self.median, "min": self.low, "max": self.high}
+
     def over(self, other: Rate) -> float:
         """How many times as fast as another that was measured in turns with it."""
         pairs = zip(self.samples, other.samples, strict=True)

@@ -29,7 +29,7 @@ def together(processes: int, devices_each: int, work: Callable[..., T], *argumen
     """
     coordinator = f"127.0.0.1:{_free_port()}"
     places = [Place(coordinator, processes, each) for each in range(processes)]
-    with _environment(XLA_FLAGS=_with_devices(devices_each)), _processes(processes) as pool:
+    with environment(XLA_FLAGS=_with_devices(devices_each)), _processes(processes) as pool:
         submitted = [
             pool.submit(_joined, place if processes > 1 else None, work, *arguments)
             for place in places
@@ -40,7 +40,7 @@ def together(processes: int, devices_each: int, work: Callable[..., T], *argumen
 
 def on_cpu(work: Callable[..., T], *arguments: Any) -> T:
     """What a process gives that leaves accelerators alone."""
-    with _environment(JAX_PLATFORMS="cpu"), _processes(1) as pool:
+    with environment(JAX_PLATFORMS="cpu"), _processes(1) as pool:
         return pool.submit(work, *arguments).result()
 
 
@@ -73,8 +73,8 @@ def _free_port() -> int:
 
 
 @contextmanager
-def _environment(**changes: str) -> Iterator[None]:
-    """For the processes that are started inside."""
+def environment(**changes: str) -> Iterator[None]:
+    """Sets variables for what is done, and for the processes that are started, inside."""
     before = {name: os.environ.get(name) for name in changes}
     os.environ.update(changes)
     try:

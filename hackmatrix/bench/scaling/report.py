@@ -15,6 +15,7 @@ from pathlib import Path
 
 import jax
 
+from hackmatrix.bench.report import in_columns
 from hackmatrix.bench.scaling.curves import COMPILED, MEASURED, Point
 from hackmatrix.train.runs.provenance import git
 
@@ -46,11 +47,11 @@ def show(points: Iterable[Point], made: Mapping[str, str], as_json: bool) -> lis
     """Prints each point as it comes, and gives them all."""
     if not as_json:
         print(_in_a_line(made))
-        print(_row(_COLUMNS), flush=True)
+        print(in_columns(_COLUMNS, _WIDTHS), flush=True)
     shown = []
     for point in points:
         values = {"what": "scaling", **asdict(point), **made}
-        print(json.dumps(values) if as_json else _row(_cells(point)), flush=True)
+        print(json.dumps(values) if as_json else in_columns(_cells(point), _WIDTHS), flush=True)
         shown.append(point)
     return shown
 
@@ -155,7 +156,3 @@ def _cells(point: Point) -> tuple[str, ...]:
 
 def _number(value: float | None, form: str, scale: float = 1) -> str:
     return "" if value is None else format(scale * value, form)
-
-
-def _row(cells: tuple[str, ...]) -> str:
-    return "  ".join(cell.rjust(width) for cell, width in zip(cells, _WIDTHS, strict=True))
