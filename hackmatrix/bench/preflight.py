@@ -138,7 +138,7 @@ def memory_refused(error: str) -> int:
 def _largest_num_envs(config: Config, program: Program, memory: int, target: slices.Slice) -> int:
     """The next that can be divided among the devices; no more than the samples an int32 counts."""
     learner = sum(
-        leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(program.shapes().learner)
+        leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(program.shapes.learner)
     )
     room = target.generation.hbm_of_a_program - learner
     if room <= 0:

@@ -147,7 +147,7 @@ def _layouts(program: Program) -> Iterator[Layout]:
     """The ways in which a state may have been saved: as today, with boards as an earlier version of
     the environment laid them out, or with boards that are of no use to this run.
     """
-    shapes = program.shapes()
+    shapes = program.shapes
     yield Layout(shapes)
     for older in program.env.older_layouts:
         yield _older(shapes, older)

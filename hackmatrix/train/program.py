@@ -96,12 +96,9 @@ class Program:
         players: Players = begun(UpdateKey(learner.key, learner.update))
         return players
 
+    @functools.cached_property
     def shapes(self) -> TrainState:
         """The state without its values: shapes, types and places."""
-        return self._shapes
-
-    @functools.cached_property
-    def _shapes(self) -> TrainState:
         state = jax.eval_shape(self._first_state, self._seed)
         return TrainState(
             learner=_placed(state.learner, meshes.replicated(self.mesh)),
@@ -114,7 +111,7 @@ class Program:
             replicated = meshes.replicated(self.mesh)
             updates = jax.ShapeDtypeStruct((), jnp.int32, sharding=replicated)
             numbers = jax.ShapeDtypeStruct((len(self._inputs),), jnp.float32, sharding=replicated)
-            self._lowered = self._chunk.lower(self.shapes(), updates, numbers)
+            self._lowered = self._chunk.lower(self.shapes, updates, numbers)
         return self._lowered
 
     def compile(self) -> jax.stages.Compiled:
@@ -139,17 +136,9 @@ class Program:
         """The parameters that the agent acts with, on all devices. All processes call this."""
         return jax.jit(self.algorithm.acting)(learner)
 
-    def memory(self) -> Any:
-        """What the compiler says of the memory that `run` needs on one device."""
-        return self.compile().memory_analysis()
-
-    def text(self) -> str:
-        """The compiled program, in the compiler's words."""
-        return self.compile().as_text() or ""
-
     def parameters(self) -> int:
         """How many parameters the agent has."""
-        acting = jax.eval_shape(self.algorithm.acting, self.shapes().learner)
+        acting = jax.eval_shape(self.algorithm.acting, self.shapes.learner)
         return sum(leaf.size for leaf in jax.tree.leaves(acting))
 
     def _settings(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from hackmatrix.train.runs.places import Place
 def state_of(run: Place, step: int) -> TrainState:
     """The newest, which is that of this step, on the devices of this process."""
     config = from_json((run / "config.json").read())
-    shapes = Program(config, mesh.over()).shapes()
+    shapes = Program(config, mesh.over()).shapes
     restored = Checkpoints(run / "checkpoints", keep=9).restore_newest(Layout(shapes))
     assert restored is not None
     assert restored.step == step

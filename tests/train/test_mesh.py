@@ -117,7 +117,7 @@ def test_parts_of_the_reward_and_kinds_of_action_add_up(trained: dict[int, Train
 
 def test_there_is_one_all_reduce_of_gradients_a_minibatch(trained: dict[int, Trained]) -> None:
     """It stands in the loop over the minibatches, and takes all leaves at once."""
-    text = trained[8].program.text()
+    text = trained[8].program.compile().as_text() or ""
     reductions = [line for line in text.splitlines() if re.search(r"\ball-reduce(-start)?\(", line)]
     shapes = {
         f"f32[{','.join(map(str, leaf.shape))}]"
