@@ -11,6 +11,7 @@ from pathlib import Path
 
 from absl import app, flags, logging
 
+from hackmatrix.exit_codes import DONE, FAILED
 from launch.startup import command_line, starting
 
 PROGRAM = "launch.doctor"
@@ -45,7 +46,7 @@ def main(_: list[str]) -> None:
         )
     except startup.StartError as error:
         print(f"{PROGRAM}: {error}", file=sys.stderr)
-        startup.exit_together(1)
+        startup.exit_together(FAILED)
     findings = []
     for finding in doctor.examine(_CONSTRAINTS, _WORKDIR.value):
         findings.append(finding)
@@ -53,7 +54,7 @@ def main(_: list[str]) -> None:
     for finding in doctor.bad_elsewhere(findings):
         findings.append(finding)
         print(doctor.line(finding), flush=True)
-    startup.exit_together(0 if all(finding.is_good for finding in findings) else 1)
+    startup.exit_together(DONE if all(finding.is_good for finding in findings) else FAILED)
 
 
 if __name__ == "__main__":

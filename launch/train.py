@@ -12,8 +12,8 @@ from ml_collections import config_flags
 
 from configs import default, given_by
 from hackmatrix.errors import UserError
+from hackmatrix.exit_codes import FAILED
 from hackmatrix.train.config.command_line import define_config, parser
-from hackmatrix.train.guards.signals import FAILED
 from hackmatrix.train.guards.supervision import of_environment
 from hackmatrix.train.runs.places import Away
 from launch.startup import command_line, starting

@@ -19,6 +19,7 @@ import jax
 from jax.errors import JaxRuntimeError
 
 from hackmatrix.errors import UserError
+from hackmatrix.exit_codes import FAILED, RETRY
 from hackmatrix.parallel.failures import may_pass
 from hackmatrix.parallel.jax_private import (
     coordination_client,
@@ -27,7 +28,6 @@ from hackmatrix.parallel.jax_private import (
     process_number,
 )
 
-FAILED, RETRY = 1, 42  # exit codes: it would fail again; it is to be started again
 _WAIT_SECONDS = 300  # for the other processes to end their work
 _SHUTDOWN_SECONDS = 10  # for them to end after a failure, which may be theirs too
 _LISTEN_MS = 60_000  # to others, at a time

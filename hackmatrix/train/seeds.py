@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from hackmatrix.errors import UserError
+from hackmatrix.exit_codes import DONE
 from hackmatrix.parallel.agreement import is_first, on_first
 from hackmatrix.train.config.rules import AUTO
 from hackmatrix.train.config.saved import resumed
-from hackmatrix.train.guards.signals import DONE
 from hackmatrix.train.guards.supervision import Supervision
 from hackmatrix.train.plan import Request
 from hackmatrix.train.reporting import results

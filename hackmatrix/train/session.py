@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 
+from hackmatrix.exit_codes import DONE, RETRY
 from hackmatrix.parallel.agreement import is_first
 from hackmatrix.rl.evaluation import Interrupted
 from hackmatrix.rl.train_state import TrainState
@@ -17,7 +18,7 @@ from hackmatrix.train.config import resolve
 from hackmatrix.train.config.summary import differences, summary
 from hackmatrix.train.failing import after_failing, leave_no_trace, told_if_too_large
 from hackmatrix.train.guards.guard import Guard
-from hackmatrix.train.guards.signals import DONE, NOTHING_TO_SAVE, RETRY
+from hackmatrix.train.guards.signals import NOTHING_TO_SAVE
 from hackmatrix.train.guards.supervision import Supervision
 from hackmatrix.train.guards.watchdog import LONG
 from hackmatrix.train.keeper import Keeper

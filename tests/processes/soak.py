@@ -27,6 +27,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hackmatrix.exit_codes import RETRY
 from hackmatrix.train.checkpoints import shelf
 from hackmatrix.train.runs.bucket import Bucket
 from tests import bucket_service
@@ -40,7 +41,6 @@ _LONG = 10 * _UPDATES_A_MINUTE
 _MOST_GROWTH, _LEAST_QUARTER = 1.1, 30  # seconds
 _MOST_TO_STOP = 30  # seconds: what a spot notice leaves
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-_RETRY = 42
 
 
 @dataclass
@@ -159,7 +159,7 @@ def _disturbed(
         code = process.wait()
         if code == 0:
             return soaked
-        if code not in (_RETRY, -signal.SIGKILL):
+        if code not in (RETRY, -signal.SIGKILL):
             last = trainer.log.read_text(errors="replace").splitlines()[-5:]
             soaked.faults.append("\n".join([f"start {soaked.starts} ended with {code}:", *last]))
             return soaked

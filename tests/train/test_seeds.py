@@ -14,9 +14,9 @@ import pytest
 
 from configs import default
 from hackmatrix.envs import Environment, make
+from hackmatrix.exit_codes import RETRY
 from hackmatrix.parallel import mesh
 from hackmatrix.train import seeds
-from hackmatrix.train.guards.signals import RETRY
 from hackmatrix.train.guards.supervision import Supervision
 from hackmatrix.train.plan import Request
 from hackmatrix.train.program import Program

@@ -13,10 +13,10 @@ import pytest
 
 from configs import default
 from hackmatrix.envs import make
+from hackmatrix.exit_codes import DONE
 from hackmatrix.parallel import mesh
 from hackmatrix.rl.evaluation import EVALUATION_SEED, Evaluation, curve
 from hackmatrix.rl.tally import LENGTH, RETURN
-from hackmatrix.train.guards.signals import DONE
 from hackmatrix.train.keeper import Keeper
 from hackmatrix.train.plan import Request
 from hackmatrix.train.policies import policy as policies

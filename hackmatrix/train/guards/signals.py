@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
-DONE, FAILED, RETRY = 0, 1, 42  # exit codes: finished; do not retry; to be continued
+from hackmatrix.exit_codes import RETRY
+
 NOTHING_TO_SAVE = "Stopped before the first update; nothing to save"
 _ASKING = (signal.SIGINT, signal.SIGTERM)
 # A machine that shuts down may signal a program and its supervisor, which passes it on.

@@ -10,11 +10,11 @@ import jax
 import pytest
 
 from configs import default
+from hackmatrix.exit_codes import RETRY
 from hackmatrix.parallel import mesh
 from hackmatrix.rl.train_state import TrainState
 from hackmatrix.train import keeper as keepers
 from hackmatrix.train.checkpoints.checkpoints import Checkpoints
-from hackmatrix.train.guards.signals import RETRY
 from hackmatrix.train.keeper import Keeper
 from hackmatrix.train.plan import Request
 from hackmatrix.train.program import Program

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from configs import default
+from hackmatrix.exit_codes import DONE
 from hackmatrix.parallel import mesh
 from hackmatrix.rl.rollout import Players
-from hackmatrix.train.guards.signals import DONE
 from hackmatrix.train.plan import Request
 from hackmatrix.train.program import Program
 from hackmatrix.train.session import run_session
