@@ -61,7 +61,7 @@ class Episode:
         return sum(frame.reward for frame in self.frames)
 
 
-def record(title: str, decide: Decide, step_key: StepKey, most_steps: int = MOST_STEPS) -> Episode:
+def record(title: str, decide: Decide, step_key: StepKey, most_steps: int) -> Episode:
     """Plays a game to its end and records it."""
     games = HostedGames(1)
     games.draw_from(0, *step_key(None))

@@ -77,7 +77,7 @@ def is_wanted_in_colour(out: TextIO) -> bool:
     return out.isatty() and not os.environ.get("NO_COLOR")
 
 
-def paint(words: str, ink: Colour, colour: bool = True, ground: Colour | None = None) -> str:
+def paint(words: str, ink: Colour, colour: bool, ground: Colour | None = None) -> str:
     if not colour or not words:
         return words
     behind = "" if ground is None else f";48;2;{';'.join(map(str, ground))}"

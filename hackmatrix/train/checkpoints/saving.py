@@ -36,7 +36,7 @@ class Saving:
         manifest: Any,
         *,
         keep: int,
-        besides: Sequence[int] = (),
+        besides: Sequence[int],
     ) -> None:
         self.step = step
         self._manager: _Manager | None = None

@@ -21,12 +21,12 @@ _NAME = "config"
 _QUOTED_NAME = re.compile(r"['\"\\]*(\w+)['\"\\]*( Did you mean .*)?")
 
 
-def define_config(program: str, default: str = "configs/default.py") -> flags.FlagHolder:
+def define_config(program: str) -> flags.FlagHolder:
     """Defines --config=FILE and --config.NAME=VALUE; a name that is no setting is refused."""
     with _one_line(program):
         return config_flags.DEFINE_config_file(
             _NAME,
-            default,
+            "configs/default.py",
             "The configuration; --config.NAME=VALUE changes it. configs/default.py explains them.",
             lock_config=True,
         )

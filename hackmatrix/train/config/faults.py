@@ -26,7 +26,7 @@ _ELSEWHERE = {
 MOST_SAMPLES = 2**31  # 32-bit numbers count the samples of an update
 
 
-def of_values(values: Mapping[str, Any], kind: type[Config] = Config) -> Faults:
+def of_values(values: Mapping[str, Any], kind: type[Config]) -> Faults:
     """What is wrong with single settings: unknown, missing, or not what they must be."""
     settings = declared(kind)
     undeclared = {name: unknown(name, settings) for name in values if name not in settings}

@@ -48,7 +48,7 @@ class Yardstick:
         course: Course,
         clock: Clock,
         say: Callable[[str], None],
-        goes_on: Callable[[], bool] = lambda: True,
+        goes_on: Callable[[], bool],
     ) -> None:
         self._run, self._program, self._course = run, program, course
         self._clock, self._say = clock, say
