@@ -11,7 +11,7 @@ _NAME = "JAX_COMPILATION_CACHE_DIR"
 
 def keep_compiled_programs(directory: str | None = None) -> None:
     """Lets JAX keep what it compiles in the directory, by default in the user's cache, unless the
-    environment says where. JAX reads that when it is imported, and is told if it is there already.
+    environment says where. JAX reads that when it is imported; if it has been already, it is told.
     """
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     os.environ.setdefault(_NAME, directory or str(caches / "hackmatrix" / "jax"))

@@ -26,8 +26,8 @@ def has_libtpu() -> bool:
 
 def leave_missing_tpu() -> None:
     """Keeps an installed libtpu from complaining at length that there is no TPU, where JAX would
-    come back to the CPU in the end. JAX reads that when it is imported, and is told if it is there
-    already.
+    fall back to the CPU in the end. JAX reads the variable when it is imported; if it has been
+    already, it is told.
     """
     if "JAX_PLATFORMS" in os.environ or not has_libtpu() or has_tpu() or has_gpu():
         return

@@ -1,4 +1,4 @@
-"""Files that may be read if they are there, whole and ours: one that is not is as good as none."""
+"""A cache of files: one that is damaged, or was written by another user, counts as missing."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _MOST_BYTES = 256 << 20
 
 @dataclass(frozen=True)
 class Files:
-    """Those of a directory, which several processes may use at once. The ones that were not used
-    for longest are removed when they take more than `most_bytes`.
+    """The files of a directory, which several processes may use at once. Those that have not been
+    used for the longest time are removed when all together take more than `most_bytes`.
     """
 
     directory: Path

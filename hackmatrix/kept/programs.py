@@ -1,7 +1,7 @@
-"""Finds programs that were compiled before, first by what they are made of, then by their words.
+"""Finds programs that were compiled before, first by what they are made of, then by their text.
 
-The second is for what has to be traced after all, because this package has changed or because a
-part is from elsewhere: most programs still say what they said before.
+The second way is for programs that have to be traced after all, because this package has changed or
+because a part of them is from elsewhere: most of them still have the text that they had before.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _in_use: dict[tuple[Files, str], Compiled] = {}
 
 
 class Kept:
-    """A function that jax.jit made, and that is always called with arguments like those of its
-    first call, when its program is found or compiled. It is for these devices; if none are named,
-    for the one where arguments are, or the default one. `of` is all that the function was made of,
-    if it is none that stands in a module.
+    """A function made by jax.jit, whose program is found or compiled at its first call; all later
+    calls must have arguments of the same shapes and types. It runs on the given devices, or else
+    where its arguments are, or on the default device. `of` is all that the function was made of; a
+    function defined at the top of a module needs none.
     """
 
     def __init__(self, function: Any, of: Any = None, devices: Devices | None = None) -> None:
@@ -67,7 +67,7 @@ class Kept:
 
 
 def compiled(lower: Lower, of: Any, devices: Devices, arguments: Any = ()) -> Compiled:
-    """The program that is lowered so, found or compiled. `of` is all that it is made of; its
+    """The program that `lower` gives, found or compiled. `of` is all that it is made of; its
     arguments need not be given if that tells their shapes.
     """
     files = _files(devices)

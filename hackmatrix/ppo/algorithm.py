@@ -70,7 +70,9 @@ class PPO(ActorCritic):
         return learner.replace(params=params, optimiser=optimiser), told
 
     def rescaled(self, learner: Learner, scale: ReturnScale) -> Learner:
-        """The values of a network that knows nothing yet need not be kept."""
+        """Values that were learned before this run are kept when their unit changes; those of a
+        network that began with nothing follow the unit as they are learned.
+        """
         if self.settings.start_from is None:
             rescaled: Learner = learner.replace(return_scale=scale)
             return rescaled

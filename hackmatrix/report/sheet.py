@@ -25,7 +25,7 @@ def sheet(template: str, **parts: str) -> str:
 
 
 def contents(file: Path) -> Any:
-    """What a file of the run says; None if there is none, as of a run that is under way."""
+    """What a file of the run says; None if it is missing, as in a run under way, or damaged."""
     try:
         return json.loads(file.read_text())
     except (OSError, ValueError):

@@ -93,9 +93,9 @@ class Checkpoints:
         silence_orbax()
 
     def save(self, step: int, state: Any, metadata: dict[str, Any]) -> None:
-        """Copies the state, which may be donated then; it is written while the run goes on. If it
-        cannot be saved, that is said, and the run goes on too; but where this process alone cannot
-        begin to, this is Away.
+        """Copies the state, which may be donated afterwards; it is written while the run goes on.
+        If it cannot be saved, that is said, and the run goes on; but if only this process cannot
+        begin to save it, Away is raised.
         """
         self.wait()
         if step == self._saved:
@@ -167,8 +167,8 @@ class Checkpoints:
 
     def restore_newest(self, *layouts: Layout) -> Restored | None:
         """The newest checkpoint that is not damaged, in the first layout that fits it; None if
-        there is no checkpoint at all. If none fits, this is Incompatible; if the directory cannot
-        be reached, Away. Nothing is deleted.
+        there is no checkpoint at all. Raises Incompatible if none fits, and Away if the directory
+        cannot be reached. Nothing is deleted.
         """
         self.wait()
         for name in on_first(lambda: list(map(str, shelf.unfinished(self._directory)))):
@@ -218,7 +218,7 @@ class Checkpoints:
 
     @contextmanager
     def _no_other(self, step: int) -> Iterator[None]:
-        """Where a damaged checkpoint cannot be replaced by another."""
+        """Inside, a damaged checkpoint is an error: no other can take its place."""
         try:
             yield
         except Damaged as damage:

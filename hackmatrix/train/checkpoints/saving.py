@@ -22,10 +22,10 @@ STATE = "state"  # a folder of every checkpoint on a disk, so this name stays
 
 
 class Saving:
-    """Begun when it is made: the arrays have been copied from the devices then. They are written
-    so that only a whole checkpoint counts; then all but the newest checkpoints and those of the
-    steps `besides` are deleted. Whatever goes wrong is raised when it is finished; only where other
-    processes wait for this one until it has begun, at once, as Away: they cannot be told.
+    """A save that has begun: the arrays are copied from the devices when it is made. They are
+    written so that only a whole checkpoint counts; then all checkpoints but the newest and those of
+    the steps `besides` are deleted. `finish` raises whatever has gone wrong. With several processes
+    a save that cannot begin raises Away at once: the others wait for it, and cannot be told.
     """
 
     def __init__(

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from hackmatrix.train.runs.lease import begun
 
-OWN_WAY = "wandb"  # a folder of a service that uploads it itself
+WANDB = "wandb"  # a folder that Weights & Biases uploads by itself
 _UNSENT = "unsent"  # a file that says that something here is not in the bucket
 
 
@@ -34,7 +34,7 @@ def remove_left(name: str) -> None:
     for copy in _folder().glob(f"{name}-*"):
         owner = re.fullmatch(rf"{re.escape(name)}-(\d+)-[0-9a-f]{{8}}", copy.name)
         is_left = owner is not None and begun(int(owner[1])) is None
-        if is_left and not any((copy / each).exists() for each in (_UNSENT, OWN_WAY)):
+        if is_left and not any((copy / each).exists() for each in (_UNSENT, WANDB)):
             shutil.rmtree(copy, ignore_errors=True)
 
 

@@ -1,6 +1,6 @@
 """The mirror of a run that lives in a bucket: the files that it writes on this machine, copied as
-they grow, and before each checkpoint, so that a run that goes on from there lacks no metrics of
-before. A bucket has no append. A small file that has grown is copied whole; of a large one what is
+they grow, and before each checkpoint, so that a run that goes on from there lacks no earlier
+metrics. A bucket has no append. A small file that has grown is copied whole; of a large one what is
 new is sent, and the bucket joins the two: metrics of a month are some hundred megabytes.
 """
 
@@ -50,7 +50,7 @@ class Mirror:
             self._say(f"The files in {self._directory} are not all in {self._bucket}: {error}")
             copies.keep(self._directory)
             return
-        if not (self._directory / copies.OWN_WAY).exists():  # it may have to be sent later
+        if not (self._directory / copies.WANDB).exists():  # it may have to be sent later
             shutil.rmtree(self._directory, ignore_errors=True)
 
     def catch_up(self) -> str | None:
@@ -73,7 +73,7 @@ class Mirror:
         self._lease.confirm()
         for file in sorted(self._directory.rglob("*")):
             inside = file.relative_to(self._directory)
-            if not file.is_file() or inside.parts[0] == copies.OWN_WAY:
+            if not file.is_file() or inside.parts[0] == copies.WANDB:
                 continue
             before, now = self._copied.get(inside), file.stat()
             if before and _moment(before) == _moment(now):
