@@ -1,6 +1,6 @@
 """Lets an exported policy play over the headless protocol, without JAX on its side.
 
-python -m launch.drive --policy=policies/expert --games=10
+python -m launch.drive --policy=policies/winner --games=10
 python -m launch.drive --policy=FILE.npz --server="PROGRAM --headless-cli"
 """
 
@@ -60,7 +60,7 @@ def _words(command: str) -> list[str]:
 def parse(arguments: list[str]) -> list[str]:
     rest = command_line.parser(PROGRAM)(arguments)
     if not _POLICY.value:
-        sys.exit(f"{PROGRAM}: say --policy=policies/expert, or a file that launch.export wrote")
+        sys.exit(f"{PROGRAM}: say --policy=policies/winner, or a file that launch.export wrote")
     return rest
 
 
