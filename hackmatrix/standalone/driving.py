@@ -65,9 +65,13 @@ class GameProgram:
     """The program, from its start to its end."""
 
     def __init__(self, command: Sequence[str]) -> None:
-        self._program = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+        try:
+            self._program = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+        except OSError as error:
+            why = error.strerror or error
+            raise UserError(f"the program of the game cannot start: {command[0]}: {why}") from error
 
     def ask(self, action: str, **rest: Any) -> Any:
         """The answer to a command."""

@@ -120,7 +120,7 @@ EMPTY = shlex.quote('{"observation": {}, "validActions": [0]}')
         ("echo 3", "does not speak the headless protocol: it answered 'reset' with 3"),
         (f"yes {EMPTY}", "does not tell of a board as the headless protocol does: KeyError:"),
         ("true", "the program of the game has ended"),
-        ("/nowhere", "No such file or directory: '/nowhere'"),
+        ("/nowhere", "the program of the game cannot start: /nowhere: No such file or directory"),
     ],
 )
 def test_a_program_that_plays_no_game_is_told_in_one_line(

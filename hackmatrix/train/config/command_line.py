@@ -18,6 +18,12 @@ from ml_collections import config_flags
 from hackmatrix.train.config import faults
 
 _NAME = "config"
+# What absl says to a value of the wrong kind, and what is to be given.
+_WRONG_KINDS = {
+    r"invalid literal for int\(\).*": "give a whole number, like 1_000_000",
+    r"could not convert string to float.*": "give a number, like 0.5 or 1e-3",
+    r"\('Non-boolean argument to boolean flag'.*": "give True or False",
+}
 _QUOTED_NAME = re.compile(r"['\"\\]*(\w+)['\"\\]*( Did you mean .*)?")
 
 
@@ -64,7 +70,8 @@ def _one_line(program: str) -> Iterator[None]:
 def _flag_mistake(text: str) -> str:
     if "Traceback" in text:  # of the file; its last line says what is wrong
         return f"--{_NAME} cannot be read: {text.strip().splitlines()[-1].strip()}"
-    text = re.sub(r"invalid literal for int\(\).*", "give a whole number, like 1_000_000", text)
+    for theirs, ours in _WRONG_KINDS.items():
+        text = re.sub(theirs, ours, text)
     return _in_a_line(text)
 
 
