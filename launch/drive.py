@@ -43,9 +43,12 @@ def main(_: list[str]) -> None:
         driving.check_plays(policy)
         games = f"{PROGRAM}: playing {_GAMES.value:,} {'game' if _GAMES.value == 1 else 'games'}"
         with starting.waiting(games), driving.GameProgram(command) as program:
+            played: list[driving.Played] = []
             for number in range(_GAMES.value):
-                played = driving.play(program, policy, draws)
-                print(f"game {number}: {played.summary}", flush=True)
+                played.append(driving.play(program, policy, draws))
+                print(f"game {number}: {played[-1].summary}", flush=True)
+        if len(played) > 1:
+            print(f"{len(played):,} games, 95% intervals", *driving.table(played), sep="\n")
     except (UserError, OSError) as error:
         sys.exit(f"{PROGRAM}: {' '.join(str(error).split())}")
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from hackmatrix.envs import make
 from hackmatrix.errors import UserError
+from hackmatrix.estimates import Estimate
 from hackmatrix.parallel.agreement import is_first, on_first
 from hackmatrix.train.config.rules import AUTO
 from hackmatrix.train.config.saved import resumed
@@ -23,7 +24,6 @@ from hackmatrix.train.guards.supervision import Supervision
 from hackmatrix.train.plan import Request
 from hackmatrix.train.reporting import results
 from hackmatrix.train.reporting.replays import Play
-from hackmatrix.train.reporting.results import Estimate
 from hackmatrix.train.runs.directory import EVALUATION, find, is_run
 from hackmatrix.train.runs.places import Place, place
 from hackmatrix.train.session import run_session

@@ -14,13 +14,13 @@ import pytest
 
 from configs import default
 from hackmatrix.envs import Environment, make
+from hackmatrix.estimates import Estimate
 from hackmatrix.parallel import mesh
 from hackmatrix.train import seeds
 from hackmatrix.train.guards.signals import RETRY
 from hackmatrix.train.guards.supervision import Supervision
 from hackmatrix.train.plan import Request
 from hackmatrix.train.program import Program
-from hackmatrix.train.reporting.results import Estimate
 from hackmatrix.train.runs.directory import create
 from hackmatrix.train.seeds import over_seeds
 from tests.search.open import Open
