@@ -18,6 +18,10 @@ class Estimate:
     low: float
     high: float
 
+    def within(self, least: float, most: float) -> Estimate:
+        """No mean is less than the least or more than the most."""
+        return Estimate(self.mean, max(self.low, least), min(self.high, most))
+
     def shown(self, factor: int = 1) -> str:
         mean, low, high = (f"{factor * each:.2f}" for each in (self.mean, self.low, self.high))
         return f"{mean}  ({low} to {high})"

@@ -59,7 +59,7 @@ def table(games: Sequence[Played]) -> list[str]:
     ended = np.array([each.is_over for each in games])
     rows = {
         "return": estimates.mean(np.array([each.total for each in games])).shown(),
-        "stage reached": estimates.mean(stages).shown(),
+        "stage reached": estimates.mean(stages).within(1, WON).shown(),
         "completed stage 1 (%)": estimates.proportion(stages > 1).shown(100),
         "won (%)": estimates.proportion(stages >= WON).shown(100),
         "came to an end (%)": estimates.proportion(ended).shown(100),

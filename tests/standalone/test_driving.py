@@ -90,7 +90,9 @@ def test_many_games_are_told_of_in_the_words_of_an_evaluation() -> None:
     lost = driving.Played(-2.0, is_over=True, stage=1, score=0, actions=[0])
     won = driving.Played(600.0, is_over=True, stage=9, score=3, actions=[0, 1])
     assert won.summary == "return 600.00, won, score 3, 2 actions"
-    told = [line.split("  ")[0] + line[24:].split("(")[0] for line in driving.table([lost, won])]
+    table = driving.table([lost, won])
+    assert "(1.00 to 9.00)" in table[1]  # there are no stages beyond these
+    told = [line.split("  ")[0] + line[24:].split("(")[0] for line in table]
     assert [" ".join(line.split()) for line in told] == [
         "return 299.00", "stage reached 5.00", "completed stage 1 (%) 50.00", "won (%) 50.00",
         "came to an end (%) 100.00",

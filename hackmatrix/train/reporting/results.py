@@ -120,7 +120,7 @@ def _rows(results: Mapping[str, Summary], metrics: Sequence[Metric]) -> Rows:
 def _result(column: np.ndarray, metric: Metric) -> Estimate:
     if metric.unit == PERCENT:
         return estimates.proportion(column)
-    return _within(estimates.mean(column), metric.least, metric.most)
+    return estimates.mean(column).within(metric.least, metric.most)
 
 
 def _ratio(part: np.ndarray, whole: np.ndarray) -> Estimate:
@@ -128,13 +128,8 @@ def _ratio(part: np.ndarray, whole: np.ndarray) -> Estimate:
     ratio = float(part.sum() / max(whole.sum(), 1))
     games = part.size
     deviation = float((part - ratio * whole).std(ddof=1)) if games > 1 else math.nan
-    around = estimates.around(ratio, deviation / math.sqrt(games) / max(float(whole.mean()), 1))
-    return _within(around, 0.0, 1.0)
-
-
-def _within(each: Estimate, least: float, most: float) -> Estimate:
-    """No mean is less than the least or more than the most."""
-    return Estimate(each.mean, max(each.low, least), min(each.high, most))
+    error = deviation / math.sqrt(games) / max(float(whole.mean()), 1)
+    return estimates.around(ratio, error).within(0.0, 1.0)
 
 
 def _without_nan(values: Mapping[str, float]) -> dict[str, float | None]:
