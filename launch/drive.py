@@ -49,6 +49,8 @@ def main(_: list[str]) -> None:
                 print(f"game {number}: {played[-1].summary}", flush=True)
         if len(played) > 1:
             print(f"{len(played):,} games, 95% intervals", *driving.table(played), sep="\n")
+    except BrokenPipeError:  # nobody reads what it prints any more
+        raise
     except (UserError, OSError) as error:
         sys.exit(f"{PROGRAM}: {' '.join(str(error).split())}")
 

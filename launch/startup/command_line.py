@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 
 from absl import flags
 
+from launch.startup import ending
+
 Parse = Callable[[list[str]], list[str]]
 
 _HELP = {"--help", "-help", "--h", "-h", "-?"}
@@ -32,9 +34,12 @@ def parser(program: str) -> Parse:
 
 
 def with_help(program: str, parse: Parse) -> Parse:
-    """The same, but --help is answered with all flags of the program, and ends it."""
+    """The same, but --help is answered with all flags of the program, and ends it; and from then on
+    Ctrl-C ends it without a traceback.
+    """
 
     def parse_or_help(arguments: list[str]) -> list[str]:
+        ending.is_quiet(program)
         if _HELP & {*arguments[1:]}:
             print(_help(program, arguments[0]))
             sys.exit(0)
