@@ -65,7 +65,8 @@ def _own(main: str) -> Iterator[flags.Flag]:
 
 def _line(flag: flags.Flag) -> str:
     usual = "" if flag.name == "config" else (flag.default_as_str or "").strip("'")
-    said = flag.help + (f" (default: {usual})" if usual not in ("", "false") else "")
+    about = flag.help.replace("|", ", ") if isinstance(flag, flags.EnumFlag) else flag.help
+    said = about + (f" (default: {usual})" if usual not in ("", "false") else "")
     name = f"  --{flag.name}{_value(flag)}".ljust(_INDENT - 1) + " "
     return textwrap.fill(
         said, _WIDTH, initial_indent=name, subsequent_indent=" " * _INDENT, break_on_hyphens=False
