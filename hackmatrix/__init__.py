@@ -1,7 +1,7 @@
 """HackMatrix: the game, its environments, and the training of agents that play it.
 
     run = hackmatrix.train(network="conv", time_limit_minutes=3)
-    agent = hackmatrix.load("policies/expert")
+    agent = hackmatrix.load("policies/winner")
 
 They are imported when they are first used: JAX takes seconds.
 """

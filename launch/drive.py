@@ -1,6 +1,6 @@
 """Lets an exported policy play over the headless protocol, without JAX on its side.
 
-python -m launch.drive --policy=policies/expert --games=10
+python -m launch.drive --policy=policies/winner --games=10
 python -m launch.drive --policy=FILE.npz --server="PROGRAM --headless-cli"
 """
 
@@ -43,9 +43,14 @@ def main(_: list[str]) -> None:
         driving.check_plays(policy)
         games = f"{PROGRAM}: playing {_GAMES.value:,} {'game' if _GAMES.value == 1 else 'games'}"
         with starting.waiting(games), driving.GameProgram(command) as program:
+            played: list[driving.Played] = []
             for number in range(_GAMES.value):
-                played = driving.play(program, policy, draws)
-                print(f"game {number}: {played.summary}", flush=True)
+                played.append(driving.play(program, policy, draws))
+                print(f"game {number}: {played[-1].summary}", flush=True)
+        if len(played) > 1:
+            print(f"{len(played):,} games, 95% intervals", *driving.table(played), sep="\n")
+    except BrokenPipeError:  # nobody reads what it prints any more
+        raise
     except (UserError, OSError) as error:
         sys.exit(f"{PROGRAM}: {' '.join(str(error).split())}")
 
@@ -60,7 +65,7 @@ def _words(command: str) -> list[str]:
 def parse(arguments: list[str]) -> list[str]:
     rest = command_line.parser(PROGRAM)(arguments)
     if not _POLICY.value:
-        sys.exit(f"{PROGRAM}: say --policy=policies/expert, or a file that launch.export wrote")
+        sys.exit(f"{PROGRAM}: say --policy=policies/winner, or a file that launch.export wrote")
     return rest
 
 

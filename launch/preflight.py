@@ -15,7 +15,7 @@ from launch.startup import command_line, starting
 PROGRAM = "launch.preflight"
 
 _CONFIG = define_config(PROGRAM)
-_SLICE = flags.DEFINE_string("slice", None, "The slice, like v4-32.", required=True)
+_SLICE = flags.DEFINE_string("slice", "", "The slice, like v4-32.")
 _JSON = flags.DEFINE_bool("json", False, "Print JSON.")
 
 
@@ -37,5 +37,12 @@ def main(arguments: list[str]) -> None:
     sys.exit(0 if found.fits else 1)
 
 
+def parse(arguments: list[str]) -> list[str]:
+    rest = parser(PROGRAM)(arguments)
+    if not _SLICE.value:
+        sys.exit(f"{PROGRAM}: say for which slice, such as --slice=v4-8")
+    return rest
+
+
 if __name__ == "__main__":
-    app.run(main, flags_parser=command_line.with_help(PROGRAM, parser(PROGRAM)))
+    app.run(main, flags_parser=command_line.with_help(PROGRAM, parse))

@@ -15,7 +15,7 @@ from absl import app, flags, logging
 
 from configs import default
 from hackmatrix.errors import UserError
-from launch.startup import command_line, run_flags, starting
+from launch.startup import command_line, outputs, run_flags, starting
 
 if TYPE_CHECKING:
     from hackmatrix.report.curves import Curves
@@ -33,6 +33,7 @@ def main(_: list[str]) -> None:
     logging.set_verbosity(logging.WARNING)
     starting.stay_off_accelerators()
     starting.keep_compiled_programs()
+    outputs.check(PROGRAM, _OUT)
     if _RUNS.value:
         found = run_flags.find_each(PROGRAM, _RUNS.value)
         _compare(list({str(run.place): run for run in found}.values()))
@@ -82,10 +83,7 @@ def _file(directory: str | Path) -> Path:
 
 
 def _write(file: Path, page: str) -> None:
-    try:
-        file.write_text(page, "utf-8")
-    except OSError as error:
-        sys.exit(f"{PROGRAM}: {file}: {error.strerror}; choose another --out")
+    outputs.write(PROGRAM, file, page.encode(), _OUT)
 
 
 def _parse(arguments: list[str]) -> list[str]:

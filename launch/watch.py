@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from absl import app, flags, logging
 
-from launch.startup import plan_flag, policy_flags, starting
+from launch.startup import outputs, plan_flag, policy_flags, starting
 
 if TYPE_CHECKING:
     from hackmatrix.replay.record import Episode
@@ -31,6 +31,7 @@ def main(_: list[str]) -> None:
     logging.set_verbosity(logging.WARNING)
     starting.stay_off_accelerators()
     starting.keep_compiled_programs()
+    outputs.check(PROGRAM, _HTML, _GIF)  # a game that is planned takes minutes
     agent = policy_flags.load(PROGRAM)
     greedy, plan = _GREEDY.value, plan_flag.plan()
     what = f"{PROGRAM}: compiling the game and playing it"
@@ -46,10 +47,7 @@ def main(_: list[str]) -> None:
 
 def _write(flag: flags.FlagHolder[str | None], content: bytes, game: Recorded) -> None:
     file = Path(str(flag.value))
-    try:
-        file.write_bytes(content)
-    except OSError as error:
-        sys.exit(f"{PROGRAM}: {file}: {error.strerror}; choose another --{flag.name}")
+    outputs.write(PROGRAM, file, content, flag)
     print(f"{file}: {game.turns} turns, return {game.total:.2f}")
 
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from hackmatrix.estimates import Estimate
 from hackmatrix.report.sheet import tables
 from hackmatrix.train.policies.policy import Policy
 from hackmatrix.train.reporting import results
-from hackmatrix.train.reporting.results import Estimate, Summary
+from hackmatrix.train.reporting.results import Summary
 
 
 @dataclass(frozen=True)

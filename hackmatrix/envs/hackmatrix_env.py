@@ -40,7 +40,7 @@ _STAGE = "stage at the end of an episode"
 OUTCOMES = Section(
     "How it plays",
     (
-        Metric("stats/mean_stage", "stage reached", chart=_STAGE, column="stages",
+        Metric("stats/mean_stage", "stage reached", chart=_STAGE, column="stage",
                least=1, most=STAGES + 1),
         Metric("stats/highest_stage", "highest stage", chart=_STAGE, column="best", digits=0,
                words={STAGES + 1: "won"}),

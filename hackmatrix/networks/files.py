@@ -140,10 +140,20 @@ def read(file: str | Path) -> tuple[Params, About]:
         if number == 1:
             return {"params": _nested_1(arrays)}, _about_1(arrays)
     except FileNotFoundError:
-        raise PolicyFileError(f"there is no file {file}") from None
+        raise PolicyFileError(f"there is no file {file}{_meant(Path(file))}") from None
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise PolicyFileError(f"{file} is no policy that launch.export wrote: {error}") from error
     raise PolicyFileError(f"{file} has format {number}; this version reads 1 and {FORMAT}")
+
+
+def _meant(missing: Path) -> str:
+    """What may have been meant by a file that is not there."""
+    if (_FOLDER / f"{missing.name}.npz").exists():
+        return f"; did you mean {SHIPPED}/{missing.name}?"
+    folder = missing.parent
+    if missing.name == EXPORTED and (folder / "config.json").exists():
+        return f"; {folder} is a run: name it as one, or export it first"
+    return ""
 
 
 def _sizes(observation: Mapping[str, tuple[int, ...]], actions: Sequence[str]) -> str:

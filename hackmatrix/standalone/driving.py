@@ -13,12 +13,14 @@ from typing import Any, Self
 
 import numpy as np
 
+from hackmatrix import estimates
 from hackmatrix.errors import UserError
 from hackmatrix.standalone import inputs
 from hackmatrix.standalone.policy import NumpyPolicy
 
 MOST_STEPS = 2000  # of a game: a policy may walk to and fro for ever
 _LONGEST_QUOTE = 80
+WON = 9  # the stage after the last
 _PATIENCE = 3.0  # seconds that the program has to end by itself
 # What the answers to the commands tell.
 _TOLD = {
@@ -39,11 +41,30 @@ class Played:
     actions: list[int]
 
     @property
+    def is_won(self) -> bool:
+        return self.stage >= WON
+
+    @property
     def summary(self) -> str:
         """In a line."""
-        end = f"return {self.total:.2f}, stage {self.stage}, score {self.score}"
+        stage = "won" if self.is_won else f"stage {self.stage}"
+        end = f"return {self.total:.2f}, {stage}, score {self.score}"
         stopped = "" if self.is_over else ", stopped before its end"
         return f"{end}, {len(self.actions):,} actions{stopped}"
+
+
+def table(games: Sequence[Played]) -> list[str]:
+    """What many games came to, as launch.evaluate tells of those that it plays: a line each."""
+    stages = np.array([each.stage for each in games])
+    ended = np.array([each.is_over for each in games])
+    rows = {
+        "return": estimates.mean(np.array([each.total for each in games])).shown(),
+        "stage reached": estimates.mean(stages).within(1, WON).shown(),
+        "completed stage 1 (%)": estimates.proportion(stages > 1).shown(100),
+        "won (%)": estimates.proportion(stages >= WON).shown(100),
+        "came to an end (%)": estimates.proportion(ended).shown(100),
+    }
+    return [f"{title:<24} {cell:>27}" for title, cell in rows.items()]
 
 
 class ProtocolError(UserError):
@@ -65,9 +86,13 @@ class GameProgram:
     """The program, from its start to its end."""
 
     def __init__(self, command: Sequence[str]) -> None:
-        self._program = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+        try:
+            self._program = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+        except OSError as error:
+            why = error.strerror or error
+            raise UserError(f"the program of the game cannot start: {command[0]}: {why}") from error
 
     def ask(self, action: str, **rest: Any) -> Any:
         """The answer to a command."""

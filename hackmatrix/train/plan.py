@@ -64,14 +64,13 @@ def agree(
     request: Request, has_planned: Callable[[Plan], None] = lambda plan: None
 ) -> tuple[Plan, Program]:
     """The plan of all processes, and their training program, which is not compiled yet. The first
-    process tells of the plan as soon as it has made it.
+    process tells of the plan as soon as the run is its own, before it writes anything there.
     """
     compare(on_all(lambda: _asked_for(request)))  # before a directory is made
     made: list[Plan] = []
 
     def make() -> dict[str, Any]:
-        made.append(make_plan(request))
-        has_planned(made[0])
+        made.append(make_plan(request, has_planned))
         return _as_json(made[0])
 
     told = on_first(make)
@@ -89,7 +88,7 @@ def agree(
     return plan, program
 
 
-def make_plan(request: Request) -> Plan:
+def make_plan(request: Request, has_planned: Callable[[Plan], None] = lambda plan: None) -> Plan:
     """The plan of one process, which creates or continues the run's directory."""
     which = request.settings["resume"]
     name = request.settings["run_name"]
@@ -107,7 +106,11 @@ def make_plan(request: Request) -> Plan:
     if config.wandb:
         weights_and_biases.check()
     held: list[Lease] = []
-    hold = lambda run: held.append(_take(run))  # noqa: E731
+
+    def hold(run: Run) -> None:
+        held.append(_take(run))
+        has_planned(Plan(run, found is not None, request.trace, None, held[0]))
+
     if found:
         hold(found)
         run = directory.resume(found, config)

@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from hackmatrix.envs import make
 from hackmatrix.errors import UserError
+from hackmatrix.estimates import Estimate
 from hackmatrix.exit_codes import DONE
 from hackmatrix.parallel.agreement import is_first, on_first
 from hackmatrix.train.config.rules import AUTO
@@ -22,7 +24,6 @@ from hackmatrix.train.guards.supervision import Supervision
 from hackmatrix.train.plan import Request
 from hackmatrix.train.reporting import results
 from hackmatrix.train.reporting.replays import Play
-from hackmatrix.train.reporting.results import Estimate
 from hackmatrix.train.runs.directory import EVALUATION, find, is_run
 from hackmatrix.train.runs.places import Place, place
 from hackmatrix.train.session import run_session
@@ -91,14 +92,14 @@ def _tell(workdir: Place, name: str, runs: list[str]) -> None:
     """Prints the means over the runs, and keeps them in NAME-seeds.json."""
     told = [json.loads((workdir / run / EVALUATION).read()) for run in runs]
     agents = [results.from_json(each)["agent"] for each in told]
-    means = over_seeds(agents)
+    means = {"agents": over_seeds(agents)}
     file = workdir / f"{name}-seeds.json"
-    summary = {"runs": runs, **results.as_json({"agents": means})}
-    file.write(json.dumps(summary, indent=2) + "\n")
+    file.write(json.dumps({"runs": runs, **results.as_json(means)}, indent=2) + "\n")
     print(f"\n{len(runs)} agents, means over seeds with 95% intervals (Student's t), in {file}")
-    for tag, each in means.items():
-        if not tag.startswith("actions/"):
-            print(f"  {tag:<30} {each.mean:9.3f}  ({each.low:.3f} to {each.high:.3f})")
+    first = find(workdir, runs[0])
+    assert first
+    for line in results.table(means, make(first.config.env)):
+        print(f"  {line}")
 
 
 def over_seeds(agents: list[results.Summary]) -> results.Summary:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 
 from absl import flags
 
+from launch.startup import ending
+
 Parse = Callable[[list[str]], list[str]]
 
 _HELP = {"--help", "-help", "--h", "-h", "-?"}
@@ -32,9 +34,12 @@ def parser(program: str) -> Parse:
 
 
 def with_help(program: str, parse: Parse) -> Parse:
-    """The same, but --help is answered with all flags of the program, and ends it."""
+    """The same, but --help is answered with all flags of the program, and ends it; and from then on
+    Ctrl-C ends it without a traceback.
+    """
 
     def parse_or_help(arguments: list[str]) -> list[str]:
+        ending.is_quiet(program)
         if _HELP & {*arguments[1:]}:
             print(_help(program, arguments[0]))
             sys.exit(0)
@@ -60,7 +65,8 @@ def _own(main: str) -> Iterator[flags.Flag]:
 
 def _line(flag: flags.Flag) -> str:
     usual = "" if flag.name == "config" else (flag.default_as_str or "").strip("'")
-    said = flag.help + (f" (default: {usual})" if usual not in ("", "false") else "")
+    about = flag.help.replace("|", ", ") if isinstance(flag, flags.EnumFlag) else flag.help
+    said = about + (f" (default: {usual})" if usual not in ("", "false") else "")
     name = f"  --{flag.name}{_value(flag)}".ljust(_INDENT - 1) + " "
     return textwrap.fill(
         said, _WIDTH, initial_indent=name, subsequent_indent=" " * _INDENT, break_on_hyphens=False

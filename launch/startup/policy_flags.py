@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _POLICY = flags.DEFINE_string(
     "policy",
     None,
-    "Instead of a run: policies/expert, policies/conv, or a file that launch.export wrote.",
+    "Instead of a run: an agent such as policies/winner, or a file that launch.export wrote.",
 )
 _BEST = flags.DEFINE_bool(
     "best", False, "Of a run that measured itself, take the best checkpoint instead of the newest."
@@ -44,7 +44,7 @@ def load(program: str) -> Agent:
     none.
     """
     if not _POLICY.value and run_flags.is_latest():
-        run_flags.find(program, ", or say --policy=policies/expert")
+        run_flags.find(program, ", or say --policy=policies/winner")
     with starting.waiting(f"{program}: loading JAX and the policy"):
         from hackmatrix.api.agent import Agent
         from hackmatrix.train.policies import policy

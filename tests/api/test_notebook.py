@@ -13,7 +13,7 @@ NOTEBOOK = ROOT / "docs/from-nothing-to-a-replay.ipynb"
 CELLS = [
     cell for cell in json.loads(NOTEBOOK.read_text("utf-8"))["cells"] if cell["cell_type"] == "code"
 ]
-# Two updates have to do, and CartPole, which compiles in seconds. The game is the expert's part.
+# Two updates have to do, and CartPole, which compiles in seconds. The game is the winner's part.
 SMALL = """
 from configs import cpu
 
@@ -28,7 +28,7 @@ def get_config():
 AT_THE_END = """
 assert run.metrics["step"].tolist() == [64, 128]
 assert list(results.players) == ["agent", "agent_greedy", "random"]
-assert "expert" in repr(game) and game.turns > 9
+assert "winner" in repr(game) and game.turns > 9
 assert mine.config.network == "__main__:Normed"
 """
 

@@ -62,9 +62,12 @@ def start(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         (
             "drive",
             ["--games=2"],
-            "say --policy=policies/expert, or a file that launch.export wrote",
+            "say --policy=policies/winner, or a file that launch.export wrote",
         ),
         ("drive", ["--policy=a", "b"], "'b' is no flag"),
+        ("preflight", [], "say for which slice, such as --slice=v4-8"),
+        ("watch", ["--html=/nowhere/a.html"], "/nowhere/a.html: No such file or directory; choose"),
+        ("watch", ["--gif=launch"], "launch: Is a directory; choose another --gif"),
     ],
 )
 def test_a_wrong_command_line_is_told_in_one_line(
@@ -102,6 +105,7 @@ def test_help_shows_every_flag_on_a_screen_and_is_no_failure(program: str) -> No
     assert f"launch.{program}" in helped.stdout
     assert len(lines) <= 40
     assert max(map(len, lines)) <= 100
+    assert not re.search(r"v\n", helped.stdout)  # no name is broken at the end of a line
     own = (ROOT / f"launch/{program}.py").read_text()
     shown = set(re.findall(r"^  --(\w[\w-]*)", helped.stdout, re.MULTILINE))
     wanted = set(re.findall(r'DEFINE_\w+\(\s*"([\w-]+)"', own))
@@ -185,5 +189,5 @@ def test_where_there_is_no_run_at_all_it_is_said_what_to_do(tmp_path: Path) -> N
     assert refused.returncode == 1
     assert refused.stderr.splitlines()[-1] == (
         f"launch.watch: there is no run in {tmp_path} yet: python -m launch.train, "
-        "or say --policy=policies/expert"
+        "or say --policy=policies/winner"
     )

@@ -13,7 +13,9 @@ _ERRORS = {"hackmatrix.errors", "hackmatrix.plugins"}
 _GAME = {"hackmatrix.game"}
 _ENVS = _GAME | _ERRORS | {"hackmatrix.kept", "hackmatrix.envs"}
 _LEARNING = _ENVS | {"hackmatrix.parallel", "hackmatrix.networks", "hackmatrix.rl"}
-_TRAIN = _LEARNING | {"hackmatrix.ppo", "hackmatrix.search", "hackmatrix.train"}
+_TRAIN = _LEARNING | {
+    "hackmatrix.estimates", "hackmatrix.ppo", "hackmatrix.search", "hackmatrix.train",
+}  # fmt: skip
 
 # What each room may import besides itself. "hackmatrix" alone is the package's own __init__.py.
 MAY_IMPORT: dict[str, set[str]] = {
@@ -22,6 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "hackmatrix.machine": set(),
     "hackmatrix.errors": set(),
     "hackmatrix.exit_codes": set(),
+    "hackmatrix.estimates": set(),
     "hackmatrix.plugins": {"hackmatrix.errors"},
     "hackmatrix.kept": set(),
     "hackmatrix.envs": _GAME | _ERRORS | {"hackmatrix.kept"},
@@ -33,7 +36,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "hackmatrix.train": _TRAIN | {"hackmatrix.machine", "hackmatrix.exit_codes"},
     "hackmatrix.replay": _ENVS - {"hackmatrix.plugins"},
     # For machines without JAX.
-    "hackmatrix.standalone": {"hackmatrix.networks"} | _ERRORS,
+    "hackmatrix.standalone": {"hackmatrix.networks", "hackmatrix.estimates"} | _ERRORS,
     # It measures all that computes, so it may know it; only a program needs what was measured.
     "hackmatrix.bench": _TRAIN,
     # What people look at, so nothing that computes may need it.

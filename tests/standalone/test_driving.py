@@ -80,7 +80,23 @@ def drive(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_a_seed_plays_the_same_games_with_the_same_draws(file: Path) -> None:
     played = [drive(f"--policy={file}", "--games=3", "--seed=4").stdout for _ in range(2)]
     assert played[0] == played[1]
-    assert len(played[0].splitlines()) == 3
+    lines = played[0].splitlines()
+    assert [line[:6] for line in lines[:3]] == ["game 0", "game 1", "game 2"]
+    assert lines[3] == "3 games, 95% intervals"
+    assert len(lines) == 9
+
+
+def test_many_games_are_told_of_in_the_words_of_an_evaluation() -> None:
+    lost = driving.Played(-2.0, is_over=True, stage=1, score=0, actions=[0])
+    won = driving.Played(600.0, is_over=True, stage=9, score=3, actions=[0, 1])
+    assert won.summary == "return 600.00, won, score 3, 2 actions"
+    table = driving.table([lost, won])
+    assert "(1.00 to 9.00)" in table[1]  # there are no stages beyond these
+    told = [line.split("  ")[0] + line[24:].split("(")[0] for line in table]
+    assert [" ".join(line.split()) for line in told] == [
+        "return 299.00", "stage reached 5.00", "completed stage 1 (%) 50.00", "won (%) 50.00",
+        "came to an end (%) 100.00",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("content", [b"no archive", b"", pickle.dumps({"a": 1})])
@@ -120,7 +136,7 @@ EMPTY = shlex.quote('{"observation": {}, "validActions": [0]}')
         ("echo 3", "does not speak the headless protocol: it answered 'reset' with 3"),
         (f"yes {EMPTY}", "does not tell of a board as the headless protocol does: KeyError:"),
         ("true", "the program of the game has ended"),
-        ("/nowhere", "No such file or directory: '/nowhere'"),
+        ("/nowhere", "the program of the game cannot start: /nowhere: No such file or directory"),
     ],
 )
 def test_a_program_that_plays_no_game_is_told_in_one_line(

@@ -12,6 +12,7 @@ from configs import default
 from hackmatrix.errors import UserError
 from hackmatrix.train.plan import Plan, Request, agree, make_plan
 from hackmatrix.train.reporting.tracing import Span
+from hackmatrix.train.runs.directory import Run
 from tests.train import pair
 
 PROGRAM = Path(__file__).with_name("planning_process.py")
@@ -37,6 +38,21 @@ def test_a_new_run_is_planned_as_it_was_asked_for(tmp_path: Path) -> None:
     assert (plan.resumes, plan.trace, plan.sentinel) == (False, Span(2, 3), None)
     assert (plan.config.lr, plan.config.num_envs) == (1e-3, 8)
     assert json.loads((tmp_path / "mine/config.json").read_text())["lr"] == 1e-3
+
+
+def test_a_signal_may_come_while_the_first_files_of_a_run_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a signal is to undo is known by then; else a run would stay that never began."""
+    told: list[str] = []
+    monkeypatch.setattr(f"{Run.__module__}._write_down", lambda run: told.append("written"))
+    plan = make_plan(
+        request(tmp_path, run_name="mine"),
+        lambda plan: told.append(f"{plan.run.name}, {'held' if plan.lease else 'not held'}"),
+    )
+    assert told == ["mine, held", "written"]
+    assert plan.lease is not None
+    plan.lease.give_back()
 
 
 def test_a_resumed_run_goes_on_as_it_was_saved_but_for_what_is_given(tmp_path: Path) -> None:

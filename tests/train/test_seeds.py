@@ -14,13 +14,13 @@ import pytest
 
 from configs import default
 from hackmatrix.envs import Environment, make
+from hackmatrix.estimates import Estimate
 from hackmatrix.exit_codes import RETRY
 from hackmatrix.parallel import mesh
 from hackmatrix.train import seeds
 from hackmatrix.train.guards.supervision import Supervision
 from hackmatrix.train.plan import Request
 from hackmatrix.train.program import Program
-from hackmatrix.train.reporting.results import Estimate
 from hackmatrix.train.runs.directory import create
 from hackmatrix.train.seeds import over_seeds
 from tests.search.open import Open
@@ -59,6 +59,10 @@ def test_each_seed_has_a_run_and_the_same_command_again_does_what_is_left(tmp_pa
     over_both = summary["agents"]["train/mean_episode_return"]
     assert over_both["mean"] == pytest.approx(sum(means) / 2)
     assert over_both["low"] < min(means) < max(means) < over_both["high"]
+    of_both = done.stdout.partition("2 agents, means over seeds")[2].splitlines()
+    shown = {line[:24].strip(): line[24:].split()[0] for line in of_both[1:] if line[24:].strip()}
+    assert shown["return"] == f"{over_both['mean']:.2f}"  # in the words of each agent's table
+    assert shown["came to an end (%)"] == "100.00"
     (runs[5] / "evaluation.json").write_text("{")
     again = train(tmp_path)
     assert again.returncode == 0, again.stdout + again.stderr

@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from absl import flags
@@ -18,6 +19,13 @@ from ml_collections import config_flags
 from hackmatrix.train.config import faults
 
 _NAME = "config"
+_ROOT = Path(__file__).parents[3]
+# What absl says to a value of the wrong kind, and what is to be given.
+_WRONG_KINDS = {
+    r"invalid literal for int\(\).*": "give a whole number, like 1_000_000",
+    r"could not convert string to float.*": "give a number, like 0.5 or 1e-3",
+    r"\('Non-boolean argument to boolean flag'.*": "give True or False",
+}
 _QUOTED_NAME = re.compile(r"['\"\\]*(\w+)['\"\\]*( Did you mean .*)?")
 
 
@@ -26,7 +34,7 @@ def define_config(program: str) -> flags.FlagHolder:
     with _one_line(program):
         return config_flags.DEFINE_config_file(
             _NAME,
-            "configs/default.py",
+            str(_ours("configs/default.py")),
             "The configuration; --config.NAME=VALUE changes it. configs/default.py explains them.",
             lock_config=True,
         )
@@ -58,13 +66,28 @@ def _one_line(program: str) -> Iterator[None]:
             raise
         sys.exit(f"{program}: {faults.unknown(unknown[1])}")
     except (OSError, SyntaxError, ValueError) as error:
-        sys.exit(f"{program}: --{_NAME} cannot be read: {_in_a_line(str(error))}")
+        sys.exit(f"{program}: {_unreadable(str(error))}")
+
+
+def _unreadable(why: str) -> str:
+    why = _in_a_line(why)
+    missing = re.search(r"No such file or directory: '([^']+)'", why)
+    ours = _ours(missing[1]) if missing else Path()
+    hint = f"; the trainer's is {ours}" if missing and ours != Path(missing[1]) else ""
+    return f"--{_NAME} cannot be read: {why}{hint}"
+
+
+def _ours(named: str) -> Path:
+    """The file of that name, which lies with the trainer if it is not here."""
+    here, there = Path(named), _ROOT / named
+    return there if there.is_file() and not here.exists() else here
 
 
 def _flag_mistake(text: str) -> str:
     if "Traceback" in text:  # of the file; its last line says what is wrong
-        return f"--{_NAME} cannot be read: {text.strip().splitlines()[-1].strip()}"
-    text = re.sub(r"invalid literal for int\(\).*", "give a whole number, like 1_000_000", text)
+        return _unreadable(text.strip().splitlines()[-1])
+    for theirs, ours in _WRONG_KINDS.items():
+        text = re.sub(theirs, ours, text)
     return _in_a_line(text)
 
 

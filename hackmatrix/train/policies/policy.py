@@ -83,8 +83,12 @@ def of_run(found: Run, say: Callable[[str], None] = print, *, best: bool = False
     restore = checkpoints.restore_best if best else checkpoints.restore_newest
     restored = restore(Layout(wanted))
     if restored is None:
-        which = "checkpoint that was measured (eval_interval_minutes)" if best else "checkpoint"
-        raise PolicyError(f"{found.place} has no {which} yet")
+        if not best:
+            raise PolicyError(f"{found.place} has no checkpoint yet")
+        raise PolicyError(
+            f"{found.place} has no checkpoint that was measured (eval_interval_minutes) yet, and "
+            "so no best one; ask for the newest instead"
+        )
     params = program.acting(restored.state.learner)
     signal = Signal.of(found.config)
     return Policy(program.env, program.network, params, found.name, restored.step, signal, best)

@@ -4,29 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
+from hackmatrix import estimates
 from hackmatrix.envs import Environment
 from hackmatrix.envs.metrics import PERCENT, Metric
+from hackmatrix.estimates import Estimate
 from hackmatrix.rl.evaluation import outcomes
 from hackmatrix.rl.games import ACTIONS
 from hackmatrix.rl.tally import RETURN
 
 KINDS = "kinds"
-_SIGMAS = 1.96  # of 95%
 _TITLE, _COLUMN = 24, 28
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A mean over games, and the ends of its 95% confidence interval."""
-
-    mean: float
-    low: float
-    high: float
 
 
 Summary = dict[str, Estimate]
@@ -125,37 +117,15 @@ def from_json(told: Mapping[str, Any]) -> dict[str, Summary]:
 
 def _rows(results: Mapping[str, Summary], metrics: Sequence[Metric]) -> Rows:
     return [
-        (metric.label, [_cell(each[metric.tag], metric.factor) for each in results.values()])
+        (metric.label, [each[metric.tag].shown(metric.factor) for each in results.values()])
         for metric in metrics
     ]
 
 
-def _cell(each: Estimate, factor: int) -> str:
-    mean, low, high = (f"{factor * number:.2f}" for number in (each.mean, each.low, each.high))
-    return f"{mean}  ({low} to {high})"
-
-
 def _result(column: np.ndarray, metric: Metric) -> Estimate:
     if metric.unit == PERCENT:
-        return _proportion(column)
-    return _within(_mean(column), metric.least, metric.most)
-
-
-def _mean(column: np.ndarray) -> Estimate:
-    mean = float(column.mean(dtype=np.float64))
-    deviation = float(column.std(ddof=1, dtype=np.float64)) if column.size > 1 else math.nan
-    return _around(mean, deviation / math.sqrt(column.size))
-
-
-def _proportion(column: np.ndarray) -> Estimate:
-    """Wilson's interval: that something never happened in 100 games does not say that it cannot."""
-    games, share = column.size, float(column.mean(dtype=np.float64))
-    weight = _SIGMAS**2 / games
-    centre = (share + weight / 2) / (1 + weight)
-    margin = _SIGMAS / (1 + weight) * math.sqrt(share * (1 - share) / games + weight / 4 / games)
-    # At 0 and 1 the interval ends there, but for the rounding of floats.
-    low, high = min(centre - margin, share), max(centre + margin, share)
-    return Estimate(share, max(low, 0.0), min(high, 1.0))
+        return estimates.proportion(column)
+    return estimates.mean(column).within(metric.least, metric.most)
 
 
 def _ratio(part: np.ndarray, whole: np.ndarray) -> Estimate:
@@ -163,17 +133,8 @@ def _ratio(part: np.ndarray, whole: np.ndarray) -> Estimate:
     ratio = float(part.sum() / max(whole.sum(), 1))
     games = part.size
     deviation = float((part - ratio * whole).std(ddof=1)) if games > 1 else math.nan
-    around = _around(ratio, deviation / math.sqrt(games) / max(float(whole.mean()), 1))
-    return _within(around, 0.0, 1.0)
-
-
-def _within(each: Estimate, least: float, most: float) -> Estimate:
-    """No mean is less than the least or more than the most."""
-    return Estimate(each.mean, max(each.low, least), min(each.high, most))
-
-
-def _around(mean: float, error: float) -> Estimate:
-    return Estimate(mean, mean - _SIGMAS * error, mean + _SIGMAS * error)
+    error = deviation / math.sqrt(games) / max(float(whole.mean()), 1)
+    return estimates.around(ratio, error).within(0.0, 1.0)
 
 
 def _without_nan(values: Mapping[str, float]) -> dict[str, float | None]:

@@ -165,12 +165,14 @@ def find(workdir: str | Path | Place, which: str, name: str | None = None) -> Ru
             candidates = [each for each in _runs(root) if name in (None, each.name)]
             used = {each: when for each in candidates if (when := _used(each)) is not None}
             return _open(max(used, key=lambda each: used[each])) if used else None
-        for there in ([] if "://" in which else [root / which]) + [place(which)]:
+        places = [*([] if "://" in which else [root / which]), place(which)]
+        for there in places:
             if is_run(there):
                 return _open(there)
+        lacking = next((f": {each} has no {_CONFIG}" for each in places if each.names()), "")
         newest = sorted(_runs(root), key=_begun)[-5:]
     others = f"; the newest are {', '.join(each.name for each in newest)}" if newest else ""
-    raise RunError(f"there is no run {which!r} in {root}{others}")
+    raise RunError(f"there is no run {which!r} in {root}{lacking}{others}")
 
 
 def _run(there: Place, config: Config) -> Run:

@@ -1,5 +1,6 @@
 """The command line: flags override a file before JAX is loaded, and mistakes are one line."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -30,9 +31,10 @@ app.run(main, flags_parser=command_line.parser("launch.little"))
 """
 
 
-def launch(*arguments: str) -> subprocess.CompletedProcess[str]:
+def launch(*arguments: str, where: Path = ROOT) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", PROGRAM, *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    there = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, cwd=where, env=there, capture_output=True, text=True)
 
 
 def test_flags_override_a_configuration_file_before_jax_is_loaded() -> None:
@@ -51,6 +53,8 @@ def test_flags_override_a_configuration_file_before_jax_is_loaded() -> None:
         (["--config.nonsense"], "no setting: did you mean seed or num_envs or channels?"),
         (["--config.xyzzy=3"], "xyzzy is no setting: configs/default.py has them all; a file sets"),
         (["--config.num_envs=1e6"], "give a whole number, like 1_000_000"),
+        (["--config.lr=fast"], "--config.lr=fast: give a number, like 0.5 or 1e-3"),
+        (["--config.anneal_lr=maybe"], "--config.anneal_lr=maybe: give True or False"),
         (["--config=nowhere.py"], "--config cannot be read: No such file or directory"),
         (["--config=nowhere.py", "--config.lr=1"], "cannot be read: No such file or directory"),
         (["--config=configs/cpu.py:large"], "get_config() takes 0 positional arguments"),
@@ -65,6 +69,13 @@ def test_a_mistake_on_the_command_line_is_one_line(arguments: list[str], words: 
     assert done.stderr.startswith("launch.little: ")
     assert words in done.stderr
     assert len(done.stderr.splitlines()) == 1, done.stderr
+
+
+def test_a_program_may_be_started_in_any_folder(tmp_path: Path) -> None:
+    done = launch("--config.num_envs=64", where=tmp_path)
+    assert from_json(done.stdout).num_envs == 64, done.stderr
+    refused = launch("--config=configs/cpu.py", where=tmp_path)
+    assert refused.stderr.endswith(f"the trainer's is {ROOT / 'configs/cpu.py'}\n")
 
 
 def test_wrong_values_on_the_command_line_are_all_listed() -> None:

@@ -61,6 +61,10 @@ def test_a_file_gives_back_the_parameters_that_were_written(found: Run, tmp_path
 def test_the_folder_of_an_export_stands_for_its_policy(found: Run, tmp_path: Path) -> None:
     with pytest.raises(PolicyError, match=r"there is no file .*policy\.npz"):
         policies.load(tmp_path, None, str(tmp_path), print)
+    with pytest.raises(PolicyError, match=r"no file winner; did you mean policies/winner\?"):
+        policies.load(tmp_path, None, "winner", print)
+    with pytest.raises(PolicyError, match=f"{found.name} is a run: name it as one"):
+        policies.load(tmp_path, None, str(found.directory), print)
     policy = policies.of_run(found)
     files.write(tmp_path / "policy.npz", policy.params, policies.about(policy))
     again = policies.load(tmp_path, None, str(tmp_path), print)

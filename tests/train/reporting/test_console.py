@@ -25,7 +25,7 @@ METRICS = {
     "train/approx_kl": 0.0214, "stats/completed_stage_1": 0.634, "stats/mean_stage": 1.78,
     "stats/highest_stage": 4.0, "perf/steps_per_second": 12_149.0, "perf/hours_left": 161 / 3600,
 }  # fmt: skip
-TITLES = "progress steps steps/s left return length stages best stage 1 done entropy KL"
+TITLES = "progress steps steps/s left return length stage best stage 1 done entropy KL"
 DECLARED = declared.metrics(make("hackmatrix"), PPO)
 
 
@@ -184,7 +184,7 @@ def test_the_end_says_what_was_reached_and_where_it_lies(out: io.StringIO, confi
     console.end("Stopped", 4096, Disk(Path("runs/a-run")))
     assert [words(line) for line in out.getvalue().splitlines()[-4:]] == [
         "Stopped at step 4,096, after 2m 05s",
-        "last chunk return +0.53, stages 1.78, best 4, stage 1 done 63%, entropy 1.92, KL 0.021",
+        "last chunk return +0.53, stage 1.78, best 4, stage 1 done 63%, entropy 1.92, KL 0.021",
         "run runs/a-run",
         "TensorBoard tensorboard --logdir runs",
     ]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from hackmatrix.envs import make
+from hackmatrix.estimates import Estimate
 from hackmatrix.rl.tally import LENGTH, RETURN
 from hackmatrix.train.reporting import results
 
@@ -29,7 +30,7 @@ def games(number: int, wins: int = 0, seed: int = 0) -> dict[str, np.ndarray]:
     }
 
 
-def contains(estimate: results.Estimate, truth: float) -> bool:
+def contains(estimate: Estimate, truth: float) -> bool:
     return estimate.low <= truth <= estimate.high
 
 
@@ -114,7 +115,7 @@ def test_the_table_shows_players_side_by_side_and_leaves_out_what_nobody_did() -
 
 
 def test_wide_numbers_stand_apart() -> None:
-    wide = {"train/mean_episode_return": results.Estimate(-4e9 / 3, -4e9 / 3, 4e9 / 3)}
+    wide = {"train/mean_episode_return": Estimate(-4e9 / 3, -4e9 / 3, 4e9 / 3)}
     (_, line) = results.table({"agent": wide, "random": wide}, GAME)[:2]
     assert line.split()[1:] == ["-1333333333.33", "(-1333333333.33", "to", "1333333333.33)"] * 2
 

@@ -194,6 +194,10 @@ def test_a_run_that_does_not_exist_is_refused_beside_those_that_do(
     create(tmp_path, dataclasses.replace(config, run_name="mine"))
     with pytest.raises(RunError, match="the newest are mine"):
         find(tmp_path, "lost")
+    (tmp_path / "lost/checkpoints").mkdir(parents=True)
+    for which in ("lost", str(tmp_path / "lost")):
+        with pytest.raises(RunError, match=r"lost has no config\.json; the newest are mine"):
+            find(tmp_path, which)
 
 
 def test_a_run_that_cannot_be_read_is_said_in_one_line(tmp_path: Path, config: Config) -> None:

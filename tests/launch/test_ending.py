@@ -1,0 +1,60 @@
+"""Programs that are stopped, or whose output nobody reads, end without a traceback."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+# A little program as the launch programs are.
+PROGRAM = """
+import signal
+from absl import app
+from launch.startup import command_line
+
+def main(_):
+    print("a line", flush=True)
+    {work}
+
+app.run(main, flags_parser=command_line.parser("launch.little"))
+"""
+
+
+def start(work: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", PROGRAM.format(work=work)]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, cwd=ROOT, stdout=pipe, stderr=pipe, text=True)
+
+
+def test_ctrl_c_is_told_in_one_line() -> None:
+    with start("signal.pause()") as program:
+        assert program.stdout
+        assert program.stdout.readline() == "a line\n"
+        program.send_signal(signal.SIGINT)
+        _, told = program.communicate(timeout=60)
+    assert told.strip() == "launch.little: stopped"
+    assert program.returncode == -signal.SIGINT  # as of any program that Ctrl-C ends
+
+
+@pytest.mark.parametrize(
+    "work", ["for _ in range(10**6): print('a board')", "signal.sigtimedwait([], 1); print('more')"]
+)
+def test_what_nobody_reads_any_more_is_no_mistake(work: str) -> None:
+    with start(work) as program:
+        assert program.stdout
+        assert program.stderr
+        assert program.stdout.readline() == "a line\n"
+        program.stdout.close()
+        assert program.stderr.read() == ""
+
+
+def test_a_mistake_of_ours_is_a_traceback() -> None:
+    with start("1 / 0") as program:
+        _, told = program.communicate(timeout=60)
+    assert told.splitlines()[-1] == "ZeroDivisionError: division by zero"
+    assert program.returncode == 1
