@@ -75,10 +75,11 @@ def get_config() -> config_dict.ConfigDict:
     # as much as the one before, and values that a rare victory rules cannot tell other steps apart.
     # What is reported is always the game's reward.
     config.compress_rewards = False
-    # Learn besides from so much for each program that the player comes to own, as a run begins, and
-    # less and less until its middle: who collects programs finds out what they are for. Looking
-    # ahead, as "expert" does, does not see it.
+    # Learn besides from so much for each program that the player comes to own, as a run begins: who
+    # collects programs finds out what they are for. Until the middle of the run it becomes what it
+    # is at the end. Only that part is counted when the agent looks ahead, in training and in play.
     config.owned_reward = 0.0
+    config.owned_reward_end = 0.0
 
     # Expert iteration: the boards that are looked at before each action.
     config.simulations = 16

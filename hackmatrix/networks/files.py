@@ -47,8 +47,9 @@ class About:
     """What is known of a trained network besides its parameters: the environment, the parts of its
     observations and their shapes, its actions, the run and the environment step of the checkpoint.
     Its values are of rewards with the discount `gamma`, shaped if `potential_shaping`, compressed
-    if `compress_rewards`; files that do not tell have the trainer's defaults. The landmark is what
-    its boards can be turned towards.
+    if `compress_rewards`, with `owned_reward_end` for each program that the player comes to own;
+    files that do not tell have the trainer's defaults. The landmark is what its boards can be
+    turned towards.
     """
 
     env: str
@@ -60,6 +61,7 @@ class About:
     gamma: float = 0.99
     potential_shaping: bool = False
     compress_rewards: bool = False
+    owned_reward_end: float = 0.0
     landmark: int | None = None
 
     @property

@@ -19,15 +19,21 @@ class NoPotential(UserError):
     """A setting that asks for what the environment does not have."""
 
 
+class NoPossessions(UserError):
+    """A setting that rewards what the environment's players cannot have."""
+
+
 @dataclass(frozen=True)
 class Signal:
     """The discount; whether the potential's change is rewarded instead of what the environment
-    gives for it; and whether the rest is compressed: symlog(r) = sign(r) log(1 + |r|).
+    gives for it; whether the rest is compressed: symlog(r) = sign(r) log(1 + |r|); and what each
+    thing is worth that a player comes to own.
     """
 
     gamma: float
     potential_shaping: bool = False
     compress_rewards: bool = False
+    owned_reward_end: float = 0.0
 
     @classmethod
     def of(cls, settings: Any) -> Signal:
@@ -39,14 +45,31 @@ class Signal:
             raise NoPotential(
                 f"potential_shaping=True is not for {env.name}, which has no potential"
             )
+        if self.owned_reward_end:
+            check_owned(env, "owned_reward_end", self.owned_reward_end)
 
     def learned(self, reward: Array, shaping: Shaping | None) -> Array:
         """What is learned from, of the rewards of steps."""
-        if not self.potential_shaping or shaping is None:
+        if shaping is None:
             return self._compressed(reward)
-        # What leaves the best policy what it is (Ng et al. 1999).
-        rest = self._compressed(reward - shaping.rewarded)
-        return rest + self.gamma * shaping.after - shaping.before
+        if self.potential_shaping:
+            # What leaves the best policy what it is (Ng et al. 1999).
+            rest = self._compressed(reward - shaping.rewarded)
+            learned = rest + self.gamma * shaping.after - shaping.before
+        else:
+            learned = self._compressed(reward)
+        if shaping.gained is None or not self.owned_reward_end:
+            return learned
+        return learned + self.owned_reward_end * shaping.gained
 
     def _compressed(self, reward: Array) -> Array:
         return jnp.sign(reward) * jnp.log1p(jnp.abs(reward)) if self.compress_rewards else reward
+
+
+def check_owned(env: Environment, setting: str, reward: float) -> None:
+    """NoPossessions if a setting rewards what players own where they own nothing."""
+    if not env.has_possessions:
+        raise NoPossessions(
+            f"{setting}={reward} is not for {env.name}, whose players own nothing "
+            "(Environment.has_possessions)"
+        )

@@ -42,6 +42,7 @@ class Settings:
     potential_shaping: bool = False
     compress_rewards: bool = False
     owned_reward: float = 0.0
+    owned_reward_end: float = 0.0
     start_from: str | None = None
 
 

@@ -14,9 +14,8 @@ from hackmatrix.envs.protocol import Shaping
 from hackmatrix.ppo import metrics
 from hackmatrix.ppo.algorithm import PPO
 from hackmatrix.rl.learning import advantages, minibatches
-from hackmatrix.rl.learning.actor_critic import NoPossessions
 from hackmatrix.rl.learning.metrics import EXPLAINED_VARIANCE, LR, RETURN_SCALE
-from hackmatrix.rl.signal import NoPotential
+from hackmatrix.rl.signal import NoPossessions, NoPotential
 from tests.envs.toy import Toy
 from tests.ppo import reference
 from tests.ppo.played import Played, Settings
@@ -64,21 +63,26 @@ def test_advantages_of_potential_based_shaping_are_those_of_another_reward(playe
     np.testing.assert_allclose(shaped, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize(("share", "left"), [(0.0, 1.0), (0.125, 0.75), (0.5, 0.0), (0.75, 0.0)])
+@pytest.mark.parametrize(
+    ("share", "end", "each"),
+    [(0, 0, 3), (0.125, 0, 2.25), (0.5, 0, 0), (0.75, 0, 0), (0.125, 1, 2.5), (0.75, 1, 1)],
+)
 def test_what_is_gained_is_rewarded_less_and_less_in_the_first_half_of_a_run(
-    played: Played, share: float, left: float
+    played: Played, share: float, end: float, each: float
 ) -> None:
     class Collecting(Toy):
         has_potential = has_possessions = True
 
-    batch, each = played.batch, 3.0
+    batch = played.batch
     gained = jax.random.randint(jax.random.key(4), batch.reward.shape, -1, 3).astype(jnp.float32)
     nothing = jnp.zeros_like(batch.reward)
-    used = dataclasses.replace(played.settings, owned_reward=each, num_updates=80)
+    used = dataclasses.replace(
+        played.settings, owned_reward=3.0, owned_reward_end=end, num_updates=80
+    )
     algorithm = PPO(Collecting(), played.network, used, AXIS)
     told = batch.replace(shaping=Shaping(nothing, nothing, nothing, gained))
     found = algorithm.advantages(told, int(80 * share))
-    signal = batch.reward + each * left * gained
+    signal = batch.reward + each * gained
     expected = advantage_of(dataclasses.replace(played, batch=batch.replace(reward=signal)))
     np.testing.assert_allclose(found, expected, atol=1e-4)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from hackmatrix.envs.protocol import Shaping
-from hackmatrix.rl.signal import NoPotential, Signal
+from hackmatrix.rl.signal import NoPossessions, NoPotential, Signal
 from tests.envs.toy import Toy
 
 REWARD = jnp.array([0.04, -0.01, 500.04])
@@ -37,7 +39,23 @@ def test_rewards_are_compressed_and_the_potential_is_not() -> None:
     np.testing.assert_allclose(both, expected, atol=1e-4)
 
 
+@pytest.mark.parametrize("shaped", [False, True])
+def test_what_a_player_owns_at_the_end_is_worth_so_much_more_than_the_rewards(shaped: bool) -> None:
+    """Uncompressed, and less where it is lost again."""
+    signal = Signal(0.9, shaped, compress_rewards=True)
+    owning = SHAPING.replace(gained=jnp.array([2.0, -1.0, 0.0]))
+    kept = dataclasses.replace(signal, owned_reward_end=1.5)
+    extra = kept.learned(REWARD, owning) - signal.learned(REWARD, owning)
+    np.testing.assert_allclose(extra, [3.0, -1.5, 0.0], atol=1e-6)
+    np.testing.assert_array_equal(kept.learned(REWARD, SHAPING), signal.learned(REWARD, SHAPING))
+
+
 def test_there_is_no_shaping_without_a_potential() -> None:
     Signal(0.9).check(Toy())
     with pytest.raises(NoPotential, match="potential_shaping=True is not for toy"):
         Signal(0.9, potential_shaping=True).check(Toy())
+
+
+def test_what_nobody_can_own_is_worth_nothing() -> None:
+    with pytest.raises(NoPossessions, match=r"owned_reward_end=.* is not for toy, whose players"):
+        Signal(0.9, owned_reward_end=1.5).check(Toy())

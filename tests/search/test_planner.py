@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import jax
@@ -9,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hackmatrix.envs.protocol import Parts, Step
+from hackmatrix.envs.protocol import Parts, Shaping, Step
 from hackmatrix.parallel import mesh
 from hackmatrix.rl.draws import key_of_each, seed_key
 from hackmatrix.rl.evaluation import Evaluation
@@ -41,10 +42,17 @@ def boards() -> Boards:
     return Toy().reset(jax.random.key_data(jax.random.split(jax.random.key(1), BOARDS)))
 
 
-def planned(env: Toy, params: Any, boards: Boards, games: int, network: Forward = NETWORK) -> Found:
+def planned(
+    env: Toy,
+    params: Any,
+    boards: Boards,
+    games: int,
+    network: Forward = NETWORK,
+    signal: Signal = SIGNAL,
+) -> Found:
     keys = key_of_each(seed_key(2), jnp.arange(boards.time.size, dtype=jnp.uint32))
     wanted = jnp.ones_like(boards.time, bool)
-    found: Found = jax.jit(Planner(env, network, SIGNAL, games))(params, keys, boards, wanted)
+    found: Found = jax.jit(Planner(env, network, signal, games))(params, keys, boards, wanted)
     return found
 
 
@@ -121,6 +129,27 @@ def test_a_world_on_which_an_action_is_not_valid_tells_nothing_of_it(boards: Boa
     found = planned(Barred(), {}, all_valid, 8, prefers(1e-9, 0.6, 0.4, 1e-9, 1e-9, 1e-9))
     assert (np.asarray(found.action) == 1).all()
     assert (np.asarray(found.value)[:, 2] == 7).all()
+
+
+def test_it_goes_for_what_its_agent_learned_to_own(boards: Boards) -> None:
+    class Collecting(Open):
+        """What is rewarded elsewhere is owned here."""
+
+        has_possessions = True
+
+        def step(self, keys: jax.Array, states: Boards, actions: jax.Array) -> tuple[Boards, Step]:
+            after, step = super().step(keys, states, actions)
+            nothing = jnp.zeros_like(step.reward)
+            shaping = Shaping(nothing, nothing, nothing, gained=step.reward)
+            return after, step.replace(reward=nothing, shaping=shaping)
+
+    anything = boards.replace(mask=jnp.ones_like(boards.mask))
+    network = prefers(*[1 / ACTIONS] * ACTIONS)
+    owning = dataclasses.replace(SIGNAL, owned_reward_end=100.0)
+    found = planned(Collecting(), {}, anything, 12, network, owning)
+    np.testing.assert_array_equal(found.action, anything.wanted)
+    without = planned(Collecting(), {}, anything, 12, network)
+    assert (np.asarray(without.action) != np.asarray(anything.wanted)).any()
 
 
 @pytest.mark.parametrize(("truncates", "after"), [(False, 0.0), (True, 0.1 * 7)])

@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 
 from hackmatrix.envs import Environment
-from hackmatrix.errors import UserError
 from hackmatrix.networks.actor_critic import Network, Params
 from hackmatrix.rl import return_scale
 from hackmatrix.rl.learning import advantages, metrics
@@ -18,15 +17,11 @@ from hackmatrix.rl.learning.descent import Descent
 from hackmatrix.rl.learning.learner import Learner, first_learner
 from hackmatrix.rl.learning.settings import Settings, share_done
 from hackmatrix.rl.rollout import Batch, Players
-from hackmatrix.rl.signal import Signal
+from hackmatrix.rl.signal import Signal, check_owned
 from hackmatrix.rl.tally import Metrics, Tally
 
 Array = jax.Array
-_EXPLORING = 0.5  # of a run: as long as possessions are rewarded
-
-
-class NoPossessions(UserError):
-    """A setting that rewards what an environment does not have."""
+_EXPLORING = 0.5  # of a run: until then the reward for possessions changes
 
 
 @dataclass(frozen=True)
@@ -44,11 +39,8 @@ class ActorCritic(abc.ABC):
 
     def __post_init__(self) -> None:
         self.signal.check(self.env)
-        if self.settings.owned_reward and not self.env.has_possessions:
-            raise NoPossessions(
-                f"owned_reward={self.settings.owned_reward} is not for {self.env.name}, whose "
-                "players own nothing (Environment.has_possessions)"
-            )
+        if self.settings.owned_reward:
+            check_owned(self.env, "owned_reward", self.settings.owned_reward)
 
     @abc.abstractmethod
     def play(
@@ -96,9 +88,9 @@ class ActorCritic(abc.ABC):
 
     def advantages(self, batch: Batch, update: Array | int) -> Array:
         """f32[T, E]: of what is learned from in an update."""
-        left = 1 - share_done(self.settings, update) / _EXPLORING
-        owned_reward = self.settings.owned_reward * jnp.maximum(left, 0)
-        return advantages.of(batch, self.signal, self.settings.gae_lambda, owned_reward)
+        left = jnp.maximum(1 - share_done(self.settings, update) / _EXPLORING, 0)
+        more = self.settings.owned_reward - self.settings.owned_reward_end
+        return advantages.of(batch, self.signal, self.settings.gae_lambda, more * left)
 
     def rescaled(self, learner: Learner, scale: return_scale.ReturnScale) -> Learner:
         """The learner with values in units of another scale."""

@@ -31,7 +31,8 @@ from hackmatrix.train.config.rules import (
 )
 
 FIRST_EDITION = 1  # of the settings; 2 came with pods, 3 with networks and algorithms by name,
-# 4 with expert iteration, 5 with milestones and limits of episodes, 6 with turned boards
+# 4 with expert iteration, 5 with milestones and limits of episodes, 6 with turned boards,
+# 7 with a reward for programs that lasts
 _DECLARATION = "setting"
 _SAME = object()
 
@@ -108,6 +109,7 @@ class Config:
     potential_shaping: bool = setting(False, FLAG, since=3)
     compress_rewards: bool = setting(False, FLAG, since=4)
     owned_reward: float = setting(0.0, WEIGHT, since=6)
+    owned_reward_end: float = setting(0.0, WEIGHT, since=7)
     simulations: int = setting(16, COUNT, since=4)
     start_from: str | None = setting(None, TEXT, since=4, is_fixed=True)
 

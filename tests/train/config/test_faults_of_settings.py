@@ -64,6 +64,7 @@ NAN = float("nan")
         "separate_critic": [1, "yes", None],
         "turn_boards": [1, "yes", None],
         "owned_reward": [-0.5, None],
+        "owned_reward_end": [-0.5, None],
         "compute_dtype": ["fp32", None],
         "log_interval": [0],
         "save_interval_minutes": [0, None],
