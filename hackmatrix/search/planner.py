@@ -20,6 +20,7 @@ from hackmatrix.rl import distributions
 from hackmatrix.rl.games import Forward
 from hackmatrix.rl.signal import Signal
 from hackmatrix.search.found import Found
+from hackmatrix.search.model import Model
 
 if TYPE_CHECKING:
     import distrax
@@ -56,7 +57,7 @@ class Planner:
 
     def __call__(self, params: Any, keys: Array, boards: Any, wanted: Array) -> Found:
         """The plan for each of [E] boards, from keys [E]; some action where none is wanted."""
-        choice, value, mask = self._judge(params, self.env.encode(boards))
+        choice, value, mask = self._model.judge(params, self.env.encode(boards))
         dealt = self._dealt(choice, mask, wanted)
         returns, counts = self._in_turn(params, keys, boards, dealt)
         return _found(dealt, returns, counts, value, mask)
@@ -65,10 +66,9 @@ class Planner:
         """The best actions i32[E], as `hackmatrix.rl.games.LookAhead` gives them."""
         return self(params, keys, boards, wanted).action
 
-    def _judge(self, params: Any, seen: Any) -> tuple[distrax.Categorical, Array, Array]:
-        observation, mask = self.env.decode(seen)
-        logits, value = self.network(params, observation)
-        return distributions.masked(logits, mask), value, mask
+    @property
+    def _model(self) -> Model:
+        return Model(self.env, self.network, self.signal)
 
     def _dealt(self, choice: distrax.Categorical, mask: Array, wanted: Array) -> _Dealt:
         """One game for each action on the first world, then on the second, and so on."""
@@ -133,18 +133,13 @@ class Planner:
             boards, actions, total, weight, _ = carry
             now = jax.vmap(jax.random.fold_in, (0, None))(chance, number)
             raw = jax.random.key_data(now)
-            boards, outcome, seen = self.env.step_and_encode(raw, boards, actions)
-            choice, value, _ = self._judge(params, seen)
-            value = jnp.where(outcome.ended, 0, value)
-            reward = self.signal.learned(outcome.reward, outcome.shaping)
-            if self.env.truncates:
-                final = self.network(params, self.env.decode(outcome.final)[0])[1]
-                reward = reward + gamma * jnp.where(outcome.truncated, final, 0)
-            total = total + weight * (reward + gamma * (1 - _LAMBDA) * value)
-            weight = weight * gamma * _LAMBDA * ~outcome.ended
+            after = self._model.step(params, raw, boards, actions)
+            value = jnp.where(after.ended, 0, after.value)
+            total = total + weight * (after.reward + gamma * (1 - _LAMBDA) * value)
+            weight = weight * gamma * _LAMBDA * ~after.ended
             draw = jax.vmap(jax.random.fold_in, (0, None))(now, 1)
-            actions = distributions.sample(choice, draw).astype(jnp.int32)
-            return (boards, actions, total, weight, value), None
+            actions = distributions.sample(after.choice, draw).astype(jnp.int32)
+            return (after.boards, actions, total, weight, value), None
 
         nothing = jnp.zeros(actions.shape)
         begin = boards, actions, nothing, nothing + 1, nothing

@@ -20,6 +20,7 @@ from hackmatrix.rl import distributions
 from hackmatrix.rl.games import Forward
 from hackmatrix.rl.signal import Signal
 from hackmatrix.search.found import Found
+from hackmatrix.search.model import Model
 
 Array = jax.Array
 _AT_STAKE = 0.5  # of what a board is worth: differences that are smaller count less
@@ -60,10 +61,10 @@ class TreeSearch:
         good the one with more noise f32[E, A] is taken, and tried more: Gumbel noise explores, 0
         does not.
         """
-        logits, value, there = self._judge(params, self.env.encode(boards))
+        choice, value, there = self._model.judge(params, self.env.encode(boards))
         both = there & valid
         mask = jnp.where(both.any(-1, keepdims=True), both, valid)
-        logits = distributions.masked(logits, mask).logits
+        logits = distributions.masked(choice.logits, mask).logits
         tree = mctx.search(
             params,
             jax.random.key(0),  # nothing is drawn from it
@@ -91,10 +92,9 @@ class TreeSearch:
         values = jnp.where(visits > 0, said.qvalues, value[:, None])
         return Found(best.astype(jnp.int32), better.probs, values)
 
-    def _judge(self, params: Any, seen: Any) -> tuple[Array, Array, Array]:
-        observation, mask = self.env.decode(seen)
-        logits, value = self.network(params, observation)
-        return distributions.masked(logits, mask).logits, value, mask
+    @property
+    def _model(self) -> Model:
+        return Model(self.env, self.network, self.signal)
 
     def _play(
         self, params: Any, _: Array, action: Array, node: _Node
@@ -103,16 +103,11 @@ class TreeSearch:
         boards, keys = node
         keys = jax.vmap(jax.random.fold_in)(keys, action)
         raw = jax.random.key_data(keys)
-        boards, outcome, seen = self.env.step_and_encode(raw, boards, action.astype(jnp.int32))
-        logits, value, _ = self._judge(params, seen)
-        reward = self.signal.learned(outcome.reward, outcome.shaping)
-        if self.env.truncates:
-            final = self.network(params, self.env.decode(outcome.final)[0])[1]
-            reward = reward + self.signal.gamma * jnp.where(outcome.truncated, final, 0)
+        after = self._model.step(params, raw, boards, action.astype(jnp.int32))
         said = mctx.RecurrentFnOutput(
-            reward=reward,
-            discount=self.signal.gamma * ~outcome.ended,
-            prior_logits=logits,
-            value=value,
+            reward=after.reward,
+            discount=self.signal.gamma * ~after.ended,
+            prior_logits=after.choice.logits,
+            value=after.value,
         )
-        return said, (boards, keys)
+        return said, (after.boards, keys)
