@@ -104,7 +104,7 @@ def write(file: Path, params: Params, about: About) -> None:
     }
     fresh = file.with_name(f"{file.name}.new")
     with fresh.open("wb") as opened:
-        np.savez(
+        np.savez_compressed(
             opened,
             format=np.int32(FORMAT),
             about=np.str_(json.dumps(asdict(about))),
