@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from hackmatrix.envs.hackmatrix_env import ACTION_NAMES
 from hackmatrix.envs.headless.view import Json
 from hackmatrix.game.cells import SIZE
-from hackmatrix.replay.record import ACTION_NAMES, Decision, Episode, Frame
+from hackmatrix.replay.record import Decision, Episode, Frame
 
 _DIGITS = 4
 

@@ -13,6 +13,7 @@ import numpy as np
 from hackmatrix import game
 from hackmatrix.envs.drawing import looks
 from hackmatrix.envs.drawing import text as drawing
+from hackmatrix.envs.hackmatrix_env import ACTION_NAMES
 from hackmatrix.envs.headless.memory import Memory
 from hackmatrix.envs.headless.view import observation
 from hackmatrix.envs.hosted import HostedGames, Turn, describe
@@ -20,7 +21,7 @@ from hackmatrix.game import scenario
 from hackmatrix.game.programs import Program
 from hackmatrix.game.state import FIRST_PROGRAM, STAGES
 from hackmatrix.replay import happenings
-from hackmatrix.replay.record import ACTION_NAMES, Decide
+from hackmatrix.replay.record import Decide
 
 HELP = """  arrow keys              move, at once
   an action               by its name, at once; or the beginning of it or its number, and enter

@@ -13,10 +13,8 @@ from hackmatrix import game
 from hackmatrix.envs.headless.memory import Memory
 from hackmatrix.envs.headless.view import Json, observation
 from hackmatrix.envs.hosted import HostedGames, Turn, describe
-from hackmatrix.game.programs import PROGRAMS
 from hackmatrix.replay import happenings
 
-ACTION_NAMES = ("up", "down", "left", "right", "siphon", *PROGRAMS)
 MOST_STEPS = 2000  # a policy may walk to and fro for ever
 
 

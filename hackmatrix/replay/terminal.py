@@ -7,8 +7,9 @@ from contextlib import suppress
 from typing import TextIO
 
 from hackmatrix.envs.drawing import text as drawing
+from hackmatrix.envs.hackmatrix_env import ACTION_NAMES
 from hackmatrix.replay.keyboard import END, key, keys_at_once
-from hackmatrix.replay.record import ACTION_NAMES, Episode, Frame
+from hackmatrix.replay.record import Episode, Frame
 
 KEYS = "space pause   → or n next   ← or b back   home or r rewind   q quit"
 _SECONDS_A_TURN = 0.4

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hackmatrix.envs.hackmatrix_env import ACTION_NAMES
 from hackmatrix.envs.headless.states import read_state
 from hackmatrix.replay.playing import Playing
-from hackmatrix.replay.record import ACTION_NAMES, Decision
+from hackmatrix.replay.record import Decision
 
 Talk = Callable[..., list[str]]
 

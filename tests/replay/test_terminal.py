@@ -12,12 +12,14 @@ import sys
 import threading
 from pathlib import Path
 
+from hackmatrix.envs.hackmatrix_env import ACTION_NAMES
 from hackmatrix.replay import terminal
 from hackmatrix.replay.record import Episode
 
 ROOT = Path(__file__).parents[2]
 SHOW = """
 import sys, pickle
+from hackmatrix.envs.hackmatrix_env import ACTION_NAMES
 from hackmatrix.replay import terminal
 terminal.show(pickle.load(open(sys.argv[1], "rb")))
 """
@@ -35,7 +37,7 @@ def test_a_turn_shows_the_board_the_decision_and_the_reward(episode: Episode) ->
     text = terminal.text(episode, 0, colour=False)
     frame = episode.frames[0]
     assert frame.decision is not None
-    assert f"takes {terminal.ACTION_NAMES[frame.decision.action]}" in text
+    assert f"takes {ACTION_NAMES[frame.decision.action]}" in text
     assert f"value {frame.decision.value:.2f}   reward {frame.reward:+.3f}" in text
     assert f"the end: {episode.end}" in terminal.text(episode, -1, colour=False)
 

@@ -112,6 +112,7 @@ class Console:
         if reached:
             self._print(f"  last chunk   {', '.join(reached)}")
         self._print(f"  run          {run}")
+        self._print(f"  report       python -m launch.report --run={run}")
         self._print(f"  TensorBoard  tensorboard --logdir {run.parent}")
 
     def close(self) -> None:

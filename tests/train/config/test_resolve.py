@@ -46,7 +46,7 @@ def test_every_configuration_can_be_trained_with_on_a_laptop(name: str) -> None:
     assert resolve(file.get_config(), "cpu", 1).num_updates > 0
 
 
-@pytest.mark.parametrize("name", ["expert", "tune", "collect"])
+@pytest.mark.parametrize("name", ["expert", "tune"])
 def test_what_begins_with_a_policy_that_is_shipped_has_the_network_of_that(name: str) -> None:
     config = resolve(importlib.import_module(f"configs.{name}").get_config(), "cpu", 1)
     assert config.start_from is not None

@@ -182,10 +182,11 @@ def test_the_end_says_what_was_reached_and_where_it_lies(out: io.StringIO, confi
     console.write(4096, METRICS | {"train/mean_episode_length": math.nan})
     clock.now += 125
     console.end("Stopped", 4096, Disk(Path("runs/a-run")))
-    assert [words(line) for line in out.getvalue().splitlines()[-4:]] == [
+    assert [words(line) for line in out.getvalue().splitlines()[-5:]] == [
         "Stopped at step 4,096, after 2m 05s",
         "last chunk return +0.53, stage 1.78, best 4, stage 1 done 63%, entropy 1.92, KL 0.021",
         "run runs/a-run",
+        "report python -m launch.report --run=runs/a-run",
         "TensorBoard tensorboard --logdir runs",
     ]
 
