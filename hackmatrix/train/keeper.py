@@ -112,7 +112,7 @@ class Keeper:
 
     def close(self) -> None:
         """Waits until the last state is on the disk."""
-        self._checkpoints.close()
+        self._checkpoints.wait()
 
     def _is_best(self, measured: Measured) -> bool:
         try:

@@ -34,7 +34,7 @@ from hackmatrix.train.checkpoints.saving import (
     silence_orbax,
 )
 from hackmatrix.train.checkpoints.scores import Best
-from hackmatrix.train.checkpoints.together import Damaged, on_all, on_first
+from hackmatrix.train.checkpoints.together import Damaged, read_on_all, read_on_first
 from hackmatrix.train.runs.places import Disk, Place, place
 from hackmatrix.train.runs.shared_path import becomes_true
 
@@ -134,9 +134,6 @@ class Checkpoints:
         elif is_first():
             inventory.take(self._place(saving.step))
 
-    def close(self) -> None:
-        self.wait()
-
     def holds(self, step: int) -> bool:
         """Whether the checkpoint of this step is the last that was saved, or restored."""
         self.wait()
@@ -149,7 +146,7 @@ class Checkpoints:
     def best(self) -> Best | None:
         """The one with the highest score; None if none has one."""
         self.wait()
-        found = on_first(lambda: scores.best(self._directory, self.steps()))
+        found = read_on_first(lambda: scores.best(self._directory, self.steps()))
         return Best(*found) if found else None
 
     def metadata(self, step: int) -> dict[str, Any]:
@@ -171,9 +168,9 @@ class Checkpoints:
         cannot be reached. Nothing is deleted.
         """
         self.wait()
-        for name in on_first(lambda: list(map(str, shelf.unfinished(self._directory)))):
+        for name in read_on_first(lambda: list(map(str, shelf.unfinished(self._directory)))):
             self._say(f"{name} was never finished, an older one is tried")
-        steps = on_first(self.steps)
+        steps = read_on_first(self.steps)
         for step in reversed(steps):
             try:
                 restored = self._restore(step, layouts)
@@ -197,7 +194,7 @@ class Checkpoints:
             raise Incompatible(step, min(misfits, key=len))
         layout = layouts[misfits.index([])]
         wanted = named(layout.shapes)
-        arrays = on_all(lambda: self._load(step, wanted))
+        arrays = read_on_all(lambda: self._load(step, wanted))
         digests = _digests(arrays)
         changed = [name for name in wanted if digests[name] != manifest.digests[name]]
         if changed:
@@ -225,7 +222,7 @@ class Checkpoints:
             raise CheckpointError(f"{self._place(step)} is damaged: {damage}") from None
 
     def _read(self, step: int) -> Manifest:
-        return on_all(lambda: read(self._place(step)))
+        return read_on_all(lambda: read(self._place(step)))
 
     def _load(self, step: int, wanted: dict[str, Any]) -> dict[str, jax.Array]:
         """From a bucket that was away for a moment, once more; Away if it still is."""

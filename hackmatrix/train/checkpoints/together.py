@@ -16,8 +16,8 @@ class Damaged(Exception):
     """What was found when a checkpoint was read."""
 
 
-def on_all(work: Callable[[], T]) -> T:
-    """Does the work on every process; if it fails on one of them, the checkpoint is no good to any,
+def read_on_all(work: Callable[[], T]) -> T:
+    """Reads on every process; if that fails on one of them, the checkpoint is no good to any,
     unless the directory was Away, which it is then for all.
 
     Damage shows as errors of many types, even as lack of memory.
@@ -33,8 +33,8 @@ def on_all(work: Callable[[], T]) -> T:
     return cast(T, result)
 
 
-def on_first(work: Callable[[], T]) -> T:
-    """Does the work on the first process, for all; where it finds the directory Away, so do all."""
+def read_on_first(work: Callable[[], T]) -> T:
+    """Reads on the first process, for all; where it finds the directory Away, so do all."""
 
     def done() -> tuple[T | None, str | None]:
         try:

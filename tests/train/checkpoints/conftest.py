@@ -32,7 +32,7 @@ def two_saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     writer = Checkpoints(directory, keep=3)
     for step in (1, 2):
         writer.save(step, state(on(8), seed=step), {"update": step})
-    writer.close()
+    writer.wait()
     return directory
 
 

@@ -40,7 +40,7 @@ def test_the_newest_are_kept(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path, keep=2)
     for step in (5_000_000_000, 5_000_000_001, 5_000_000_010):  # more than 32 bits can count
         checkpoints.save(step, state(on(2)), {})
-    checkpoints.close()
+    checkpoints.wait()
     assert checkpoints.steps() == [5_000_000_001, 5_000_000_010]
 
 
@@ -49,7 +49,7 @@ def test_the_one_with_the_highest_score_is_kept_besides(tmp_path: Path) -> None:
     metadata = [{}, {SCORE: 0.25}, {SCORE: 0.5}, {}, {SCORE: 0.0}, {SCORE: 0.25}]
     for step, told in enumerate(metadata):
         checkpoints.save(step, state(on(2), seed=step), told)
-    checkpoints.close()
+    checkpoints.wait()
     assert checkpoints.steps() == [2, 4, 5]
     assert checkpoints.best() == Best(0.5, 2)
     best, newest = (
@@ -182,7 +182,7 @@ def test_a_step_that_is_saved_already_is_not_saved_again(two: Path, said: list[s
     checkpoints.save(2, restored.state, {})
     checkpoints.save(3, restored.state, {})
     checkpoints.save(3, restored.state, {})
-    checkpoints.close()
+    checkpoints.wait()
     assert (two / "2").stat().st_mtime_ns == before
     assert sorted(each.name for each in two.iterdir()) == ["1", "2", "3"]
     assert said == []

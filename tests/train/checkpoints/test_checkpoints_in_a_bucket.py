@@ -39,7 +39,7 @@ def names(checkpoints: Checkpoints) -> list[str]:
 def test_what_was_saved_is_restored_bit_for_bit_on_any_mesh(in_bucket: Checkpoints) -> None:
     in_bucket.save(1, state(on(8), seed=1), {"update": 1})
     in_bucket.save(2, state(on(8), seed=2), {"update": 2})
-    in_bucket.close()
+    in_bucket.wait()
     restored = Checkpoints(in_bucket._directory, keep=3).restore_newest(Layout(like(on(2))))
     assert restored is not None
     assert (restored.step, restored.metadata) == (2, {"update": 2})
@@ -50,7 +50,7 @@ def test_the_newest_the_best_and_milestones_are_kept(bucket_address: str) -> Non
     checkpoints = Checkpoints(place(bucket_address), keep=1, milestone=10)
     for step in (3, 6, 12, 15, 21):
         checkpoints.save(step, {"leaf": jnp.uint32(step)}, {"score": 9.0} if step == 6 else {})
-    checkpoints.close()
+    checkpoints.wait()
     assert checkpoints.steps() == [6, 12, 21]
 
 
@@ -60,7 +60,7 @@ def test_the_future_that_a_run_turned_from_is_put_aside(
     for step in (1, 5):
         in_bucket.save(step, {"leaf": jnp.uint32(step)}, {})
     in_bucket.save(3, {"leaf": jnp.uint32(3)}, {})
-    in_bucket.close()
+    in_bucket.wait()
     assert names(in_bucket) == ["1", "3", "5.aside-1"]
     assert said == [f"{in_bucket._directory / '5'} is kept as 5.aside-1"]
 
@@ -69,7 +69,7 @@ def test_what_was_being_saved_when_the_process_was_killed_is_not_used(
     in_bucket: Checkpoints, said: list[str]
 ) -> None:
     in_bucket.save(1, state(on(1)), {})
-    in_bucket.close()
+    in_bucket.wait()
     child = subprocess.run(
         [sys.executable, "-c", KILLED_WHILE_SAVING, str(in_bucket._directory)],
         env=os.environ | {"XLA_FLAGS": ""},
@@ -83,7 +83,7 @@ def test_what_was_being_saved_when_the_process_was_killed_is_not_used(
     assert restored.step == 1
     assert said == [f"{in_bucket._directory / '2'} was never finished, an older one is tried"]
     in_bucket.save(3, restored.state, {})
-    in_bucket.close()
+    in_bucket.wait()
     assert names(in_bucket) == ["1", "3"]
 
 
@@ -106,11 +106,11 @@ def test_a_bucket_that_refuses_is_told_and_the_run_saves_again_later(
 ) -> None:
     nowhere = Checkpoints(place("gs://nobody/run"), keep=3, say=said.append)
     nowhere.save(1, {"leaf": jnp.uint32(1)}, {})
-    nowhere.close()
+    nowhere.wait()
     assert [line.partition(":")[0] for line in said] == ["gs"]
     assert "1 is not saved: " in said[0]
     in_bucket.save(2, {"leaf": jnp.uint32(2)}, {})
-    in_bucket.close()
+    in_bucket.wait()
     assert in_bucket.steps() == [2]
 
 
@@ -184,7 +184,7 @@ def test_a_checkpoint_in_a_bucket_that_cannot_be_reached_is_not_called_damaged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     in_bucket.save(1, state(on(1)), {})
-    in_bucket.close()
+    in_bucket.wait()
     load = in_bucket._load_once
 
     def cut_off(then: str | None) -> None:

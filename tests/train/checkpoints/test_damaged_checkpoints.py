@@ -150,7 +150,7 @@ def test_a_damaged_checkpoint_is_put_aside_when_its_step_is_saved_again(
     assert checkpoints.restore_newest(Layout(like(on(2)))) is not None
     checkpoints.save(2, state(on(2), seed=22), {"update": 22})
     checkpoints.save(3, state(on(2), seed=3), {"update": 3})
-    checkpoints.close()
+    checkpoints.wait()
     assert sorted(each.name for each in two.iterdir()) == ["2.aside-1", "3"]
     assert said[1:] == [f"{two / '2'} is kept as 2.aside-1"]
 
@@ -159,7 +159,7 @@ def test_a_best_checkpoint_that_is_damaged_is_not_replaced_by_another(tmp_path: 
     checkpoints = Checkpoints(tmp_path, keep=3)
     for step, score in ((1, 0.5), (2, 0.25), (3, 0.0)):
         checkpoints.save(step, state(on(2), seed=step), {SCORE: score})
-    checkpoints.close()
+    checkpoints.wait()
     put_the_arrays_of_another_there(tmp_path / "2")
     truncate(tmp_path / "1")
     empty_the_record(tmp_path / "3")
@@ -175,6 +175,6 @@ def test_damaged_checkpoints_are_not_kept_in_place_of_good_ones(two: Path) -> No
     checkpoints = Checkpoints(two, keep=2)
     assert checkpoints.restore_newest(Layout(like(on(2)))) is not None
     checkpoints.save(4, state(on(2), seed=4), {})
-    checkpoints.close()
+    checkpoints.wait()
     assert checkpoints.steps() == [1, 4]
     assert (two / "2.aside-1").is_dir()

@@ -40,7 +40,7 @@ def test_the_run_goes_on_when_the_disk_is_full_and_saves_again_when_it_is_not(
     assert said == [f"{tmp_path / 'run' / '2'} is not saved: File too large"]
     assert [each.name for each in (tmp_path / "run").iterdir()] == ["1"]
     checkpoints.save(2, {"leaf": leaf}, {})
-    checkpoints.close()
+    checkpoints.wait()
     assert checkpoints.steps() == [1, 2]
     assert "Traceback" not in "".join(capfd.readouterr())
 
@@ -54,7 +54,7 @@ def test_a_save_that_failed_in_the_background_is_told_at_the_next_one(
         checkpoints.save(2, {"leaf": jnp.uint32(2)}, {})
         assert len(said) == 1
         assert "1 is not saved" in said[0]
-        checkpoints.close()
+        checkpoints.wait()
     assert checkpoints.steps() == [2]
 
 
@@ -70,7 +70,7 @@ def test_the_run_goes_on_where_a_save_fails_before_anything_is_copied(
         checkpoints.wait()
     assert [line.partition("is ")[2] for line in said] == ["not saved: File too large"]
     checkpoints.save(3, {"leaf": jnp.uint32(3)}, {})
-    checkpoints.close()
+    checkpoints.wait()
     assert checkpoints.steps() == [1, 3]
 
 
@@ -91,7 +91,7 @@ def test_the_run_goes_on_where_no_directory_can_be_made(
     assert said == [f"{tmp_path / 'run' / '1'} is not saved: File exists"]
     (tmp_path / "run").unlink()
     checkpoints.save(2, state(on(1)), {})
-    checkpoints.close()
+    checkpoints.wait()
     assert checkpoints.steps() == [2]
 
 
@@ -133,5 +133,5 @@ def test_what_was_being_saved_when_the_process_was_killed_is_not_used(
         f"{tmp_path / 'run' / '2.orbax-checkpoint-tmp'} was never finished"
     ]
     checkpoints.save(3, restored.state, {})
-    checkpoints.close()
+    checkpoints.wait()
     assert sorted(each.name for each in (tmp_path / "run").iterdir()) == ["1", "3"]

@@ -20,7 +20,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     writer = Checkpoints(root / "from_one", keep=3)
     for step in (1, 2):
         writer.save(step, state(on(1), seed=step), {})
-    writer.close()
+    writer.wait()
     shutil.rmtree(root / "from_one/2/state")
     return root
 

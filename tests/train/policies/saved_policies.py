@@ -30,7 +30,7 @@ def saved_run(workdir: Path, env: str = "hackmatrix", name: str = "saved") -> Ru
     checkpoints = Checkpoints(found.checkpoints, keep=3)
     players: Any = {"boards": jnp.arange(7)}
     checkpoints.save(STEP, TrainState(learner, players), {})
-    checkpoints.close()
+    checkpoints.wait()
     return found
 
 
