@@ -76,8 +76,9 @@ def get_config() -> config_dict.ConfigDict:
     # What is reported is always the game's reward.
     config.compress_rewards = False
     # Learn besides from so much for each program that the player comes to own, as a run begins: who
-    # collects programs finds out what they are for. Until the middle of the run it becomes what it
-    # is at the end. Only that part is counted when the agent looks ahead, in training and in play.
+    # collects programs finds out what they are for. Until the middle of the run it becomes
+    # owned_reward_end, and stays that. Only what stays is also counted when the agent looks ahead,
+    # in training and in play: programs are what an agent needs that looks ahead.
     config.owned_reward = 0.0
     config.owned_reward_end = 0.0
 
