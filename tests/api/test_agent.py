@@ -148,7 +148,10 @@ def test_what_cannot_be_done_is_told_in_a_line(agent: hackmatrix.Agent) -> None:
         (lambda: agent.watch(-1), "game=-1 must be 0 or more"),
         (lambda: agent.act(np.zeros(4), np.ones(2), seed=-1), "seed=-1 must be 0 or more"),
         (agent.watch, "games of gymnax:CartPole-v1 cannot be drawn"),
-        (lambda: hackmatrix.load("policies/nobody"), "there is policies/centred, policies/conv"),
+        (
+            lambda: hackmatrix.load("policies/nobody"),
+            "there is policies/centred, policies/collector",
+        ),
         (lambda: hackmatrix.load("nowhere.npz"), "there is no file nowhere.npz"),
         (lambda: hackmatrix.load("policies/expert", best=True), "only a run has a best one"),
     ):

@@ -45,7 +45,7 @@ def test_sigterm_to_one_stops_all_and_the_resumed_run_is_the_undisturbed_one(
         assert stopped.codes() == [42, 42], stopped.said(0)
     saved = stopped.steps()[-1]
     assert saved < LAST_STEP
-    told = re.search(r"Stopped; go on with --resume=(\S+) at step ([\d,]+)", stopped.said(0))
+    told = re.search(r"Stopped; go on with --resume=(\S+) at step ([\d,]+),", stopped.said(0))
     assert told, stopped.said(0)
     assert (Path(told[1]).name, told[2]) == ("run", f"{saved:,}")
     # Only one is told to resume, and that is enough.
