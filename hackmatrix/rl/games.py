@@ -101,28 +101,6 @@ def play(
     """So many steps more of all games, or what is left of them."""
     games = numbers.size
 
-    def one_step(table: Table, played: Games) -> tuple[Table, Games]:
-        table = _filled(agent.env, key, numbers, table)
-        players = table.players
-        action = _choose(agent, choice, params, key, table, table.game < games)
-        _, happen = rollout.step_keys(UpdateKey(key, 0), table.step, players.number)
-        boards, outcome = agent.env.step(happen, players.boards, action)
-        total, length = players.episode_return + outcome.reward, players.episode_length + 1
-        ends = {RETURN: total, LENGTH: length, **outcome.each_episode}
-        over = outcome.ended | (table.step + 1 >= MOST_STEPS)
-        told = jnp.where(over, table.game, games)  # what is told of game N is dropped
-        played = Games(
-            ended=played.ended.at[told].set(outcome.terminated, mode="drop"),
-            result={
-                tag: column.at[told].set(ends[tag].astype(jnp.float32), mode="drop")
-                for tag, column in played.result.items()
-            },
-            actions=played.actions.at[table.game, action].add(1, mode="drop"),
-        )
-        players = players.replace(boards=boards, episode_return=total, episode_length=length)
-        game = jnp.where(over, games, table.game)
-        return table.replace(players=players, step=table.step + 1, game=game), played
-
     def is_going_on(table: Table) -> Array:
         return (table.begun[0] < games) | (table.game < games).any()
 
@@ -132,10 +110,43 @@ def play(
 
     _, table, played = jax.lax.while_loop(
         goes_on,
-        lambda carry: (carry[0] + 1, *one_step(*carry[1:])),
+        lambda carry: (carry[0] + 1, *_one_step(agent, choice, params, key, numbers, *carry[1:])),
         (jnp.int32(0), playing.table, playing.played),
     )
     return Playing(table, played, is_going_on(table)[None])
+
+
+def _one_step(
+    agent: Agent,
+    choice: Choice,
+    params: Any,
+    key: Array,
+    numbers: Array,
+    table: Table,
+    played: Games,
+) -> tuple[Table, Games]:
+    """A step of the games under way, after new ones have taken the empty places."""
+    games = numbers.size
+    table = _filled(agent.env, key, numbers, table)
+    players = table.players
+    action = _choose(agent, choice, params, key, table, table.game < games)
+    _, happen = rollout.step_keys(UpdateKey(key, 0), table.step, players.number)
+    boards, outcome = agent.env.step(happen, players.boards, action)
+    total, length = players.episode_return + outcome.reward, players.episode_length + 1
+    ends = {RETURN: total, LENGTH: length, **outcome.each_episode}
+    over = outcome.ended | (table.step + 1 >= MOST_STEPS)
+    told = jnp.where(over, table.game, games)  # what is told of game N is dropped
+    played = Games(
+        ended=played.ended.at[told].set(outcome.terminated, mode="drop"),
+        result={
+            tag: column.at[told].set(ends[tag].astype(jnp.float32), mode="drop")
+            for tag, column in played.result.items()
+        },
+        actions=played.actions.at[table.game, action].add(1, mode="drop"),
+    )
+    players = players.replace(boards=boards, episode_return=total, episode_length=length)
+    game = jnp.where(over, games, table.game)
+    return table.replace(players=players, step=table.step + 1, game=game), played
 
 
 def _filled(env: Environment, key: Array, numbers: Array, table: Table) -> Table:

@@ -155,21 +155,11 @@ def collect_decided(
         players, seen, counted = carry
         decided = decide(step, players, seen)
         _, happen = step_keys(update_key, step, players.number)
-        boards, outcome, next_seen = env.step_and_encode(happen, players.boards, decided.action)
-        missed = None
-        if env.truncates:
-            final = evaluate(env.decode(outcome.final)[0])[1]
-            missed = jnp.where(outcome.truncated, final, 0)
-        total = players.episode_return + outcome.reward
+        stepped = env.step_and_encode(happen, players.boards, decided.action)
+        total = players.episode_return + stepped[1].reward
         length = players.episode_length + 1
-        if env.episode_limit:
-            late = (length >= env.episode_limit) & ~outcome.ended
-            boards, value = _restarted(
-                env, evaluate, (update_key, step), boards, players.number, late
-            )
-            next_seen = env.encode(boards)
-            missed = value if missed is None else missed + value
-            outcome = outcome.replace(truncated=outcome.truncated | late)
+        moment = update_key, step, players.number
+        (boards, outcome, next_seen), missed = _cut_off(env, evaluate, moment, stepped, length)
         going_on = ~outcome.ended
         played = {
             "seen": seen,
@@ -194,18 +184,42 @@ def collect_decided(
     return players, Batch(**played, last_value=last_value), counted
 
 
+def _cut_off(
+    env: Environment,
+    evaluate: Evaluate,
+    moment: tuple[UpdateKey, Array, Array],
+    stepped: tuple[Any, Step, Any],
+    length: Array,
+) -> tuple[tuple[Any, Step, Any], Array | None]:
+    """What a step of games of this length f32[E] led to, with new games in the place of those that
+    last too long; and what episodes that were cut off were still worth, f32[E], which is None where
+    none ever is.
+    """
+    boards, outcome, _ = stepped
+    missed = None
+    if env.truncates:
+        final = evaluate(env.decode(outcome.final)[0])[1]
+        missed = jnp.where(outcome.truncated, final, 0)
+    if not env.episode_limit:
+        return stepped, missed
+    late = (length >= env.episode_limit) & ~outcome.ended
+    boards, value = _restarted(env, evaluate, moment, boards, late)
+    missed = value if missed is None else missed + value
+    outcome = outcome.replace(truncated=outcome.truncated | late)
+    return (boards, outcome, env.encode(boards)), missed
+
+
 def _restarted(
     env: Environment,
     evaluate: Evaluate,
-    moment: tuple[UpdateKey, Array],
+    moment: tuple[UpdateKey, Array, Array],
     boards: Any,
-    numbers: Array,
     late: Array,
 ) -> tuple[Any, Array]:
     """The boards with new games in the place of those that are late, bool[E], and what these were
     worth, f32[E]; 0 for the others. Few are late at a time, so they are gathered for this.
     """
-    update_key, step = moment
+    update_key, step, numbers = moment
     key = key_for(update_key.key, Purpose.CUT_OFF, update_key.update, step)
     at_a_time = min(late.size, max(_FEWEST_RESTARTED, late.size // _RESTARTED_OF))
 

@@ -200,7 +200,7 @@ class _Session:
         elif (seconds := self._signals.seconds_since()) is not None:
             self._console.say(f"Saved and stopped {seconds:.1f} s after the signal")
         run = self._plan.run
-        self._console.end(f"Stopped; go on with --resume={run.place}", step, run.place)
+        self._console.end("Stopped", step, run.place, goes_on=True)
 
 
 def _keeper(plan: Plan, program: Program, clock: Clock, console: Console, mirror: Mirror) -> Keeper:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
+from hackmatrix.train.runs.places import BUCKETS
 from launch.startup import starting
 
 if TYPE_CHECKING:
@@ -53,10 +54,12 @@ def find_each(program: str, names: Sequence[str]) -> list[Run]:
 
 
 def _find(program: str, which: str) -> Run | None:
-    with starting.waiting(f"{program}: looking for the run"):
-        from hackmatrix.train.runs import directory
+    from hackmatrix.train.runs import directory
 
-        with starting.one_line_errors(program):
+    with starting.one_line_errors(program):
+        if not any(where.startswith(BUCKETS) for where in (workdir(), which)):
+            return directory.find(workdir(), which)
+        with starting.waiting(f"{program}: looking for the run"):
             return directory.find(workdir(), which)
 
 

@@ -98,8 +98,8 @@ class Console:
         for part in textwrap.wrap(f"warning: {line}", _WIDTH - 4, subsequent_indent="  "):
             self._print(self._in(_YELLOW, f"  {part}"))
 
-    def end(self, how: str, step: int, run: Place) -> None:
-        """After the run: how it ended, what it reached and where it lies."""
+    def end(self, how: str, step: int, run: Place, *, goes_on: bool = False) -> None:
+        """After the run: how it ended, what it reached, where it lies and how it goes on."""
         took = _duration(self._clock() - self._start)
         metrics = self._last
         reached = [
@@ -112,6 +112,8 @@ class Console:
         if reached:
             self._print(f"  last chunk   {', '.join(reached)}")
         self._print(f"  run          {run}")
+        if goes_on:
+            self._print(f"  go on with   python -m launch.train --resume={run}")
         self._print(f"  report       python -m launch.report --run={run}")
         self._print(f"  TensorBoard  tensorboard --logdir {run.parent}")
 
