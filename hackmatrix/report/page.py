@@ -76,8 +76,11 @@ def _resolved(default: Mapping[str, Any], starts: list[Mapping[str, Any]]) -> Co
 
 
 def _settings(config: Config, default: Config) -> str:
-    """Those that differ from their default stand first, with it, and are marked."""
+    """Those that differ from their default stand first, with it, and are marked. Which run it is
+    the title says, and the commands.
+    """
     usual, own = default.settings(), config.settings()
+    own = {name: value for name, value in own.items() if name not in ("run_name", "resume")}
     changed = [
         (name, [word(own[name]), word(usual[name])]) for name in own if own[name] != usual[name]
     ]
