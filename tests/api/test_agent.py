@@ -49,6 +49,14 @@ def seen(boards: int) -> tuple[np.ndarray, np.ndarray]:
     return rng.random((boards, 1545), np.float32), rng.random((boards, 28)) < 0.3
 
 
+def test_what_a_policy_is_fits_on_a_screen_without_its_parameters(
+    expert: hackmatrix.Agent,
+) -> None:
+    told = repr(expert.policy)
+    assert "policies/expert" in told
+    assert len(told) < 1000
+
+
 def test_it_takes_valid_actions_one_at_a_time_or_many(expert: hackmatrix.Agent) -> None:
     observations, masks = seen(64)
     actions = expert.act(observations, masks)

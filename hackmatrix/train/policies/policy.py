@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ class Policy:
 
     env: Environment
     network: Network
-    params: Params
+    params: Params = field(repr=False)  # a few hundred thousand numbers
     source: str
     step: int
     signal: Signal
