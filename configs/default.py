@@ -86,7 +86,8 @@ def get_config() -> config_dict.ConfigDict:
     config.simulations = 16
 
     # Begin with what another agent has learned: policies/NAME, or a folder that launch.export
-    # wrote, such as runs/NAME/exported. The networks are the same but for compute_dtype.
+    # wrote, such as runs/NAME/exported. The networks are the same but for compute_dtype; this
+    # run's may also be wider (hidden_dim), and then plays as the other does until it learns.
     config.start_from = config_dict.placeholder(str)
 
     # The network, below a head for the policy and one for the value: "mlp", "centred" (an MLP over

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +16,6 @@ from hackmatrix.envs import Environment, declared, make
 from hackmatrix.envs.metrics import Range, Trend
 from hackmatrix.errors import UserError
 from hackmatrix.kept.programs import compiled
-from hackmatrix.networks import files
 from hackmatrix.networks.actor_critic import Params
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.parallel.mesh import ENVS, REPLICATED, SPLIT
@@ -26,7 +24,7 @@ from hackmatrix.rl import draws, rollout
 from hackmatrix.rl.algorithm import Algorithm
 from hackmatrix.rl.rollout import Players, UpdateKey
 from hackmatrix.rl.train_state import Report, TrainState
-from hackmatrix.train import algorithms, inputs
+from hackmatrix.train import algorithms, inputs, start
 from hackmatrix.train.config import Config
 
 Array = jax.Array
@@ -84,10 +82,10 @@ class Program:
         split, replicated = meshes.split(self.mesh), meshes.replicated(self.mesh)
         places = TrainState(learner=replicated, players=split)  # type: ignore[arg-type]
         state: TrainState = jax.jit(self._first_state, out_shardings=places)(self._seed)
-        if (start := self.params_to_start_from()) is None:
+        if (params := self.params_to_start_from()) is None:
             return state
-        params = meshes.placed(start, replicated)
-        return state.replace(learner=state.learner.replace(params=params))
+        learner = state.learner.replace(params=meshes.placed(params, replicated))
+        return state.replace(learner=learner)
 
     def new_players(self, learner: Any) -> Players:
         """Players of new games, for a learner in the midst of a run."""
@@ -169,22 +167,13 @@ class Program:
         """Those of another agent, if the configuration names one. Only a new run needs them."""
         if not (name := self.config.start_from):
             return None
-        params, about = files.read(name)
         if not hasattr(jax.eval_shape(self.algorithm.init, draws.seed_key(0)), "params"):
             raise UserError(
                 f"start_from is not for algorithm={self.config.algorithm}, whose learner "
                 "has no `params`"
             )
-        about.check_plays(self.env, f"start_from={name}")
-        theirs, ours = (dataclasses.asdict(spec) for spec in (about.spec, self.network.spec))
-        # The type of products is none of the parameters', which are float32.
-        others = [key for key in ours if theirs[key] != ours[key] and key != "compute_dtype"]
-        if others:
-            raise UserError(
-                f"start_from={name} has another network: give this run "
-                + " ".join(f"--config.{key}={theirs[key]}" for key in others)
-            )
-        return params
+        key = draws.key_for(draws.seed_key(self.config.seed), draws.Purpose.PARAMETERS)
+        return start.params_of(name, self.env, self.network, key)
 
 
 def _environment(name: str) -> Environment:

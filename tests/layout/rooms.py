@@ -52,7 +52,7 @@ MAY_IMPORT["launch"] = set(MAY_IMPORT)
 # Within train, each may import those of the lines above its own.
 TRAIN = (
     {"config"},
-    {"algorithms", "inputs"},
+    {"algorithms", "inputs", "start"},
     {"program"},
     {"runs"},
     {"checkpoints"},

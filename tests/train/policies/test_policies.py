@@ -125,7 +125,7 @@ def test_a_run_may_start_from_another_policy(found: Run, tmp_path: Path) -> None
     checkpoints = Checkpoints(run.checkpoints, keep=1)
     checkpoints.save(STEP, state, {})
     checkpoints.wait()
-    other = Program(resolved(**{**given, "hidden_dim": 32}), meshes.over(jax.devices()[:1]))
+    other = Program(resolved(**{**given, "hidden_dim": 8}), meshes.over(jax.devices()[:1]))
     with pytest.raises(UserError, match=r"another network: give this run --config\.hidden_dim=16"):
         other.params_to_start_from()
     bfloat16 = Program(resolved(**{**given, "compute_dtype": "bfloat16"}), other.mesh)

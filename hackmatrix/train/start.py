@@ -1,0 +1,75 @@
+"""The parameters of another agent, for a run that starts from them."""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hackmatrix import networks
+from hackmatrix.envs import Environment
+from hackmatrix.errors import UserError
+from hackmatrix.networks import files
+from hackmatrix.networks.actor_critic import Network, Params
+
+Array = jax.Array
+# Sums of more numbers are rounded otherwise.
+_NEAR = 1e-3
+
+
+def params_of(name: str, env: Environment, network: Network, key: Array) -> Params:
+    """Those of the policy of that name, for a network like its own or a wider one. What a wider
+    one has besides is drawn by the key.
+    """
+    params, about = files.read(name)
+    about.check_plays(env, f"start_from={name}")
+    theirs, ours = (dataclasses.asdict(spec) for spec in (about.spec, network.spec))
+    # The type of products is none of the parameters', which are float32.
+    others = [key for key in ours if theirs[key] != ours[key] and key != "compute_dtype"]
+    if not others:
+        return params
+    if others == ["hidden_dim"] and theirs["hidden_dim"] < ours["hidden_dim"]:
+        wider = grown(params, network.init(key))
+        if wider and _do_the_same((networks.make(about.spec, env), params), (network, wider)):
+            return wider
+    raise UserError(
+        f"start_from={name} has another network: give this run "
+        + " ".join(f"--config.{key}={theirs[key]}" for key in others)
+    )
+
+
+def grown(params: Params, first: Params) -> Params | None:
+    """Parameters of the shapes of `first`, of a network that does what one with `params` does: its
+    new features are as in `first`, and nothing that was there before reads them yet. None if the
+    shapes do not allow it.
+    """
+
+    def leaf(old: Array, new: Array) -> Array:
+        wider = new.at[..., : old.shape[-1]].set(0)
+        return wider.at[tuple(slice(size) for size in old.shape)].set(old)
+
+    before, after = (jax.tree.map(np.shape, tree) for tree in (params, first))
+    try:
+        shrinks = jax.tree.map(operator.gt, before, after)
+    except ValueError:  # they are not alike
+        return None
+    if any(jax.tree.leaves(shrinks)):
+        return None
+    return jax.tree.map(leaf, params, first)
+
+
+def _do_the_same(*agents: tuple[Network, Params]) -> bool:
+    """Whether both give the same logits and values, of numbers drawn at random."""
+    rng = np.random.default_rng(0)
+    shapes = agents[0][0].observation.items()
+    parts = {name: jnp.asarray(rng.random((64, *shape), np.float32)) for name, shape in shapes}
+    was, now = (_in_float32(network)(params, parts) for network, params in agents)
+    return all(np.allclose(a, b, atol=_NEAR, rtol=_NEAR) for a, b in zip(was, now, strict=True))
+
+
+def _in_float32(network: Network) -> Network:
+    spec = dataclasses.replace(network.spec, compute_dtype="float32")
+    return dataclasses.replace(network, spec=spec)

@@ -1,0 +1,101 @@
+"""Runs that start from what another agent has learned, in a wider network."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hackmatrix import networks
+from hackmatrix.errors import UserError
+from hackmatrix.networks import Spec, files
+from hackmatrix.networks.torso import Parts, Torso
+from hackmatrix.rl.signal import Signal
+from hackmatrix.train import start
+from hackmatrix.train.policies import policy as policies
+from hackmatrix.train.policies.policy import Policy
+from tests.networks.grid import GridWalk
+
+ENV = GridWalk()
+NARROW = Spec("mlp", 6, 2, 16, separate_critic=False, compute_dtype="float32")
+BOARDS = {
+    name: jax.random.uniform(jax.random.key(number), (9, *shape))
+    for number, (name, shape) in enumerate(ENV.observation.items())
+}
+
+
+class Normalised(Torso):
+    """What one of its features is depends on how many there are."""
+
+    @nn.compact
+    def __call__(self, parts: Parts) -> Any:
+        seen = parts["cells"].reshape(*parts["cells"].shape[:-3], -1)
+        return nn.LayerNorm()(nn.Dense(self.spec.hidden_dim)(seen))
+
+
+class Deep(Torso):
+    """Not its layers are wider but there are more of them."""
+
+    @nn.compact
+    def __call__(self, parts: Parts) -> Any:
+        seen = parts["cells"].reshape(*parts["cells"].shape[:-3], -1)
+        for _ in range(self.spec.hidden_dim):
+            seen = nn.Dense(8)(seen)
+        return seen
+
+
+def saved(spec: Spec, folder: Path) -> Policy:
+    """A policy with opinions in a file of that folder, which is its source."""
+    network = networks.make(spec, ENV)
+    params = jax.tree.map(
+        lambda leaf: leaf + 0.1 * jax.random.normal(jax.random.key(1), leaf.shape),
+        network.init(jax.random.key(0)),
+    )
+    policy = Policy(ENV, network, params, str(folder / "policy.npz"), 1, Signal(0.99, False, False))
+    files.write(folder / "policy.npz", params, policies.about(policy))
+    return policy
+
+
+@pytest.mark.parametrize("network", networks.NETWORKS)
+@pytest.mark.parametrize("is_other", [False, True], ids=["plain", "turned, with a critic apart"])
+def test_a_wider_network_plays_as_the_one_it_starts_from_until_it_learns(
+    network: str, is_other: bool, tmp_path: Path
+) -> None:
+    spec = dataclasses.replace(
+        NARROW, network=network, separate_critic=is_other, turn_boards=is_other
+    )
+    old = saved(spec, tmp_path)
+    wide = networks.make(dataclasses.replace(spec, hidden_dim=10), ENV)
+    params = start.params_of(old.source, ENV, wide, jax.random.key(7))
+    for theirs, ours in zip(old.network(old.params, BOARDS), wide(params, BOARDS), strict=True):
+        np.testing.assert_allclose(theirs, ours, atol=1e-5)
+
+    def loss(params: Any) -> jax.Array:
+        logits, values = wide(params, BOARDS)
+        return jnp.square(logits).sum() + jnp.square(values - 1).sum()
+
+    # The first step teaches the heads to read what is new, and so the second all that is new.
+    for _ in range(2):
+        gradient = jax.grad(loss)(params)
+        params = jax.tree.map(lambda leaf, slope: leaf - 1e-3 * slope, params, gradient)
+    new = jax.tree.map(lambda leaf: leaf[..., 6:], gradient["params"])
+    grown = [leaf for leaf in jax.tree.leaves(new) if leaf.shape[-1] == 4]
+    assert grown
+    assert all(np.abs(leaf).max() > 0 for leaf in grown)
+
+
+@pytest.mark.parametrize("torso", [Normalised, Deep])
+def test_a_network_that_does_something_else_when_it_is_wider_is_refused(
+    torso: type[Torso], tmp_path: Path
+) -> None:
+    spec = dataclasses.replace(NARROW, network=f"{__name__}:{torso.__name__}")
+    old = saved(spec, tmp_path)
+    wide = networks.make(dataclasses.replace(spec, hidden_dim=10), ENV)
+    with pytest.raises(UserError, match=r"another network: give this run --config\.hidden_dim=6"):
+        start.params_of(old.source, ENV, wide, jax.random.key(7))
