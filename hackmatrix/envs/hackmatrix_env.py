@@ -14,7 +14,7 @@ from flax import struct
 from hackmatrix import game
 from hackmatrix.envs.metrics import PERCENT, Metric, Range, Section, Trend
 from hackmatrix.envs.protocol import Environment, OlderLayout, Parts, Shaping, Step
-from hackmatrix.game import hidden, observation, older
+from hackmatrix.game import hidden, observation, older, tracing
 from hackmatrix.game.features import EXIT_SEEN
 from hackmatrix.game.kernels import Kernels
 from hackmatrix.game.programs import PROGRAMS, Program
@@ -106,28 +106,33 @@ class HackMatrix(Environment):
         OlderLayout(older.older_layout, older.upgraded),
     )
 
+    _platform: str | None = None  # JAX's default
     _kernels: Kernels | None = None
 
     def on(self, platform: str, kernels: bool | None = None) -> Self:
         env = copy.copy(self)
+        env._platform = platform
         uses_them = platform == "tpu" if kernels is None else kernels
         env._kernels = Kernels(platform) if uses_them else None
         env.types_are_checked = not (uses_them and platform == "cpu")  # interpreted
         return env
 
     def reset(self, keys: Array) -> game.State:
-        return game.reset_batch(keys)
+        with tracing.program_for(self._platform):
+            return game.reset_batch(keys)
 
     def step(self, keys: Array, states: game.State, actions: Array) -> tuple[game.State, Step]:
         if self._kernels:
             return self.step_and_encode(keys, states, actions)[:2]
-        after, outcome = game.step_batch_and_restart(keys, states, actions)
-        return after, _step(states, actions, after, outcome)
+        with tracing.program_for(self._platform):
+            after, outcome = game.step_batch_and_restart(keys, states, actions)
+            return after, _step(states, actions, after, outcome)
 
     def encode(self, states: game.State) -> Seen:
         if self._kernels:
             return Seen(*self._kernels.look(states))
-        return Seen(observation.encode(states), valid_word(states))
+        with tracing.program_for(self._platform):
+            return Seen(observation.encode(states), valid_word(states))
 
     def step_and_encode(
         self, keys: Array, states: game.State, actions: Array
@@ -138,11 +143,13 @@ class HackMatrix(Environment):
         return after, _step(states, actions, after, outcome), Seen(*seen)
 
     def redrawn(self, keys: Array, states: game.State) -> game.State:
-        return hidden.redrawn(as_key(keys), states)
+        with tracing.program_for(self._platform):
+            return hidden.redrawn(as_key(keys), states)
 
     def decode(self, seen: Seen) -> tuple[Parts, Array]:
         mask = seen.valid[..., None] >> _ACTION_BITS & 1 != 0
-        return observation.decode_parts(seen.words), mask
+        with tracing.program_for(self._platform):
+            return observation.decode_parts(seen.words), mask
 
 
 def is_drawable(env: Environment) -> bool:

@@ -1,7 +1,8 @@
 """Rules that few boards need at a time: gather those boards, work on them, put them back.
 
 Under vmap a rare branch would run for every board at every step; here its cost follows the number
-of boards that take it.
+of boards that take it. Where there are threads for all boards, only a rule that is much work is
+worth that: a gather and a scatter are more kernels than the rule.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 
 from hackmatrix.game import slots, tracing
 from hackmatrix.game.outline import outlined
-from hackmatrix.game.tracing import in_kernel
+from hackmatrix.game.tracing import in_kernel, on_cpu
 
 Array = jax.Array
 Tree = TypeVar("Tree")
@@ -23,14 +24,19 @@ Tree = TypeVar("Tree")
 
 class Width(NamedTuple):
     """How many boards a rule works on at a time: one of so many of all boards, but no fewer than
-    the least number.
+    the least number. Elsewhere than on a CPU all boards, unless it is `much_work`.
     """
 
     one_of: int
     least: int
+    much_work: bool = False
 
     def among(self, boards: int) -> int:
         return max(self.least, boards // self.one_of)
+
+    @property
+    def is_everywhere(self) -> bool:
+        return in_kernel() or not (on_cpu() or self.much_work)
 
 
 # A pass costs as much as its width, however many of its boards need the rule, and boards beyond the
@@ -38,7 +44,7 @@ class Width(NamedTuple):
 # the comments say how many of 100 boards do in random play. A pass over fewer than some tens of
 # boards is hardly cheaper, least of all where the rule is cheap, which decides the least widths.
 SPECIAL_ACTIONS = Width(one_of=16, least=32)  # 2 siphon or run a program, more when play is good
-NEW_BOARDS = Width(one_of=32, least=32)  # 3 get a new stage or a new game
+NEW_BOARDS = Width(one_of=32, least=32, much_work=True)  # 3 get a new stage or a new game
 SPAWNING = Width(one_of=32, least=128)  # 10 get a transmission, few of them another one
 ENEMIES = Width(one_of=4, least=128)  # 70 have an enemy that acts, so 3 passes serve most
 LAST_ENEMIES = Width(one_of=32, least=128)  # 5 have more than two enemies that act
@@ -55,10 +61,10 @@ def apply(
     """Applies the rule to `width` boards at a time, until none needs it, or at most `rest` do.
 
     `boards` has leaves [E, ...]. The rule takes and returns such a tree of fewer boards, and after
-    some passes a board no longer needs it. In a kernel it is applied to the whole block, and with
-    `rest` to none, since what comes next serves all.
+    some passes a board no longer needs it. Where it is applied to all boards, it is with `rest` to
+    none, since what comes next serves all.
     """
-    if in_kernel():
+    if width.is_everywhere:
         if rest:
             return boards
         return tracing.while_some(
@@ -76,9 +82,10 @@ def apply(
             return _merge(needed, rule(boards), boards)
         chosen = _first(needed, jnp.arange(at_a_time))
         gathered = jax.tree.map(lambda leaf: _take(leaf, chosen), boards)
+        put_back = _putting_back(needed, chosen)
         return jax.tree.map(
             # What the rule left alone need not be put back.
-            lambda old, before, after: old if after is before else _put(old, chosen, after),
+            lambda old, before, after: old if after is before else put_back(old, after),
             boards,
             gathered,
             rule(gathered),
@@ -91,6 +98,8 @@ def apply_once(needed: Array, rule: Callable[[Tree], Tree], boards: Tree, width:
     """The boards with the rule applied once to those that need it, `width` at a time."""
     if in_kernel():
         return tracing.where_some(needed, lambda: _merge(needed, rule(boards), boards), boards)
+    if width.is_everywhere:
+        return _merge(needed, rule(boards), boards)
 
     def once(waiting: tuple[Array, Tree]) -> tuple[Array, Tree]:
         return jnp.zeros_like(waiting[0]), rule(waiting[1])
@@ -111,7 +120,7 @@ def repeat(
         return jax.lax.while_loop(lambda boards: is_needed(boards).any(), rule, boards)
 
     number = is_needed(boards).shape[0]
-    if in_kernel() or number <= width.among(number):
+    if width.is_everywhere or number <= width.among(number):
         return until_done(boards)
     return apply(is_needed, until_done, boards, width)
 
@@ -136,14 +145,23 @@ def _take(leaf: Array, chosen: Array) -> Array:
     return leaf.at[chosen].get(mode="clip", indices_are_sorted=True, wrap_negative_indices=False)
 
 
-def _put(leaf: Array, chosen: Array, values: Array) -> Array:
-    return leaf.at[chosen].set(
-        values,
-        mode="drop",
-        unique_indices=True,
-        indices_are_sorted=True,
-        wrap_negative_indices=False,
-    )
+def _putting_back(needed: Array, chosen: Array) -> Callable[[Array, Array], Array]:
+    """Puts the values of the chosen boards, which are the first of the needed ones, into a leaf.
+
+    A scatter is a kernel for each leaf. Elsewhere than on a CPU each board looks up its own value,
+    which is one for all of them.
+    """
+    if on_cpu():
+        return lambda leaf, values: leaf.at[chosen].set(
+            values,
+            mode="drop",
+            unique_indices=True,
+            indices_are_sorted=True,
+            wrap_negative_indices=False,
+        )
+    rank = jnp.cumsum(needed, dtype=jnp.int32) - 1
+    is_chosen = needed & (rank < chosen.shape[0])
+    return lambda leaf, values: select(is_chosen, _take(values, rank), leaf)
 
 
 def _merge(mask: Array, chosen: Tree, other: Tree) -> Tree:

@@ -1,14 +1,16 @@
-"""What the rules are traced for: a program on all boards, or the inside of a kernel.
+"""What the rules are traced for: a program on all boards, or the inside of a kernel; and where it
+is to run.
 
 A kernel (`kernels`) works on a block of boards at a time. Every value in it has the shape of that
-block and no axis besides, which a few functions must know; the rules need not.
+block and no axis besides. On a CPU the work counts, elsewhere the number of operations one after
+the other. A few functions must know both; the rules need not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -17,23 +19,40 @@ import numpy as np
 Array = jax.Array
 Tree = TypeVar("Tree")
 
+
+class _Target(NamedTuple):
+    platform: str | None = None
+    is_kernel: bool = False
+
+
 # JAX keeps what it has traced; this is part of what it goes by.
-_kernel_of: Any = jax.make_user_context(None)
+_target: Any = jax.make_user_context(_Target())
+
+
+@contextmanager
+def program_for(platform: str | None) -> Iterator[None]:
+    """For devices of this platform, "cpu", "gpu" or "tpu"; None is JAX's default."""
+    with _target(_Target(platform)):
+        yield
 
 
 @contextmanager
 def inside_of_kernel(platform: str) -> Iterator[None]:
-    with _kernel_of(platform):
+    with _target(_Target(platform, is_kernel=True)):
         yield
 
 
 def in_kernel() -> bool:
-    return _kernel_of.value is not None
+    return bool(_target.value.is_kernel)
+
+
+def on_cpu() -> bool:
+    return (_target.value.platform or jax.default_backend()) == "cpu"
 
 
 def ones(word: Array) -> Array:
     """How many bits of a word are set."""
-    if _kernel_of.value != "gpu":
+    if _target.value != _Target("gpu", is_kernel=True):
         return jax.lax.population_count(word)
     # Triton has no instruction for it: sums of 2, 4 and 8 bits, and then of all four bytes.
     word = word - (word >> np.uint32(1) & np.uint32(0x55555555))
@@ -45,7 +64,7 @@ def ones(word: Array) -> Array:
 def while_some(
     is_needed: Callable[[Tree], Array], rule: Callable[[Tree], Tree], boards: Tree
 ) -> Tree:
-    """In a kernel: applies the rule to the block while any of its boards needs it."""
+    """Applies the rule to all boards while any of them needs it."""
     flags = _flags(boards)
     words = jax.lax.while_loop(
         lambda words: _some(is_needed(_with_flags(words, flags))),

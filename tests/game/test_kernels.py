@@ -1,4 +1,6 @@
-"""A step as one kernel does what the program does, bit for bit (here kernels are interpreted)."""
+"""A step as one kernel does what the program does, bit for bit (here kernels are interpreted), and
+the program for GPUs what that for CPUs does.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +32,18 @@ def by_program(keys: Any, states: game.State, actions: Any) -> Any:
     return after, outcome, (observation.encode(after), valid_word(after))
 
 
-@pytest.fixture(scope="module")
-def steps() -> tuple[Step, Step]:
-    """By the program and by the kernel."""
-    return jax.jit(by_program), jax.jit(KERNELS.step_batch_and_restart)
+def by_program_for_gpus(*given: Any) -> Any:
+    with tracing.program_for("gpu"):
+        return by_program(*given)
+
+
+OTHERWISE = {"kernel": KERNELS.step_batch_and_restart, "program for GPUs": by_program_for_gpus}
+
+
+@pytest.fixture(scope="module", params=OTHERWISE)
+def steps(request: pytest.FixtureRequest) -> tuple[Step, Step]:
+    """By the program for CPUs, and otherwise."""
+    return jax.jit(by_program), jax.jit(OTHERWISE[request.param])
 
 
 def expect_the_same(steps: tuple[Step, Step], *given: Any) -> Any:
@@ -43,7 +53,7 @@ def expect_the_same(steps: tuple[Step, Step], *given: Any) -> Any:
     return expected
 
 
-def test_on_all_recorded_boards_the_kernel_is_the_program(steps: tuple[Step, Step]) -> None:
+def test_on_all_recorded_boards_it_is_the_program(steps: tuple[Step, Step]) -> None:
     cases = read_cases(folder())
     boards = [jax.tree.map(np.asarray, game.scenario.load(case["state"])) for case in cases]
     actions = np.array([case["action"] for case in cases], np.int32)
