@@ -80,6 +80,14 @@ $(BIN)/python:
 	echo "No Python 3.11 or newer with the venv module was found; name one: make PYTHON=/path/to/python" >&2; \
 	exit 1
 
+# Compiles for GPUs without any (launch.preflight, launch.bench env), and stays apart: in .venv, JAX
+# would look for a GPU at each start.
+.cache/compiler-for-gpus: constraints.txt | $(BIN)/python
+	@echo "Installing the compiler for GPUs into $@"
+	@rm -rf $@
+	@$(PIP_INSTALL) --no-deps --constraint constraints.txt --target $@.new jax-cuda12-pjrt jax-cuda12-plugin
+	@mv $@.new $@ && touch $@
+
 # One stamp for each set of packages; all sets live together in one environment.
 .venv/.with-%: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing packages into .venv ($*)"

@@ -1,6 +1,6 @@
 """Measures how fast things are: `python -m launch.bench MODE`.
 
-env        the game alone, or what the TPU compiler makes of it
+env        the game alone, or what the compiler for TPUs or GPUs makes of it
 train      training, its parts, and the network alone
 scaling    training over more and more devices
 sinks      what it costs to write metrics down
@@ -30,7 +30,9 @@ MODES = ("env", "train", "scaling", "sinks", "gymnasium", "starts")
 _CONFIG = define_config(PROGRAM)
 _BOARDS = flags.DEFINE_list("boards", ["256", "1024", "4096", "16384"], "Numbers of boards.")
 _SECONDS = flags.DEFINE_float("seconds", 3, "How long to measure a rate.", lower_bound=0)
-_SLICE = flags.DEFINE_enum("slice", None, list(slices.SLICES), "Compile for this TPU slice only.")
+_SLICE = flags.DEFINE_enum(
+    "slice", None, list(slices.SLICES), "Only compile, for this TPU slice or these GPUs."
+)
 _BOARDS_A_DEVICE = flags.DEFINE_integer(
     "boards_a_device", 4096, "Boards on each device of the slice.", lower_bound=1
 )
@@ -44,7 +46,7 @@ _PROCESSES = flags.DEFINE_list(
     "processes", [], "Scaling: the numbers of processes on this machine, each with one device."
 )
 _SLICES = flags.DEFINE_list(
-    "slices", [], "Scaling: only compile for these TPU slices too, in rows of their own."
+    "slices", [], "Scaling: only compile for these slices or GPUs too, in rows of their own."
 )
 _OUT = flags.DEFINE_string("out", "runs/scaling", "Scaling: the directory of its table and plot.")
 _JSON = flags.DEFINE_bool("json", False, "Print JSON, one line a measurement.")
@@ -72,6 +74,8 @@ def main(arguments: list[str]) -> None:
     if mode == "gymnasium" and not importlib.util.find_spec("gymnasium"):
         sys.exit(f"{PROGRAM}: gymnasium is missing: pip install 'hackmatrix[gymnasium]'")
     logging.set_verbosity(logging.WARNING)
+    if _SLICE.value:
+        starting.stay_off_accelerators()
     with starting.waiting(f"{PROGRAM}: loading JAX"):
         from hackmatrix.bench import measuring
         from hackmatrix.bench.report import Report

@@ -1,4 +1,5 @@
-"""Says whether training fits a TPU slice, without one: `python -m launch.preflight --slice=v4-32`.
+"""Says whether training fits a TPU slice or GPUs, without one: `python -m launch.preflight
+--slice=v4-32`, or `--slice=h100-1`.
 
 It compiles the program that launch.train would run there, which takes a minute or two on a CPU.
 """
@@ -15,7 +16,7 @@ from launch.startup import command_line, starting
 PROGRAM = "launch.preflight"
 
 _CONFIG = define_config(PROGRAM)
-_SLICE = flags.DEFINE_string("slice", "", "The slice, like v4-32.")
+_SLICE = flags.DEFINE_string("slice", "", "The slice, like v4-32, or the GPUs, like h100-8.")
 _JSON = flags.DEFINE_bool("json", False, "Print JSON.")
 
 

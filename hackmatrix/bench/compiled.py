@@ -155,9 +155,11 @@ def _run_by(opcode: str, line: str) -> list[str]:
     return _RUNS[opcode].findall(line) + listed
 
 
-def compile_afresh(lowered: jax.stages.Lowered) -> tuple[jax.stages.Compiled, float]:
-    """The compiled program and the seconds its compilation took."""
+def compile_afresh(
+    lowered: jax.stages.Lowered, options: dict[str, str | bool] | None = None
+) -> tuple[jax.stages.Compiled, float]:
+    """The program, compiled with these options, and the seconds its compilation took."""
     with without_persistent_cache():
         start = time.perf_counter()
-        program = lowered.compile()
+        program = lowered.compile(options)
         return program, time.perf_counter() - start

@@ -149,11 +149,13 @@ def lower_step(boards: int) -> jax.stages.Lowered:
     return jax.jit(game.step_batch).lower(*_shapes(boards))
 
 
-def lower_trainers_step(boards: int, mesh: Mesh, kernels: bool) -> jax.stages.Lowered:
-    """A step and a look at the boards, as a trainer takes it, over a mesh of TPUs (axis BOARDS)
-    with so many boards a device.
+def lower_trainers_step(
+    boards: int, mesh: Mesh, platform: str, kernels: bool
+) -> jax.stages.Lowered:
+    """A step and a look at the boards, as a trainer takes it, over a mesh (axis BOARDS) of devices
+    of a platform with so many boards each.
     """
-    env = HackMatrix().on("tpu", kernels)
+    env = HackMatrix().on(platform, kernels)
 
     def step_and_look(keys: Array, states: game.State, actions: Array) -> Any:
         after, happened, seen = env.step_and_encode(keys, states, actions)

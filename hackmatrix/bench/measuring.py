@@ -13,6 +13,7 @@ from hackmatrix.bench import (
     compiled,
     environment,
     network,
+    preflight,
     schedules,
     sinks,
     starts,
@@ -53,15 +54,17 @@ def measure_environment(numbers: list[int], seconds: float, report: Report) -> N
 
 
 def compile_environment(slice_name: str, boards: int, report: Report) -> None:
-    """For a slice that is not here, so many boards a device: without and with its kernels."""
-    target = slices.SLICES[slice_name]
-    with schedules.written() as of_programs:
+    """For a slice that is not here, so many boards a device: without kernels of ours, and with
+    them where its compiler takes them.
+    """
+    target = preflight.found_slice(slice_name)
+    with schedules.written(target.platform) as of_programs:
         mesh = slices.mesh(target, environment.BOARDS)
-        for kernels in False, True:
-            lowered = environment.lower_trainers_step(boards, mesh, kernels)
-            program, seconds = compiled.compile_afresh(lowered)
-            facts, bundles = compiled.facts(program), of_programs.bundles()
-            report.compiled(target, boards, kernels, facts, bundles, seconds)
+        for kernels in (False, True) if target.has_kernels else (False,):
+            lowered = environment.lower_trainers_step(boards, mesh, target.platform, kernels)
+            program, seconds = compiled.compile_afresh(lowered, of_programs.options)
+            facts, instructions = compiled.facts(program), of_programs.instructions()
+            report.compiled(target, boards, kernels, facts, instructions, seconds)
 
 
 def measure_crowd(steps: int, report: Report) -> None:

@@ -1,4 +1,5 @@
-"""Whether training fits a TPU slice: its program is compiled for one, which need not be there.
+"""Whether training fits a TPU slice or GPUs: its program is compiled for them, which need not be
+there.
 
 The largest number of environments is an estimate, as compiling for more of them takes ever longer.
 What training needs besides the learner grows with them, so it is taken to be in proportion. For the
@@ -7,7 +8,6 @@ default network on a v4-8 that is some 15% less than what compilations at larger
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 from collections.abc import Mapping
@@ -20,6 +20,7 @@ from hackmatrix.bench import compiled
 from hackmatrix.bench.compiled import Collective
 from hackmatrix.errors import UserError
 from hackmatrix.parallel import slices
+from hackmatrix.parallel.gpus import Gpus
 from hackmatrix.parallel.mesh import ENVS
 from hackmatrix.train.config import Config, autoscale, resolve
 from hackmatrix.train.program import Program
@@ -53,9 +54,9 @@ class Preflight:
 
 def examine(raw: Mapping[str, Any], slice_name: str) -> Preflight:
     """Compiles for the slice what a run with this configuration would run there."""
-    target = _slice(slice_name)
+    target = found_slice(slice_name)
     mesh = slices.mesh(target, ENVS)
-    config = resolve(raw, "tpu", mesh.size)
+    config = resolve(raw, target.platform, mesh.size)
     program = Program(config, mesh)
     lowered = program.lower()
     seconds = collectives = None
@@ -73,8 +74,8 @@ def examine(raw: Mapping[str, Any], slice_name: str) -> Preflight:
         num_minibatches=config.num_minibatches,
         update_epochs=config.update_epochs,
         memory=memory,
-        hbm=target.generation.hbm,
-        fits=collectives is not None and memory <= target.generation.hbm_of_a_program,
+        hbm=target.memory,
+        fits=collectives is not None and memory <= target.memory_of_a_program,
         collectives=collectives,
         compile_seconds=seconds,
         estimated_largest_num_envs=_largest_num_envs(config, program, memory, target),
@@ -99,7 +100,7 @@ def lines(found: Preflight) -> list[str]:
         "minibatches": f"{found.num_minibatches} of {batch // found.num_minibatches:,}, "
         f"{found.update_epochs} epochs",
         "memory": f"{found.memory / 2**20:,.1f} MiB a device, {share:.2%} of the "
-        f"{found.hbm / 2**30:.0f} GiB of a chip",
+        f"{found.hbm / 2**30:.0f} GiB of each",
         "at most": f"about {found.estimated_largest_num_envs:,} environments (an estimate: "
         "memory in proportion to their number)"
         if found.estimated_largest_num_envs
@@ -119,12 +120,14 @@ def to_json(found: Preflight) -> str:
     return json.dumps(asdict(found))
 
 
-def _slice(name: str) -> slices.Slice:
+def found_slice(name: str) -> slices.Slice | Gpus:
+    """CannotCompile where it is not known, or its compiler not installed."""
     if name not in slices.SLICES:
         raise CannotCompile(f"no slice {name!r} is known, only {', '.join(slices.SLICES)}")
-    if not importlib.util.find_spec("libtpu"):
-        raise CannotCompile("libtpu, which compiles for TPUs, is missing: install jax[tpu]")
-    return slices.SLICES[name]
+    target = slices.SLICES[name]
+    if target.missing:
+        raise CannotCompile(target.missing)
+    return target
 
 
 def memory_refused(error: str) -> int:
@@ -135,12 +138,14 @@ def memory_refused(error: str) -> int:
     return int(float(required[1]) * _UNITS[required[2]])
 
 
-def _largest_num_envs(config: Config, program: Program, memory: int, target: slices.Slice) -> int:
+def _largest_num_envs(
+    config: Config, program: Program, memory: int, target: slices.Slice | Gpus
+) -> int:
     """The next that can be divided among the devices; no more than the samples an int32 counts."""
     learner = sum(
         leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(program.shapes.learner)
     )
-    room = target.generation.hbm_of_a_program - learner
+    room = target.memory_of_a_program - learner
     if room <= 0:
         return 0
     wanted = config.num_envs * room // (memory - learner)

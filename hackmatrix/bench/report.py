@@ -14,6 +14,7 @@ from hackmatrix.bench.compiled import Facts
 from hackmatrix.bench.environment import Crowd
 from hackmatrix.bench.timing import Rate
 from hackmatrix.bench.training import Training
+from hackmatrix.parallel.gpus import Gpus
 from hackmatrix.parallel.slices import Slice
 
 _COLUMNS = (
@@ -113,30 +114,37 @@ class Report:
 
     def compiled(
         self,
-        target: Slice,
+        target: Slice | Gpus,
         boards: int,
         kernels: bool,
         facts: Facts,
-        bundles: int,
+        instructions: int,
         seconds: float,
     ) -> None:
         how = "with kernels of its own" if kernels else "without kernels of its own"
-        text = (
+        parts = [
             f"A step {how}, for {target.name} ({target.chips} chips, {target.hosts} hosts), "
             f"{boards} boards a chip: {facts.fusions} fusions, {facts.others} other operations, "
-            f"{facts.loops} loops, {len(facts.collectives)} kinds of collective; "
-            f"{bundles:,} bundles of instructions, {facts.code_bytes / 2**20:.1f} MiB of code, "
-            f"{facts.temporary_bytes / 2**20:.1f} MiB temporary memory, at most "
-            f"{facts.scratch_bytes / 2**20:.1f} MiB scratch; {seconds:.1f} s to compile"
-        )
+            f"{facts.loops} loops, {len(facts.collectives)} kinds of collective",
+            f"{facts.temporary_bytes / 2**20:.1f} MiB temporary memory",
+            f"{seconds:.1f} s to compile",
+        ]
+        if target.platform == "tpu":
+            parts[1:1] = [
+                f"{instructions:,} bundles of instructions",
+                f"{facts.code_bytes / 2**20:.1f} MiB of code",
+                f"at most {facts.scratch_bytes / 2**20:.1f} MiB scratch",
+            ]
+        else:
+            parts.insert(1, f"{instructions:,} instructions of a thread")
         values = {
             "slice": target.name,
             "boards_per_device": boards,
             "kernels": kernels,
-            "bundles": bundles,
+            "instructions": instructions,
             "compile_seconds": seconds,
         }
-        self._print("compiled", {**values, **asdict(facts)}, text)
+        self._print("compiled", {**values, **asdict(facts)}, "; ".join(parts))
 
     def _print(self, what: str | None, values: dict[str, Any], text: str) -> None:
         if not self._as_json:

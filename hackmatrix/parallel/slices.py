@@ -1,12 +1,17 @@
-"""TPU slices, described well enough to compile for one on a machine that has no TPU."""
+"""TPU slices, described well enough to compile for one on a machine that has no TPU; and all that
+can be compiled for without being there.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import os
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from hackmatrix.parallel.gpus import GPUS, Gpus
 
 if TYPE_CHECKING:
     from jax.sharding import Mesh
@@ -26,16 +31,6 @@ class Generation:
     for_programs: float
     cores: int  # of a chip, where the names of slices count those
 
-    @property
-    def hbm(self) -> int:
-        """In bytes."""
-        return self.memory * 2**30
-
-    @property
-    def hbm_of_a_program(self) -> int:
-        """In bytes."""
-        return int(self.for_programs * 2**30)
-
 
 V4 = Generation("v4", "megacore", memory=32, for_programs=30.75, cores=2)
 V5E = Generation("v5e", "default", memory=16, for_programs=15.75, cores=1)
@@ -52,6 +47,8 @@ class Slice:
 
     generation: Generation
     shape: tuple[int, ...]
+    platform = "tpu"
+    has_kernels = True  # of ours that it would take
 
     @property
     def name(self) -> str:
@@ -69,37 +66,60 @@ class Slice:
     def chips_a_host(self) -> tuple[int, int, int]:
         return (*self.shape, 1) if self.shape in (_ONE, _EIGHT) else _FOUR_A_HOST
 
+    @property
+    def memory(self) -> int:
+        """Of each chip, in bytes."""
+        return self.generation.memory * 2**30
+
+    @property
+    def memory_of_a_program(self) -> int:
+        return int(self.generation.for_programs * 2**30)
+
+    @property
+    def missing(self) -> str | None:
+        """What it takes to compile for it, where that is not installed."""
+        if importlib.util.find_spec("libtpu"):
+            return None
+        return "libtpu, which compiles for TPUs, is missing: install jax[tpu]"
+
+    def devices(self) -> list[Any]:
+        from jax.experimental import topologies  # programs ask for names before they load JAX
+
+        _keep_libtpu_quiet(self)
+        return topologies.get_topology_desc(
+            f"{self.generation.name}:{'x'.join(map(str, self.shape))}",
+            platform="tpu",
+            chip_config_name=self.generation.chip_config,
+            chips_per_host_bounds=self.chips_a_host,
+        ).devices
+
 
 _IN_SPACE = (2, 2, 1), (2, 2, 2), (2, 2, 4), (2, 4, 4)
 _IN_A_PLANE = _ONE, (2, 2), _EIGHT, (4, 4), (4, 8), (8, 8)
-SLICES = {
-    each.name: each
+TPUS = [
+    Slice(generation, shape)
     for generation, shapes in (
         (V4, _IN_SPACE),
         (V5E, _IN_A_PLANE),
         (V5P, _IN_SPACE),
         (V6E, _IN_A_PLANE),
     )
-    for each in (Slice(generation, shape) for shape in shapes)
+    for shape in shapes
+]
+SLICES: dict[str, Slice | Gpus] = {
+    **{each.name: each for each in TPUS},
+    **{each.name: each for each in GPUS},
 }
 
 
-def mesh(of: Slice, axis: str) -> Mesh:
-    """All devices of a slice in a row. Programs compile for them; none can run."""
+def mesh(of: Slice | Gpus, axis: str) -> Mesh:
+    """All devices in a row. Programs compile for them; none can run."""
     # Only now: programs ask for the names of slices before they load JAX.
     import numpy as np
-    from jax.experimental import topologies
     from jax.sharding import Mesh
 
-    _keep_libtpu_quiet(of)
     with _LOADING:
-        topology = topologies.get_topology_desc(
-            f"{of.generation.name}:{'x'.join(map(str, of.shape))}",
-            platform="tpu",
-            chip_config_name=of.generation.chip_config,
-            chips_per_host_bounds=of.chips_a_host,
-        )
-    return Mesh(np.array(topology.devices), (axis,))
+        return Mesh(np.array(of.devices()), (axis,))
 
 
 def _keep_libtpu_quiet(of: Slice) -> None:

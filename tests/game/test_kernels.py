@@ -104,6 +104,14 @@ def shapes(boards: int) -> tuple[Any, game.State, Any]:
     return keys, states, jax.ShapeDtypeStruct((boards,), jnp.int32)
 
 
+def test_a_program_for_gpus_keeps_nothing_apart_and_puts_nothing_back_leaf_by_leaf() -> None:
+    step = jax.jit(by_program_for_gpus).trace(*shapes(4096))
+    text = step.lower(lowering_platforms=("cuda",)).as_text()
+    assert "inlineable" not in text
+    assert "stablehlo.scatter" not in text
+    assert text.count("stablehlo.while") <= 4
+
+
 def test_triton_is_given_a_kernel_for_gpus() -> None:
     step = jax.jit(Kernels("gpu").step_batch_and_restart)
     lowered = step.trace(*shapes(4096)).lower(lowering_platforms=("cuda",))

@@ -93,8 +93,9 @@ def check(
         for kind in KINDS:
             resolve(settings(raw, _num_envs(kind, devices, envs)), platform, devices)
     for name in slice_names:
-        devices = slices.SLICES[name].chips
-        resolve(settings(raw, _num_envs("weak", devices, envs)), "tpu", devices)
+        target = slices.SLICES[name]
+        wanted = settings(raw, _num_envs("weak", target.chips, envs))
+        resolve(wanted, target.platform, target.chips)
 
 
 def curves(

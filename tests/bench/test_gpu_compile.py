@@ -1,0 +1,68 @@
+"""Programs compile for GPUs that are not there."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hackmatrix.parallel.gpus import GPUS, Gpus
+
+ROOT = Path(__file__).parents[2]
+COMPILER = ROOT / ".cache/compiler-for-gpus"
+needs_compiler = pytest.mark.skipif(
+    not COMPILER.exists(),
+    reason="no compiler for GPUs: make .cache/compiler-for-gpus",
+)
+CARTPOLE = (
+    "--config.env=gymnax:CartPole-v1", "--config.num_steps=8", "--config.num_layers=1",
+    "--config.hidden_dim=8",
+)  # fmt: skip
+
+
+def launched(program: str, *arguments: str, path: Path | str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", f"launch.{program}", *arguments],
+        cwd=ROOT, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(path)},
+    )  # fmt: skip
+
+
+def test_names_say_which_and_how_many() -> None:
+    assert [each.name for each in GPUS][2:4] == ["h100-1", "h100-8"]
+
+
+@pytest.mark.parametrize("gpus", GPUS[::2], ids=lambda each: each.model.name)
+def test_a_program_gets_three_quarters_of_the_memory_as_jax_takes_it(gpus: Gpus) -> None:
+    assert gpus.memory_of_a_program / gpus.memory == pytest.approx(0.75)
+    assert gpus.memory >= 79 * 2**30
+
+
+@needs_compiler
+def test_training_compiles_for_eight_gpus_and_reduces_gradients_among_them() -> None:
+    done = launched("preflight", "--slice=h100-8", "--json", *CARTPOLE, path=COMPILER)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert {"slice": "h100-8", "devices": 8, "hosts": 1, "fits": True}.items() <= found.items()
+    parameters = 4 * 8 + 8 + 8 * 2 + 2 + 8 + 1
+    assert found["collectives"] == [{"kind": "all-reduce", "size": 4 * parameters}]
+
+
+@pytest.mark.slow
+@needs_compiler
+def test_a_step_is_a_few_kernels() -> None:
+    done = launched("bench", "env", "--slice=h100-1", "--json", path=COMPILER)
+    assert done.returncode == 0, done.stderr
+    (step,) = (json.loads(line) for line in done.stdout.splitlines() if line.startswith("{"))
+    assert step["fusions"] + step["others"] < 150
+    assert step["loops"] <= 4
+    assert 5_000 < step["instructions"] < 50_000
+
+
+@pytest.mark.parametrize("arguments", [["bench", "env"], ["preflight"]], ids=" ".join)
+def test_where_the_compiler_is_missing_a_line_says_where_to_get_it(arguments: list[str]) -> None:
+    done = launched(*arguments, "--slice=h100-1", path="")
+    assert done.returncode == 1
+    assert "make .cache/compiler-for-gpus" in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
