@@ -100,7 +100,7 @@ def lines(found: Preflight) -> list[str]:
         "minibatches": f"{found.num_minibatches} of {batch // found.num_minibatches:,}, "
         f"{found.update_epochs} epochs",
         "memory": f"{found.memory / 2**20:,.1f} MiB a device, {share:.2%} of the "
-        f"{found.hbm / 2**30:.0f} GiB of each",
+        f"{found.hbm / 2**30:.0f} GiB of a chip",
         "at most": f"about {found.estimated_largest_num_envs:,} environments (an estimate: "
         "memory in proportion to their number)"
         if found.estimated_largest_num_envs
