@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
+
 from hackmatrix.game import bits
 from hackmatrix.game.cells import CELLS, CellSet, constant
 from hackmatrix.game.checks import flag, integer, keys, length
@@ -72,12 +74,15 @@ def _read_cell(
 
 def write(board: Board) -> list[list[Any]]:
     """The 36 cells of a board (host arrays of one board)."""
-    return [_write_cell(board, cell) for cell in range(CELLS)]
+    bits = jax.tree.map(_bits, board, is_leaf=lambda leaf: isinstance(leaf, CellSet))
+    return [_write_cell(bits, cell) for cell in range(CELLS)]
 
 
-def _write_cell(board: Board, cell: int) -> list[Any]:
-    def holds(members: CellSet) -> bool:
-        return bool(_bits(members) >> cell & 1)
+def _write_cell(board: Any, cell: int) -> list[Any]:
+    """Of a board whose sets of cells are integers."""
+
+    def holds(members: int) -> bool:
+        return bool(members >> cell & 1)
 
     def number(name: str) -> int:
         return sum(holds(digit) << place for place, digit in enumerate(getattr(board, name)))

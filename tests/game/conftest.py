@@ -1,6 +1,7 @@
 """The game under test, once for all tests: compiling a step of it takes longer than they do."""
 
 import pytest
+from golden import Case, folder, read_cases
 from steps import Programs, compiled_programs
 from subject import JaxGame
 
@@ -11,6 +12,11 @@ from hackmatrix.game.state import HISTORY_DEPTH
 @pytest.fixture(scope="session")
 def subject() -> JaxGame:
     return JaxGame(game, HISTORY_DEPTH)
+
+
+@pytest.fixture(scope="session")
+def cases() -> list[Case]:
+    return read_cases(folder())
 
 
 @pytest.fixture(scope="session")

@@ -53,7 +53,7 @@ class JaxGame:
         return np.asarray(self._observations(self.load(states)))
 
     def reloaded(self, states: Sequence[State]) -> list[State]:
-        dumped = [self._scenario.dump(self._scenario.load(state)) for state in states]
+        dumped = [self._scenario.dump(self._loaded(state)) for state in states]
         return json.loads(json.dumps(dumped))
 
     def step(

@@ -15,18 +15,13 @@ from conformance import (
     outcome_failures,
     round_trip_failures,
 )
-from golden import REWARD_PARTS, Case, folder, read_cases
+from golden import REWARD_PARTS, Case
 from subject import BATCH, JaxGame, rows
 
 from hackmatrix import game
 
 SHOWN = 20
 STANDARD_ERRORS = 5
-
-
-@pytest.fixture(scope="module")
-def cases() -> list[Case]:
-    return read_cases(folder())
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from golden import folder, read_cases
+from golden import Case
 from steps import keys
+from subject import JaxGame, rows
 
 from hackmatrix import game
 from hackmatrix.bench.environment import choose
@@ -37,13 +38,14 @@ def by_program_for_gpus(*given: Any) -> Any:
         return by_program(*given)
 
 
+PROGRAM = jax.jit(by_program)
 OTHERWISE = {"kernel": KERNELS.step_batch_and_restart, "program for GPUs": by_program_for_gpus}
 
 
 @pytest.fixture(scope="module", params=OTHERWISE)
 def steps(request: pytest.FixtureRequest) -> tuple[Step, Step]:
     """By the program for CPUs, and otherwise."""
-    return jax.jit(by_program), jax.jit(OTHERWISE[request.param])
+    return PROGRAM, jax.jit(OTHERWISE[request.param])
 
 
 def expect_the_same(steps: tuple[Step, Step], *given: Any) -> Any:
@@ -53,14 +55,15 @@ def expect_the_same(steps: tuple[Step, Step], *given: Any) -> Any:
     return expected
 
 
-def test_on_all_recorded_boards_it_is_the_program(steps: tuple[Step, Step]) -> None:
-    cases = read_cases(folder())
-    boards = [jax.tree.map(np.asarray, game.scenario.load(case["state"])) for case in cases]
+def test_on_all_recorded_boards_it_is_the_program(
+    steps: tuple[Step, Step], cases: list[Case], subject: JaxGame
+) -> None:
+    boards = subject.load([case["state"] for case in cases])
     actions = np.array([case["action"] for case in cases], np.int32)
     for start in range(0, len(cases), BOARDS):
         chosen = np.arange(start, start + BOARDS) % len(cases)
-        states = jax.tree.map(lambda *leaves: np.stack(leaves), *[boards[n] for n in chosen])
-        expect_the_same(steps, jax.random.key_data(keys(start, BOARDS)), states, actions[chosen])
+        drawn = jax.random.key_data(keys(start, BOARDS))
+        expect_the_same(steps, drawn, rows(boards, chosen), actions[chosen])
 
 
 def test_in_games_of_any_valid_actions_with_new_stages_and_new_games_too(

@@ -1,4 +1,6 @@
-"""The same run on 1, 2 and 8 devices: the real game, the real training program."""
+"""The same run on 1, 2 and 8 devices, and where a step is one kernel (here an interpreted one): the
+real game, the real training program.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +20,8 @@ from tests.train.settings import config
 
 UPDATES = 3
 DEVICES = (1, 2, 8)
+AS_KERNEL = "a step as one kernel"
+OTHERS = (*DEVICES[1:], AS_KERNEL)
 
 
 @dataclass
@@ -29,19 +33,27 @@ class Trained:
     program: Program
 
 
+Runs = dict[int | str, Trained]
+
+
 @pytest.fixture(scope="module")
-def trained() -> dict[int, Trained]:
-    """The run on each number of devices."""
-    runs = {}
-    for devices in DEVICES:
-        program = Program(config(), mesh.over(jax.devices()[:devices]))
-        state = program.first_state()
-        before = jax.device_get(raw(state))
-        state, report = program.run(state, UPDATES)
-        metrics = {name: float(value) for name, value in report.metrics.items()}
-        after = jax.device_get(raw(state))
-        runs[devices] = Trained(before, after, metrics, int(report.broken_at), program)
+def trained() -> Runs:
+    """The run on each number of devices, and on one where a step of the game is one kernel."""
+    runs: Runs = {devices: run(Program(config(), over(devices))) for devices in DEVICES}
+    runs[AS_KERNEL] = run(Program(config(kernels=True), over(1)))
     return runs
+
+
+def over(devices: int) -> jax.sharding.Mesh:
+    return mesh.over(jax.devices()[:devices])
+
+
+def run(program: Program) -> Trained:
+    state = program.first_state()
+    before = jax.device_get(raw(state))
+    state, report = program.run(state, UPDATES)
+    metrics = {name: float(value) for name, value in report.metrics.items()}
+    return Trained(before, jax.device_get(raw(state)), metrics, int(report.broken_at), program)
 
 
 def raw(state: Any) -> Any:
@@ -50,31 +62,26 @@ def raw(state: Any) -> Any:
     return state.replace(learner=learner.replace(key=jax.random.key_data(learner.key)))
 
 
-@pytest.mark.parametrize("devices", DEVICES[1:])
-def test_the_first_state_is_the_same_on_any_mesh(trained: dict[int, Trained], devices: int) -> None:
-    jax.tree.map(np.testing.assert_array_equal, trained[1].before, trained[devices].before)
+@pytest.mark.parametrize("other", OTHERS)
+def test_the_first_state_is_the_same(trained: Runs, other: int | str) -> None:
+    jax.tree.map(np.testing.assert_array_equal, trained[1].before, trained[other].before)
 
 
 @pytest.mark.parametrize("devices", [1, 8])
 def test_another_start_trains_the_same_bit_for_bit_without_tracing_again(
-    trained: dict[int, Trained], devices: int, monkeypatch: pytest.MonkeyPatch
+    trained: Runs, devices: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(programs, "_in_use", {})
     monkeypatch.setattr(Program, "lower", None)
-    program = Program(config(run_name="another"), mesh.over(jax.devices()[:devices]))
-    state, report = program.run(program.first_state(), UPDATES)
-    assert {name: float(value) for name, value in report.metrics.items()} == trained[
-        devices
-    ].metrics
-    jax.tree.map(np.testing.assert_array_equal, jax.device_get(raw(state)), trained[devices].after)
+    again = run(Program(config(run_name="another"), over(devices)))
+    assert again.metrics == trained[devices].metrics
+    jax.tree.map(np.testing.assert_array_equal, again.after, trained[devices].after)
 
 
-@pytest.mark.parametrize("devices", DEVICES[1:])
-def test_boards_after_three_updates_are_exactly_the_same(
-    trained: dict[int, Trained], devices: int
-) -> None:
+@pytest.mark.parametrize("other", OTHERS)
+def test_boards_after_three_updates_are_exactly_the_same(trained: Runs, other: int | str) -> None:
     """And so the actions: one other action would have led to another board."""
-    one, many = trained[1].after.players, trained[devices].after.players
+    one, many = trained[1].after.players, trained[other].after.players
     jax.tree.map(np.testing.assert_array_equal, one.boards, many.boards)
     np.testing.assert_array_equal(one.episode_length, many.episode_length)
     assert one.episode_length.max() > 0
@@ -82,11 +89,9 @@ def test_boards_after_three_updates_are_exactly_the_same(
     assert trained[1].metrics["train/num_episodes"] < steps
 
 
-@pytest.mark.parametrize("devices", DEVICES[1:])
-def test_parameters_after_three_updates_are_the_same(
-    trained: dict[int, Trained], devices: int
-) -> None:
-    one, many = trained[1].after.learner, trained[devices].after.learner
+@pytest.mark.parametrize("other", OTHERS)
+def test_parameters_after_three_updates_are_the_same(trained: Runs, other: int | str) -> None:
+    one, many = trained[1].after.learner, trained[other].after.learner
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), one, many)
     moved = jax.tree.map(
         lambda a, b: np.abs(a - b).max(), one.params, trained[1].before.learner.params
@@ -94,9 +99,9 @@ def test_parameters_after_three_updates_are_the_same(
     assert max(jax.tree.leaves(moved)) > 1e-3
 
 
-@pytest.mark.parametrize("devices", DEVICES[1:])
-def test_metrics_are_the_same(trained: dict[int, Trained], devices: int) -> None:
-    one, many = trained[1].metrics, trained[devices].metrics
+@pytest.mark.parametrize("other", OTHERS)
+def test_metrics_are_the_same(trained: Runs, other: int | str) -> None:
+    one, many = trained[1].metrics, trained[other].metrics
     assert one.keys() == many.keys()
     for name, value in one.items():
         np.testing.assert_allclose(many[name], value, rtol=1e-5, atol=1e-5, err_msg=name)
@@ -105,7 +110,7 @@ def test_metrics_are_the_same(trained: dict[int, Trained], devices: int) -> None
     np.testing.assert_allclose(many["train/grad_norm"] / one["train/grad_norm"], 1, rtol=1e-4)
 
 
-def test_parts_of_the_reward_and_kinds_of_action_add_up(trained: dict[int, Trained]) -> None:
+def test_parts_of_the_reward_and_kinds_of_action_add_up(trained: Runs) -> None:
     metrics = trained[8].metrics
     parts = [value for name, value in metrics.items() if name.startswith("reward/")]
     kinds = [value for name, value in metrics.items() if name.startswith("actions/")]
@@ -115,7 +120,7 @@ def test_parts_of_the_reward_and_kinds_of_action_add_up(trained: dict[int, Train
     assert trained[8].broken_at == NEVER
 
 
-def test_there_is_one_all_reduce_of_gradients_a_minibatch(trained: dict[int, Trained]) -> None:
+def test_there_is_one_all_reduce_of_gradients_a_minibatch(trained: Runs) -> None:
     """It stands in the loop over the minibatches, and takes all leaves at once."""
     text = trained[8].program.compile().as_text() or ""
     reductions = [line for line in text.splitlines() if re.search(r"\ball-reduce(-start)?\(", line)]
@@ -129,14 +134,3 @@ def test_there_is_one_all_reduce_of_gradients_a_minibatch(trained: dict[int, Tra
     assert len(kernels) == 1
     assert all(shape in kernels[0] for shape in shapes)
     assert not re.search(r"\b(all-gather|all-to-all|collective-permute)(-start)?\(", text)
-
-
-def test_it_is_the_same_run_where_a_step_is_one_kernel() -> None:
-    """Bit for bit, where both are compiled as for users: what tests use rounds each as it likes."""
-    ends = []
-    for kernels in (False, True):
-        program = Program(config(kernels=kernels), mesh.over(jax.devices()[:1]))
-        program._compiled = program.lower().compile({"xla_cpu_use_fusion_emitters": True})
-        state, report = program.run(program.first_state(), UPDATES)
-        ends.append(jax.device_get((raw(state), report.metrics)))
-    jax.tree.map(np.testing.assert_array_equal, *ends)
