@@ -114,6 +114,7 @@ class HackMatrix(Environment):
         env._platform = platform
         uses_them = platform == "tpu" if kernels is None else kernels
         env._kernels = Kernels(platform) if uses_them else None
+        env.is_carried_together = platform == "gpu"
         env.types_are_checked = not (uses_them and platform == "cpu")  # interpreted
         return env
 

@@ -11,7 +11,7 @@ from flax import struct
 
 from hackmatrix.envs import Environment
 from hackmatrix.envs.protocol import Parts, Shaping, Step
-from hackmatrix.rl import distributions, tally
+from hackmatrix.rl import distributions, tally, together
 from hackmatrix.rl.draws import Purpose, key_for, key_of_each
 from hackmatrix.rl.tally import Tally
 
@@ -179,7 +179,11 @@ def collect_decided(
 
     steps = jnp.arange(num_steps, dtype=jnp.uint32)
     carry = players, env.encode(players.boards), counted
-    (players, last_seen, counted), played = jax.lax.scan(one, carry, steps)
+    if env.is_carried_together:
+        carry, played = together.scan(one, carry, steps, players.number.size)
+    else:
+        carry, played = jax.lax.scan(one, carry, steps)
+    players, last_seen, counted = carry
     last_value = evaluate(env.decode(last_seen)[0])[1]
     return players, Batch(**played, last_value=last_value), counted
 

@@ -57,8 +57,11 @@ class Rolled:
     metrics: dict[str, jax.Array]
 
 
-def roll(truncates: bool, limit: int = 0, boards: int = BOARDS) -> Rolled:
+def roll(
+    truncates: bool, limit: int = 0, boards: int = BOARDS, is_carried_together: bool = False
+) -> Rolled:
     env = Toy(truncates).limited(limit)
+    env.is_carried_together = is_carried_together
     network = mlp(env)
     params = opinionated(network)
     players = rollout.new_players(env, UPDATE_KEY.key, jnp.arange(boards, dtype=jnp.uint32))

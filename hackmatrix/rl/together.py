@@ -1,0 +1,71 @@
+"""A scan that carries its many small arrays as a few large ones.
+
+What a loop carries, XLA for GPUs writes in the place of what it was. An array that is still read
+after its successor is made is copied first, and each copy is an operation of its own: about thirty
+in a step of the game, whose boards are a hundred words. Words that are one array are written at
+once, when all has been read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+Array = jax.Array
+Tree = Any
+_TYPES = (jnp.uint32, jnp.int32, jnp.float32, jnp.bool_)
+
+
+class _Together(struct.PyTreeNode):
+    """A tree, of which those leaves that are words or flags [E] are rows of one array."""
+
+    words: Array  # u32[N, E]
+    others: list[Array]
+    # None in the place of what is among the others.
+    types: tuple[jnp.dtype | None, ...] = struct.field(pytree_node=False)
+    structure: jax.tree_util.PyTreeDef = struct.field(pytree_node=False)
+
+    def apart(self) -> Tree:
+        rows, others = iter(self.words), iter(self.others)
+        leaves = [next(others) if kind is None else _read(next(rows), kind) for kind in self.types]
+        return jax.tree.unflatten(self.structure, leaves)
+
+
+def scan(
+    step: Callable[[Tree, Any], tuple[Tree, Any]], carry: Tree, inputs: Any, boards: int
+) -> tuple[Tree, Any]:
+    """`jax.lax.scan`, to the bit, of a carry that has words or flags of so many boards."""
+
+    def step_together(carry: _Together, given: Any) -> tuple[_Together, Any]:
+        after, told = step(carry.apart(), given)
+        return _together(after, boards), told
+
+    carried, told = jax.lax.scan(step_together, _together(carry, boards), inputs)
+    return carried.apart(), told
+
+
+def _together(tree: Tree, boards: int) -> _Together:
+    leaves, structure = jax.tree.flatten(tree)
+    is_row = [leaf.shape == (boards,) and leaf.dtype in _TYPES for leaf in leaves]
+    rows = [leaf for leaf, chosen in zip(leaves, is_row, strict=True) if chosen]
+    others = [leaf for leaf, chosen in zip(leaves, is_row, strict=True) if not chosen]
+    types = tuple(
+        leaf.dtype if chosen else None for leaf, chosen in zip(leaves, is_row, strict=True)
+    )
+    return _Together(jnp.stack([_word(row) for row in rows]), others, types, structure)
+
+
+def _word(leaf: Array) -> Array:
+    if leaf.dtype == bool:
+        return leaf.astype(jnp.uint32)
+    return jax.lax.bitcast_convert_type(leaf, jnp.uint32)
+
+
+def _read(word: Array, kind: jnp.dtype) -> Array:
+    if kind == jnp.bool_:
+        return word != 0
+    return jax.lax.bitcast_convert_type(word, kind)
