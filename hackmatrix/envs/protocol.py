@@ -88,7 +88,7 @@ class Environment(abc.ABC):
     truncates: bool  # whether it ever cuts an episode off
     episode_limit: int = 0  # the actions after which training cuts an episode off; 0 for never
     types_are_checked: bool = True  # whether shard_map may check the types of what it does
-    # Whether rollouts carry the many small arrays of its boards as one (hackmatrix.rl.together).
+    # Whether rollouts carry the small arrays of its boards as one (hackmatrix.parallel.together).
     is_carried_together: bool = False
     has_potential: bool = False  # whether its steps tell a shaping
     has_possessions: bool = False  # whether the shaping tells how many of them were gained

@@ -11,7 +11,8 @@ from flax import struct
 
 from hackmatrix.envs import Environment
 from hackmatrix.envs.protocol import Parts, Shaping, Step
-from hackmatrix.rl import distributions, tally, together
+from hackmatrix.parallel import together
+from hackmatrix.rl import distributions, tally
 from hackmatrix.rl.draws import Purpose, key_for, key_of_each
 from hackmatrix.rl.tally import Tally
 

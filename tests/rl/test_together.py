@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from hackmatrix.envs.hackmatrix_env import HackMatrix
-from hackmatrix.rl import together
+from hackmatrix.parallel import together
 from tests.rl.rolled import Rolled, roll
 
 BOARDS, STEPS = 5, 7
