@@ -74,8 +74,8 @@ def _read_cell(
 
 def write(board: Board) -> list[list[Any]]:
     """The 36 cells of a board (host arrays of one board)."""
-    bits = jax.tree.map(_bits, board, is_leaf=lambda leaf: isinstance(leaf, CellSet))
-    return [_write_cell(bits, cell) for cell in range(CELLS)]
+    integers = jax.tree.map(_bits, board, is_leaf=lambda leaf: isinstance(leaf, CellSet))
+    return [_write_cell(integers, cell) for cell in range(CELLS)]
 
 
 def _write_cell(board: Any, cell: int) -> list[Any]:

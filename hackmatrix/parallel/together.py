@@ -1,9 +1,9 @@
 """A scan that carries its many small arrays as a few large ones.
 
 What a loop carries, XLA for GPUs writes in the place of what it was. An array that is still read
-after its successor is made is copied first, and each copy is an operation of its own: about thirty
-in a step of the game, whose boards are a hundred words. Words that are one array are written at
-once, when all has been read.
+after its successor is made is copied first, and each copy is an operation of its own: some fifty in
+a step of a rollout, as a board of the game is a hundred words. Words that are one array are written
+at once, when all has been read.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from hackmatrix.kept import programs
 from hackmatrix.parallel import mesh
 from hackmatrix.rl.train_state import NEVER
 from hackmatrix.train.program import Program
+from tests.envs.toy import Toy
 from tests.train.settings import config
 
 UPDATES = 3
@@ -108,6 +109,14 @@ def test_metrics_are_the_same(trained: Runs, other: int | str) -> None:
     # The optimiser forgives a gradient that is N times too large; this does not.
     assert one["train/grad_norm"] > 0.01
     np.testing.assert_allclose(many["train/grad_norm"] / one["train/grad_norm"], 1, rtol=1e-4)
+
+
+def test_boards_that_are_carried_as_one_array_are_split_over_devices_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As on GPUs; shard_map checks what differs between devices."""
+    monkeypatch.setattr(Toy, "is_carried_together", True)
+    Program(config(env="tests.envs.toy:Toy"), over(8)).lower()
 
 
 def test_parts_of_the_reward_and_kinds_of_action_add_up(trained: Runs) -> None:
