@@ -7,16 +7,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import Mock
 
 import jax
 import numpy as np
 import pytest
 
 from hackmatrix.kept import programs
-from hackmatrix.parallel import mesh
+from hackmatrix.parallel import mesh, together
 from hackmatrix.rl.train_state import NEVER
 from hackmatrix.train.program import Program
-from tests.envs.toy import Toy
 from tests.train.settings import config
 
 UPDATES = 3
@@ -115,8 +115,12 @@ def test_boards_that_are_carried_as_one_array_are_split_over_devices_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As on GPUs; shard_map checks what differs between devices."""
-    monkeypatch.setattr(Toy, "is_carried_together", True)
-    Program(config(env="tests.envs.toy:Toy"), over(8)).lower()
+    scan = Mock(side_effect=together.scan)
+    monkeypatch.setattr(together, "scan", scan)
+    program = Program(config(), over(8))
+    program.env.is_carried_together = True
+    program.lower()
+    assert scan.called
 
 
 def test_parts_of_the_reward_and_kinds_of_action_add_up(trained: Runs) -> None:
