@@ -62,6 +62,14 @@ def own_temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def quick_programs() -> Iterator[None]:
+    """Programs under test do not import for seconds what they can do without."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(TESTS / "stand_ins"), prepend=os.pathsep)
+        yield
+
+
 @pytest.fixture(scope="session")
 def bucket_service() -> Iterator[Service]:
     """A service of buckets, which all of this process and its children use."""

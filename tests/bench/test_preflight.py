@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -48,10 +47,9 @@ def examined(name: str) -> Preflight:
 
 
 @pytest.fixture(scope="module")
-def smallest_and_largest() -> list[Preflight]:
-    """Both at a time: the compiler uses one core."""
-    with without_persistent_cache(), ThreadPoolExecutor(2) as pool:
-        return list(pool.map(examined, ["v4-8", "v4-64"]))
+def largest() -> Preflight:
+    with without_persistent_cache():
+        return examined("v4-64")
 
 
 def expect_room(found: Preflight, devices: int, hosts: int) -> None:
@@ -62,17 +60,15 @@ def expect_room(found: Preflight, devices: int, hosts: int) -> None:
     assert found.estimated_largest_num_envs > 2 * found.num_envs
 
 
-def test_training_fits_the_smallest_v4_slice_and_the_largest(
-    smallest_and_largest: list[Preflight],
-) -> None:
-    smallest, largest = smallest_and_largest
-    expect_room(smallest, 4, 1)
+def test_training_fits_the_largest_v4_slice(largest: Preflight) -> None:
     expect_room(largest, 32, 8)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "devices", "hosts"), [("v4-16", 8, 2), ("v4-32", 16, 4)])
-def test_training_fits_the_slices_between(name: str, devices: int, hosts: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "devices", "hosts"), [("v4-8", 4, 1), ("v4-16", 8, 2), ("v4-32", 16, 4)]
+)
+def test_training_fits_the_smaller_ones(name: str, devices: int, hosts: int) -> None:
     expect_room(examined(name), devices, hosts)
 
 
@@ -95,11 +91,8 @@ def test_training_compiles_for_newer_chips(
     assert [each.kind for each in found.collectives] == ["all-reduce"]
 
 
-def test_a_minibatch_needs_one_reduction_of_its_gradient(
-    smallest_and_largest: list[Preflight],
-) -> None:
-    for found in smallest_and_largest:
-        assert found.collectives == [Collective("all-reduce", 4 * PARAMETERS)]
+def test_a_minibatch_needs_one_reduction_of_its_gradient(largest: Preflight) -> None:
+    assert largest.collectives == [Collective("all-reduce", 4 * PARAMETERS)]
 
 
 def test_a_program_that_does_not_fit_is_refused_by_its_size() -> None:
@@ -151,8 +144,8 @@ def test_a_network_that_is_too_large_does_not_fit() -> None:
     assert "collectives" not in said
 
 
-def test_lines_say_what_a_person_asks(smallest_and_largest: list[Preflight]) -> None:
-    said = "\n".join(preflight.lines(smallest_and_largest[-1]))
+def test_lines_say_what_a_person_asks(largest: Preflight) -> None:
+    said = "\n".join(preflight.lines(largest))
     for words in (
         "v4-64: 32 devices on 8 hosts", "16,384, 512 a device", "16,384 x 128 = 2,097,152 samples",
         "of the 32 GiB of a chip", f"all-reduce of {4 * PARAMETERS:,} bytes a minibatch",

@@ -36,10 +36,11 @@ def run(*arguments: str | Path) -> str:
 
 
 def attempt(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join(map(str, (ROOT, OUTSIDE, os.environ["PYTHONPATH"])))
     return subprocess.run(
         [sys.executable, *map(str, arguments)],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": f"{ROOT}:{OUTSIDE}", "XLA_FLAGS": COMPILE_SOON},
+        env={**os.environ, "PYTHONPATH": path, "XLA_FLAGS": COMPILE_SOON},
         text=True,
         timeout=400,
         stdout=subprocess.PIPE,

@@ -68,7 +68,6 @@ class Pod:
         ]
         flags = xla_flags(devices // processes, COMPILE_ALIKE)
         self._environment = {**os.environ, "XLA_FLAGS": flags, "PYTHON": sys.executable}
-        self._environment |= {"PYTHONPATH": str(ROOT / "tests/stand_ins")}
         self._environment |= {"SUPERVISE_PAUSE": "0", "PYTHONUNBUFFERED": "1"}
         self.processes: list[subprocess.Popen[str]] = []
 

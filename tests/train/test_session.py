@@ -34,8 +34,7 @@ def command(workdir: Path, *arguments: str) -> list[str]:
 
 
 def environment(devices: int = 1) -> dict[str, str]:
-    quick = {"PYTHONPATH": str(ROOT / "tests/stand_ins")}
-    return {**os.environ, **quick, "XLA_FLAGS": xla_flags(devices), "COLUMNS": "100"}
+    return {**os.environ, "XLA_FLAGS": xla_flags(devices), "COLUMNS": "100"}
 
 
 def launch(workdir: Path, *arguments: str, devices: int = 1) -> subprocess.CompletedProcess[str]:
