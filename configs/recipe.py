@@ -6,6 +6,8 @@ from ml_collections import config_dict
 
 from configs import default
 
+BOARDS_A_TPU = 1024  # what its kernel steps at a time
+
 
 def follow(config: config_dict.ConfigDict) -> config_dict.ConfigDict:
     """The recipe for PPO; sizes and the learning rate are left as they are."""
@@ -28,10 +30,19 @@ def follow(config: config_dict.ConfigDict) -> config_dict.ConfigDict:
     return config
 
 
-def on_accelerators(config: config_dict.ConfigDict) -> config_dict.ConfigDict:
-    """The same with matrix products in the type that such chips are made for; it learns as well."""
-    config = follow(config)
+def on_accelerators(num_envs: int) -> config_dict.ConfigDict:
+    """The same for GPUs and TPUs, with so many boards over all of them."""
+    config = follow(default.get_config())
+    # The type that their matrix products are made for; it learns as well.
     config.compute_dtype = "bfloat16"
+    # A step takes them as long for many boards as for few, so a batch is few steps of many boards.
+    config.num_envs = num_envs
+    config.num_steps = 16
+    config.num_minibatches = 16
+    config.update_epochs = 4
+    config.lr = 1e-3
+    config.anneal_lr = True
+    config.log_interval = 20
     return config
 
 

@@ -2,12 +2,10 @@
 
 from ml_collections import config_dict
 
-from configs import default, recipe
+from configs import recipe
 
 
 def get_config() -> config_dict.ConfigDict:
-    config = recipe.on_accelerators(default.get_config())
-    config.num_envs = 16384
-    config.num_steps = 128
+    config = recipe.on_accelerators(num_envs=32 * recipe.BOARDS_A_TPU)
     config.total_timesteps = 4_000_000_000  # as many updates as v4_8 makes
     return config

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import configs
-from configs import cpu, default, gpu, recipe, v4_8, v4_16, v4_32, v4_64
+from configs import cpu, gpu, recipe, v4_8, v4_16, v4_32, v4_64
 from hackmatrix.networks import Spec, files
 from hackmatrix.train.config import autoscale, resolve
 from hackmatrix.train.config.summary import differences
@@ -132,25 +132,26 @@ def test_groups_are_the_largest_divisor_up_to_64_whatever_the_mesh() -> None:
         assert resolved(num_envs=num_envs).groups == groups
 
 
+def test_the_file_for_environments_without_a_board_takes_minutes_and_the_sizes_of_a_cpu() -> None:
+    config, chosen = resolve(cpu.get_config(), "cpu", 1), resolved("cpu", 1)
+    changed = {each.split(" = ")[0].strip() for each in differences(config, chosen)}
+    length = {each for each in changed if "timesteps" in each or "minutes" in each}
+    assert changed - length <= {"lr", "anneal_lr", "ent_coef", "gamma", "hidden_dim"}
+    assert config.time_limit_minutes == 3
+
+
 @pytest.mark.parametrize(
-    ("file", "platform", "devices", "minutes"),
+    ("file", "platform", "devices", "boards"),
     [
-        (cpu, "cpu", 1, 3.0), (gpu, "gpu", 1, None), (v4_8, "tpu", 4, None),
-        (v4_16, "tpu", 8, None), (v4_32, "tpu", 16, None), (v4_64, "tpu", 32, None),
+        (gpu, "gpu", 1, 4096), (v4_8, "tpu", 4, 1024), (v4_16, "tpu", 8, 1024),
+        (v4_32, "tpu", 16, 1024), (v4_64, "tpu", 32, 1024),
     ],
 )  # fmt: skip
-def test_a_configuration_file_has_the_recipe_and_the_sizes_that_are_chosen_on_its_devices(
-    file: Any, platform: str, devices: int, minutes: float | None
+def test_a_file_for_accelerators_has_the_recipe_in_short_rollouts_of_as_many_boards_a_chip(
+    file: Any, platform: str, devices: int, boards: int
 ) -> None:
     config = resolve(file.get_config(), platform, devices)
-    chosen = resolved(platform, devices)
-    assert (config.num_envs, config.num_steps) == (chosen.num_envs, chosen.num_steps)
-    assert config.time_limit_minutes == minutes
-    changes = differences(config, chosen)
-    length = {each for each in changes if "timesteps" in each or "minutes" in each}
-    if file is cpu:  # a run of minutes learns in another way than one of days
-        names = {each.split(" = ")[0].strip() for each in {*changes} - length}
-        assert names <= {"lr", "anneal_lr", "ent_coef", "gamma", "hidden_dim"}
-    else:
-        followed = resolve(recipe.on_accelerators(default.get_config()), platform, devices)
-        assert {*changes} - length == {*differences(followed, chosen)}
+    assert config.num_envs == boards * devices
+    followed = resolve(recipe.on_accelerators(config.num_envs), platform, devices)
+    assert all("timesteps" in each for each in differences(config, followed))
+    assert (config.num_steps, config.gradient_steps) == (16, 64)
