@@ -8,6 +8,7 @@ import pytest
 
 import configs
 from configs import cpu, gpu, recipe, v4_8, v4_16, v4_32, v4_64
+from hackmatrix.game.blocks import LANES
 from hackmatrix.networks import Spec, files
 from hackmatrix.train.config import autoscale, resolve
 from hackmatrix.train.config.summary import differences
@@ -143,8 +144,8 @@ def test_the_file_for_environments_without_a_board_takes_minutes_and_the_sizes_o
 @pytest.mark.parametrize(
     ("file", "platform", "devices", "boards"),
     [
-        (gpu, "gpu", 1, 4096), (v4_8, "tpu", 4, 1024), (v4_16, "tpu", 8, 1024),
-        (v4_32, "tpu", 16, 1024), (v4_64, "tpu", 32, 1024),
+        (gpu, "gpu", 1, 4096), (v4_8, "tpu", 4, 8 * LANES), (v4_16, "tpu", 8, 8 * LANES),
+        (v4_32, "tpu", 16, 8 * LANES), (v4_64, "tpu", 32, 8 * LANES),
     ],
 )  # fmt: skip
 def test_a_file_for_accelerators_has_the_recipe_in_short_rollouts_of_as_many_boards_a_chip(
@@ -154,4 +155,12 @@ def test_a_file_for_accelerators_has_the_recipe_in_short_rollouts_of_as_many_boa
     assert config.num_envs == boards * devices
     followed = resolve(recipe.on_accelerators(config.num_envs), platform, devices)
     assert all("timesteps" in each for each in differences(config, followed))
-    assert (config.num_steps, config.gradient_steps) == (16, 64)
+    assert (config.num_steps, config.gradient_steps, config.lr) == (16, 64, 1e-3)
+
+
+def test_slices_of_any_size_make_as_many_updates() -> None:
+    of_smallest, *others = (
+        resolve(file.get_config(), "tpu", devices).num_updates
+        for file, devices in ((v4_8, 4), (v4_16, 8), (v4_32, 16), (v4_64, 32))
+    )
+    assert set(others) == {of_smallest}
