@@ -35,7 +35,7 @@ def on_accelerators(num_envs: int) -> config_dict.ConfigDict:
     config = follow(default.get_config())
     # The type that their matrix products are made for; it learns as well.
     config.compute_dtype = "bfloat16"
-    # Few steps of many boards make a batch of fewer kernels than many steps of few, and teach as much.
+    # Few steps of many boards are a batch of fewer kernels than many of few, and teach as much.
     config.num_envs = num_envs
     config.num_steps = 16
     config.num_minibatches = 16
