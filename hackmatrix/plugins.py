@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib
 import re
+import sysconfig
+import traceback
+from pathlib import Path
 from typing import Any
 
 from hackmatrix.errors import UserError
@@ -33,3 +36,13 @@ def load(address: str) -> Any:
         raise UserError(
             f"{address}: the module {module!r} has no {name!r}{own if module == '__main__' else ''}"
         ) from None
+
+
+def line_of(error: BaseException) -> str:
+    """Where in the user's own code it came about, such as ", my_net.py:12"; "" if nowhere."""
+    libraries = map(sysconfig.get_path, ("stdlib", "purelib", "platlib"))
+    not_theirs = "<", str(Path(__file__).parent), *libraries
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if not frame.filename.startswith(not_theirs):
+            return f", {Path(frame.filename).name}:{frame.lineno}"
+    return ""

@@ -78,7 +78,7 @@ def main(arguments: list[str]) -> None:
             meanwhile=starting.waiting(f"{PROGRAM}: meeting the other processes"),
         )
         request = _request()
-        run = run_seeds if request.settings["num_seeds"] > 1 else run_session
+        run = run_seeds if request.settings.get("num_seeds", 1) > 1 else run_session
         code = run(request, dict(default.get_config()), games.recorded, supervision)
         has_failed = False
     except UserError as error:

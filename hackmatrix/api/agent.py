@@ -78,7 +78,7 @@ class Agent:
         likeliest; with `greedy` only the latter. `plan` games are played on before each action,
         which is then no draw.
         """
-        _check_numbers(seed=seed, plan=plan)
+        _check_numbers(games=games, seed=seed, plan=plan)
         if games < 1:
             raise UserError(f"games={games} must be at least 1")
         played = self._evaluation(plan).beside_random(
@@ -102,7 +102,7 @@ class Agent:
         hackmatrix/networks/files.py) and policy.jax (an artifact of jax.export, described in
         hackmatrix/train/policies/artifact.py).
         """
-        plain, compiled = Path(directory) / files.EXPORTED, Path(directory) / "policy.jax"
+        plain, compiled = Path(directory) / files.EXPORTED, Path(directory) / files.COMPILED
         plain.parent.mkdir(parents=True, exist_ok=True)
         files.write(plain, self.policy.params, about(self.policy))
         compiled.write_bytes(artifact(self.policy))
@@ -148,8 +148,8 @@ class Agent:
 
 def _check_numbers(**given: int) -> None:
     for name, number in given.items():
-        if number < 0:
-            raise UserError(f"{name}={number} must be 0 or more")
+        if not isinstance(number, int | np.integer) or not 0 <= number < 2**32:
+            raise UserError(f"{name}={number} must be a whole number from 0 to {2**32 - 1}")
 
 
 def _masked_logits(policy: Policy, params: Any, seen: jax.Array, valid: jax.Array) -> jax.Array:

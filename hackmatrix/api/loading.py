@@ -20,6 +20,7 @@ def load(which: str | Path | Run, *, workdir: str | Path = "runs", best: bool = 
     keep_compiled_programs()
     if isinstance(which, Run):
         return which.agent(best=best)
-    exported = str(which).endswith(".npz") or (Path(which) / files.EXPORTED).is_file()
+    is_named = str(which).endswith((".npz", files.COMPILED))
+    exported = is_named or (Path(which) / files.EXPORTED).is_file()
     file = str(which) if exported else None
     return Agent(policies.load(workdir, str(which), file, print, best=best))

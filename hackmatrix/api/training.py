@@ -8,12 +8,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import jax
+import numpy as np
+
 import configs
 from configs import default, given_by
 from hackmatrix.api.run import Run
 from hackmatrix.cache import keep_compiled_programs
 from hackmatrix.errors import UserError
 from hackmatrix.report import games
+from hackmatrix.train.config.faults import as_settings
 from hackmatrix.train.guards.interrupts import Interrupts
 from hackmatrix.train.guards.supervision import Supervision
 from hackmatrix.train.plan import Request
@@ -82,12 +86,13 @@ def _in_file(file: str | Path) -> Mapping[str, Any]:
         raise UserError(f"the configuration {file} cannot be read: {error.strerror}") from None
     except KeyError:
         raise UserError(f"the configuration {file} has no get_config()") from None
-    found: Mapping[str, Any] = get_config(*argument)
-    return found
+    return as_settings(get_config(*argument), file)
 
 
 def _named(value: Any) -> Any:
     """As it is saved with the run."""
     if isinstance(value, Run):
         return value.directory
+    if isinstance(value, np.generic | np.ndarray | jax.Array) and value.ndim == 0:
+        return value.item()
     return f"{value.__module__}:{value.__qualname__}" if isinstance(value, type) else value

@@ -14,6 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from hackmatrix import plugins
 from hackmatrix.envs.metrics import OF_PLAY, Metric, Section
 from hackmatrix.envs.protocol import Environment, Step
 from hackmatrix.errors import UserError
@@ -134,6 +135,7 @@ def _traced(name: str, function: Callable[..., Any], *given: Any) -> Any:
         why = (str(error).splitlines() or [""])[0]
         raise _Untraceable(
             f"{name}: it cannot be traced for {_BOARDS} boards: {type(error).__name__}: {why}"
+            f"{plugins.line_of(error)}"
         ) from error
 
 

@@ -89,6 +89,8 @@ class HackMatrixEnv(gymnasium.Env[np.ndarray, np.int64]):
 
     def step(self, action: np.int64 | int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         self._current()
+        if np.ndim(action):
+            raise InvalidAction(f"{action} is no action: give one integer, and no array")
         self._turn = self._games.play(checked([action]))
         seen, told = self._told(self._turn)
         outcome = self._turn.outcome

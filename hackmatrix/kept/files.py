@@ -30,9 +30,10 @@ class Files:
                 if not _is_ours(file.fileno()):
                     return None
                 content = file.read()
-            os.utime(path)  # it was used
         except OSError:
             return None
+        with contextlib.suppress(OSError):  # others may share what they cannot change
+            os.utime(path)  # it was used
         digest, packed = content[:_DIGEST], content[_DIGEST:]
         return zlib.decompress(packed) if _digest(packed) == digest else None
 

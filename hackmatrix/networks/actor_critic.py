@@ -10,6 +10,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from hackmatrix import plugins
 from hackmatrix.networks import Spec
 from hackmatrix.networks.dense import Dense
 from hackmatrix.networks.torso import Parts, Torso
@@ -39,9 +40,16 @@ class ActorCritic(nn.Module):
 
     def __call__(self, parts: Parts) -> tuple[Array, Array]:
         """Logits f32[..., A] and values f32[...] of observations in parts f32[..., *shape]."""
-        features = self.torso(parts).astype(jnp.float32)
-        valued = self.critic_torso(parts).astype(jnp.float32) if self.critic_torso else features
+        features = _features(self.torso, parts)
+        valued = _features(self.critic_torso, parts) if self.critic_torso else features
         return self.actor(features), self.critic(valued)[..., 0]
+
+
+def _features(torso: Torso, parts: Parts) -> Array:
+    features = torso(parts)
+    if not jnp.issubdtype(features.dtype, jnp.floating):
+        raise TypeError(f"its features are {features.dtype}, through which nothing can be learned")
+    return features.astype(jnp.float32)
 
 
 @dataclass(frozen=True)
@@ -74,7 +82,8 @@ class Network:
         except Exception as error:  # of code that is not ours, so it may be any
             why = (str(error).splitlines() or [""])[0]
             return (
-                f"it fails, given an observation ({type(error).__name__}: {why}); a torso gives "
+                f"it fails, given an observation ({type(error).__name__}: {why}"
+                f"{plugins.line_of(error)}); a torso gives "
                 "features f32[..., F] of parts f32[..., *shape], without memory or chance"
             )
 

@@ -15,6 +15,7 @@ import json
 import math
 import os
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from hackmatrix.envs import Environment
 
 FORMAT = 2
-EXPORTED = "policy.npz"  # the file in a folder that launch.export wrote
+EXPORTED, COMPILED = "policy.npz", "policy.jax"  # the files in a folder that launch.export wrote
 SHIPPED = "policies"  # agents that come with the trainer are named policies/NAME, and lie there
 _FOLDER = Path(__file__).parents[2] / SHIPPED
 _PREFIX = "params/"
@@ -131,8 +132,10 @@ def read(file: str | Path) -> tuple[Params, About]:
             raise PolicyFileError(f"there is no {SHIPPED}/{file.stem}; there is {shipped}")
     if Path(file).is_dir():
         file = Path(file) / EXPORTED
+    if Path(file).name == COMPILED:
+        raise PolicyFileError(f"{file} is for other programs: name {EXPORTED}, which is beside it")
     if Path(file).exists() and not zipfile.is_zipfile(file):
-        raise PolicyFileError(f"{file} is no policy that launch.export wrote, but another file")
+        raise _foreign(file, "it is another file")
     try:
         with np.load(file, allow_pickle=False) as opened:
             arrays = dict(opened)
@@ -143,8 +146,10 @@ def read(file: str | Path) -> tuple[Params, About]:
             return {"params": _nested_1(arrays)}, _about_1(arrays)
     except FileNotFoundError:
         raise PolicyFileError(f"there is no file {file}{_meant(Path(file))}") from None
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
-        raise PolicyFileError(f"{file} is no policy that launch.export wrote: {error}") from error
+    except KeyError as error:
+        raise _foreign(file, f"it has no array {error}") from error
+    except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise _foreign(file, str(error)) from error
     raise PolicyFileError(f"{file} has format {number}; this version reads 1 and {FORMAT}")
 
 
@@ -154,8 +159,12 @@ def _meant(missing: Path) -> str:
         return f"; did you mean {SHIPPED}/{missing.name}?"
     folder = missing.parent
     if missing.name == EXPORTED and (folder / "config.json").exists():
-        return f"; {folder} is a run: name it as one, or export it first"
+        return f"; {folder} is a run: python -m launch.export --run={folder} writes its policy"
     return ""
+
+
+def _foreign(file: str | Path, why: str) -> PolicyFileError:
+    return PolicyFileError(f"{file} is no policy that launch.export wrote: {why}")
 
 
 def _sizes(observation: Mapping[str, tuple[int, ...]], actions: Sequence[str]) -> str:

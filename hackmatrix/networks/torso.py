@@ -34,4 +34,4 @@ class Torso(nn.Module):
 
     def __call__(self, parts: Parts) -> Array:
         """Features [..., F] of an observation in parts f32[..., *shape]."""
-        raise NotImplementedError
+        raise NotImplementedError("the torso has no __call__")

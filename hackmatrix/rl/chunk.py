@@ -18,6 +18,11 @@ from hackmatrix.rl.train_state import NEVER, Report, TrainState
 
 Array = jax.Array
 SKIPPED = "train/skipped_updates"
+_DIFFERS = (
+    "what it gives is not the same on all devices: its gradients must come from "
+    "hackmatrix.rl.gradients.mean_gradient and its metrics from jax.lax.pmean(..., axis); if it is "
+    "the same and JAX cannot see that, say `types_are_checked = False`"
+)
 SECTION = Section("How it learns", (Metric(SKIPPED, "updates that were skipped", digits=0),))
 HEALTH = Range(
     SKIPPED,
@@ -34,7 +39,10 @@ def run(
     """
 
     def update(state: TrainState, counted: tally.Tally) -> tuple[TrainState, tally.Tally, Metrics]:
-        learner, players, counted, told = algorithm.update(state.learner, state.players, counted)
+        results = algorithm.update(state.learner, state.players, counted)
+        if not isinstance(results, tuple) or len(results) != 4:
+            raise _misuse(algorithm, "it must give four: learner, players, counted, metrics")
+        learner, players, counted, told = results
         if skips:
             learner, told = _if_sound(algorithm, state.learner, learner, told)
         return TrainState(learner, players), counted, told
@@ -42,7 +50,7 @@ def run(
     counted = tally.empty(rollout.kind_of_step(env, state.players), env.episode_limit > 0)
     after, _, told = jax.eval_shape(update, state, counted)
     if fault := _fault(algorithm, state.learner, after.learner, told):
-        raise UserError(f"{type(algorithm).__name__}.update: {fault}")
+        raise _misuse(algorithm, fault)
     sums = jax.tree.map(lambda metric: jnp.zeros(metric.shape, metric.dtype), told)
 
     def one(_: Array, carry: tuple) -> tuple:
@@ -56,16 +64,31 @@ def run(
             jnp.where(breaks, state.learner.update, broken_at),
         )
 
-    state, counted, sums, broken_at = jax.lax.fori_loop(
-        0, updates, one, (state, counted, sums, jnp.int32(NEVER))
-    )
+    try:
+        state, counted, sums, broken_at = jax.lax.fori_loop(
+            0, updates, one, (state, counted, sums, jnp.int32(NEVER))
+        )
+    except TypeError as error:
+        if "varying" not in str(error):
+            raise
+        raise _misuse(algorithm, _DIFFERS) from error
+    # What the last update has broken no later loss tells.
+    spoilt = ~_is_finite(state.learner) & (broken_at == NEVER)
+    broken_at = jnp.where(spoilt, state.learner.update - 1, broken_at)
     return state, Report({**_means(sums, updates), **tally.read(counted, ENVS)}, broken_at)
+
+
+def _misuse(algorithm: Algorithm, fault: str) -> UserError:
+    return UserError(f"{type(algorithm).__name__}.update: {fault}")
 
 
 def _fault(algorithm: Algorithm, before: Any, after: Any, told: Metrics) -> str | None:
     """What an update does that cannot be done over and over."""
     if missing := [tag for tag in algorithm.vital if tag not in told]:
         return f"it does not tell {', '.join(missing)}, which `vital` names"
+    for tag, metric in told.items():
+        if jnp.shape(metric):
+            return f"its metric {tag} is of the shape {[*jnp.shape(metric)]}, and not one number"
     one, other = map(jax.tree.structure, (before, after))
     if str(one) != str(other):
         return "the learner after it is another tree than the one before"
@@ -83,13 +106,17 @@ def _are_sound(algorithm: Algorithm, told: Metrics) -> Array:
     return jnp.isfinite(sum(told[tag] for tag in algorithm.vital))
 
 
+def _is_finite(learner: Any) -> Array:
+    leaves = jax.tree.leaves(learner)
+    numbers = [leaf for leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.floating)]
+    return jnp.stack([jnp.isfinite(leaf).all() for leaf in numbers]).all()
+
+
 def _if_sound(algorithm: Algorithm, before: Any, after: Any, told: Metrics) -> tuple[Any, Metrics]:
     """The learner after an update, and what that told. If any of it is not finite: the learner
     before it, but for the number of updates, and nothing told.
     """
-    numbers = [leaf for leaf in jax.tree.leaves(after) if jnp.issubdtype(leaf.dtype, jnp.floating)]
-    finite = jnp.stack([jnp.isfinite(leaf).all() for leaf in numbers]).all()
-    sound = finite & _are_sound(algorithm, told)
+    sound = _is_finite(after) & _are_sound(algorithm, told)
     kept = jax.tree.map(lambda new, old: jnp.where(sound, new, old), after, before)
     told = jax.tree.map(lambda metric: jnp.where(sound, metric, 0), told)
     return kept.replace(update=after.update), {**told, SKIPPED: (~sound).astype(jnp.float32)}

@@ -26,6 +26,8 @@ class Purpose(IntEnum):
 
 def seed_key(seed: Array | int) -> Array:
     """Threefry whatever the default is: other generators draw differently under vmap."""
+    if isinstance(seed, int):
+        seed &= 0xFFFFFFFF  # as JAX takes those of up to 64 bits
     return jax.random.key(seed, impl="threefry2x32")
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
+
+import jax
 
 from hackmatrix import plugins
 from hackmatrix.errors import UserError
+from hackmatrix.networks.actor_critic import Network
+from hackmatrix.rl.draws import seed_key
 from hackmatrix.train.config import Config
 from hackmatrix.train.config.rules import ALGORITHMS
 
@@ -16,10 +21,17 @@ def find(name: str) -> Any:
     """The class of an algorithm (hackmatrix.rl.algorithm.Algorithm): one of ours by its name, any
     other by MODULE:NAME.
     """
-    return plugins.load(ALGORITHMS.get(name, name))
+    kind = plugins.load(ALGORITHMS.get(name, name))
+    try:
+        inspect.signature(kind).bind("env", "network", "config", "axis")
+    except TypeError as error:
+        raise UserError(
+            f"algorithm={name} cannot be built as NAME(env, network, config, axis): {error}"
+        ) from None
+    return kind
 
 
-def check(name: str, algorithm: Any, config: Config) -> None:
+def check(name: str, algorithm: Any, network: Network, config: Config) -> None:
     """Raises UserError if it lacks what is asked of an algorithm."""
     if lacks := [member for member in _MEMBERS if not hasattr(algorithm, member)]:
         raise UserError(
@@ -29,3 +41,19 @@ def check(name: str, algorithm: Any, config: Config) -> None:
     inputs = getattr(algorithm, "inputs", ())
     if strange := [each for each in inputs if not hasattr(config, each)]:
         raise UserError(f"algorithm={name}: its `inputs` name no settings: {', '.join(strange)}")
+    if plugins.is_address(name) and not _acts(algorithm, network):
+        raise UserError(
+            f"algorithm={name}: what its `acting` gives of a learner is not the network's "
+            "parameters, a tree as of network.init"
+        )
+
+
+def _acts(algorithm: Any, network: Network) -> bool:
+    key = seed_key(0)
+    given = jax.eval_shape(algorithm.acting, jax.eval_shape(algorithm.init, key))
+    wanted = jax.eval_shape(network.init, key)
+    return _shapes(given) == _shapes(wanted)
+
+
+def _shapes(tree: Any) -> list[Any]:
+    return [(path, leaf.shape, leaf.dtype) for path, leaf in jax.tree.leaves_with_path(tree)]

@@ -37,10 +37,10 @@ def leave_no_trace(supervision: Supervision, plan: Plan) -> None:
 def after_failing(
     supervision: Supervision, plan: Plan, kind: type[BaseException] | None, *_: object
 ) -> None:
-    """Removes a run that would fail again, if it has failed before it had anything to tell. That is
-    done while the run is ours, and its files are here.
+    """Removes a run that would fail again, or was interrupted, if that was before it had anything
+    to tell. That is done while the run is ours, and its files are here.
     """
-    again = kind and issubclass(kind, Exception) and not issubclass(kind, _MAY_PASS)
+    again = kind and not issubclass(kind, _MAY_PASS)
     with suppress(OSError):
         if again and plan.lease and not plan.resumes and not has_learned(plan.run):
             discard(plan.run)

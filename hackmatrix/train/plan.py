@@ -64,7 +64,8 @@ def agree(
     request: Request, has_planned: Callable[[Plan], None] = lambda plan: None
 ) -> tuple[Plan, Program]:
     """The plan of all processes, and their training program, which is not compiled yet. The first
-    process tells of the plan as soon as the run is its own, before it writes anything there.
+    process tells of the plan as soon as the run is its own, before it writes anything there: then
+    whoever called has to give the lease back.
     """
     compare(on_all(lambda: _asked_for(request)))  # before a directory is made
     made: list[Plan] = []
@@ -90,8 +91,8 @@ def agree(
 
 def make_plan(request: Request, has_planned: Callable[[Plan], None] = lambda plan: None) -> Plan:
     """The plan of one process, which creates or continues the run's directory."""
-    which = request.settings["resume"]
-    name = request.settings["run_name"]
+    # A configuration of one's own may lack any setting, which `resolve` says.
+    which, name = request.settings.get("resume"), request.settings.get("run_name")
     found = directory.find(request.workdir, which, name) if which else None
     if found and name not in (None, found.name):
         raise RunError(f"run_name={name} cannot be changed: the run to resume is {found.name}")

@@ -45,7 +45,7 @@ class Program:
         self.network = networks.make(config, self.env)
         kind = algorithms.find(config.algorithm)
         self.algorithm: Algorithm = kind(self.env, self.network, config, ENVS)
-        algorithms.check(config.algorithm, self.algorithm, config)
+        algorithms.check(config.algorithm, self.algorithm, self.network, config)
         self._inputs: tuple[str, ...] = getattr(kind, "inputs", ())
         self._parts = chunks.run, kind, self.env, self.network, self._settings()
         self._lowered: jax.stages.Lowered | None = None

@@ -18,13 +18,13 @@ from hackmatrix.errors import UserError
 from hackmatrix.estimates import Estimate
 from hackmatrix.exit_codes import DONE
 from hackmatrix.parallel.agreement import is_first, on_first
-from hackmatrix.train.config.rules import AUTO
+from hackmatrix.train.config.rules import AUTO, SEED
 from hackmatrix.train.config.saved import resumed
 from hackmatrix.train.guards.supervision import Supervision
 from hackmatrix.train.plan import Request
 from hackmatrix.train.reporting import results
 from hackmatrix.train.reporting.replays import Play
-from hackmatrix.train.runs.directory import EVALUATION, find, is_run
+from hackmatrix.train.runs.directory import EVALUATION, find, is_run, must_be_free
 from hackmatrix.train.runs.places import Place, place
 from hackmatrix.train.session import run_session
 
@@ -43,37 +43,57 @@ def run_seeds(
     if what is asked for is what they were trained with, and one that was stopped goes on: the same
     command again does what is left.
     """
-    settings = request.settings
-    name, first = settings["run_name"], settings["seed"]
-    if not name or settings["resume"] not in (None, AUTO):
+    _check(request.settings)
+    name, first, count = (request.settings[each] for each in ("run_name", "seed", "num_seeds"))
+    workdir = place(request.workdir)
+    runs = {f"{name}-seed{seed}": seed for seed in range(first, first + count)}
+    requests = {
+        run: _with(request, seed=seed, run_name=run, num_seeds=1, resume=None)
+        for run, seed in runs.items()
+    }
+
+    def left() -> list[str]:
+        return [run for run, one in requests.items() if not _is_done(workdir / run, one.given)]
+
+    for run in on_first(left):
+        which = run if on_first(functools.partial(is_run, workdir / run)) else None
+        one, alone = _with(requests[run], resume=which), replace(supervision, notes=None)
+        code = run_session(one, default, play, alone, is_all=False)
+        if code != DONE:
+            return code
+    if is_first():
+        _tell(workdir, name, [*runs])
+    return DONE
+
+
+def _check(settings: Mapping[str, Any]) -> None:
+    """SeedsError for what would come out when the first seeds are trained."""
+    if not settings["run_name"] or settings["resume"] not in (None, AUTO):
         raise SeedsError(
             "num_seeds needs --config.run_name=NAME, and no --resume but auto: with the same name "
             "again it goes on where it was stopped"
         )
     if settings["eval_episodes"] == 0:
         raise SeedsError("num_seeds compares agents by their last games: eval_episodes=0 has none")
-    workdir = place(request.workdir)
-    runs = {seed: f"{name}-seed{seed}" for seed in range(first, first + settings["num_seeds"])}
-    for seed, run in runs.items():
-        own = {"seed": seed, "run_name": run, "num_seeds": 1}
-        given = {**request.given, **own}
-        if on_first(functools.partial(_is_done, workdir / run, given)):
-            continue
-        own["resume"] = run if on_first(functools.partial(is_run, workdir / run)) else None
-        one = replace(request, settings={**settings, **own}, given={**given, **own})
-        code = run_session(one, default, play, replace(supervision, notes=None))
-        if code != DONE:
-            return code
-    if is_first():
-        _tell(workdir, name, list(runs.values()))
-    return DONE
+    last = settings["seed"] + settings["num_seeds"] - 1
+    if not SEED.holds(last):
+        raise SeedsError(f"the last seed would be {last}, which must be {SEED.must_be}")
+
+
+def _with(request: Request, **values: Any) -> Request:
+    return replace(
+        request, settings={**request.settings, **values}, given={**request.given, **values}
+    )
 
 
 def _is_done(there: Place, given: Mapping[str, Any]) -> bool:
-    """Whether a run was trained with what is given, and evaluated as it is now. ConfigError if it
-    cannot become one that was.
+    """Whether a run was trained with what is given, to its end, and evaluated as it is now. A
+    UserError if it cannot become one that was.
     """
-    if not (is_run(there) and (there / EVALUATION).exists()):
+    if not is_run(there):
+        must_be_free(there)
+        return False
+    if not (there / EVALUATION).exists():
         return False
     found = find(there.parent, there.name)
     assert found
@@ -85,7 +105,9 @@ def _is_done(there: Place, given: Mapping[str, Any]) -> bool:
         evaluated = json.loads((there / EVALUATION).read())["step"]
     except (ValueError, KeyError, TypeError):  # damaged: its games are played again
         return False
-    return is_same and max(steps, default=evaluated) == evaluated
+    # Where its time was up before, its checkpoint knows.
+    is_at_end = evaluated + found.config.batch_size > found.config.total_timesteps
+    return is_same and is_at_end and max(steps, default=evaluated) == evaluated
 
 
 def _tell(workdir: Place, name: str, runs: list[str]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 
 from hackmatrix.exit_codes import DONE, RETRY
-from hackmatrix.parallel.agreement import is_first
+from hackmatrix.parallel.agreement import is_first, on_first
 from hackmatrix.rl.evaluation import Interrupted
 from hackmatrix.rl.train_state import TrainState
 from hackmatrix.train.config import resolve
@@ -34,10 +34,12 @@ from hackmatrix.train.reporting.sink_list import SINKS, SinkContext
 from hackmatrix.train.reporting.sinks import Sinks
 from hackmatrix.train.reporting.tracing import Tracer, check_span
 from hackmatrix.train.reporting.yardstick import Yardstick
+from hackmatrix.train.runs import directory
 from hackmatrix.train.runs.clock import Clock
 from hackmatrix.train.runs.course import Course
 from hackmatrix.train.runs.mirror import Mirror
 
+_FOR_GAMES = {"eval_episodes", "resume"}  # what a session without training takes
 _WITHOUT_EVALUATION = "Stopped before the evaluation, which --resume plays; all is saved"
 
 
@@ -46,32 +48,42 @@ def run_session(
     default: Mapping[str, Any],
     play: Play,
     supervision: Supervision | None = None,
+    *,
+    is_all: bool = True,
 ) -> int:
     """Trains as requested, in a new run or in the one to resume; gives the exit code. `default` are
-    the settings with nothing given; `play` makes pages of games.
+    the settings with nothing given; `play` makes pages of games. A session that is not all that the
+    program does is not done where a signal ends it, even if only a page is missing.
     """
     clock, supervision = Clock(), supervision or Supervision()
     supervision.signals.ends(NOTHING_TO_SAVE)
-    plan, program = agree(request, functools.partial(leave_no_trace, supervision))
-    supervision.note(str(plan.run.place))
-    console = _console(plan, program)
-    with ExitStack() as leaving, told_if_too_large(plan):
-        if plan.lease:
+    with ExitStack() as leaving:
+
+        def hold(plan: Plan) -> None:
+            assert plan.lease  # this is the first process
             leaving.enter_context(plan.lease)
+            leave_no_trace(supervision, plan)
+
+        plan, program = agree(request, hold)
+        supervision.note(str(plan.run.place))
+        console = _console(plan, program)
+        leaving.enter_context(told_if_too_large(plan))
         mirror = leaving.enter_context(Mirror(plan.run, plan.lease, console.say))
         leaving.push(functools.partial(after_failing, supervision, plan))
         _tell_what_runs(console, plan, program, default)
         keeper = _keeper(plan, program, clock, console, mirror)
         state, course = _restored(plan, keeper, supervision, console)
         session = _Session(
-            plan, program, course, console, clock, keeper, supervision, leaving.close
+            plan, program, course, console, clock, keeper, supervision, leaving.close, is_all
         )
         trains = not course.is_over
-        if not trains and not session.yardstick.lacks_final_games(state):
-            session.tell_that_it_is_finished()
-            return DONE
         if trains:
-            session.compile()
+            session.begin()
+        else:
+            session.tell_what_is_not_taken(request.given)
+            if not session.yardstick.lacks_final_games(state):
+                session.tell_that_it_is_finished()
+                return DONE
         return session.go_on(state, play, trains=trains)
 
 
@@ -88,17 +100,23 @@ class _Session:
         keeper: Keeper,
         supervision: Supervision,
         leave: Callable[[], None],
+        is_all: bool,
     ) -> None:
         self._plan, self._program, self._course, self._keeper = plan, program, course, keeper
         self._console, self._clock = console, clock
         self._signals, self._leave = supervision.signals, leave
+        self._code_of_pages = DONE if is_all else RETRY
         self._tracer = Tracer(plan.trace, plan.run, console.say)
         self._guard = Guard(course, program.mesh, clock, supervision, self._tracer.ends)
         self.yardstick = Yardstick(
             plan.run, program, course, clock, console.say, self._guard.goes_on
         )
 
-    def compile(self) -> None:
+    def begin(self) -> None:
+        """From here on the run is what this session makes of it."""
+        if self._plan.resumes:
+            on_first(functools.partial(directory.write_down, self._plan.run))
+            self.yardstick.forget_what_is_done_again()
         self._guard.expect("The training program was not compiled")
         what = "Compiling the training program (once; it is kept)"
         with self._clock.phase("compile"), self._console.waiting(what):
@@ -118,7 +136,7 @@ class _Session:
             _confirm(self._plan, asks=run.bucket is None),  # whose mirror asks
         )  # fmt: skip
         self._clock.begin_training(course.seconds)
-        console.begin()
+        console.begin(course.seconds)
         with reporter:
             is_stopped = False
             if trains:
@@ -167,12 +185,22 @@ class _Session:
         if not self.yardstick.lacks_final_games(state):
             return True
         missing = "Stopped; only the page of the best game is missing"
-        has_played = functools.partial(self._ends_with, missing, DONE)
+        has_played = functools.partial(self._ends_with, missing, self._code_of_pages)
         try:
             self.yardstick.play_final_games(state, replays, has_played)
         except Interrupted:
             return False
         return True
+
+    def tell_what_is_not_taken(self, given: Mapping[str, Any]) -> None:
+        """Of what was given, where nothing is left to train with it."""
+        changes = on_first(lambda: directory.changes(self._plan.run))
+        lost = [f"{each}={changes[each]}" for each in changes if each in given.keys() - _FOR_GAMES]
+        if lost:
+            self._console.warn(
+                "nothing is left to train, so the run keeps the settings that it was trained with: "
+                f"{', '.join(lost)} {'is' if len(lost) == 1 else 'are'} not taken"
+            )
 
     def tell_that_it_is_finished(self) -> None:
         run, course = self._plan.run, self._course

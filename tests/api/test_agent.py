@@ -151,10 +151,13 @@ def test_what_cannot_be_done_is_told_in_a_line(agent: hackmatrix.Agent) -> None:
     for refused, said in (
         (lambda: agent.evaluate(0), "games=0 must be at least 1"),
         (lambda: agent.evaluate(plan=16), "plan is not for gymnax:CartPole-v1"),
-        (lambda: agent.evaluate(plan=-1), "plan=-1 must be 0 or more"),
+        (lambda: agent.evaluate(plan=-1), "plan=-1 must be a whole number from 0"),
         (lambda: agent.evaluate(plan=3), "plan=3 tells no two actions apart: it must be 0, or 4"),
-        (lambda: agent.watch(-1), "game=-1 must be 0 or more"),
-        (lambda: agent.act(np.zeros(4), np.ones(2), seed=-1), "seed=-1 must be 0 or more"),
+        (lambda: agent.watch(-1), "game=-1 must be a whole number from 0"),
+        (
+            lambda: agent.act(np.zeros(4), np.ones(2), seed=-1),
+            "seed=-1 must be a whole number from 0",
+        ),
         (agent.watch, "games of gymnax:CartPole-v1 cannot be drawn"),
         (
             lambda: hackmatrix.load("policies/nobody"),

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import hackmatrix
 from configs import cpu
 from hackmatrix.envs.protocol import Step
+from hackmatrix.train.program import Program
+from hackmatrix.train.runs import directory
 from tests.envs.toy import Toy
 
 BATCH = 8 * 16
@@ -88,6 +93,31 @@ def test_an_interrupt_saves_and_the_run_goes_on_later(tmp_path: Path) -> None:
     assert rest.metrics["step"][-1] == saved + 2 * BATCH
 
 
+def test_a_run_that_is_interrupted_before_it_has_anything_to_tell_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Program, "compile", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        hackmatrix.train(cpu.get_config(), workdir=tmp_path, run_name="mine", **CARTPOLE)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_run_whose_first_files_cannot_be_written_is_free_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lease that this very process kept would be in its own way."""
+    start = functools.partial(hackmatrix.train, workdir=tmp_path, run_name="mine", **CARTPOLE)
+    full = OSError(28, "No space left on device")
+    with monkeypatch.context() as patch:
+        patch.setattr(directory, "provenance", Mock(side_effect=full))
+        with pytest.raises(hackmatrix.UserError, match="cannot be written to: No space left"):
+            start()
+    assert start(total_timesteps=2 * BATCH).metrics["step"][-1] == 2 * BATCH
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -110,6 +140,20 @@ def test_what_is_wrong_is_told_and_leaves_nothing_behind(
         hackmatrix.train(workdir=tmp_path, **given)
     assert said in str(refused.value)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_configuration_file_that_gives_nothing_is_told(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("def get_config():\n    config = {}\n")
+    said = r"mine\.py gives NoneType in place of settings: its get_config\(\) has to end with"
+    with pytest.raises(hackmatrix.UserError, match=said):
+        hackmatrix.train(tmp_path / "mine.py", workdir=tmp_path)
+
+
+def test_numbers_of_numpy_and_jax_are_numbers(tmp_path: Path) -> None:
+    given = {"seed": np.int64(3), "lr": np.float32(0.5), "gamma": jnp.float32(0.25)}
+    with pytest.raises(hackmatrix.UserError) as refused:
+        hackmatrix.train(workdir=tmp_path, num_envs=0, **given)
+    assert str(refused.value) == "num_envs=0 must be a whole number from 1"
 
 
 def test_a_configuration_of_the_trainer_is_found_from_any_directory(

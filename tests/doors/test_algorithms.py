@@ -7,17 +7,20 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import jax
+import jax.numpy as jnp
 import pytest
 
 from hackmatrix.errors import UserError
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.ppo.algorithm import PPO
 from hackmatrix.rl.learning.learner import Learner
+from hackmatrix.rl.rollout import Players
+from hackmatrix.rl.tally import Tally
 from hackmatrix.train.config import Config, ConfigError, setting
 from hackmatrix.train.config.rules import SHARE
 from hackmatrix.train.program import Program
-from tests.train.settings import resolved
-from tests.train.test_yardstick import trained
+from tests.train.settings import config, resolved
+from tests.train.test_yardstick import GRID, trained
 
 
 class Bare:
@@ -47,6 +50,33 @@ class Impatient(PPO):
     config_class: ClassVar[type[Config]] = Hasty
 
 
+class Unbuilt(PPO):
+    def __init__(self) -> None:
+        pass
+
+
+class Unacting(PPO):
+    def acting(self, learner: Learner) -> Any:
+        return learner
+
+
+class Short(PPO):
+    def update(self, *given: Any) -> Any:
+        return super().update(*given)[:3]
+
+
+class Many(PPO):
+    def update(self, *given: Any) -> Any:
+        learner, players, counted, told = super().update(*given)
+        return learner, players, counted, {**told, "train/each": jnp.ones(3)}
+
+
+class Unaveraged(PPO):
+    def update(self, learner: Learner, players: Players, counted: Tally) -> Any:
+        *others, told = super().update(learner, players, counted)
+        return *others, {**told, "train/length": players.episode_length.mean()}
+
+
 def address(kind: type) -> str:
     return f"{__name__}:{kind.__name__}"
 
@@ -56,6 +86,8 @@ def address(kind: type) -> str:
     [
         (Bare, "has no update, acting, sections, vital, health"),
         (Misnaming, "its `inputs` name no settings: warmth"),
+        (Unbuilt, "cannot be built as NAME(env, network, config, axis): too many positional"),
+        (Unacting, "what its `acting` gives of a learner is not the network's parameters"),
     ],
 )
 def test_what_lacks_a_part_of_an_algorithm_is_refused(kind: type, said: str) -> None:
@@ -63,6 +95,19 @@ def test_what_lacks_a_part_of_an_algorithm_is_refused(kind: type, said: str) -> 
         Program(resolved(algorithm=address(kind)), meshes.over(jax.devices()[:1]))
     assert f"algorithm={address(kind)}" in str(refused.value)
     assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (Short, "Short.update: it must give four: learner, players, counted, metrics"),
+        (Many, r"Many.update: its metric train/each is of the shape \[3\], and not one number"),
+        (Unaveraged, "Unaveraged.update: what it gives is not the same on all devices: its grad"),
+    ],
+)
+def test_an_update_that_gives_something_else_is_refused_in_a_line(kind: type, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        Program(config(env=GRID, algorithm=address(kind)), meshes.over()).lower()
 
 
 def test_an_algorithm_cannot_change_the_default_of_a_setting_of_the_trainer() -> None:

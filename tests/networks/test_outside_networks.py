@@ -57,9 +57,21 @@ class Flat(Plain):
         return nn.Dense(8)(seen).reshape(-1, 8)
 
 
+class Whole(Plain):
+    def features(self, seen: jax.Array) -> Any:
+        return nn.Dense(8)(seen).astype(jnp.int32)
+
+
+def fail() -> None:
+    raise RuntimeError("what no one\nhas foreseen")
+
+
+LINE = fail.__code__.co_firstlineno + 1
+
+
 class Broken(Plain):
     def features(self, seen: jax.Array) -> Any:
-        raise RuntimeError("what no one\nhas foreseen")
+        fail()
 
 
 def made(torso: type) -> networks.Network:
@@ -71,12 +83,17 @@ def made(torso: type) -> networks.Network:
     ("torso", "said"),
     [
         (NoTorso, "is no torso: it must be a subclass of hackmatrix.networks.torso.Torso"),
-        (Tuple, "AttributeError: 'tuple' object has no attribute 'astype'"),
+        (Tuple, "AttributeError: 'tuple' object has no attribute 'dtype'"),
+        (Whole, "TypeError: its features are int32, through which nothing can be learned"),
+        (Torso, "NotImplementedError: the torso has no __call__"),
         (Forgetful, "it fails, given an observation (InvalidRngError"),
         (Counting, "it keeps batch_stats, but parameters alone are trained and saved"),
         (Half, "is bfloat16, not float32"),
         (Flat, "of parts [3, 2] its features have the shape [6] before their own axis"),
-        (Broken, "(RuntimeError: what no one); a torso gives features f32[..., F]"),
+        (
+            Broken,
+            f"(RuntimeError: what no one, test_outside_networks.py:{LINE}); a",
+        ),
     ],
 )
 def test_a_network_that_cannot_be_trained_is_refused(torso: type, said: str) -> None:

@@ -64,6 +64,14 @@ def after() -> dict[bool, tuple[Learner, Report]]:
     return {skips: run(Breaking(), skips) for skips in (False, True)}
 
 
+class Bursting(Breaking):
+    """It does not tell of the weight that overflows."""
+
+    def update(self, *given: Any) -> tuple[Learner, Players, Tally, Metrics]:
+        after, players, counted, _ = super().update(*given)
+        return after, players, counted, {LOSS: jnp.float32(0)}
+
+
 class Silent(Breaking):
     vital = (LOSS, "train/grad_norm")
 
@@ -103,6 +111,12 @@ def test_an_update_that_is_not_finite_is_told_of_by_its_number(
     _, report = after[False]
     assert int(report.broken_at) == BROKEN
     assert SKIPPED not in report.metrics
+
+
+def test_a_network_that_is_not_finite_at_the_end_is_told_of() -> None:
+    learner, report = run(Bursting())
+    assert not np.isfinite(learner.weights).all()
+    assert int(report.broken_at) == UPDATES - 1
 
 
 def test_an_update_that_is_skipped_changes_nothing_but_its_number(

@@ -34,6 +34,12 @@ def test_the_purposes_have_the_numbers_that_saved_runs_go_on_with() -> None:
     }  # fmt: skip
 
 
+def test_a_seed_of_any_size_is_one_of_32_bits() -> None:
+    for seed, same in ((2**32 + 3, 3), (-1, 2**32 - 1), (2**64, 0), (10**400, 0)):
+        one, other = (jax.random.key_data(seed_key(each)) for each in (seed, same))
+        np.testing.assert_array_equal(one, other)
+
+
 def test_the_draws_of_a_board_depend_on_its_number_and_not_on_its_company() -> None:
     update_key = UpdateKey(seed_key(7), jnp.int32(4))
     act, happen = step_keys(update_key, 9, NUMBERS)

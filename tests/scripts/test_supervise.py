@@ -5,7 +5,7 @@ import pty
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,14 +25,6 @@ eval "$ending"
 SAVES = "trap 'exit 42' {signal}; touch '{ready}'; for i in {{1..400}}; do /bin/sleep 0.05; done"
 
 Trainer = Callable[..., None]
-
-
-@pytest.fixture(autouse=True)
-def hangups_are_heard() -> Iterator[None]:
-    """Also where the tests themselves were started by nohup, which is inherited."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    yield
-    signal.signal(signal.SIGHUP, before)
 
 
 def noting(run: str, step: int | str = "") -> str:

@@ -106,7 +106,7 @@ def test_a_file_that_is_no_policy_is_refused_in_one_line(tmp_path: Path, content
     refused = drive(f"--policy={file}")
     assert refused.returncode == 1
     assert refused.stderr == (
-        f"launch.drive: {file} is no policy that launch.export wrote, but another file\n"
+        f"launch.drive: {file} is no policy that launch.export wrote: it is another file\n"
     )
 
 

@@ -7,6 +7,7 @@ import math
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import jax
@@ -14,8 +15,9 @@ import pytest
 
 from configs import default
 from hackmatrix.envs import Environment, make
+from hackmatrix.errors import UserError
 from hackmatrix.estimates import Estimate
-from hackmatrix.exit_codes import RETRY
+from hackmatrix.exit_codes import DONE, RETRY
 from hackmatrix.parallel import mesh
 from hackmatrix.train import seeds
 from hackmatrix.train.guards.supervision import Supervision
@@ -80,23 +82,42 @@ def test_each_seed_has_a_run_and_the_same_command_again_does_what_is_left(tmp_pa
 def test_a_seed_that_was_stopped_after_its_evaluation_has_more_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both were evaluated at step 256; one went on, to more steps, and was stopped."""
-    for seed, last_step in ((0, 256), (1, 512)):
-        run = create(tmp_path, resolved(run_name=f"a-seed{seed}", seed=seed))
+    """All were evaluated at step 256. One went on, to more steps, and was stopped; one was stopped
+    before that had saved anything.
+    """
+    sizes: dict[str, Any] = {"num_envs": 8, "num_steps": 16}
+    for seed, last_step, until in ((0, 256, 256), (1, 512, 256), (2, 256, 512)):
+        name = f"a-seed{seed}"
+        named = {"run_name": name, "seed": seed, "total_timesteps": until, **sizes}
+        run = create(tmp_path, resolved(**named))
         run.evaluation.write_text(json.dumps({"step": 256}))
         (run.directory / f"checkpoints/{last_step}").mkdir(parents=True)
     begun: list[str] = []
 
-    def run_session(request: Request, *_: object) -> int:
+    def run_session(request: Request, *_: object, is_all: bool) -> int:
+        assert not is_all
         begun.append(request.settings["run_name"])
-        return RETRY
+        return DONE if request.settings["seed"] == 1 else RETRY
 
     monkeypatch.setattr(seeds, "run_session", run_session)
-    given = {"run_name": "a", "num_seeds": 2}
+    assert run_seeds(tmp_path, run_name="a", num_seeds=3) == RETRY
+    assert begun == ["a-seed1", "a-seed2"]
+
+
+def run_seeds(workdir: Path, **given: Any) -> int:
     settings = dict(default.get_config())
-    request = Request({**settings, **given}, given, tmp_path)
-    assert seeds.run_seeds(request, settings, Mock(), Supervision()) == RETRY
-    assert begun == ["a-seed1"]
+    request = Request({**settings, **given}, given, workdir)
+    return seeds.run_seeds(request, settings, Mock(), Supervision())
+
+
+def test_what_the_last_seed_cannot_have_is_said_before_the_first_is_trained(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="the last seed would be 4294967296, which must be a whole"):
+        run_seeds(tmp_path, run_name="a", num_seeds=2, seed=2**32 - 1)
+    (tmp_path / "a-seed1").mkdir()
+    (tmp_path / "a-seed1/notes").touch()
+    with pytest.raises(UserError, match="a-seed1 exists already"):
+        run_seeds(tmp_path, run_name="a", num_seeds=2)
+    assert [each.name for each in tmp_path.iterdir()] == ["a-seed1"]
 
 
 @pytest.mark.parametrize(

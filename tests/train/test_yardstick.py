@@ -191,6 +191,33 @@ def test_a_finished_run_that_is_started_again_says_so_and_does_nothing(
     assert json.loads(run.evaluation.read_text()) == {"step": step}
 
 
+def test_a_finished_run_takes_no_settings_that_it_was_not_trained_with(
+    runs: dict[str, Run], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, step = runs["plain"], 2 * CHUNKS * BATCH
+    before = (run.directory / "config.json").read_text()
+    run.evaluation.write_text(json.dumps({"step": step, "episodes": 4}))
+    trained(run.directory.parent, run.name, 0.0, resume=run.name, ent_coef=0.3, eval_episodes=8)
+    said = capsys.readouterr().out
+    assert "warning: nothing is left to train" in said
+    assert "ent_coef=0.3 is not taken" in " ".join(said.split())
+    assert json.loads(run.evaluation.read_text())["episodes"] == 8  # more than it had
+    assert (run.directory / "config.json").read_text() == before
+
+
+def test_what_is_trained_again_is_evaluated_again(tmp_path: Path) -> None:
+    """The checkpoint of the agent that was evaluated is lost."""
+    ends: dict[str, Any] = {"total_timesteps": 4 * BATCH, "eval_episodes": 8}
+    run = trained(tmp_path, "again", 0.0, save_interval=2, **ends, keep_checkpoints=2)
+    before = json.loads(run.evaluation.read_text())
+    assert (before["step"], steps(run)) == (4 * BATCH, [2 * BATCH, 4 * BATCH])
+    (run.checkpoints / str(4 * BATCH)).remove()
+    trained(tmp_path, "again", 0.0, resume="again", lr=0.5, **ends)
+    after = json.loads(run.evaluation.read_text())
+    assert after["step"] == 4 * BATCH
+    assert after["agent"] != before["agent"]
+
+
 def test_a_run_whose_time_is_up_says_so_and_what_gives_it_more(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

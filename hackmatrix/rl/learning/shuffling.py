@@ -12,7 +12,8 @@ Array = jax.Array
 
 def random_order(key: Array, count: int) -> Array:
     """i32[count]: the numbers below `count` in a random order, the same on every platform."""
-    numbers = jnp.arange(count)
+    # Its type says, as that of the keys, where it differs among devices: a sort does not.
+    numbers = jnp.arange(count) + jnp.zeros_like(jax.random.key_data(key)[0], int)
     for _ in range(_rounds(count)):
         key, of_round = jax.random.split(key)
         words = jax.random.bits(of_round, (count,))

@@ -4,6 +4,7 @@ measured at.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -30,7 +31,9 @@ def best(directory: Place, steps: Iterable[int]) -> Best | None:
 def _scored(directory: Place, steps: Iterable[int]) -> Iterator[Best]:
     for step in steps:
         try:
-            yield Best(manifest.read(directory / str(step)).metadata[SCORE], step)
+            score = manifest.read(directory / str(step)).metadata[SCORE]
+            if not math.isnan(score):  # nothing is better or worse
+                yield Best(score, step)
         except Away:  # or the best would be unknown, and cleared away
             raise
         except Exception:

@@ -11,11 +11,11 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from absl import flags
 from ml_collections import config_flags
 
+from hackmatrix.errors import UserError
 from hackmatrix.train.config import faults
 
 _NAME = "config"
@@ -46,8 +46,9 @@ def parser(program: str) -> Callable[[list[str]], list[str]]:
     def parse(arguments: list[str]) -> list[str]:
         with _one_line(program):
             rest = flags.FLAGS(arguments)
-            config: Any = flags.FLAGS[_NAME].value
-            config.keys()  # that a file is missing shows when it is first used
+            flag = flags.FLAGS[_NAME]
+            # That a file is missing shows when it is first used.
+            faults.as_settings(flag.value, config_flags.get_config_filename(flag))
             return rest
 
     return parse
@@ -59,6 +60,8 @@ def _one_line(program: str) -> Iterator[None]:
         yield
     except flags.Error as error:
         sys.exit(f"{program}: {_flag_mistake(str(error))}")
+    except UserError as error:
+        sys.exit(f"{program}: {error}")
     except (AttributeError, KeyError) as error:
         # Anything else of this kind is a mistake in the file, whose place the traceback tells.
         unknown = _QUOTED_NAME.fullmatch(_in_a_line(str(error)))

@@ -25,7 +25,7 @@ class Rule:
 
 
 def _is_named(value: str) -> bool:
-    return re.fullmatch(r"\w[\w.-]*", value, re.ASCII) is not None
+    return re.fullmatch(r"\w[\w.-]{0,199}", value, re.ASCII) is not None
 
 
 def one_of(*names: str) -> Rule:
@@ -53,7 +53,7 @@ POSITIVE = Rule(lambda value: 0 < value < math.inf, "a number above 0")
 WEIGHT = Rule(lambda value: 0 <= value < math.inf, "a number from 0")
 SHARE = Rule(lambda value: 0 <= value <= 1, "a number from 0 to 1")
 INNER_SHARE = Rule(lambda value: 0 < value < 1, "a number between 0 and 1")
-NAME = Rule(_is_named, "a name of letters, digits, dots, dashes and underscores")
+NAME = Rule(_is_named, "a name of letters, digits, dots, dashes and underscores, up to 200")
 RUN_NAME = Rule(
     lambda value: _is_named(value) and value != AUTO, f'{NAME.must_be}, and not "{AUTO}"'
 )

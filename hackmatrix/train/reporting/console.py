@@ -68,9 +68,9 @@ class Console:
             self._print(f"  {line}")
         self._print("")
 
-    def begin(self) -> None:
-        """Training begins, or goes on."""
-        self._began = self._clock()
+    def begin(self, seconds: float) -> None:
+        """Training begins, or goes on after so many seconds of it."""
+        self._began = self._clock() - seconds
 
     def write(self, step: int, metrics: Metrics) -> None:
         """The line of a chunk. Which columns there are is settled by the first."""
@@ -121,7 +121,7 @@ class Console:
         """Nothing is held back."""
 
     def _progress(self, step: int) -> str:
-        """By steps or, with a time limit, by time since training began, whichever is further."""
+        """By steps or, with a time limit, by time of training, whichever is further."""
         of_time = (self._clock() - self._began) / (60 * self._limit) if self._limit else 0.0
         share = min(max(step / self._steps, of_time), 1.0)
         full = round(_BAR * share)

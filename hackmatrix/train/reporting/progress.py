@@ -89,6 +89,7 @@ class Progress:
 
     def _broken(self, update: int, metrics: Mapping[str, float]) -> Broken:
         names = [name for name in self._vital if not math.isfinite(metrics[name])]
+        names = names or ["the network after it"]
         are = "is" if len(names) == 1 else "are"
         broken = f"update {update + 1} is broken: {' and '.join(names)} {are} not finite; "
         if update == 0:  # little was learned yet that could have led there

@@ -7,6 +7,7 @@ learned. All processes of a run call everything here together.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -86,9 +87,24 @@ class Yardstick:
 
     def lacks_final_games(self, state: TrainState) -> bool:
         """Whether `eval_episodes` games are to be played with this state that were not yet."""
-        return self._run.config.eval_episodes > 0 and on_first(
-            lambda: _evaluated_at(self._run) != self._step(state)
-        )
+        wanted = self._run.config.eval_episodes
+
+        def lacks() -> bool:
+            step, games = _evaluated(self._run)
+            return step != self._step(state) or games < wanted
+
+        return wanted > 0 and on_first(lacks)
+
+    def forget_what_is_done_again(self) -> None:
+        """An evaluation at a later step is of an agent that is lost with its checkpoint."""
+
+        def forget() -> None:
+            step, _ = _evaluated(self._run)
+            if step is not None and step > self._course.steps:
+                self._run.lasting(self._run.evaluation).remove()
+                self._run.evaluation.unlink(missing_ok=True)
+
+        on_first(forget)
 
     def play_final_games(
         self, state: TrainState, replays: Replays, has_played: Callable[[], None]
@@ -118,9 +134,12 @@ class Yardstick:
         return self._course.steps_after(int(state.learner.update))
 
 
-def _evaluated_at(run: Run) -> int | None:
-    """The step of the agent whose evaluation is there."""
+def _evaluated(run: Run) -> tuple[int | None, float]:
+    """The step of the agent whose evaluation is there, and in how many games; where these are not
+    told, in enough.
+    """
     try:
-        return int(json.loads(run.evaluation.read_text())["step"])
+        told = json.loads(run.evaluation.read_text())
+        return int(told["step"]), told.get("episodes", math.inf)
     except (OSError, ValueError, KeyError, TypeError):
-        return None
+        return None, 0

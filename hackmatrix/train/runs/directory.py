@@ -21,12 +21,14 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from hackmatrix.errors import UserError
+from hackmatrix.networks.files import EXPORTED
 from hackmatrix.train.config import Config, ConfigError
 from hackmatrix.train.config.rules import AUTO
 from hackmatrix.train.config.saved import from_json, to_json
@@ -109,20 +111,36 @@ def create(
         made = _make(root, name) if name else _make_next(root, config.run_suffix)
         run = _run(made, config)
         hold(run)
+        must_be_free(made)  # whoever held it before may have begun it
         run.directory.mkdir(parents=True, exist_ok=True)
-        _write_down(run)
+    write_down(run)
     return run
 
 
 def resume(run: Run, config: Config) -> Run:
-    """Continues a run with this configuration, which is saved in place of the one it had."""
-    continued = Run(run.directory, config, run.bucket)
+    """The run with this configuration, and its files here. The one that it had stays saved until
+    this is written down.
+    """
     if run.bucket:
         copies.remove_left(run.name)  # nobody else trains it
+    with _one_line(f"the run {run.place} cannot be read"):
+        _fetch(run)
+    return Run(run.directory, config, run.bucket)
+
+
+def write_down(run: Run) -> None:
+    """Saves what the run runs with from here on."""
     with _one_line(f"the run {run.place} cannot be written to"):
-        _write_down(continued)
-        _fetch(continued)  # with what was written down, as the copy takes its place again
-    return continued
+        starts = json.dumps([*_starts(run), provenance()], indent=2) + "\n"
+        for there in {run.place, place(run.directory)}:
+            (there / _CONFIG).write(to_json(run.config))
+            (there / _PROVENANCE).write(starts)
+
+
+def changes(run: Run) -> dict[str, Any]:
+    """The settings of this run that are not those written down."""
+    saved = from_json((run.place / _CONFIG).read()).settings()
+    return {name: value for name, value in run.config.settings().items() if saved[name] != value}
 
 
 def has_learned(run: Run) -> bool:
@@ -169,10 +187,17 @@ def find(workdir: str | Path | Place, which: str, name: str | None = None) -> Ru
         for there in places:
             if is_run(there):
                 return _open(there)
-        lacking = next((f": {each} has no {_CONFIG}" for each in places if each.names()), "")
+        lacking = next((_lacking(each) for each in places if each.names()), "")
         newest = sorted(_runs(root), key=_begun)[-5:]
     others = f"; the newest are {', '.join(each.name for each in newest)}" if newest else ""
     raise RunError(f"there is no run {which!r} in {root}{lacking}{others}")
+
+
+def _lacking(there: Place) -> str:
+    """Why this directory is no run."""
+    if EXPORTED in there.names():
+        return f": {there} is a policy that was exported, as --policy takes it"
+    return f": {there} has no {_CONFIG}"
 
 
 def _run(there: Place, config: Config) -> Run:
@@ -182,11 +207,17 @@ def _run(there: Place, config: Config) -> Run:
 
 
 def _make(root: Place, name: str) -> Place:
-    if not (root / name).claim() and set((root / name).names()) - _BEFORE_IT_BEGAN:
-        raise RunError(
-            f"{root / name} exists already: choose another --config.run_name, or --resume={name}"
-        )
+    if not (root / name).claim():
+        must_be_free(root / name)
     return root / name
+
+
+def must_be_free(there: Place) -> None:
+    """RunError if something other than the beginning of a run is there."""
+    if set(there.names()) - _BEFORE_IT_BEGAN:
+        raise RunError(
+            f"{there} exists already: choose another --config.run_name, or --resume={there.name}"
+        )
 
 
 def _make_next(root: Place, suffix: str | None) -> Place:
@@ -205,15 +236,12 @@ def _fetch(run: Run) -> None:
         there.fetch_files(run.directory)
 
 
-def _write_down(run: Run) -> None:
-    """Saves what the run runs with from here on."""
-    there = run.place
-    (there / _CONFIG).write(to_json(run.config))
+def _starts(run: Run) -> list[Any]:
+    """The provenance of each start so far."""
     try:
-        starts = [*json.loads((there / _PROVENANCE).read())]
+        return [*json.loads((run.place / _PROVENANCE).read())]
     except (FileNotFoundError, ValueError, TypeError):  # that a machine without power may leave
-        starts = []
-    (there / _PROVENANCE).write(json.dumps([*starts, provenance()], indent=2) + "\n")
+        return []
 
 
 def _open(there: Place) -> Run:
@@ -227,7 +255,13 @@ def _open(there: Place) -> Run:
 
 
 def _runs(root: Place) -> list[Place]:
-    return [root / name for name in root.names() if is_run(root / name)]
+    """Those that can be looked at: a disk has directories of others, such as lost+found."""
+    found = []
+    for name in root.names():
+        with suppress(PermissionError):
+            if is_run(root / name):
+                found.append(root / name)
+    return found
 
 
 def is_run(there: Place) -> bool:

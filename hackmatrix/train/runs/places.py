@@ -124,8 +124,9 @@ class Disk:
         return True
 
     def claim(self) -> bool:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            self.path.mkdir(parents=True)
+            self.path.mkdir()
         except FileExistsError:
             return False
         return True

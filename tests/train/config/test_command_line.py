@@ -71,6 +71,15 @@ def test_a_mistake_on_the_command_line_is_one_line(arguments: list[str], words: 
     assert len(done.stderr.splitlines()) == 1, done.stderr
 
 
+def test_a_file_that_forgets_to_return_its_settings_is_told_so(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("def get_config():\n    config = {}\n")
+    done = launch(f"--config={tmp_path / 'mine.py'}")
+    assert done.returncode == 1
+    *_, said = done.stderr.splitlines()
+    assert "mine.py gives NoneType in place of settings: its get_config() has to" in said
+    assert "Traceback" not in done.stderr
+
+
 def test_a_program_may_be_started_in_any_folder(tmp_path: Path) -> None:
     done = launch("--config.num_envs=64", where=tmp_path)
     assert from_json(done.stdout).num_envs == 64, done.stderr

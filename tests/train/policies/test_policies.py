@@ -63,7 +63,7 @@ def test_the_folder_of_an_export_stands_for_its_policy(found: Run, tmp_path: Pat
         policies.load(tmp_path, None, str(tmp_path), print)
     with pytest.raises(PolicyError, match=r"no file winner; did you mean policies/winner\?"):
         policies.load(tmp_path, None, "winner", print)
-    with pytest.raises(PolicyError, match=f"{found.name} is a run: name it as one"):
+    with pytest.raises(PolicyError, match=f"{found.name} is a run: python -m launch.export --run="):
         policies.load(tmp_path, None, str(found.directory), print)
     policy = policies.of_run(found)
     files.write(tmp_path / "policy.npz", policy.params, policies.about(policy))

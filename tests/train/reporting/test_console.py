@@ -158,16 +158,19 @@ def test_progress_is_of_steps_or_of_the_time_limit_whichever_is_further(
     assert shares == ["0%", "25%", "75%", "100%"]
 
 
-def test_what_came_before_training_is_no_progress(out: io.StringIO, config: Config) -> None:
+@pytest.mark.parametrize(("seconds", "share"), [(0.0, "10%"), (90.0, "60%")])
+def test_progress_is_time_of_training_in_this_session_and_those_before(
+    out: io.StringIO, config: Config, seconds: float, share: str
+) -> None:
     clock = Clock()
     limited = dataclasses.replace(config, time_limit_minutes=3.0)
     console = Console(limited, DECLARED, out, clock)
     clock.now += 60  # to compile
-    console.begin()
+    console.begin(seconds)
     clock.now += 18
     total = config.num_updates * config.batch_size
     console.write(total // 50, METRICS | {"perf/hours_left": 30 / 3600})
-    assert out.getvalue().splitlines()[1].split()[1] == "10%"
+    assert out.getvalue().splitlines()[1].split()[1] == share
 
 
 def test_the_head_is_the_summary_under_a_title(out: io.StringIO, config: Config) -> None:

@@ -1,0 +1,118 @@
+"""Runs are found: by their names, by their directories, and the one that was used last."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from hackmatrix.train.config import Config
+from hackmatrix.train.config.saved import to_json
+from hackmatrix.train.runs.directory import Run, RunError, create, find
+from hackmatrix.train.runs.places import Away, Disk
+from tests.bucket_service import Service
+from tests.train.runs.test_directory import save, suffixed
+
+
+def test_a_run_is_found_by_name_and_by_path(tmp_path: Path, config: Config) -> None:
+    run = create(tmp_path, config)
+    assert find(tmp_path, run.name) == run
+    assert find("elsewhere", str(run.directory)) == run
+
+
+def begun(run: Run, when: float) -> None:
+    os.utime(run.directory / "config.json", (when, when))
+
+
+def test_auto_finds_the_run_that_was_begun_or_saved_last(tmp_path: Path, config: Config) -> None:
+    assert find(tmp_path, "auto") is None
+    assert find(tmp_path / "nowhere", "auto") is None
+    runs = [create(tmp_path, suffixed(config, each)) for each in ("a", "b", "c", "d")]
+    for number, run in enumerate(runs):
+        begun(run, when=100 * number)
+    assert find(tmp_path, "auto") == runs[3]
+    save(runs[0], "4096", when=1000)
+    save(runs[1], "4096", when=3000)
+    save(runs[1], "8192", when=2000)
+    save(runs[2], "4096.orbax-checkpoint-tmp", when=9000)
+    (tmp_path / "no-run").mkdir()
+    assert find(tmp_path, "auto") == runs[1]
+    begun(runs[0], when=4000)
+    assert find(tmp_path, "auto") == runs[0]
+
+
+@pytest.mark.usefixtures("patient_at_once")
+@pytest.mark.parametrize("which", ["auto", "mine"])
+def test_in_a_bucket_that_is_away_there_is_neither_no_run_nor_another_one(
+    bucket_address: str, bucket_service: Service, config: Config, which: str
+) -> None:
+    create(bucket_address, dataclasses.replace(config, run_name="mine"))
+    with bucket_service.failing("refuse"), pytest.raises(Away):
+        find(bucket_address, which)
+
+
+def test_auto_finds_no_other_run_than_that_of_the_name_if_there_is_one(
+    tmp_path: Path, config: Config
+) -> None:
+    mine = create(tmp_path, dataclasses.replace(config, run_name="mine"))
+    begun(mine, when=100)
+    create(tmp_path, config)
+    assert find(tmp_path, "auto", "mine") == mine
+    assert find(tmp_path, "auto", "yours") is None
+
+
+def test_a_run_that_does_not_exist_is_refused_beside_those_that_do(
+    tmp_path: Path, config: Config
+) -> None:
+    with pytest.raises(RunError, match=r"no run 'lost' in \S+$"):
+        find(tmp_path, "lost")
+    create(tmp_path, dataclasses.replace(config, run_name="mine"))
+    with pytest.raises(RunError, match="the newest are mine"):
+        find(tmp_path, "lost")
+    (tmp_path / "lost/checkpoints").mkdir(parents=True)
+    for which in ("lost", str(tmp_path / "lost")):
+        with pytest.raises(RunError, match=r"lost has no config\.json; the newest are mine"):
+            find(tmp_path, which)
+
+
+def test_a_run_that_cannot_be_read_is_said_in_one_line(tmp_path: Path, config: Config) -> None:
+    run, other = create(tmp_path, config), create(tmp_path, config)
+    for text in ("{", "{}", "3", "null", "[]", json.dumps({**config.settings(), "lr": -1})):
+        (run.directory / "config.json").write_text(text)
+        with pytest.raises(RunError) as raised:
+            find(tmp_path, run.name)
+        assert len(str(raised.value).splitlines()) == 1
+    for text in ("[]", "null", '{"checkpoint_dir": 3}'):  # which takes no other run away
+        (run.directory / "config.json").write_text(text)
+        assert find(tmp_path, "auto") == other
+
+
+def test_what_only_others_may_look_at_hides_no_run(
+    tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fresh disk has a directory lost+found, which is of the administrator."""
+    run, exists = create(tmp_path, config), Disk.exists
+
+    def exists_or_is_hidden(there: Disk) -> bool:
+        if "lost+found" in there.path.parts:
+            raise PermissionError(13, "Permission denied")
+        return exists(there)
+
+    (tmp_path / "lost+found").mkdir()
+    monkeypatch.setattr(Disk, "exists", exists_or_is_hidden)
+    assert find(tmp_path, "auto") == run
+    with pytest.raises(RunError, match="there is no run 'nobody'"):
+        find(tmp_path, "nobody")
+
+
+def test_a_run_of_an_older_version_is_found(tmp_path: Path, config: Config) -> None:
+    """One that was saved before there were these settings."""
+    run = create(tmp_path, config)
+    saved = json.loads(to_json(config))
+    for name in ("algorithm", "network", "eval_episodes"):
+        del saved[name]
+    (run.directory / "config.json").write_text(json.dumps(saved))
+    assert find(tmp_path, run.name) == run
