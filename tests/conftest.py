@@ -77,7 +77,10 @@ def signals_are_heard() -> None:
     """Also where the tests were started by nohup, or in a shell's background, which ignore some;
     that is inherited.
     """
-    usual: dict[int, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    usual: dict[int, Any] = {
+        signal.SIGINT: signal.default_int_handler,
+        signal.SIGHUP: signal.SIG_DFL,
+    }
     for number, handler in usual.items():
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, handler)
