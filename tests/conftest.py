@@ -76,13 +76,10 @@ def signals_are_heard() -> None:
     """Also where the tests were started by nohup, or in a shell's background, which ignore some;
     that is inherited.
     """
-    usual: dict[int, Any] = {
-        signal.SIGINT: signal.default_int_handler,
-        signal.SIGHUP: signal.SIG_DFL,
-    }
-    for number, handler in usual.items():
+    for number in signal.SIGINT, signal.SIGHUP:
         if signal.getsignal(number) == signal.SIG_IGN:
-            signal.signal(number, handler)
+            by_python = number == signal.SIGINT  # which makes a KeyboardInterrupt of it
+            signal.signal(number, signal.default_int_handler if by_python else signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")
