@@ -39,10 +39,10 @@ function curve(name, number, xs, values, factor) {  // of the lines that tell it
 function nearest(xs, x) {
   return xs.reduce((best, each, place) => Math.abs(each - x) < Math.abs(xs[best] - x) ? place : best, 0);
 }
-function draw(parent, axis, {title, level, curves}) {
+function draw(parent, axis, {title, tags, level, curves}) {
   const place = element(parent, "figure");
   place.style.margin = 0;
-  element(place, "h3", "", title);
+  element(place, "h3", "", title).title = tags.join(", ");  // as TensorBoard calls them
   const legend = element(place, "div", "legend");
   const picture = svg(place, "svg", {viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": title});
   const levels = level === null ? [] : [level];

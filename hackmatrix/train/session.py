@@ -284,4 +284,6 @@ def _sinks(console: Console, context: SinkContext) -> Sinks:
 
 def _kept(keeper: Keeper) -> str:
     steps = keeper.steps()
-    return f"the checkpoint at step {steps[-1]:,} is good and kept" if steps else "none was saved"
+    if not steps:
+        return "nothing was saved yet, so begin a new run"
+    return f"the checkpoint at step {steps[-1]:,} is good and kept"

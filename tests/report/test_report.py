@@ -82,6 +82,8 @@ def test_every_metric_is_a_curve(page: Browser) -> None:
     assert all(length > 50 for length in drawn)
     titles = page.evaluate("[...document.querySelectorAll('h3')].map(title => title.textContent)")
     assert {"return", "entropy, nats", "kills", "step penalty"} <= {*titles}
+    tags = page.evaluate("[...document.querySelectorAll('h3')].map(title => title.title)")
+    assert {RETURN, "train/entropy", "reward/kills"} <= {*", ".join(tags).split(", ")}
     labels = page.evaluate(f"[...{RETURNS}.querySelectorAll('text')].map(each => each.textContent)")
     assert {"environment steps", "random player", "0", "20", "40", "100k"} <= {*labels}
     assert page.evaluate("metrics.random")[RETURN] == RANDOM_RETURN

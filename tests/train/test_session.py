@@ -254,7 +254,7 @@ def test_a_broken_run_stops_and_says_what_to_do(tmp_path: Path) -> None:
     said = done.stdout.splitlines()[-1]
     assert re.search(r"update 2\d is broken: .*not finite", said), said
     assert f"step {20 * BATCH:,}" in said
-    assert "resume with a lower --config.lr, or with --config.skip_nonfinite=True" in said
+    assert "go on with a lower --config.lr, or with --config.skip_nonfinite=True" in said
     assert [path.name for path in (run_in(tmp_path) / "checkpoints").iterdir()] == [str(20 * BATCH)]
 
 

@@ -98,8 +98,8 @@ class Progress:
                 "itself, or a --config.lr that is far too high"
             )
         return Broken(
-            f"{broken}resume with a lower --config.lr, or with --config.skip_nonfinite=True to "
-            "leave such updates out"
+            f"{broken}go on with a lower --config.lr, or with --config.skip_nonfinite=True to "
+            "leave such updates out, unless it is a reward that is too large for float32"
         )
 
     def _speed(self, update: int, updates: int, seconds: float) -> dict[str, float]:

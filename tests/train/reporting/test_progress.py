@@ -21,7 +21,7 @@ LOSS = "train/loss"
     ("update", "said"),
     [
         (0, "in the first update that is a reward, an observation or the network itself"),
-        (7, "resume with a lower --config.lr, or with --config.skip_nonfinite=True"),
+        (7, "go on with a lower --config.lr, or with --config.skip_nonfinite=True"),
     ],
 )
 def test_what_may_have_broken_an_update_depends_on_whether_it_was_the_first(
