@@ -169,7 +169,7 @@ class Checkpoints:
         """
         self.wait()
         for name in read_on_first(lambda: list(map(str, shelf.unfinished(self._directory)))):
-            self._say(f"{name} was never finished, an older one is tried")
+            self._say(f"{name} is not finished, or not yet: an older one is tried")
         steps = read_on_first(self.steps)
         for step in reversed(steps):
             try:

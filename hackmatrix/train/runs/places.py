@@ -160,4 +160,5 @@ def place(where: str | Path | Place) -> Place:
         return Bucket(str(where).rstrip("/"))
     if address := re.match(r"\w+:/+", str(where)):
         raise UnknownPlace(f"{address[0]} is not known; name a directory, or {BUCKETS}BUCKET/...")
-    return Disk(Path(os.path.expanduser(where)))
+    path = Path(os.path.expanduser(where))
+    return Disk(path if path.name not in ("", "..") else path.resolve())

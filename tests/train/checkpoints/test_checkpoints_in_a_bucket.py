@@ -81,7 +81,9 @@ def test_what_was_being_saved_when_the_process_was_killed_is_not_used(
     restored = in_bucket.restore_newest(Layout(like(on(1))))
     assert restored is not None
     assert restored.step == 1
-    assert said == [f"{in_bucket._directory / '2'} was never finished, an older one is tried"]
+    assert said == [
+        f"{in_bucket._directory / '2'} is not finished, or not yet: an older one is tried"
+    ]
     in_bucket.save(3, restored.state, {})
     in_bucket.wait()
     assert names(in_bucket) == ["1", "3"]

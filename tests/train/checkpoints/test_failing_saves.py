@@ -130,7 +130,7 @@ def test_what_was_being_saved_when_the_process_was_killed_is_not_used(
     assert restored is not None
     assert restored.step == 1
     assert [line.split(",")[0] for line in said] == [
-        f"{tmp_path / 'run' / '2.orbax-checkpoint-tmp'} was never finished"
+        f"{tmp_path / 'run' / '2.orbax-checkpoint-tmp'} is not finished"
     ]
     checkpoints.save(3, restored.state, {})
     checkpoints.wait()

@@ -149,3 +149,12 @@ def test_a_path_may_begin_at_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 def test_other_addresses_are_refused(address: str) -> None:
     with pytest.raises(UnknownPlace, match="is not known; name a directory, or gs://"):
         place(address)
+
+
+def test_the_directory_that_one_is_in_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "run/checkpoints").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "run/checkpoints")
+    assert (place(".").name, place("..").name) == ("checkpoints", "run")
+    assert place("..").parent == place(tmp_path)
