@@ -66,25 +66,25 @@ def run_session(
 
         plan, program = agree(request, hold)
         supervision.note(str(plan.run.place))
-        console = _console(plan, program)
-        leaving.enter_context(told_if_too_large(plan))
-        mirror = leaving.enter_context(Mirror(plan.run, plan.lease, console.say))
-        leaving.push(functools.partial(after_failing, supervision, plan))
-        _tell_what_runs(console, plan, program, default)
-        keeper = _keeper(plan, program, clock, console, mirror)
-        state, course = _restored(plan, keeper, supervision, console)
-        session = _Session(
-            plan, program, course, console, clock, keeper, supervision, leaving.close, is_all
-        )
-        trains = not course.is_over
-        if trains:
-            session.begin()
-        else:
-            session.tell_what_is_not_taken(request.given)
-            if not session.yardstick.lacks_final_games(state):
-                session.tell_that_it_is_finished()
-                return DONE
-        return session.go_on(state, play, trains=trains)
+        with told_if_too_large(plan):
+            console = _console(plan, program)
+            mirror = leaving.enter_context(Mirror(plan.run, plan.lease, console.say))
+            leaving.push(functools.partial(after_failing, supervision, plan))
+            _tell_what_runs(console, plan, program, default)
+            keeper = _keeper(plan, program, clock, console, mirror)
+            state, course = _restored(plan, keeper, supervision, console)
+            session = _Session(
+                plan, program, course, console, clock, keeper, supervision, leaving.close, is_all
+            )
+            trains = not course.is_over
+            if trains:
+                session.begin()
+            else:
+                session.tell_what_is_not_taken(request.given)
+                if not session.yardstick.lacks_final_games(state):
+                    session.tell_that_it_is_finished()
+                    return DONE
+            return session.go_on(state, play, trains=trains)
 
 
 class _Session:
