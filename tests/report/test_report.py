@@ -139,7 +139,7 @@ def test_a_phone_shows_all_of_it_large_enough(page: Browser) -> None:
 def test_small_negative_numbers_are_told_whole_beside_a_chart(page: Browser) -> None:
     labels = page.evaluate("[-4e-4, -1.5e-4].map(short)")
     assert labels == ["-4e-4", "-1.5e-4"]
-    page.evaluate("""draw(document.getElementById('curves'), stepAxis(2), {title: 'small',
+    page.evaluate("""draw(document.getElementById('curves'), stepAxis(2), {title: 'small', tags: [],
       level: null, curves: [curve('', 0, [1, 2], [-4e-4, -1.5e-4], 1)]})""")
     assert page.evaluate(LABELS_CUT_OFF) == []
     page.evaluate("document.getElementById('curves').lastElementChild.remove(), charts.pop()")

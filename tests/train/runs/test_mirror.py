@@ -14,7 +14,7 @@ import pytest
 
 from hackmatrix.train.config import Config
 from hackmatrix.train.runs import atomic_files, bucket, copies, lease, mirror
-from hackmatrix.train.runs.directory import Run, create, find, resume
+from hackmatrix.train.runs.directory import Run, create, find, resume, write_down
 from hackmatrix.train.runs.lease import TakenOver
 from hackmatrix.train.runs.mirror import Mirror
 from tests.bucket_service import Service
@@ -127,7 +127,9 @@ def test_a_large_file_that_another_has_replaced_is_copied_whole(
 
 def test_a_run_that_goes_on_with_other_settings_keeps_them_and_both_starts(run: Run) -> None:
     longer = dataclasses.replace(run.config, total_timesteps=2 * run.config.total_timesteps)
-    with mirrored(resume(found_again(run), longer), []) as there:
+    continued = resume(found_again(run), longer)
+    with mirrored(continued, []) as there:
+        write_down(continued)
         there.catch_up()
     assert found_again(run).config == longer
     assert len(json.loads((run.place / "provenance.json").read())) == 2
