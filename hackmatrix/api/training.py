@@ -80,6 +80,8 @@ def _in_file(file: str | Path) -> Mapping[str, Any]:
     ours = Path(*configs.__path__) / Path(path).name
     if not Path(path).exists() and Path(path).parent.name == ours.parent.name:
         path = str(ours)
+    if Path(path).is_dir():
+        raise UserError(f"the configuration {file} is a directory: name a file, FILE.py")
     try:
         get_config = runpy.run_path(path)["get_config"]
     except OSError as error:

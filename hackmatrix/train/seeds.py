@@ -93,11 +93,11 @@ def _is_done(there: Place, given: Mapping[str, Any]) -> bool:
     if not is_run(there):
         must_be_free(there)
         return False
-    if not (there / EVALUATION).exists():
-        return False
     found = find(there.parent, there.name)
     assert found
     resumed(found.config, given)
+    if not (there / EVALUATION).exists():
+        return False
     before = found.config.settings()
     steps = [int(name) for name in found.checkpoints.names() if name.isdecimal()]
     is_same = all(before[name] == given[name] for name in given.keys() & before.keys() - {"resume"})

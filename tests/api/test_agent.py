@@ -158,6 +158,9 @@ def test_what_cannot_be_done_is_told_in_a_line(agent: hackmatrix.Agent) -> None:
             lambda: agent.act(np.zeros(4), np.ones(2), seed=-1),
             "seed=-1 must be a whole number from 0",
         ),
+        (lambda: agent.evaluate(2.5), "games=2.5 must be a whole number from 0"),  # type: ignore[arg-type]
+        (lambda: agent.watch(2**32), "game=4294967296 must be a whole number from 0"),
+        (lambda: hackmatrix.load("x/policy.jax"), "name policy.npz, which is beside it"),
         (agent.watch, "games of gymnax:CartPole-v1 cannot be drawn"),
         (
             lambda: hackmatrix.load("policies/nobody"),

@@ -128,6 +128,7 @@ def test_a_run_whose_first_files_cannot_be_written_is_free_again(
         ),
         ({"config": {"gama": 0.9}}, "gama is no setting: did you mean gamma?"),
         ({"config": "nowhere.py"}, "nowhere.py cannot be read: No such file or directory"),
+        ({"config": "configs"}, "configs is a directory: name a file, FILE.py"),
         ({"config": "configs/__init__.py"}, "configs/__init__.py has no get_config()"),
         ({"num_seeds": 3}, "num_seeds=3 is for launch.train"),
         ({"resume": "nobody"}, "there is no run 'nobody'"),

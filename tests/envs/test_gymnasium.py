@@ -112,6 +112,12 @@ def test_an_action_that_is_not_in_the_space_is_refused_and_changes_nothing(
     np.testing.assert_array_equal(env.action_masks(), before)
 
 
+def test_an_action_of_one_game_is_one_integer(env: Any) -> None:
+    env.reset(seed=1)
+    with pytest.raises(gymnasium.error.InvalidAction, match="give one integer, and no array"):
+        env.step(np.array([0]))
+
+
 def test_games_go_on_differently_after_each_reset_but_the_same_after_the_same_seed(
     env: Any,
 ) -> None:

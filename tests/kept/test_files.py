@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -41,6 +42,15 @@ def test_a_file_of_another_user_is_not_read(files: Files, monkeypatch: pytest.Mo
     user = os.getuid()
     monkeypatch.setattr(os, "getuid", lambda: user + 1)
     assert files.read("name") is None
+
+
+def test_a_file_that_cannot_be_marked_as_used_is_read(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a disk that can only be read."""
+    files.write("name", CONTENT)
+    monkeypatch.setattr(os, "utime", Mock(side_effect=OSError(30, "Read-only file system")))
+    assert files.read("name") == CONTENT
 
 
 def test_nobody_else_can_look_into_the_directory(files: Files) -> None:

@@ -130,6 +130,11 @@ def test_what_cannot_begin_is_said_before_there_is_a_directory(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_configuration_that_lacks_settings_says_which(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="seed is missing: start the configuration from"):
+        make_plan(Request({"lr": 1e-3}, {"lr": 1e-3}, tmp_path))
+
+
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("plans")

@@ -118,6 +118,9 @@ def test_what_the_last_seed_cannot_have_is_said_before_the_first_is_trained(tmp_
     with pytest.raises(UserError, match="a-seed1 exists already"):
         run_seeds(tmp_path, run_name="a", num_seeds=2)
     assert [each.name for each in tmp_path.iterdir()] == ["a-seed1"]
+    create(tmp_path, resolved(run_name="b-seed1", seed=1, network="centred"))
+    with pytest.raises(UserError, match="network='conv' cannot be changed: this run was begun"):
+        run_seeds(tmp_path, run_name="b", num_seeds=2, network="conv")
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,12 @@ import pytest
 
 from configs import default
 from hackmatrix.envs import make
-from hackmatrix.exit_codes import DONE
+from hackmatrix.exit_codes import DONE, RETRY
 from hackmatrix.parallel import mesh
 from hackmatrix.rl.evaluation import EVALUATION_SEED, Evaluation, curve
 from hackmatrix.rl.tally import LENGTH, RETURN
+from hackmatrix.train.guards.signals import Signals
+from hackmatrix.train.guards.supervision import Supervision
 from hackmatrix.train.keeper import Keeper
 from hackmatrix.train.plan import Request
 from hackmatrix.train.policies import policy as policies
@@ -198,11 +200,28 @@ def test_a_finished_run_takes_no_settings_that_it_was_not_trained_with(
     before = (run.directory / "config.json").read_text()
     run.evaluation.write_text(json.dumps({"step": step, "episodes": 4}))
     trained(run.directory.parent, run.name, 0.0, resume=run.name, ent_coef=0.3, eval_episodes=8)
-    said = capsys.readouterr().out
+    said = " ".join(capsys.readouterr().out.split())
     assert "warning: nothing is left to train" in said
-    assert "ent_coef=0.3 is not taken" in " ".join(said.split())
+    assert "ent_coef=0.3 is not taken" in said
     assert json.loads(run.evaluation.read_text())["episodes"] == 8  # more than it had
     assert (run.directory / "config.json").read_text() == before
+
+
+@pytest.mark.parametrize(("is_all", "code"), [(True, DONE), (False, RETRY)])
+def test_a_signal_after_the_last_games_ends_all_that_is_left_of_the_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_all: bool, code: int
+) -> None:
+    signals, codes = Signals(), []  # only a page is missing then, but for seeds that come after
+
+    def play_final_games(*given: Any) -> None:
+        given[-1]()  # it has played them
+        codes.append(signals._code)
+
+    monkeypatch.setattr(Yardstick, "play_final_games", play_final_games)
+    settings = {**default.get_config(), **SETTINGS, "eval_episodes": 8, "total_timesteps": BATCH}
+    request = Request(settings, SETTINGS, tmp_path)
+    run_session(request, settings, no_game, Supervision(signals), is_all=is_all)
+    assert codes == [code]
 
 
 def test_what_is_trained_again_is_evaluated_again(tmp_path: Path) -> None:

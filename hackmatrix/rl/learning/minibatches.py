@@ -12,7 +12,6 @@ import jax.numpy as jnp
 
 from hackmatrix.rl.draws import Purpose, key_for, key_of_each
 from hackmatrix.rl.learning.settings import Settings
-from hackmatrix.rl.learning.shuffling import random_order
 from hackmatrix.rl.rollout import UpdateKey
 
 Array = jax.Array
@@ -27,7 +26,7 @@ def rows(update_key: UpdateKey, epoch: Array, numbers: Array, settings: Settings
     groups = numbers[::group_envs] // group_envs
     keys = key_of_each(key_for(update_key.key, Purpose.SHUFFLE, update_key.update, epoch), groups)
     samples = settings.num_steps * group_envs
-    shuffled = jax.vmap(lambda each: random_order(each, samples))(keys)
+    shuffled = jax.vmap(lambda each: jax.random.permutation(each, samples))(keys)
     step, board = jnp.divmod(shuffled, group_envs)
     first = group_envs * jnp.arange(groups.size, dtype=shuffled.dtype)
     row = step * numbers.size + first[:, None] + board

@@ -45,8 +45,9 @@ def test_the_newest_are_kept(tmp_path: Path) -> None:
 
 
 def test_the_one_with_the_highest_score_is_kept_besides(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path, keep=2)
-    metadata = [{}, {SCORE: 0.25}, {SCORE: 0.5}, {}, {SCORE: 0.0}, {SCORE: 0.25}]
+    """What is no number is neither better nor worse than others."""
+    checkpoints, nan = Checkpoints(tmp_path, keep=2), float("nan")
+    metadata = [{}, {SCORE: 0.25}, {SCORE: 0.5}, {}, {SCORE: nan}, {SCORE: 0.25}]
     for step, told in enumerate(metadata):
         checkpoints.save(step, state(on(2), seed=step), told)
     checkpoints.wait()

@@ -77,7 +77,7 @@ NAN = float("nan")
         "eval_games": [0],
         "eval_episodes": [-1, None],
         "checkpoint_dir": ["", "/tmp", "a/b", "..", None],
-        "run_name": ["auto", "", "a b", "-x", "é"],
+        "run_name": ["auto", "", "a b", "-x", "é", 201 * "a"],
         "run_suffix": [""],
         "resume": [""],
         "wandb": ["yes"],

@@ -94,10 +94,21 @@ def test_a_file_without_a_policy_is_refused_in_one_line(
     assert "\n" not in str(caught.value)
 
 
+def test_a_file_whose_content_is_damaged_is_refused_in_one_line(found: Run, tmp_path: Path) -> None:
+    policy, file = policies.of_run(found), tmp_path / "policy.npz"
+    files.write(file, policy.params, policies.about(policy))
+    whole = bytearray(file.read_bytes())
+    whole[len(whole) // 2 : len(whole) // 2 + 64] = bytes(64)
+    file.write_bytes(whole)
+    with pytest.raises(PolicyError, match=r"is no policy that launch\.export wrote: "):
+        policies.load(tmp_path, None, str(file), print)
+
+
 def test_other_arrays_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "policy.npz"
     np.savez(file, weights=np.zeros(3))
-    with pytest.raises(PolicyError, match=r"is no policy that launch\.export wrote"):
+    said = r"is no policy that launch\.export wrote: it has no array 'format'"
+    with pytest.raises(PolicyError, match=said):
         policies.load(tmp_path, None, str(file), print)
 
 

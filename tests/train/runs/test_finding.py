@@ -72,6 +72,10 @@ def test_a_run_that_does_not_exist_is_refused_beside_those_that_do(
     create(tmp_path, dataclasses.replace(config, run_name="mine"))
     with pytest.raises(RunError, match="the newest are mine"):
         find(tmp_path, "lost")
+    (tmp_path / "out/exported").mkdir(parents=True)
+    (tmp_path / "out/exported/policy.npz").touch()
+    with pytest.raises(RunError, match="exported is a policy that was exported, as --policy takes"):
+        find(tmp_path, "out/exported")
     (tmp_path / "lost/checkpoints").mkdir(parents=True)
     for which in ("lost", str(tmp_path / "lost")):
         with pytest.raises(RunError, match=r"lost has no config\.json; the newest are mine"):
