@@ -18,7 +18,8 @@ scripts/tpu.sh COMMAND NAME [--zone=ZONE] [--project=PROJECT] [--dry-run] ...
                           runs a program on the workers, in their checkout
   train NAME [-- ARGS]    starts `python -m launch.train ARGS` on all workers, in the background,
                           under scripts/supervise.sh
-  status NAME             says of each worker whether it is busy, or how training ended
+  status NAME [-- ARGS]   says of each worker whether it is busy, or how training ended; with ARGS,
+                          how that of `train NAME -- ARGS` did
   logs NAME [--worker=0]  follows what training prints (Ctrl-C ends following, not training)
   stop NAME [--wait=120]  has training save and stop; after --wait seconds, kills it
   fetch NAME FROM [TO]    copies a run, or a directory of runs, into TO (runs). FROM is a path in the
@@ -53,8 +54,17 @@ run() {
   [[ $dry_run ]] || "$@"
 }
 
+# A machine that was taken away does not close its connections: after a minute without an answer they
+# are given up.
+patient=(ConnectTimeout=20 ServerAliveInterval=15 ServerAliveCountMax=4)
+
 on_workers() { # WORKER COMMAND, a line for the shell there
-  run gcloud compute tpus tpu-vm ssh "$name" "${place[@]}" "--worker=$1" "--command=$2"
+  run gcloud compute tpus tpu-vm ssh "$name" "${place[@]}" "${patient[@]/#/--ssh-flag=-o}" \
+    "--worker=$1" "--command=$2"
+}
+
+copy() { # FROM TO and flags
+  run gcloud compute tpus tpu-vm scp "$@" "${place[@]}" "${patient[@]/#/--scp-flag=-o}"
 }
 
 command=${1:-}
@@ -80,7 +90,7 @@ while (($#)); do
     --hours=* | --gcloud=*) only_for keep && kept+=("$option") ;;
     --worker=*) only_for run logs && worker=${option#*=} ;;
     --wait=*) only_for stop && patience=${option#*=} ;;
-    --) only_for create keep run train && rest=("$@") && break ;;
+    --) only_for create keep run train status && rest=("$@") && break ;;
     -*) fail "there is no option '$option'; scripts/tpu.sh --help lists them" ;;
     *) words+=("$option") ;;
   esac
@@ -143,23 +153,28 @@ wait_until_ready() {
   done
 }
 
+need_all_commits() {
+  [[ $(git -C "$here" rev-parse --is-shallow-repository) == false ]] ||
+    fail "this clone has the last commits only, and the workers need all: git fetch --unshallow"
+}
+
 # A bundle brings the commit itself, so a worker needs no access to the repository and still knows
 # its revision.
 setup() {
   local bundle
+  need_all_commits
   bundle=$(mktemp -d)
   # shellcheck disable=SC2064 # the name is known now, and not at the end
   trap "rm -rf '$bundle'" EXIT
   [[ -z $(git -C "$here" status --porcelain) ]] ||
     say "changes that are not committed stay here: the workers get $(git -C "$here" rev-parse --short HEAD)"
   run git -C "$here" bundle create --quiet "$bundle/hackmatrix.bundle" HEAD
-  run gcloud compute tpus tpu-vm scp "$bundle/hackmatrix.bundle" "$name:hackmatrix.bundle" \
-    "${place[@]}" --worker=all
+  copy "$bundle/hackmatrix.bundle" "$name:hackmatrix.bundle" --worker=all
   on_workers all "exec 9>>hackmatrix.run; flock --nonblock 9 ||\
  { echo \"\$HOSTNAME: training or set-up runs here: scripts/tpu.sh stop $name\" >&2; exit 1; };\
  git init --quiet hackmatrix &&\
  git -C hackmatrix fetch --quiet ../hackmatrix.bundle HEAD &&\
- git -C hackmatrix checkout --quiet --force --detach FETCH_HEAD &&\
+ git -C hackmatrix checkout --quiet --force --detach FETCH_HEAD && rm -f hackmatrix.ended &&\
  hackmatrix/scripts/tpu_setup.sh"
 }
 
@@ -170,7 +185,10 @@ run_program() {
 
 train() { on_workers all "hackmatrix/scripts/tpu_worker.sh start$(quoted "${rest[@]}")"; }
 
-status() { on_workers all "hackmatrix/scripts/tpu_worker.sh status 2>/dev/null || echo idle"; }
+status() {
+  on_workers all "hackmatrix/scripts/tpu_worker.sh status$(quoted "${rest[@]}") 2>/dev/null ||\
+ echo idle"
+}
 
 logs() {
   local follow='tail -n 50 -F hackmatrix.log'
@@ -188,7 +206,7 @@ fetch() {
     run gcloud storage rsync --recursive "$from" "$to/${from##*/}"
   else
     run mkdir -p "$to"
-    run gcloud compute tpus tpu-vm scp --recurse "$name:$from" "$to/" "${place[@]}" --worker=0
+    copy --recurse "$name:$from" "$to/" --worker=0
   fi
 }
 
@@ -198,6 +216,7 @@ delete() {
 
 keep() {
   [[ $type ]] || fail "keep a slice of which type? --type=v4-8 (v4-16, v5e-8, v5p-8, v6e-8 ...)"
+  need_all_commits
   [[ ! $dry_run ]] || place+=(--dry-run)
   exec "$here/tpu_keep.sh" "$name" "--type=$type" "${spot[@]}" "${place[@]}" "${kept[@]}" -- "${rest[@]}"
 }

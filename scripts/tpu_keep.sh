@@ -8,16 +8,18 @@ scripts/tpu.sh keep NAME --type=v4-8 [--spot] [--hours=N] [--gcloud=FLAG ...] --
   Asks for the slice, sets it up and runs `python -m launch.train ARGS` on it. Where the slice was
   taken away, deletes what is left of it, asks for another, and goes on with the run. The run lives
   in a bucket: ARGS have --workdir=gs://BUCKET/...; its name is NAME unless --config.run_name is given.
+  Where other training runs on the slice, waits for its end.
 
   --hours=N      no longer than this: then training saves and stops
   --gcloud=FLAG  goes to gcloud when it creates the slice, as --gcloud=--network=N
 
   It ends, with the exit code of training,
     0   when the run is done; the slice is deleted
-    42  when the hours are over; the slice is deleted. Or when training was stopped or given up by
-        its supervisor (docs/pods.md) though the slice is there; the slice stays
-    1   when training failed, when set-up fails again and again (the slice stays), or when the first
-        request is refused
+    42  when the hours are over; the slice is deleted, unless other training runs on it. Or when
+        training was stopped or given up by its supervisor (docs/pods.md) though the slice is there;
+        the slice stays
+    1   when training failed, when set-up fails again and again or the workers were never reached
+        (the slice stays), or when the first request is refused
   Ctrl-C ends the keeping and nothing else. The same command, here or on another computer, goes on
   with it, whatever the slice does meanwhile.
 END
@@ -106,13 +108,15 @@ ask() {
 
 # How training is on all workers together, left in `said`.
 ask_workers() {
-  if ! step "$here/tpu.sh" status "$name" "${place[@]}" >"$answer" 2>"$answer.errors"; then
-    said="not reached: $(tail -n 1 "$answer.errors")"
+  if ! step "$here/tpu.sh" status "$name" "${place[@]}" -- "${arguments[@]}" \
+    >"$answer" 2>"$answer.errors"; then
+    said='not reached'
     return
   fi
   local words
-  words=$(grep -oE '(busy|idle|failed|stopped|done)$' "$answer" | sort -u | tr '\n' ' ') || true
+  words=$(grep -oE '(busy|otherwise|idle|failed|stopped|done)$' "$answer" | sort -u | tr '\n' ' ') || true
   case $words in
+    *otherwise*) said='waiting for the end of other training or set-up' ;;
     *failed*) said=failed ;;
     *busy*idle*) said='begun in part' ;;
     *busy*) said=busy ;;
@@ -189,16 +193,29 @@ is_over() { [[ $hours ]] && ((SECONDS >= 3600 * 10#$hours)); }
 
 give_up_for_today() {
   say "$hours hours are over"
+  if [[ $told == *waiting* ]]; then
+    say "other training runs on $name, which stays"
+    exit 42
+  fi
   ask queued-resources state.state
   if [[ $said == ACTIVE ]]; then tpu stop || true; fi
   [[ $said == none ]] || delete_for_good
   exit 42
 }
 
-stops=0 # that were seen in a row, as a slice that is being taken away stops its training first
+reached=''   # whether workers have ever answered
+unreached=0  # so often in a row they did not
+stops=0      # that were seen in a row, as a slice that is being taken away stops its training first
+parts=0      # likewise, looks at which some workers trained and others could not
 look_at_workers() {
   ask_workers
   [[ $said == stopped ]] || stops=0
+  [[ $said == *part ]] || parts=0
+  if [[ $said == 'not reached' ]]; then
+    [[ $told == *"$said" ]] || cat "$answer.errors" >&2
+  else
+    reached=yes unreached=0
+  fi
   tell "$name: ACTIVE, training is $said"
   patience=60
   case $said in
@@ -210,7 +227,8 @@ look_at_workers() {
       ;;
     failed)
       show_log
-      say "training failed, and would fail again. The slice stays: scripts/tpu.sh delete $name"
+      say "training failed, and would fail again. The slice stays: mend, commit, scripts/tpu.sh setup\
+ $name, and the same command again; or scripts/tpu.sh delete $name"
       exit 1
       ;;
     stopped)
@@ -220,9 +238,14 @@ look_at_workers() {
       exit 42
       ;;
     idle) set_up_and_train ;;
-    'begun in part') train || true ;;
-    'not reached'*) look_at_node ;;
+    'begun in part') begin_with_all ;;
+    'not reached') look_at_node ;;
   esac
+}
+
+# Those that train refuse to start again. One that has lost its checkout needs to be set up with all.
+begin_with_all() {
+  if ((++parts < 5)); then train || true; else tpu stop || true; fi
 }
 
 # Where its workers do not answer.
@@ -232,6 +255,11 @@ look_at_node() {
     PREEMPTED | TERMINATED | STOPPED | none)
       say "$name was taken away ($said)"
       delete
+      ;;
+    READY)
+      [[ $reached ]] || ((++unreached < 10)) ||
+        fail "$name is READY, but could not be reached 10 times in a row, for the reason above.\
+ It stays: scripts/tpu.sh delete $name"
       ;;
   esac
 }

@@ -6,9 +6,11 @@ usage() {
   cat <<'END'
 scripts/tpu_worker.sh start ARGS      starts scripts/supervise.sh ARGS in the background; its output
                                       is added to hackmatrix.log beside the checkout
-scripts/tpu_worker.sh status          says "busy" while it trains or is set up, or how training ended
+scripts/tpu_worker.sh status [ARGS]   says "busy" while it trains or is set up, or how training ended
                                       since the machine was started: "done", "stopped" (it can go
-                                      on) or "failed"; else "idle"
+                                      on) or "failed"; else "idle". With ARGS, of the training that
+                                      was started with them: "busy otherwise" where it does other
+                                      things, "idle" where other training ended
 scripts/tpu_worker.sh stop [SECONDS]  asks it to save and stop (TERM), waits for 120 s or SECONDS,
                                       kills what is left, and frees the TPU
 scripts/tpu_worker.sh unlock          removes the lock file that a killed process left on the TPU,
@@ -29,6 +31,8 @@ log=$checkout.log
 run=$checkout.run
 # How the last run ended, and in which life of the machine.
 ended=$checkout.ended
+# What the last run was started with.
+arguments=$checkout.arguments
 life=$(</proc/sys/kernel/random/boot_id)
 # What stands in for the root of a TPU VM in the tests.
 root=${TPU_ROOT:-}
@@ -55,19 +59,21 @@ start() {
   flock --nonblock 9 || fail "training or set-up runs here already: scripts/tpu.sh stop NAME"
   unlock
   rm -f "$ended"
+  printf '%q\n' "$@" >"$arguments"
   SUPERVISE_ENDED=$ended setsid "$here/supervise.sh" "$@" >>"$log" 2>&1 </dev/null &
   echo "$!" >"$run"
   say "training started, its output is in $log"
 }
 
 status() {
-  local code='' when=''
+  local code='' when='' other=''
+  (($# == 0)) || [[ $(printf '%q\n' "$@") == "$(cat "$arguments" 2>/dev/null)" ]] || other=yes
   if [[ -e $run ]] && ! flock --nonblock "$run" true; then
-    say busy
+    say "busy${other:+ otherwise}"
     return
   fi
   { read -r code when <"$ended"; } 2>/dev/null || true
-  [[ $when == "$life" ]] || code=''
+  [[ $when == "$life" && ! $other ]] || code=''
   case $code in
     '') say idle ;;
     0) say 'done' ;;

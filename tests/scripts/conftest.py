@@ -17,5 +17,5 @@ def checkout(stubs: Stubs) -> Path:
 
 
 @pytest.fixture
-def world(stubs: Stubs, tmp_path: Path) -> World:
-    return World(stubs, tmp_path / "world")
+def world(stubs: Stubs, checkout: Path, tmp_path: Path) -> World:
+    return World(stubs, checkout, tmp_path / "world")

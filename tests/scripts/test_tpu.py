@@ -120,7 +120,10 @@ def test_a_refused_request_is_not_waited_for(stubs: Stubs) -> None:
     assert len(asked(stubs)) == 2
 
 
-ON_ALL = [*VM, "ssh", "pod", "--worker=all"]
+# After a minute without an answer, a connection is given up.
+PATIENT = ["ConnectTimeout=20", "ServerAliveInterval=15", "ServerAliveCountMax=4"]
+SSH = [*VM, "ssh", "pod", *(f"--ssh-flag=-o{option}" for option in PATIENT)]
+ON_ALL = [*SSH, "--worker=all"]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +135,7 @@ ON_ALL = [*VM, "ssh", "pod", "--worker=all"]
         ),
         (
             ["run", "pod", "--worker=0", "--", "ls"],
-            [*VM, "ssh", "pod", "--worker=0", "--command=cd hackmatrix && ls"],
+            [*SSH, "--worker=0", "--command=cd hackmatrix && ls"],
         ),
         (
             ["train", "pod", "--", "--workdir=/mnt/runs"],
@@ -144,11 +147,11 @@ ON_ALL = [*VM, "ssh", "pod", "--worker=all"]
         ),
         (
             ["logs", "pod"],
-            [*VM, "ssh", "pod", "--worker=0", "--command=tail -n 50 -F hackmatrix.log"],
+            [*SSH, "--worker=0", "--command=tail -n 50 -F hackmatrix.log"],
         ),
         (
             ["logs", "pod", "--worker=2"],
-            [*VM, "ssh", "pod", "--worker=2", "--command=tail -n 50 -F hackmatrix.log"],
+            [*SSH, "--worker=2", "--command=tail -n 50 -F hackmatrix.log"],
         ),
         (
             ["stop", "pod", "--wait=300"],
@@ -156,7 +159,10 @@ ON_ALL = [*VM, "ssh", "pod", "--worker=all"]
         ),
         (
             ["fetch", "pod", "hackmatrix/runs/RUN", "there"],
-            [*VM, "scp", "--recurse", "pod:hackmatrix/runs/RUN", "there/", "--worker=0"],
+            [
+                *[*VM, "scp", "--recurse", "pod:hackmatrix/runs/RUN", "there/", "--worker=0"],
+                *(f"--scp-flag=-o{option}" for option in PATIENT),
+            ],
         ),
         (
             ["fetch", "pod", "gs://bucket/runs/RUN/"],

@@ -1,13 +1,9 @@
 """scripts/tpu.sh keep against a gcloud that plays the service, and takes slices away."""
 
-import subprocess
-from pathlib import Path
-
 import pytest
 
 from tests.scripts.stubs import Stubs, until
-from tests.scripts.test_tpu_slice import SLICE
-from tests.scripts.world import KEEP, TPU, TRAINING, World
+from tests.scripts.world import KEEP, TRAINING, World
 
 
 def test_a_slice_is_created_set_up_and_trained_on_until_the_run_is_done(
@@ -111,7 +107,7 @@ def test_several_seeds_are_kept_and_a_name_may_be_a_word_of_its_own(
 ) -> None:
     world.will("states", "ACTIVE")
     world.will("statuses", "idle", "done")
-    ended = world.stubs.run(TPU, *KEEP, "--", *TRAINING, *given)
+    ended = world.stubs.run(world.tpu, *KEEP, "--", *TRAINING, *given)
     assert ended.returncode == 0, ended.stderr
     (command,) = [call[-1] for call in stubs.calls("gcloud") if "tpu_worker.sh start" in call[-1]]
     assert command.split()[2:] == [*TRAINING, *given, *added]
@@ -120,7 +116,7 @@ def test_several_seeds_are_kept_and_a_name_may_be_a_word_of_its_own(
 def test_after_its_hours_training_saves_and_the_slice_is_deleted(world: World) -> None:
     world.will("states", "ACTIVE")
     # Bash counts the seconds on from those.
-    ended = world.stubs.run(TPU, *KEEP, "--hours=1", "--", *TRAINING, SECONDS="3600")
+    ended = world.stubs.run(world.tpu, *KEEP, "--hours=1", "--", *TRAINING, SECONDS="3600")
     assert ended.returncode == 42
     assert world.did() == ["stop", "delete"]
     assert "1 hours are over" in ended.stdout
@@ -129,7 +125,7 @@ def test_after_its_hours_training_saves_and_the_slice_is_deleted(world: World) -
 def test_within_its_hours_training_goes_on_until_it_is_done(world: World) -> None:
     world.will("states", "ACTIVE")
     world.will("statuses", "busy", "done")
-    ended = world.stubs.run(TPU, *KEEP, "--hours=1", "--", *TRAINING, SECONDS="3000")
+    ended = world.stubs.run(world.tpu, *KEEP, "--hours=1", "--", *TRAINING, SECONDS="3000")
     assert ended.returncode == 0
     assert world.did() == ["delete"]
 
@@ -170,6 +166,14 @@ def test_a_worker_that_was_started_anew_joins_the_others(world: World) -> None:
     assert world.did() == ["train", "delete"]
 
 
+def test_a_worker_that_cannot_join_has_all_begin_anew(world: World) -> None:
+    """As one that has lost its checkout."""
+    world.will("states", "ACTIVE")
+    world.will("statuses", *["busy idle"] * 5, "stopped idle", "busy", "done")
+    assert world.keep().returncode == 0
+    assert world.did() == [*["train"] * 4, "stop", "set up", "train", "delete"]
+
+
 def test_workers_that_cannot_be_reached_for_a_while_lose_nothing(world: World) -> None:
     world.will("states", "ACTIVE")
     world.will("node", "READY")
@@ -177,7 +181,41 @@ def test_workers_that_cannot_be_reached_for_a_while_lose_nothing(world: World) -
     ended = world.keep()
     assert ended.returncode == 0
     assert world.did() == ["delete"]
-    assert ended.stdout.count("training is not reached: ERROR: ssh: connection refused") == 1
+    assert ended.stdout.count("training is not reached") == 1
+    assert ended.stderr.count("ERROR: ssh: connection refused") == 1
+
+
+def test_workers_that_were_never_reached_end_it_with_the_whole_reason(world: World) -> None:
+    world.will("states", "ACTIVE")
+    world.will("node", "READY")
+    world.will("statuses", *["cut"] * 99)
+    ended = world.keep()
+    assert ended.returncode == 1
+    assert world.did() == []
+    assert ended.stderr.count("ERROR: ssh: connection refused") == 1
+    assert ended.stderr.endswith(
+        "tpu.sh: pod is READY, but could not be reached 10 times in a row, for the reason above. It"
+        " stays: scripts/tpu.sh delete pod\n"
+    )
+
+
+def test_other_training_on_the_slice_is_waited_for(world: World) -> None:
+    world.will("states", "ACTIVE")
+    world.will("statuses", *["otherwise"] * 3, "idle", "busy", "done")
+    ended = world.keep()
+    assert ended.returncode == 0
+    assert world.did() == ["set up", "train", "delete"]
+    assert ended.stdout.count("waiting for the end of other training or set-up") == 1
+
+
+def test_after_its_hours_other_training_is_left_alone(world: World, stubs: Stubs) -> None:
+    world.will("states", "ACTIVE")
+    world.will("statuses", "otherwise")
+    stubs.add("sleep", "exec /bin/sleep 1.5")
+    ended = stubs.run(world.tpu, *KEEP, "--hours=1", "--", *TRAINING, SECONDS="3599")
+    assert ended.returncode == 42
+    assert world.did() == []
+    assert "other training runs on pod, which stays" in ended.stdout
 
 
 @pytest.mark.parametrize("state", ["TERMINATED", "STOPPED"])
@@ -206,7 +244,7 @@ def test_an_interrupt_ends_the_keeping_and_nothing_else(world: World, stubs: Stu
     world.will("states", "ACTIVE")
     world.will("statuses", *["busy"] * 9)
     stubs.add("sleep", "exec /bin/sleep 20")
-    kept = stubs.start(TPU, *KEEP, "--", *TRAINING)
+    kept = stubs.start(world.tpu, *KEEP, "--", *TRAINING)
     until(lambda: bool(stubs.calls("sleep")))
     kept.terminate()
     said, _ = kept.communicate(timeout=10)
@@ -228,7 +266,7 @@ def test_an_interrupt_ends_the_keeping_and_nothing_else(world: World, stubs: Stu
     ],
 )
 def test_what_cannot_be_kept_is_one_line(world: World, words: list[str], what: str) -> None:
-    ended = world.stubs.run(TPU, *words)
+    ended = world.stubs.run(world.tpu, *words)
     assert ended.returncode == 1
     assert ended.stderr.startswith(f"tpu.sh: {what}")
     assert ended.stderr.count("\n") == 1
@@ -249,31 +287,3 @@ def test_a_dry_run_prints_what_it_begins_with(world: World, stubs: Stubs) -> Non
     printed = [line for line in ended.stderr.splitlines() if line.startswith("+ gcloud")]
     for line, part in zip(printed, ("create", "scp", "tpu_setup", "start"), strict=True):
         assert part in line
-
-
-# The first life of the slice ends in the midst of training.
-TRAINER = """
-if [[ $(wc -l <'{world}/lives') == 1 ]]; then
-  [[ $HOSTNAME != *-w-0 ]] || echo SUSPENDED >'{world}/states'
-  exec /bin/sleep 20
-fi
-echo trained
-"""
-
-
-def test_two_workers_go_through_a_preemption_with_their_own_scripts(
-    world: World, stubs: Stubs, checkout: Path
-) -> None:
-    world.play(SLICE.format(slice=world.directory / "slice"))
-    (checkout / "scripts/tpu_setup.sh").write_text("#!/bin/sh\nexit 0\n")
-    git = ["git", "-C", str(checkout), "-c", "user.name=a", "-c", "user.email=a@b"]
-    subprocess.run([*git, "commit", "-qam", "b"], check=True, env=stubs.environment)
-    trainer = stubs.add("python", TRAINER.format(world=world.directory))
-    stubs.environment["PYTHON"] = str(trainer)
-    stubs.add("sleep", "exec /bin/sleep 0.1")
-    ended = world.keep(tpu=checkout / "scripts/tpu.sh")
-    assert ended.returncode == 0, ended.stderr + ended.stdout
-    once = ["create", "set up", "train", "delete"]
-    assert world.did() == once * 2
-    assert "trained" in ended.stdout
-    assert "supervise: the trainer is done" in ended.stdout

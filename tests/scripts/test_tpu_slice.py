@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.scripts.stubs import ROOT, Stubs, until
+from tests.scripts.world import KEEP, TRAINING, World
 
 TPU = ROOT / "scripts/tpu.sh"
 
@@ -98,3 +99,89 @@ def test_what_is_not_committed_is_said_to_stay(stubs: Stubs, pod: Path, checkout
         said
         == f"changes that are not committed stay here: the workers get {commit(checkout)[:7]}\n"
     )
+
+
+def quick_to_set_up(checkout: Path) -> None:
+    (checkout / "scripts/tpu_setup.sh").write_text("#!/bin/sh\nexit 0\n")
+    git = ["git", "-C", str(checkout), "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "commit", "-qam", "b"], check=True)
+
+
+# The first life of the slice ends in the midst of training.
+TRAINER = """
+if [[ $(wc -l <'{world}/lives') == 1 ]]; then
+  [[ $HOSTNAME != *-w-0 ]] || echo SUSPENDED >'{world}/states'
+  exec /bin/sleep 20
+fi
+echo trained
+"""
+
+
+def test_two_workers_go_through_a_preemption_with_their_own_scripts(
+    world: World, stubs: Stubs, checkout: Path
+) -> None:
+    world.play(SLICE.format(slice=world.directory / "slice"))
+    quick_to_set_up(checkout)
+    trainer = stubs.add("python", TRAINER.format(world=world.directory))
+    stubs.environment["PYTHON"] = str(trainer)
+    stubs.add("sleep", "exec /bin/sleep 0.1")
+    ended = world.keep()
+    assert ended.returncode == 0, ended.stderr + ended.stdout
+    once = ["create", "set up", "train", "delete"]
+    assert world.did() == once * 2
+    assert "trained" in ended.stdout
+    assert "supervise: the trainer is done" in ended.stdout
+
+
+def test_a_slice_on_which_another_run_has_ended_trains_this_one(
+    world: World, stubs: Stubs, checkout: Path
+) -> None:
+    world.play(SLICE.format(slice=world.directory / "slice"))
+    quick_to_set_up(checkout)
+    stubs.environment["PYTHON"] = str(stubs.add("python", "echo trained"))
+    stubs.add("sleep", "exec /bin/sleep 0.1")
+    world.will("states", "ACTIVE")
+    another = [*TRAINING, "--config.run_name=another", "--resume=auto"]
+    assert stubs.run(world.tpu, "setup", "pod").returncode == 0
+    assert stubs.run(world.tpu, "train", "pod", "--", *another).returncode == 0
+    until(lambda: status(world, *another) == ["done"] * 2)
+    assert status(world) == ["done"] * 2
+    ended = world.keep()
+    assert ended.returncode == 0, ended.stderr + ended.stdout
+    assert world.did() == ["set up", "train"] * 2 + ["delete"]
+    named = [call[-2] for call in stubs.calls("python")]
+    assert named == ["--config.run_name=another"] * 2 + ["--config.run_name=pod"] * 2
+
+
+def status(world: World, *arguments: str) -> list[str]:
+    said = world.stubs.run(world.tpu, "status", "pod", *(["--", *arguments] if arguments else []))
+    return [line.rsplit(": ", 1)[-1] for line in said.stdout.splitlines()]
+
+
+def test_what_failed_may_do_better_once_it_is_set_up_anew(
+    stubs: Stubs, world: World, checkout: Path
+) -> None:
+    world.play(SLICE.format(slice=world.directory / "slice"))
+    quick_to_set_up(checkout)
+    stubs.environment["PYTHON"] = str(stubs.add("python", "exit 1"))
+    stubs.run(world.tpu, "setup", "pod")
+    stubs.run(world.tpu, "train", "pod")
+    until(lambda: status(world) == ["failed"] * 2)
+    stubs.run(world.tpu, "setup", "pod")
+    assert status(world) == ["idle"] * 2
+
+
+@pytest.mark.parametrize("words", [("setup", "pod"), (*KEEP, "--", *TRAINING)])
+def test_a_clone_without_all_commits_is_refused(
+    stubs: Stubs, checkout: Path, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    git = ["git", "clone", "--quiet", "--depth=1"]
+    subprocess.run([*git, f"file://{checkout}", tmp_path / "shallow"], check=True)
+    stubs.add("gcloud")
+    ended = stubs.run(tmp_path / "shallow/scripts/tpu.sh", *words)
+    assert ended.returncode == 1
+    assert ended.stderr == (
+        "tpu.sh: this clone has the last commits only, and the workers need all:"
+        " git fetch --unshallow\n"
+    )
+    assert stubs.calls() == []

@@ -40,8 +40,8 @@ class Worker:
         assert self.do("start", *words).returncode == 0
         until(lambda: self.printed("training") > before)
 
-    def status(self) -> str:
-        return self.do("status").stdout.removeprefix("t1v-n-5f3e-w-0: ").strip()
+    def status(self, *arguments: str) -> str:
+        return self.do("status", *arguments).stdout.removeprefix("t1v-n-5f3e-w-0: ").strip()
 
     def printed(self, line: str) -> int:
         """How often that line is in the log."""
@@ -77,6 +77,17 @@ def test_its_status_is_what_it_does_or_how_it_ended(worker: Worker) -> None:
         assert worker.status() == word
     worker.ended.write_text("0 another-life\n")  # of the machine, which was started anew
     assert worker.status() == "idle"
+
+
+def test_it_is_asked_about_the_training_that_was_started_with_some_arguments(
+    worker: Worker,
+) -> None:
+    mine, other = ["--workdir=two words"], ["--workdir=two", "words"]
+    assert worker.status(*mine) == "idle"
+    worker.train(SAVES, *mine)
+    assert [worker.status(*each) for each in (mine, other)] == ["busy", "busy otherwise"]
+    worker.do("stop")
+    assert [worker.status(*each) for each in (mine, other)] == ["stopped", "idle"]
 
 
 def test_how_training_ended_before_is_forgotten_when_it_starts_again(worker: Worker) -> None:

@@ -3,9 +3,8 @@
 import subprocess
 from pathlib import Path
 
-from tests.scripts.stubs import ROOT, Stubs
+from tests.scripts.stubs import Stubs
 
-TPU = ROOT / "scripts/tpu.sh"
 TRAINING = ("--config=configs/v4_32.py", "--workdir=gs://bucket/runs")
 KEEP = ("keep", "pod", "--type=v4-32", "--spot")
 
@@ -57,8 +56,9 @@ esac
 class World:
     """What is to happen, and what was asked for."""
 
-    def __init__(self, stubs: Stubs, directory: Path) -> None:
+    def __init__(self, stubs: Stubs, checkout: Path, directory: Path) -> None:
         self.stubs, self.directory = stubs, directory
+        self.tpu = checkout / "scripts/tpu.sh"
         directory.mkdir()
         stubs.add("sleep")
         self.play(WORKERS)
@@ -70,8 +70,8 @@ class World:
     def will(self, what: str, *answers: str) -> None:
         (self.directory / what).write_text("".join(f"{answer}\n" for answer in answers))
 
-    def keep(self, *more: str, tpu: Path = TPU) -> subprocess.CompletedProcess[str]:
-        return self.stubs.run(tpu, *KEEP, *more, "--", *TRAINING)
+    def keep(self, *more: str) -> subprocess.CompletedProcess[str]:
+        return self.stubs.run(self.tpu, *KEEP, *more, "--", *TRAINING)
 
     def did(self) -> list[str]:
         """What changed something, in a word each."""
