@@ -12,7 +12,7 @@ PYTEST_ARGS ?=
 
 BIN := .venv/bin
 UV := $(shell command -v uv)
-PIP_INSTALL := $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet --disable-pip-version-check)
+PIP_INSTALL := $(if $(UV),"$(UV)" pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet --disable-pip-version-check)
 
 # A Google device in the PCI list is not enough (the network card of a cloud VM is one), nor is a
 # vfio device (a laptop may pass its GPU to a virtual machine): newer TPUs are both.
@@ -87,6 +87,9 @@ $(BIN)/python:
 	@rm -rf $@
 	@$(PIP_INSTALL) --no-deps --constraint constraints.txt --target $@.new jax-cuda12-pjrt jax-cuda12-plugin
 	@mv $@.new $@ && touch $@
+
+# An environment whose Python is gone is made anew, with its packages.
+$(shell [ -x $(BIN)/python ] || rm -f .venv/.with-*)
 
 # One stamp for each set of packages; all sets live together in one environment.
 .venv/.with-%: pyproject.toml constraints.txt | $(BIN)/python

@@ -16,6 +16,7 @@ from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
 from hackmatrix.bench.report import in_columns
+from hackmatrix.errors import UserError
 
 _ROOT = Path(__file__).parents[2]
 _AGAIN = 3
@@ -70,14 +71,17 @@ def to_json(starts: Starts) -> str:
 
 def _run(root: Path, program: str, given: str, cache: str) -> Start:
     with tempfile.TemporaryDirectory() as out:
-        command = [sys.executable, "-m", *program.format(out).split()]
+        command = [sys.executable, "-m", *(word.format(out) for word in program.split())]
         environment = {**os.environ, **dict.fromkeys(_CACHE, cache), "PYTHONPATH": str(root)}
         start, cpu = time.perf_counter(), _cpu_seconds()
-        subprocess.run(
-            command, input=given.encode(), cwd=root, env=environment, check=True,
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-        return Start(time.perf_counter() - start, _cpu_seconds() - cpu)
+        ended = subprocess.run(
+            command, input=given, cwd=root, env=environment, capture_output=True, text=True
+        )
+        started = Start(time.perf_counter() - start, _cpu_seconds() - cpu)
+        if ended.returncode:
+            words, end = " ".join(command[1:]), ended.stderr.strip()
+            raise UserError(f"python {words} ended with {ended.returncode}:\n{end}")
+        return started
 
 
 def _cpu_seconds() -> float:

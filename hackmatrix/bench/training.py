@@ -16,6 +16,7 @@ from flax import struct
 
 from hackmatrix.bench import network
 from hackmatrix.bench.timing import Rate, Work, in_turns
+from hackmatrix.kept.programs import without_persistent_cache
 from hackmatrix.parallel.mesh import ENVS, REPLICATED, SPLIT
 from hackmatrix.rl import rollout, tally
 from hackmatrix.rl.learning.actor_critic import ActorCritic
@@ -48,7 +49,8 @@ class Training:
 def measure_training(program: Program, steps: int, chunk: int, seconds: float) -> Training:
     """`steps` are those of an update, `chunk` the updates between two looks at a run."""
     start = time.perf_counter()
-    program.compile()
+    with without_persistent_cache():
+        program.compile()
     compile_seconds = time.perf_counter() - start
     state = program.first_state()
 

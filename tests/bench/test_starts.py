@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from hackmatrix.bench import starts
+from hackmatrix.errors import UserError
 
 PROGRAM = """
 import os, pathlib, sys
@@ -17,6 +19,25 @@ with open("starts", "a") as starts:
     print("found" if kept.exists() else "empty", file=starts)
 kept.write_text("")
 """
+
+
+def test_a_temporary_directory_may_have_spaces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (spaced := tmp_path / "a b").mkdir()
+    (tmp_path / "frugal.py").write_text(PROGRAM)
+    monkeypatch.setattr(tempfile, "tempdir", str(spaced))
+    monkeypatch.setattr(starts, "_PROGRAMS", {"frugal {}": "a line"})
+    assert len(list(starts.measure(tmp_path))) == 1
+
+
+def test_a_program_that_fails_is_named_with_its_last_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "failing.py").write_text("import sys; sys.exit('no such thing')")
+    monkeypatch.setattr(starts, "_PROGRAMS", {"failing --hard": ""})
+    with pytest.raises(UserError, match="python -m failing --hard ended with 1:\nno such thing"):
+        list(starts.measure(tmp_path))
 
 
 def test_each_program_finds_an_empty_cache_and_then_what_it_kept(

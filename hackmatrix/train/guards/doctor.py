@@ -117,7 +117,10 @@ def cache(path: str | None) -> Finding:
     if not path:
         return Finding("cache", "compiled programs are not kept: set JAX_COMPILATION_CACHE_DIR")
     failure = None if "://" in path else _cannot_write(path)
-    return Finding("cache", failure or f"compiled programs are kept in {path}", not failure)
+    if failure:
+        text = f"{failure}, so each start compiles anew: set JAX_COMPILATION_CACHE_DIR to another"
+        return Finding("cache", text)
+    return Finding("cache", f"compiled programs are kept in {path}")
 
 
 def port(number: int) -> Finding:

@@ -59,12 +59,22 @@ def test_where_there_are_no_devices_it_says_why_and_looks_no_further(
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (file := tmp_path / "file").touch()
-    for found in (doctor.directory(str(file / "runs")), doctor.cache(str(file / "cache"))):
-        assert not found.is_good
-        assert str(file) in found.text
+    runs = doctor.directory(str(file / "runs"))
+    assert not runs.is_good
+    assert str(file) in runs.text
     assert doctor.directory(str(tmp_path / "runs")).is_good
-    assert doctor.cache(str(tmp_path / "cache")).is_good
     assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_where_no_compiled_programs_can_be_kept_training_starts_all_the_same(
+    tmp_path: Path,
+) -> None:
+    (file := tmp_path / "file").touch()
+    found = doctor.cache(str(file / "cache"))
+    assert found.is_good
+    assert f"{file / 'cache'} cannot be written" in found.text
+    assert "each start compiles anew: set JAX_COMPILATION_CACHE_DIR" in found.text
+    assert doctor.cache(str(tmp_path / "cache")).text.startswith("compiled programs are kept in")
 
 
 def test_a_place_that_another_process_does_not_see_is_not_shared(
