@@ -37,7 +37,7 @@ def main(_: list[str]) -> None:
     if _SEED.value is not None:
         command, draws = [*command, f"--seed={_SEED.value}"], np.random.default_rng(_SEED.value)
     try:
-        if _SERVER.value:
+        if _SERVER.value is not None:
             command = _words(_SERVER.value)
         policy = NumpyPolicy(str(_POLICY.value))
         driving.check_plays(policy)
@@ -57,9 +57,12 @@ def main(_: list[str]) -> None:
 
 def _words(command: str) -> list[str]:
     try:
-        return shlex.split(command)
+        words = shlex.split(command)
     except ValueError as error:
         raise UserError(f"--server={command} is no command: {error}") from None
+    if not words:
+        raise UserError("--server= names no command")
+    return words
 
 
 def parse(arguments: list[str]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import os
 import select
+import signal
 import sys
 import termios
 import tty
@@ -31,11 +32,30 @@ def keys_at_once() -> Iterator[None]:
     """
     terminal = sys.stdin.fileno()
     before = termios.tcgetattr(terminal)
+    with _unwinding(signal.SIGTERM, signal.SIGHUP):
+        try:
+            tty.setcbreak(terminal)
+            yield
+        finally:
+            with suppress(termios.error):  # the terminal may be gone
+                termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+
+
+@contextmanager
+def _unwinding(*numbers: signal.Signals) -> Iterator[None]:
+    """Within it these signals end the program, if they do, as an exception does."""
+
+    def end(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    heard = [each for each in numbers if signal.getsignal(each) == signal.SIG_DFL]
+    for each in heard:
+        signal.signal(each, end)
     try:
-        tty.setcbreak(terminal)
         yield
     finally:
-        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+        for each in heard:
+            signal.signal(each, signal.SIG_DFL)
 
 
 def key(seconds: float | None = None) -> str | None:

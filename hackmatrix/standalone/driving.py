@@ -23,10 +23,10 @@ _LONGEST_QUOTE = 80
 WON = 9  # the stage after the last
 _PATIENCE = 3.0  # seconds that the program has to end by itself
 # What the answers to the commands tell.
-_TOLD = {
-    "reset": ("observation",),
-    "getValidActions": ("validActions",),
-    "step": ("observation", "reward", "done"),
+_TOLD: dict[str, dict[str, tuple[type, ...]]] = {
+    "reset": {"observation": (dict,)},
+    "getValidActions": {"validActions": (list,)},
+    "step": {"observation": (dict,), "reward": (int, float), "done": (bool,)},
 }
 
 
@@ -88,7 +88,11 @@ class GameProgram:
     def __init__(self, command: Sequence[str]) -> None:
         try:
             self._program = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                encoding="utf-8",
+                errors="replace",
             )
         except OSError as error:
             why = error.strerror or error
@@ -100,11 +104,11 @@ class GameProgram:
             raise ProtocolError("the program of the game has ended")
         try:
             answer = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             answer = None
         if isinstance(answer, dict) and "error" in answer:
             raise ProtocolError(f"the program of the game says: {answer['error']}")
-        if not isinstance(answer, dict) or not {*_TOLD[action]} <= answer.keys():
+        if not _tells(answer, _TOLD[action]):
             raise ProtocolError(
                 f"the program of the game does not speak the headless protocol: it answered "
                 f"{action!r} with {textwrap.shorten(line, _LONGEST_QUOTE)}"
@@ -136,6 +140,28 @@ class GameProgram:
         self._program.stdout.close()
 
 
+def _tells(answer: Any, wanted: dict[str, tuple[type, ...]]) -> bool:
+    return isinstance(answer, dict) and all(
+        type(answer.get(name)) in kinds for name, kinds in wanted.items()
+    )
+
+
+def _inputs(seen: inputs.Json, valid: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    """The observation of a board, and the mask."""
+    try:
+        observation, mask = inputs.vector(seen), inputs.mask(valid)
+        if observation.shape != (inputs.SIZE,):
+            raise ValueError(f"{len(observation)} numbers of {inputs.SIZE}")
+        if not np.isfinite(observation).all() or not mask.any():
+            raise ValueError("a number is not finite, or no action is valid")
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise ProtocolError(
+            "the program of the game does not tell of a board as the headless protocol does: "
+            f"{type(error).__name__}: {error}"
+        ) from None
+    return observation, mask
+
+
 def play(
     program: GameProgram, policy: NumpyPolicy, draws: np.random.Generator | None = None
 ) -> Played:
@@ -145,16 +171,15 @@ def play(
     actions: list[int] = []
     while not done and len(actions) < MOST_STEPS:
         valid = program.ask("getValidActions")["validActions"]
-        try:
-            observation, mask = inputs.vector(seen), inputs.mask(valid)
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
-            raise ProtocolError(
-                "the program of the game does not tell of a board as the headless protocol does: "
-                f"{type(error).__name__}: {error}"
-            ) from None
-        action = policy.act(observation, mask, draws)
+        action = policy.act(*_inputs(seen, valid), draws)
         answer = program.ask("step", actionIndex=action)
         seen, done = answer["observation"], answer["done"]
         total += answer["reward"]
         actions.append(action)
-    return Played(total, done, seen["stage"], seen["score"], actions)
+    stage, score = seen.get("stage"), seen.get("score")
+    if not isinstance(stage, int) or not isinstance(score, int) or not math.isfinite(total):
+        raise ProtocolError(
+            "the program of the game does not end as in the headless protocol: with stage "
+            f"{stage!r}, score {score!r} and a return of {total}"
+        )
+    return Played(total, done, stage, score, actions)

@@ -128,6 +128,15 @@ def test_the_terminal_is_afterwards_as_it_was(terminal: Terminal, keys: str, cod
     assert terminal.is_as_before()
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_ends_the_program_leaves_the_terminal_as_it_was(
+    terminal: Terminal, number: signal.Signals
+) -> None:
+    terminal.program.send_signal(number)
+    assert terminal.program.wait(30) == 128 + number
+    assert terminal.is_as_before()
+
+
 @pytest.mark.parametrize(
     ("isatty", "no_color", "wanted"),
     [(True, None, True), (True, "", True), (True, "1", False), (False, None, False)],

@@ -119,10 +119,13 @@ def test_a_policy_of_another_game_and_half_a_command_are_refused_in_one_line(
     refused = drive(f"--policy={other}")
     assert refused.returncode == 1
     assert refused.stderr.startswith("launch.drive: this policy plays CartPole, with 4 inputs")
-    refused = drive(f"--policy={file}", "--server=echo 'half")
-    assert refused.returncode == 1
-    told = "--server=echo 'half is no command: No closing quotation"
-    assert refused.stderr == f"launch.drive: {told}\n"
+    for server, told in (
+        ("echo 'half", "--server=echo 'half is no command: No closing quotation"),
+        ("", "--server= names no command"),
+    ):
+        refused = drive(f"--policy={file}", f"--server={server}")
+        assert refused.returncode == 1
+        assert refused.stderr == f"launch.drive: {told}\n"
 
 
 EMPTY = shlex.quote('{"observation": {}, "validActions": [0]}')
@@ -149,22 +152,72 @@ def test_a_program_that_plays_no_game_is_told_in_one_line(
     assert said in last
 
 
-def test_a_game_that_goes_on_for_ever_is_stopped_and_that_is_said(
-    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+TREADMILL = """
+import json, sys
+answers = json.loads(sys.argv[1])
+for line in sys.stdin:
+    sys.stdout.buffer.write(answers[json.loads(line)["action"]].encode("latin-1") + b"\\n")
+    sys.stdout.flush()
+"""
+
+
+class Treadmill:
+    """A program whose game stays as it is; its answers are what is made of them."""
+
+    def __init__(self) -> None:
+        board, _ = read_state({"player": {"row": 0, "col": 0}})
+        self.seen = observation(board, [], [])
+        self.step = {"reward": 0, "done": False}
+        self.valid: object = [0]
+
+    def play(self, file: Path, **raw: str) -> driving.Played:
+        answers = {
+            "reset": json.dumps({"observation": self.seen}),
+            "getValidActions": json.dumps({"validActions": self.valid}),
+            "step": json.dumps({"observation": self.seen, **self.step}),
+        }
+        command = [sys.executable, "-c", TREADMILL, json.dumps({**answers, **raw})]
+        with driving.GameProgram(command) as program:
+            return driving.play(program, NumpyPolicy(file))
+
+
+@pytest.mark.parametrize(
+    ("what", "wrong", "said"),
+    [
+        ("valid", [], "no action is valid"),
+        ("valid", [99], "IndexError"),
+        ("valid", {"0": True}, "does not speak the headless protocol: it answered 'getValid"),
+        ("step", {"reward": None}, "does not speak the headless protocol: it answered 'step'"),
+        ("step", {"done": "false"}, "does not speak the headless protocol: it answered 'step'"),
+        ("step", {"reward": float("nan"), "done": True}, "score 0 and a return of nan"),
+        ("seen", {"cells": [[]]}, "33 numbers of 1545"),
+        ("seen", {"playerHP": float("inf")}, "a number is not finite"),
+        ("seen", {"playerRow": 10**400}, "OverflowError"),
+        ("seen", {"stage": "1"}, "TypeError"),
+        ("seen", {"score": None}, "with stage 1, score None"),
+    ],
+)
+def test_answers_of_a_wrong_kind_are_told_in_one_line(
+    file: Path, monkeypatch: pytest.MonkeyPatch, what: str, wrong: object, said: str
 ) -> None:
-    board, _ = read_state({"player": {"row": 0, "col": 0}})
-    answers = {
-        "reset": {"observation": observation(board, [], [])},
-        "getValidActions": {"validActions": [0]},
-        "step": {"observation": observation(board, [], []), "reward": 0, "done": False},
-    }
-    (tmp_path / "treadmill.py").write_text(
-        f"import json, sys\nanswers = json.loads({json.dumps(answers)!r})\n"
-        "for line in sys.stdin:\n"
-        "    print(json.dumps(answers[json.loads(line)['action']]), flush=True)\n"
-    )
+    monkeypatch.setattr(driving, "MOST_STEPS", 2)
+    treadmill = Treadmill()
+    if isinstance(wrong, dict) and what != "valid":
+        wrong = {**getattr(treadmill, what), **wrong}
+    setattr(treadmill, what, wrong)
+    with pytest.raises(driving.ProtocolError, match=said):
+        treadmill.play(file)
+
+
+@pytest.mark.parametrize("reset", ["\xff\xfe", "[" * 100_000])
+def test_what_is_no_json_is_told_in_one_line(file: Path, reset: str) -> None:
+    with pytest.raises(driving.ProtocolError, match="it answered 'reset' with"):
+        Treadmill().play(file, reset=reset)
+
+
+def test_a_game_that_goes_on_for_ever_is_stopped_and_that_is_said(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(driving, "MOST_STEPS", 9)
-    command = [sys.executable, str(tmp_path / "treadmill.py")]
-    with driving.GameProgram(command) as program:
-        played = driving.play(program, NumpyPolicy(file))
+    played = Treadmill().play(file)
     assert played.summary == ("return 0.00, stage 1, score 0, 9 actions, stopped before its end")
