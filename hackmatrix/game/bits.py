@@ -32,3 +32,10 @@ OWNED = WORD - ATK_USES
 def greatest(bits: int) -> int:
     """The greatest number of so many bits."""
     return (1 << bits) - 1
+
+
+def greatest_to_grow(bits: int) -> int:
+    """The greatest that a number may be on a board that is set up, as it still grows: half of what
+    fits.
+    """
+    return greatest(bits - 1)

@@ -39,5 +39,5 @@ def flag(value: Any, where: str) -> Any:
     return np.bool_(value if isinstance(value, bool) else integer(value, where, 0, 1))
 
 
-def whole(value: Any, where: str, high: int = (1 << 31) - 1) -> Any:
+def whole(value: Any, where: str, high: int) -> Any:
     return np.int32(integer(value, where, 0, high))

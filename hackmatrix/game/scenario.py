@@ -25,7 +25,7 @@ import jax
 import numpy as np
 
 from hackmatrix.game import bits, history, scenario_cells
-from hackmatrix.game.bits import greatest
+from hackmatrix.game.bits import WORD, greatest, greatest_to_grow
 from hackmatrix.game.cells import SIZE
 from hackmatrix.game.checks import flag, integer, keys, length, sequence, whole
 from hackmatrix.game.programs import ACTIONS, Program
@@ -56,6 +56,7 @@ _SNAPSHOT_KEYS = [
     "calm",
     "atk_uses",
 ]
+_GREATEST_COUNT = greatest_to_grow(WORD - 1)
 _KEYS = [*_SNAPSHOT_KEYS, "stage", "exit", "step", "pending", "interval", "next_task"]
 
 
@@ -75,9 +76,9 @@ def load(scenario: Mapping[str, Any], history_depth: int = HISTORY_DEPTH) -> Sta
         exit_cell=_cell(scenario["exit"], "exit"),
         step=flag(scenario["step"], "step"),
         history=history.empty(history_depth),
-        pending=whole(scenario["pending"], "pending"),
-        interval=whole(scenario["interval"], "interval"),
-        next_task=whole(scenario["next_task"], "next_task"),
+        pending=whole(scenario["pending"], "pending", _GREATEST_COUNT),
+        interval=whole(scenario["interval"], "interval", _GREATEST_COUNT),
+        next_task=whole(scenario["next_task"], "next_task", _GREATEST_COUNT),
     )
     return state.replace(history=_read_history(snapshots, depth, history_depth, state))
 
@@ -116,8 +117,10 @@ def _read_snapshot(scenario: Mapping[str, Any], where: str) -> dict[str, Any]:
         "enemies": _read_enemies(scenario["enemies"], f"{where}enemies"),
         "transmissions": _read_transmissions(scenario["transmissions"], f"{where}transmissions"),
         "owned": np.uint32(owned),
-        "turn": whole(scenario["turn"], f"{where}turn", greatest(bits.TURN)),
-        "atk_uses": whole(scenario["atk_uses"], f"{where}atk_uses", greatest(bits.ATK_USES)),
+        "turn": whole(scenario["turn"], f"{where}turn", greatest_to_grow(bits.TURN)),
+        "atk_uses": whole(
+            scenario["atk_uses"], f"{where}atk_uses", greatest_to_grow(bits.ATK_USES)
+        ),
         **{name: flag(scenario[name], where + name) for name in ("show", "calm")},
     }
 
@@ -143,10 +146,10 @@ def _write_snapshot(state: State) -> dict[str, Any]:
 # What follows the player's row and column, with the least and the greatest that it may be.
 _PLAYER_REST = {
     "hp": (0, MAX_HP),
-    "credits": (0, greatest(bits.CREDITS)),
-    "energy": (0, greatest(bits.ENERGY)),
-    "data_siphons": (0, greatest(bits.DATA_SIPHONS)),
-    "attack": (0, greatest(bits.ATTACK)),
+    "credits": (0, greatest_to_grow(bits.CREDITS)),
+    "energy": (0, greatest_to_grow(bits.ENERGY)),
+    "data_siphons": (0, greatest_to_grow(bits.DATA_SIPHONS)),
+    "attack": (0, greatest_to_grow(bits.ATTACK)),
     "score": (-(1 << 30), 1 << 30),
 }
 

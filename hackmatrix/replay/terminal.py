@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
+import textwrap
 from contextlib import suppress
 from typing import TextIO
 
 from hackmatrix.envs.drawing import text as drawing
+from hackmatrix.envs.drawing.looks import status
 from hackmatrix.envs.hackmatrix_env import ACTION_NAMES
 from hackmatrix.replay.keyboard import END, key, keys_at_once
 from hackmatrix.replay.record import Episode, Frame
@@ -23,9 +27,22 @@ _REWIND = ("r", "home")
 def text(episode: Episode, turn: int, colour: bool = True) -> str:
     """A turn of an episode: the board, and what was decided and done."""
     frame = episode.frames[turn]
-    head = f"{episode.title}   turn {turn} of {len(episode.frames) - 1}"
-    lines = [head, drawing.text(frame.seen, colour).rstrip("\n"), "", *_done(episode, frame)]
-    return "\n".join(lines) + "\n"
+    board = drawing.text(frame.seen, colour).rstrip("\n")
+    return "\n".join([_head(episode, turn), board, "", *_done(episode, frame)]) + "\n"
+
+
+def screen(episode: Episode, turn: int, size: os.terminal_size, colour: bool = True) -> str:
+    """A turn and the keys, on a terminal of this size: where it is low, closer together and without
+    the last of what happened.
+    """
+    frame, room = episode.frames[turn], size.lines - 1
+    lines = [*text(episode, turn, colour).splitlines(), ""]
+    if len(lines) > room:
+        board = drawing.board(frame.seen, colour, is_ruled=False)
+        means = textwrap.wrap("  ".join(status(frame.seen)), size.columns)
+        lines = [_head(episode, turn), *board, *means, *_done(episode, frame)][:room]
+    # A coloured line is a row of the board; the others would go on in a second line.
+    return "\n".join(line if "\x1b" in line else line[: size.columns] for line in [*lines, KEYS])
 
 
 def print_all(episode: Episode, out: TextIO) -> None:
@@ -48,7 +65,7 @@ def show(episode: Episode, colour: bool = True) -> None:
 def _play(episode: Episode, colour: bool) -> None:
     turn, last, is_paused = 0, len(episode.frames) - 1, False
     while True:
-        sys.stdout.write(_CLEAR + text(episode, turn, colour) + "\n" + KEYS)
+        sys.stdout.write(_CLEAR + screen(episode, turn, shutil.get_terminal_size(), colour))
         sys.stdout.flush()
         pressed = key(None if is_paused or turn == last else _SECONDS_A_TURN)
         if pressed in ("q", END):
@@ -59,6 +76,10 @@ def _play(episode: Episode, colour: bool) -> None:
         is_paused = not is_paused if pressed == " " else True
         step = -turn if pressed in _REWIND else _STEPS.get(pressed, 0)
         turn = min(max(turn + step, 0), last)
+
+
+def _head(episode: Episode, turn: int) -> str:
+    return f"{episode.title}   turn {turn} of {len(episode.frames) - 1}"
 
 
 def _done(episode: Episode, frame: Frame) -> list[str]:

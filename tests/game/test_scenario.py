@@ -136,6 +136,29 @@ def test_a_scenario_with_a_wrong_value_is_refused_with_its_field_and_value(
     expect_refused(changed(plain(), path, value), field, shown)
 
 
+@pytest.mark.parametrize(
+    ("path", "greatest"),
+    [
+        *((("player", 3 + number), (1 << 15) - 1) for number in range(2)),
+        *((("player", 5 + number), (1 << 11) - 1) for number in range(2)),
+        (("turn",), (1 << 15) - 1),
+        (("atk_uses",), 63),
+        *(((name,), (1 << 30) - 1) for name in ("pending", "interval", "next_task")),
+    ],
+)
+def test_a_number_that_grows_has_room_to(path: tuple[Any, ...], greatest: int) -> None:
+    """Here each step of a game but one adds less than is there already."""
+    state = game.scenario.load(changed(plain(), path, greatest))
+    grown = jax.tree.map(
+        lambda leaf: leaf * 2 if np.asarray(leaf).max() == greatest else leaf, state
+    )
+    restored = history.unpack(history.pack(grown), grown)
+    for name in ("player", "turn", "atk_uses", "pending", "interval", "next_task", "owned"):
+        same = jax.tree.map(np.array_equal, getattr(restored, name), getattr(grown, name))
+        assert jax.tree.all(same), name
+    expect_refused(changed(plain(), path, greatest + 1), path[0], str(greatest + 1))
+
+
 @pytest.mark.parametrize("scenario", [None, 3, "board", [1, 2]])
 def test_what_is_no_dictionary_is_refused(scenario: Any) -> None:
     expect_refused(scenario, "scenario", repr(scenario))

@@ -12,6 +12,8 @@ import sys
 import threading
 from pathlib import Path
 
+import pytest
+
 from hackmatrix.envs.hackmatrix_env import ACTION_NAMES
 from hackmatrix.replay import terminal
 from hackmatrix.replay.record import Episode
@@ -40,6 +42,22 @@ def test_a_turn_shows_the_board_the_decision_and_the_reward(episode: Episode) ->
     assert f"takes {ACTION_NAMES[frame.decision.action]}" in text
     assert f"value {frame.decision.value:.2f}   reward {frame.reward:+.3f}" in text
     assert f"the end: {episode.end}" in terminal.text(episode, -1, colour=False)
+
+
+@pytest.mark.parametrize("lines", [24, 40])
+def test_a_turn_fits_on_the_terminal(episode: Episode, lines: int) -> None:
+    frame = episode.frames[0]
+    for colour in (False, True):
+        screen = terminal.screen(episode, 0, os.terminal_size((80, lines)), colour)
+        shown = [re.sub(r"\x1b\[[\d;]*m", "", line) for line in screen.split("\n")]
+        assert len(shown) <= lines
+        assert max(map(len, shown)) <= 80
+        assert shown[0].startswith(episode.title)
+        assert shown[-1] == terminal.KEYS
+        assert sum(line.startswith("|") for line in shown) == 12
+        assert f"hp {frame.seen['playerHP']}/3" in screen
+        assert f"value {frame.decision.value:.2f}" in screen
+        assert (screen.count("+---------+") == 7 * 3) == (lines == 40)
 
 
 def test_keys_pause_step_and_rewind(episode: Episode, tmp_path: Path) -> None:

@@ -23,7 +23,14 @@ _WIDTH = 9
 
 
 def text(seen: Mapping[str, Any], colour: bool = True) -> str:
-    """The board with row 5 on top, rows and columns numbered, and below it the player's means."""
+    """The board, and below it the player's means."""
+    return "\n".join([*board(seen, colour), *status(seen)]) + "\n"
+
+
+def board(seen: Mapping[str, Any], colour: bool = True, is_ruled: bool = True) -> list[str]:
+    """Its lines: row 5 is on top, rows and columns are numbered. Without rules between the rows it
+    has five lines less.
+    """
     size = len(seen["cells"])
     rule = paint("+".join(["", *["-" * _WIDTH] * size, ""]), LINES, colour)
     bar = paint("|", LINES, colour)
@@ -33,9 +40,10 @@ def text(seen: Mapping[str, Any], colour: bool = True) -> str:
             words = [_in_cell(cell, *part(seen, cell), colour) for cell in row]
             number = f" {row[0]['row']}" if part is _occupant else ""
             lines.append(bar + bar.join(words) + bar + paint(number, FAINT, colour))
-        lines.append(rule)
+        if is_ruled or row is seen["cells"][0]:
+            lines.append(rule)
     columns = "".join(str(number).center(_WIDTH + 1) for number in range(size))
-    return "\n".join([*lines, paint(f" {columns.rstrip()}", FAINT, colour), *status(seen)]) + "\n"
+    return [*lines, paint(f" {columns.rstrip()}", FAINT, colour)]
 
 
 def _occupant(seen: Mapping[str, Any], cell: Json) -> tuple[str, Colour]:
