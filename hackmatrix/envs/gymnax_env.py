@@ -14,6 +14,7 @@ from hackmatrix import game
 from hackmatrix.envs import bounds, invalid_actions
 from hackmatrix.game import few, play, turn
 from hackmatrix.game.randomness import as_key
+from hackmatrix.game.state import STAGES
 
 Array = jax.Array
 Information = dict[str, Any]
@@ -85,6 +86,17 @@ class _HackMatrix(environment.Environment[EnvState, EnvParams]):
     def reset_env(self, key: Array, params: EnvParams) -> tuple[Array, EnvState]:
         board = game.reset(key)
         return game.observe(board), EnvState(board, jnp.int32(0))
+
+    def get_obs(
+        self, state: EnvState, params: EnvParams | None = None, key: Array | None = None
+    ) -> Array:
+        return game.observe(state.board)
+
+    def is_terminated(self, state: EnvState, params: EnvParams) -> Array:
+        """Whether the game of this state is won or lost. One that an invalid action has ended is
+        neither.
+        """
+        return (state.board.player.hp <= 0) | (state.board.stage > STAGES)
 
     def get_action_mask(self, state: EnvState) -> Array:
         """bool[28]: which actions are valid."""

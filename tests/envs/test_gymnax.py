@@ -14,7 +14,13 @@ import pytest
 from rejax import PPO
 
 from hackmatrix import game
-from hackmatrix.envs.gymnax_env import LONG, EnvParams, HackMatrixGymnax, HackMatrixGymnax0
+from hackmatrix.envs.gymnax_env import (
+    LONG,
+    EnvParams,
+    EnvState,
+    HackMatrixGymnax,
+    HackMatrixGymnax0,
+)
 from hackmatrix.envs.invalid_actions import COST_PART, INVALID_COST
 from tests.envs import pure_client, reference_games
 
@@ -68,6 +74,8 @@ def test_a_step_is_that_of_the_game_and_a_new_game_where_one_ends() -> None:
         np.testing.assert_array_equal(turn.terminated, outcome.done)
         assert not turn.truncated.any()
         jax.tree.map(np.testing.assert_array_equal, turn.information["reward_parts"], outcome.parts)
+        over = env.is_terminated(EnvState(after, turn.before.time + 1), env.default_params)
+        np.testing.assert_array_equal(over, outcome.done)
         for name, value in (
             ("stage", after.stage),
             ("score", after.player.score),
@@ -98,6 +106,17 @@ def test_a_limit_of_steps_cuts_games_off_but_not_just_as_a_stage_begins() -> Non
         cut += int(turn.truncated.sum())
         late += int((begun & (time >= LIMIT)).sum())
     assert cut > GAMES
+
+
+@pytest.mark.parametrize("of", [HackMatrixGymnax, HackMatrixGymnax0])
+def test_a_state_shows_its_observation_and_that_the_game_goes_on(of: Any) -> None:
+    one, key = of(), jax.random.PRNGKey(3)
+    observation, state = one.reset(key)
+    np.testing.assert_array_equal(one.observe(key, state, None, one.default_params), observation)
+    np.testing.assert_array_equal(one.get_obs(state), observation)
+    assert one.discount(state, one.default_params) == 1
+    won = state.replace(board=state.board.replace(stage=jnp.int32(9)))
+    assert one.discount(won, one.default_params) == 0
 
 
 def test_observations_and_actions_are_in_their_spaces() -> None:

@@ -47,6 +47,7 @@ def test_a_turn_shows_the_board_the_decision_and_the_reward(episode: Episode) ->
 @pytest.mark.parametrize("lines", [24, 40])
 def test_a_turn_fits_on_the_terminal(episode: Episode, lines: int) -> None:
     frame = episode.frames[0]
+    assert frame.decision is not None
     for colour in (False, True):
         screen = terminal.screen(episode, 0, os.terminal_size((80, lines)), colour)
         shown = [re.sub(r"\x1b\[[\d;]*m", "", line) for line in screen.split("\n")]
