@@ -90,6 +90,8 @@ def _parse(arguments: list[str]) -> list[str]:
     rest = command_line.parser(PROGRAM)(arguments)
     if _RUNS.value and run_flags.name():
         sys.exit(f"{PROGRAM}: say --run=RUN or --runs=A,B, not both")
+    if not all(_RUNS.value):
+        sys.exit(f"{PROGRAM}: --runs={','.join(_RUNS.value)} has an empty name: say --runs=A,B")
     return rest
 
 

@@ -28,6 +28,11 @@ _DEBUG = flags.DEFINE_bool("debug", False, "Log to standard error each command a
 def main(_: list[str]) -> None:
     if not _HEADLESS.value:
         sys.exit(f"{PROGRAM}: say --headless-cli")
+    if sys.stdin is None or sys.stdout is None:
+        sys.exit(
+            f"{PROGRAM}: commands come on standard input and answers go to standard output, "
+            "but one of them is closed"
+        )
     level = logging.DEBUG if _DEBUG.value else logging.INFO if _INFO.value else logging.WARNING
     logging.getLogger("hackmatrix").setLevel(level)
     logging.getLogger("jax").setLevel(logging.WARNING)

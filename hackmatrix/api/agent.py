@@ -62,6 +62,8 @@ class Agent:
         seen, valid = np.asarray(observation, np.float32), np.asarray(mask, bool)
         self._check(seen, valid)
         _check_numbers(seed=seed or 0)
+        if not len(seen):
+            return np.zeros(0, np.int32)
         alone = seen.ndim == 1
         logits = self._masked(seen[None], valid[None]) if alone else self._masked(seen, valid)
         if not greedy:

@@ -67,6 +67,7 @@ class HackMatrixVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         seed: int | Sequence[int | None] | None = None,
         options: dict[str, Any] | None = None,
     ) -> tuple[np.ndarray, dict[str, Any]]:
+        seed = int(seed) if isinstance(seed, np.integer) else seed
         super().reset(seed=seed if isinstance(seed, int) else None)
         self._seed(seed)
         self._turn = self._games.new_games()
@@ -118,7 +119,7 @@ class HackMatrixVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
             if each is None and self._turn is None:
                 each = int(self.np_random.integers(1 << 31))
             if each is not None:
-                self._games.seed(number, seeding.np_random(each)[0])
+                self._games.seed(number, seeding.np_random(int(each))[0])
 
     def _current(self) -> Turn:
         if self._turn is None:

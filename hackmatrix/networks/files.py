@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shlex
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -159,7 +160,8 @@ def _meant(missing: Path) -> str:
         return f"; did you mean {SHIPPED}/{missing.name}?"
     folder = missing.parent
     if missing.name == EXPORTED and (folder / "config.json").exists():
-        return f"; {folder} is a run: python -m launch.export --run={folder} writes its policy"
+        run = shlex.quote(str(folder))
+        return f"; {folder} is a run: python -m launch.export --run={run} writes its policy"
     return ""
 
 

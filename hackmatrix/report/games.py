@@ -64,7 +64,7 @@ class Recorded:
     def save(self, file: str | Path) -> Path:
         """Writes the page of the game, or an animation to a file that ends in .gif."""
         file = Path(file)
-        if file.suffix == ".gif":
+        if file.suffix.lower() == ".gif":
             file.write_bytes(self.film())
         else:
             file.write_text(self.page(), "utf-8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -42,14 +43,15 @@ class NumpyPolicy:
 
     def act(
         self, observation: np.ndarray, mask: np.ndarray, draws: np.random.Generator | None = None
-    ) -> int:
+    ) -> Any:
         """Of the actions that the mask bool[A] allows, the likeliest, or one drawn as the policy
-        has it.
+        has it: an int, or i32[B] for B observations and masks.
         """
         logits = self.outputs(observation)[0]
         if draws:
             logits = logits + draws.gumbel(size=logits.shape)
-        return int(np.argmax(np.where(mask, logits, -np.inf)))
+        actions = np.where(mask, logits, -np.inf).argmax(-1).astype(np.int32)
+        return actions if actions.ndim else int(actions)
 
 
 def _in_parts(rows: np.ndarray, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray]:

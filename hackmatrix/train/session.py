@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import shlex
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any
@@ -205,7 +206,7 @@ class _Session:
     def tell_that_it_is_finished(self) -> None:
         run, course = self._plan.run, self._course
         limit = course.config.time_limit_minutes
-        longer = [f"--resume={run.place}"]
+        longer = [f"--resume={shlex.quote(str(run.place))}"]
         if course.update >= course.last_update:
             longer.append(f"--config.total_timesteps={2 * course.steps}")
         if limit is not None:

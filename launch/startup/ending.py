@@ -18,7 +18,8 @@ def is_quiet(program: str) -> None:
             sys.__excepthook__(kind, error, trace)
 
     sys.excepthook = tell
-    atexit.register(_flush)
+    if sys.stdout is not None:  # it may have been closed from the start
+        atexit.register(_flush)
 
 
 def _flush() -> None:

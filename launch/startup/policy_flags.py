@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -88,5 +89,5 @@ def place_for_exports() -> Path:
 def again() -> str:
     """The flags that name this policy, for another command line."""
     if _POLICY.value:
-        return f"--policy={_POLICY.value}"
+        return f"--policy={shlex.quote(_POLICY.value)}"
     return run_flags.again(" --best" if _BEST.value else "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -65,5 +66,5 @@ def _find(program: str, which: str) -> Run | None:
 
 def again(more: str) -> str:
     """The flags that name the run, and more of them, for another command line."""
-    where = "" if workdir() == "runs" else f" --workdir={workdir()}"
-    return f"--run={name()}{more}{where}"
+    where = "" if workdir() == "runs" else f" --workdir={shlex.quote(workdir())}"
+    return f"--run={shlex.quote(str(name()))}{more}{where}"

@@ -65,6 +65,8 @@ def test_it_takes_valid_actions_one_at_a_time_or_many(expert: hackmatrix.Agent) 
     alone = expert.act(observations[0], masks[0], greedy=True)
     assert type(alone) is int
     assert alone == expert.act(observations, masks, greedy=True)[0]
+    none = expert.act(observations[:0], masks[:0])
+    assert (none.dtype, len(none)) == (np.int32, 0)
 
 
 def test_the_likeliest_actions_are_those_of_the_exported_policy(expert: hackmatrix.Agent) -> None:
@@ -72,6 +74,7 @@ def test_the_likeliest_actions_are_those_of_the_exported_policy(expert: hackmatr
     plain = NumpyPolicy("policies/expert")
     expected = [plain.act(*each) for each in zip(observations, masks, strict=True)]
     np.testing.assert_array_equal(expert.act(observations, masks, greedy=True), expected)
+    np.testing.assert_array_equal(plain.act(observations, masks), expected)
 
 
 def test_actions_are_drawn_as_often_as_they_are_likely(agent: hackmatrix.Agent) -> None:

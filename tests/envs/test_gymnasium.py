@@ -203,6 +203,8 @@ def test_a_list_of_seeds_gives_each_game_its_own(games: Any) -> None:
     assert (first[0] != first[1]).any()
     alone, _ = games.reset(seed=5)
     np.testing.assert_array_equal(alone[:2], first[:2])
+    for seed in (np.int64(5), np.array([5, 6, 7, 8])):
+        np.testing.assert_array_equal(games.reset(seed=seed)[0], alone)
     with pytest.raises(ValueError, match="give 4 seeds, one for each game, not 2"):
         games.reset(seed=[5, 6])
     with pytest.raises(gymnasium.error.InvalidAction, match="give 4 actions, one for each game"):

@@ -67,6 +67,7 @@ def start(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         ("drive", ["--policy=a", "b"], "'b' is no flag"),
         ("preflight", [], "say for which slice, such as --slice=v4-8"),
         ("watch", ["--html=/nowhere/a.html"], "/nowhere/a.html: No such file or directory; choose"),
+        ("report", ["--runs=a,"], "--runs=a, has an empty name: say --runs=A,B"),
         ("watch", ["--gif=launch"], "launch: Is a directory; choose another --gif"),
     ],
 )
@@ -78,6 +79,19 @@ def test_a_wrong_command_line_is_told_in_one_line(
     assert refused.stderr.startswith(f"launch.{program}: ")
     assert len(refused.stderr.splitlines()) == 1
     assert said in refused.stderr
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-"])
+def test_a_program_for_pipes_says_when_one_is_closed(closed: str) -> None:
+    line = f"exec {sys.executable} -m launch.serve --headless-cli {closed}"
+    told = subprocess.run(
+        ["bash", "-c", line], cwd=ROOT, capture_output=True, text=True, timeout=200, check=False
+    )
+    assert told.returncode == 1
+    assert told.stderr == (
+        "launch.serve: commands come on standard input and answers go to standard output, but one"
+        " of them is closed\n"
+    )
 
 
 def test_only_a_run_has_a_best_policy() -> None:
@@ -161,7 +175,9 @@ def test_how_the_policy_is_to_play_is_as_the_command_line_says(
             {"run": "a", "best": "true", "workdir": "gs://b/runs"},
             "--run=a --best --workdir=gs://b/runs",
         ),
+        ({"run": "a b", "workdir": "my runs"}, "--run='a b' --workdir='my runs'"),
         ({"policy": "policies/conv"}, "--policy=policies/conv"),
+        ({"policy": "my policy"}, "--policy='my policy'"),
     ],
 )
 def test_the_command_that_shows_the_best_game_names_the_same_policy(

@@ -44,6 +44,8 @@ def test_a_game_as_a_page_says_what_it_returned(policy: Policy, tmp_path: Path) 
     played = games.play(policy, seed=1, number=5, most_steps=TURNS)
     assert recorded.total == played.total
     assert played.title in recorded.page()
+    assert recorded.save(tmp_path / "game.html").read_text("utf-8") == recorded.page()
+    assert recorded.save(tmp_path / "GAME.GIF").read_bytes().startswith(b"GIF89a")
 
 
 @pytest.mark.parametrize("where", ["disk", "bucket"])

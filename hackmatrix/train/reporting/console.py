@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 import sys
 import textwrap
 import time
@@ -112,10 +113,11 @@ class Console:
         if reached:
             self._print(f"  last chunk   {', '.join(reached)}")
         self._print(f"  run          {run}")
+        there = shlex.quote(str(run))
         if goes_on:
-            self._print(f"  go on with   python -m launch.train --resume={run}")
-        self._print(f"  report       python -m launch.report --run={run}")
-        self._print(f"  TensorBoard  tensorboard --logdir {run.parent}")
+            self._print(f"  go on with   python -m launch.train --resume={there}")
+        self._print(f"  report       python -m launch.report --run={there}")
+        self._print(f"  TensorBoard  tensorboard --logdir {shlex.quote(str(run.parent))}")
 
     def close(self) -> None:
         """Nothing is held back."""

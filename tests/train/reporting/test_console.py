@@ -6,6 +6,7 @@ import io
 import math
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
@@ -192,6 +193,18 @@ def test_the_end_says_what_was_reached_and_where_it_lies(out: io.StringIO, confi
         "go on with python -m launch.train --resume=runs/a-run",
         "report python -m launch.report --run=runs/a-run",
         "TensorBoard tensorboard --logdir runs",
+    ]
+
+
+def test_a_run_with_a_blank_in_its_place_is_named_as_a_shell_reads_it(
+    out: io.StringIO, config: Config
+) -> None:
+    Console(config, DECLARED, out).end("Stopped", 1, Disk(Path("my runs/a")), goes_on=True)
+    commands = [shlex.split(words(line)) for line in out.getvalue().splitlines()[-3:]]
+    assert [command[-1] for command in commands] == [
+        "--resume=my runs/a",
+        "--run=my runs/a",
+        "my runs",
     ]
 
 
