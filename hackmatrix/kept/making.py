@@ -1,7 +1,8 @@
 """What a compiled program is made of, in words: where they are the same, so is the program.
 
 The words tell of the sources of this package by their hash, so functions and classes of it are told
-by name. What cannot be told for certain is `Untold`, such as a network from another package.
+by name; those of a package whose environments are trained on, by name and hash. What cannot be told
+for certain is `Untold`, such as a network from another package.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from hackmatrix.kept.sources import PACKAGE, version
+from hackmatrix.kept.sources import PACKAGE, source_hash, version
 
 # What traces and compiles programs, and what is traced of others.
 _PACKAGES = (
     "jax", "jaxlib", "numpy", "flax", "optax", "chex", "distrax", "mctx",
     "tensorflow-probability", "tfp-nightly",
 )  # fmt: skip
+_OF_ENVIRONMENTS = ("gymnax",)
 _ENVIRONMENT = ("XLA_FLAGS", "LIBTPU_INIT_ARGS")
 # Settings of JAX that say where programs run or are kept, or what is logged, not what they are.
 _ELSEWHERE = (
@@ -90,6 +92,8 @@ def told(thing: Any) -> str:
             return f"{{{', '.join(f'{told(name)}: {told(each)}' for name, each in thing.items())}}}"
         case np.ndarray():
             return f"{thing.dtype}{thing.shape}{thing.tobytes()!r}"
+        case jax.Array() if _is_plain(thing):
+            return f"{arguments(thing)} {thing.committed} {told(np.asarray(thing))}"
         case _ if is_dataclass(thing):
             return f"{_name(type(thing))}({_told_fields(thing)})"
         case jax.stages.Wrapped():
@@ -99,16 +103,32 @@ def told(thing: Any) -> str:
     raise Untold(repr(thing))
 
 
+def _is_plain(array: jax.Array) -> bool:
+    """Whether it has numbers, and they are on one device; it is no tracer then either."""
+    return (
+        jax.dtypes.issubdtype(array.dtype, np.number)
+        and not isinstance(array, jax.core.Tracer)
+        and len(array.devices()) == 1
+    )
+
+
 def _told_fields(thing: Any) -> str:
     return ", ".join(told(getattr(thing, field.name)) for field in fields(thing))
 
 
 def _name(thing: type | FunctionType) -> str:
-    """The name of a function or a class of this package, by which it can be found again."""
+    """The name of a function or a class, by which it can be found again, and the sources of its
+    package if that is not this one.
+    """
     name = f"{thing.__module__}.{thing.__qualname__}"
-    if not name.startswith(f"{PACKAGE.name}.") or "<" in name:
+    package = name.partition(".")[0]
+    if "<" in name or package not in (PACKAGE.name, *_OF_ENVIRONMENTS):
         raise Untold(name)
-    return name
+    if package == PACKAGE.name:
+        return name
+    file = sys.modules[package].__file__
+    assert file
+    return f"{name} of {source_hash(Path(file).parent)}"
 
 
 @functools.cache

@@ -6,6 +6,7 @@ because a part of them is from elsewhere: most of them still have the text that 
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import logging
 import pickle
@@ -72,16 +73,29 @@ def compiled(lower: Lower, of: Any, devices: Devices, arguments: Any = ()) -> Co
     """
     files = _files(devices)
     if files is None:
-        return lower().compile()
+        return traced(lower).compile()
     cache = _Cache(files, devices, making.surroundings(devices))
     try:
         name = cache.name(source_hash(), making.told(of), making.arguments(arguments))
     except making.Untold as part:
         _LOG.debug("not known without being traced: %s", part)
-        return cache.found_by_words(lower())[0]
+        return cache.found_by_words(traced(lower))[0]
     if (files, name) not in _in_use:
         _in_use[files, name] = cache.found_by_parts(name, lower)
     return _in_use[files, name]
+
+
+def traced(lower: Lower) -> jax.stages.Lowered:
+    """What `lower` gives. No garbage is collected meanwhile: a sixth of the time would go to looking
+    again and again at all that tracing makes, which is in use.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return lower()
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @dataclass(frozen=True)
@@ -102,7 +116,7 @@ class _Cache:
                 return self._load(words, trees)
             except Exception as error:  # there may be anything in a file, and there is another way
                 _LOG.debug("%s cannot be used: %r", name, error)
-        lowered = lower()
+        lowered = traced(lower)
         program, words = self.found_by_words(lowered)
         if _CALL not in lowered.as_text():
             self.files.write(name, pickle.dumps((words, lowered.in_tree, lowered.out_tree)))

@@ -11,9 +11,9 @@ PACKAGE = Path(__file__).parents[1]
 
 
 @functools.cache
-def source_hash() -> str:
-    """A short hash of all source files of this package."""
-    files = {str(path.relative_to(PACKAGE)): path for path in PACKAGE.rglob("*.py")}
+def source_hash(package: Path = PACKAGE) -> str:
+    """A short hash of all source files of a package, by default this one."""
+    files = {str(path.relative_to(package)): path for path in package.rglob("*.py")}
     return short_hash(b"".join(name.encode() + files[name].read_bytes() for name in sorted(files)))
 
 

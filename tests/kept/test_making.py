@@ -69,12 +69,35 @@ def test_another_part_is_told_otherwise(other: Callable[..., Any]) -> None:
     assert making.told(other) != making.told(player(Agent(GAME, network())))
 
 
+def test_arrays_that_are_built_in_are_told_by_what_they_hold_and_where() -> None:
+    arrays = [
+        jnp.zeros(3),
+        jnp.ones(3),
+        jnp.zeros(3, jnp.int32),
+        jnp.zeros((3, 1)),
+        jax.device_put(jnp.zeros(3), jax.devices()[0]),
+        jax.device_put(jnp.zeros(3), jax.devices()[1]),
+    ]
+    told = [making.told(functools.partial(draws.seed_key, each)) for each in arrays]
+    assert len({*told}) == len(arrays)
+    assert told[0] == making.told(functools.partial(draws.seed_key, jnp.zeros(3)))
+
+
 @pytest.mark.parametrize(
     "changes", [{"games": 9}, {"signal": Signal(0.9, False, False)}, {"env": GAME.limited(9)}]
 )
 def test_planners_are_told_apart(changes: dict[str, Any]) -> None:
     other = dataclasses.replace(planner(), **changes)
     assert making.told(other.look_ahead) != making.told(planner().look_ahead)
+
+
+def test_environments_of_gymnax_are_told_with_its_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = making.told(make("gymnax:CartPole-v1"))
+    assert told == making.told(make("gymnax:CartPole-v1"))
+    assert told != making.told(make("gymnax:Acrobot-v1"))
+    assert told != making.told(make("gymnax:CartPole-v1").limited(9))
+    monkeypatch.setattr(making, "source_hash", lambda package: f"other sources of {package.name}")
+    assert "other sources of gymnax" in making.told(make("gymnax:CartPole-v1"))
 
 
 class Foreign:
@@ -90,8 +113,7 @@ class Foreign:
         Foreign(),
         functools.partial(making.told, Foreign()),
         jax.jit(lambda x: x),
-        make("gymnax:CartPole-v1"),
-        functools.partial(draws.seed_key, jnp.zeros(3)),
+        functools.partial(draws.seed_key, jax.random.key(0)),
     ],
 )
 def test_what_may_change_without_this_package_is_untold(part: Any) -> None:
