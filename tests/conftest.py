@@ -1,5 +1,6 @@
 """Settings that JAX reads once, when it is first imported; which tests share a process."""
 
+import gc
 import os
 import re
 import signal
@@ -22,6 +23,9 @@ if SIMULATED_DEVICES not in os.environ.get("XLA_FLAGS", ""):
 
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".cache/jax"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3")
+
+# JAX keeps what it has traced: looking for garbage in that, again and again, takes a twentieth.
+gc.set_threshold(100_000, 20, 20)
 
 TESTS = Path(__file__).parent
 # Folders whose files, also those in folders within, look at the same compiled programs.

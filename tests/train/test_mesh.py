@@ -1,4 +1,4 @@
-"""The same run on 1, 2 and 8 devices, and where a step is one kernel (here an interpreted one): the
+"""The same run on 1 and on 8 devices, and where a step is one kernel (here an interpreted one): the
 real game, the real training program.
 """
 
@@ -20,7 +20,7 @@ from hackmatrix.train.program import Program
 from tests.train.settings import config
 
 UPDATES = 3
-DEVICES = (1, 2, 8)
+DEVICES = (1, 8)
 AS_KERNEL = "a step as one kernel"
 OTHERS = (*DEVICES[1:], AS_KERNEL)
 
