@@ -86,8 +86,8 @@ def compiled(lower: Lower, of: Any, devices: Devices, arguments: Any = ()) -> Co
 
 
 def traced(lower: Lower) -> jax.stages.Lowered:
-    """What `lower` gives. No garbage is collected meanwhile: a sixth of the time would go to looking
-    again and again at all that tracing makes, which is in use.
+    """What `lower` gives. No garbage is collected meanwhile: a sixth of the time would go to
+    looking again and again at all that tracing makes, which is in use.
     """
     was_enabled = gc.isenabled()
     gc.disable()
