@@ -1,8 +1,8 @@
 """How the tests compile."""
 
 SIMULATED_DEVICES = "--xla_force_host_platform_device_count"
-# Most of the time of these tests is the compiler's, for programs that run a few times. It takes a
-# third of it without optimising, with the older way of making machine code of what is fused, and
+# Most of the time of these tests is the compiler's, for programs that run a few times. It takes two
+# fifths of it without optimising, with the older way of making machine code of what is fused, and
 # without looking again and again for what loops could do without.
 COMPILE_SOON = (
     "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"

@@ -43,8 +43,9 @@ def run_seeds(
     if what is asked for is what they were trained with, and one that was stopped goes on: the same
     command again does what is left.
     """
-    _check(request.settings)
-    name, first, count = (request.settings[each] for each in ("run_name", "seed", "num_seeds"))
+    settings = {**default, **request.settings}  # a file may give some only
+    _check(settings)
+    name, first, count = (settings[each] for each in ("run_name", "seed", "num_seeds"))
     workdir = place(request.workdir)
     runs = {f"{name}-seed{seed}": seed for seed in range(first, first + count)}
     requests = {
