@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -54,6 +55,18 @@ def cache(tmp_path: Path) -> Iterator[Path]:
     jax.config.update("jax_compilation_cache_dir", str(tmp_path))
     yield tmp_path / "hackmatrix"
     jax.config.update("jax_compilation_cache_dir", before)
+
+
+def test_while_a_program_is_traced_no_garbage_is_collected() -> None:
+    def lower(x: Any, fails: bool = False) -> jax.stages.Lowered:
+        assert not gc.isenabled()
+        return jax.jit(lambda y: y + (1 / 0 if fails else 1)).lower(x)
+
+    programs.traced(lambda: lower(1.0))
+    assert gc.isenabled()
+    with pytest.raises(ZeroDivisionError):
+        programs.traced(lambda: lower(1.0, fails=True))
+    assert gc.isenabled()
 
 
 def answer(params: Any, network: Network = NETWORK) -> list[np.ndarray]:
