@@ -165,7 +165,10 @@ look_at_failure() {
   wait_longer
 }
 
-delete() { tpu delete || say "$name could not be deleted now"; }
+delete() {
+  is_others=''
+  tpu delete || say "$name could not be deleted now"
+}
 
 # At the end, when nobody would try again later.
 delete_for_good() {
@@ -191,9 +194,10 @@ show_log() { tpu run --worker=0 -- tail -n 20 ../hackmatrix.log || true; }
 
 is_over() { [[ $hours ]] && ((SECONDS >= 3600 * 10#$hours)); }
 
+is_others='' # whether other training ran on the slice when it was last looked at
 give_up_for_today() {
   say "$hours hours are over"
-  if [[ $told == *waiting* ]]; then
+  if [[ $is_others ]]; then
     say "other training runs on $name, which stays"
     exit 42
   fi
@@ -211,6 +215,8 @@ look_at_workers() {
   ask_workers
   [[ $said == stopped ]] || stops=0
   [[ $said == *part ]] || parts=0
+  is_others=''
+  [[ $said != waiting* ]] || is_others=yes
   if [[ $said == 'not reached' ]]; then
     [[ $told == *"$said" ]] || cat "$answer.errors" >&2
   else

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import subprocess
+import sys
 import textwrap
 from collections.abc import Sequence
 from contextlib import suppress
@@ -162,6 +163,13 @@ def _inputs(seen: inputs.Json, valid: list[int]) -> tuple[np.ndarray, np.ndarray
     return observation, mask
 
 
+def _reward(told: float) -> float:
+    if not abs(told) <= sys.float_info.max:  # nor where it is no number
+        shown = textwrap.shorten(str(told), _LONGEST_QUOTE)
+        raise ProtocolError(f"the program of the game gives a reward that is not finite: {shown}")
+    return told
+
+
 def play(
     program: GameProgram, policy: NumpyPolicy, draws: np.random.Generator | None = None
 ) -> Played:
@@ -174,12 +182,12 @@ def play(
         action = policy.act(*_inputs(seen, valid), draws)
         answer = program.ask("step", actionIndex=action)
         seen, done = answer["observation"], answer["done"]
-        total += answer["reward"]
+        total += _reward(answer["reward"])
         actions.append(action)
     stage, score = seen.get("stage"), seen.get("score")
-    if not isinstance(stage, int) or not isinstance(score, int) or not math.isfinite(total):
+    if not isinstance(stage, int) or not isinstance(score, int):
         raise ProtocolError(
             "the program of the game does not end as in the headless protocol: with stage "
-            f"{stage!r}, score {score!r} and a return of {total}"
+            f"{stage!r} and score {score!r}"
         )
     return Played(total, done, stage, score, actions)

@@ -15,7 +15,7 @@ from hackmatrix import networks, plugins
 from hackmatrix.envs import Environment, declared, make
 from hackmatrix.envs.metrics import Range, Trend
 from hackmatrix.errors import UserError
-from hackmatrix.kept.programs import compiled
+from hackmatrix.kept.programs import compiled, traced
 from hackmatrix.networks.actor_critic import Params
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.parallel.mesh import ENVS, REPLICATED, SPLIT
@@ -109,7 +109,7 @@ class Program:
             replicated = meshes.replicated(self.mesh)
             updates = jax.ShapeDtypeStruct((), jnp.int32, sharding=replicated)
             numbers = jax.ShapeDtypeStruct((len(self._inputs),), jnp.float32, sharding=replicated)
-            self._lowered = self._chunk.lower(self.shapes, updates, numbers)
+            self._lowered = traced(lambda: self._chunk.lower(self.shapes, updates, numbers))
         return self._lowered
 
     def compile(self) -> jax.stages.Compiled:

@@ -147,7 +147,6 @@ def test_a_scenario_with_a_wrong_value_is_refused_with_its_field_and_value(
     ],
 )
 def test_a_number_that_grows_has_room_to(path: tuple[Any, ...], greatest: int) -> None:
-    """Here each step of a game but one adds less than is there already."""
     state = game.scenario.load(changed(plain(), path, greatest))
     grown = jax.tree.map(
         lambda leaf: leaf * 2 if np.asarray(leaf).max() == greatest else leaf, state

@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+
+
+def test_an_environment_whose_python_is_gone_is_made_anew_with_its_packages(tmp_path: Path) -> None:
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / ".venv/bin").mkdir(parents=True)
+    (tmp_path / ".venv/bin/python").symlink_to("/nowhere/python")
+    (tmp_path / ".venv/.with-cpu").touch()
+    told = subprocess.run(
+        ["make", "--dry-run", ".venv/.with-cpu", "UV=/a place/uv"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert '"/a place/uv" pip install' in told
 
 
 @pytest.mark.parametrize(

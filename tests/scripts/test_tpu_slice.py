@@ -59,6 +59,12 @@ def test_lines_of_several_workers_are_told_apart(stubs: Stubs, pod: Path) -> Non
     assert followed.stdout == "0: from w-0\n1: from w-1\n"
 
 
+def set_up_by(checkout: Path, script: str) -> None:
+    (checkout / "scripts/tpu_setup.sh").write_text(script)
+    git = ["git", "-C", str(checkout), "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "commit", "-qam", "b"], check=True)
+
+
 def commit(checkout: Path) -> str:
     git = ["git", "-C", str(checkout), "rev-parse", "HEAD"]
     return subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
@@ -66,10 +72,7 @@ def commit(checkout: Path) -> str:
 
 def test_a_slice_is_set_up_trains_and_stops(stubs: Stubs, pod: Path, checkout: Path) -> None:
     tpu = checkout / "scripts/tpu.sh"
-    setup = checkout / "scripts/tpu_setup.sh"
-    setup.write_text('#!/bin/sh\ncd "$(dirname "$0")/.."; git rev-parse HEAD\n')
-    git = ["git", "-C", str(checkout), "-c", "user.name=a", "-c", "user.email=a@b"]
-    subprocess.run([*git, "commit", "-qam", "b"], check=True, env=stubs.environment)
+    set_up_by(checkout, '#!/bin/sh\ncd "$(dirname "$0")/.."; git rev-parse HEAD\n')
     trainer = "trap 'exit 42' TERM; echo training; for i in {1..400}; do /bin/sleep 0.05; done"
     stubs.environment["PYTHON"] = str(stubs.add("python", trainer))
 
@@ -101,10 +104,12 @@ def test_what_is_not_committed_is_said_to_stay(stubs: Stubs, pod: Path, checkout
     )
 
 
-def quick_to_set_up(checkout: Path) -> None:
-    (checkout / "scripts/tpu_setup.sh").write_text("#!/bin/sh\nexit 0\n")
-    git = ["git", "-C", str(checkout), "-c", "user.name=a", "-c", "user.email=a@b"]
-    subprocess.run([*git, "commit", "-qam", "b"], check=True)
+@pytest.fixture
+def slice_of_two(world: World, checkout: Path) -> World:
+    """Its workers have their own scripts, and are set up at once."""
+    world.play(SLICE.format(slice=world.directory / "slice"))
+    set_up_by(checkout, "#!/bin/sh\nexit 0\n")
+    return world
 
 
 # The first life of the slice ends in the midst of training.
@@ -118,37 +123,33 @@ echo trained
 
 
 def test_two_workers_go_through_a_preemption_with_their_own_scripts(
-    world: World, stubs: Stubs, checkout: Path
+    slice_of_two: World, stubs: Stubs
 ) -> None:
-    world.play(SLICE.format(slice=world.directory / "slice"))
-    quick_to_set_up(checkout)
-    trainer = stubs.add("python", TRAINER.format(world=world.directory))
+    trainer = stubs.add("python", TRAINER.format(world=slice_of_two.directory))
     stubs.environment["PYTHON"] = str(trainer)
     stubs.add("sleep", "exec /bin/sleep 0.1")
-    ended = world.keep()
+    ended = slice_of_two.keep()
     assert ended.returncode == 0, ended.stderr + ended.stdout
     once = ["create", "set up", "train", "delete"]
-    assert world.did() == once * 2
+    assert slice_of_two.did() == once * 2
     assert "trained" in ended.stdout
     assert "supervise: the trainer is done" in ended.stdout
 
 
 def test_a_slice_on_which_another_run_has_ended_trains_this_one(
-    world: World, stubs: Stubs, checkout: Path
+    slice_of_two: World, stubs: Stubs
 ) -> None:
-    world.play(SLICE.format(slice=world.directory / "slice"))
-    quick_to_set_up(checkout)
     stubs.environment["PYTHON"] = str(stubs.add("python", "echo trained"))
     stubs.add("sleep", "exec /bin/sleep 0.1")
-    world.will("states", "ACTIVE")
+    slice_of_two.will("states", "ACTIVE")
     another = [*TRAINING, "--config.run_name=another", "--resume=auto"]
-    assert stubs.run(world.tpu, "setup", "pod").returncode == 0
-    assert stubs.run(world.tpu, "train", "pod", "--", *another).returncode == 0
-    until(lambda: status(world, *another) == ["done"] * 2)
-    assert status(world) == ["done"] * 2
-    ended = world.keep()
+    assert stubs.run(slice_of_two.tpu, "setup", "pod").returncode == 0
+    assert stubs.run(slice_of_two.tpu, "train", "pod", "--", *another).returncode == 0
+    until(lambda: status(slice_of_two, *another) == ["done"] * 2)
+    assert status(slice_of_two) == ["done"] * 2
+    ended = slice_of_two.keep()
     assert ended.returncode == 0, ended.stderr + ended.stdout
-    assert world.did() == ["set up", "train"] * 2 + ["delete"]
+    assert slice_of_two.did() == ["set up", "train"] * 2 + ["delete"]
     named = [call[-2] for call in stubs.calls("python")]
     assert named == ["--config.run_name=another"] * 2 + ["--config.run_name=pod"] * 2
 
@@ -159,16 +160,14 @@ def status(world: World, *arguments: str) -> list[str]:
 
 
 def test_what_failed_may_do_better_once_it_is_set_up_anew(
-    stubs: Stubs, world: World, checkout: Path
+    slice_of_two: World, stubs: Stubs
 ) -> None:
-    world.play(SLICE.format(slice=world.directory / "slice"))
-    quick_to_set_up(checkout)
     stubs.environment["PYTHON"] = str(stubs.add("python", "exit 1"))
-    stubs.run(world.tpu, "setup", "pod")
-    stubs.run(world.tpu, "train", "pod")
-    until(lambda: status(world) == ["failed"] * 2)
-    stubs.run(world.tpu, "setup", "pod")
-    assert status(world) == ["idle"] * 2
+    stubs.run(slice_of_two.tpu, "setup", "pod")
+    stubs.run(slice_of_two.tpu, "train", "pod")
+    until(lambda: status(slice_of_two) == ["failed"] * 2)
+    stubs.run(slice_of_two.tpu, "setup", "pod")
+    assert status(slice_of_two) == ["idle"] * 2
 
 
 @pytest.mark.parametrize("words", [("setup", "pod"), (*KEEP, "--", *TRAINING)])

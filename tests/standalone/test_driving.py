@@ -189,12 +189,13 @@ class Treadmill:
         ("valid", {"0": True}, "does not speak the headless protocol: it answered 'getValid"),
         ("step", {"reward": None}, "does not speak the headless protocol: it answered 'step'"),
         ("step", {"done": "false"}, "does not speak the headless protocol: it answered 'step'"),
-        ("step", {"reward": float("nan"), "done": True}, "score 0 and a return of nan"),
+        ("step", {"reward": float("nan")}, "a reward that is not finite: nan"),
+        ("step", {"reward": -(10**400)}, "a reward that is not finite: "),
         ("seen", {"cells": [[]]}, "33 numbers of 1545"),
         ("seen", {"playerHP": float("inf")}, "a number is not finite"),
         ("seen", {"playerRow": 10**400}, "OverflowError"),
         ("seen", {"stage": "1"}, "TypeError"),
-        ("seen", {"score": None}, "with stage 1, score None"),
+        ("seen", {"score": None}, "with stage 1 and score None"),
     ],
 )
 def test_answers_of_a_wrong_kind_are_told_in_one_line(
