@@ -106,9 +106,12 @@ class Keeper:
         """Whether the state after so many updates is not the one that was saved last."""
         return update != self._saved_update
 
-    def steps(self) -> list[int]:
-        """The environment steps of the states that are kept."""
-        return self._checkpoints.steps()
+    def what_is_kept(self) -> str:
+        """Where one who lost the state of this program could go on, in words."""
+        steps = self._checkpoints.steps()
+        if not steps:
+            return "nothing was saved yet, so begin a new run"
+        return f"the checkpoint at step {steps[-1]:,} is good and kept"
 
     def close(self) -> None:
         """Waits until the last state is on the disk."""

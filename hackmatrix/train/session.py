@@ -42,6 +42,8 @@ from hackmatrix.train.runs.mirror import Mirror
 
 _FOR_GAMES = {"eval_episodes", "resume"}  # what a session without training takes
 _WITHOUT_EVALUATION = "Stopped before the evaluation, which --resume plays; all is saved"
+_WITHOUT_A_PAGE = "Stopped; only the page of the best game is missing"
+_AT_THE_END = "Stopped at the very end; --resume looks whether anything is missing"
 
 
 def run_session(
@@ -54,7 +56,8 @@ def run_session(
 ) -> int:
     """Trains as requested, in a new run or in the one to resume; gives the exit code. `default` are
     the settings with nothing given; `play` makes pages of games. A session that is not all that the
-    program does is not done where a signal ends it, even if only a page is missing.
+    program does is not done where a signal ends it, even if only a page is missing. Nor is one
+    whose files are not all in its bucket.
     """
     clock, supervision = Clock(), supervision or Supervision()
     supervision.signals.ends(NOTHING_TO_SAVE)
@@ -71,21 +74,22 @@ def run_session(
             console = _console(plan, program)
             mirror = leaving.enter_context(Mirror(plan.run, plan.lease, console.say))
             leaving.push(functools.partial(after_failing, supervision, plan))
+
+            def leave() -> int | None:
+                leaving.close()
+                return None if mirror.has_sent_all else RETRY
+
             _tell_what_runs(console, plan, program, default)
             keeper = _keeper(plan, program, clock, console, mirror)
             state, course = _restored(plan, keeper, supervision, console)
             session = _Session(
-                plan, program, course, console, clock, keeper, supervision, leaving.close, is_all
+                plan, program, course, console, clock, keeper, supervision, leave, is_all
             )
-            trains = not course.is_over
-            if trains:
-                session.begin()
-            else:
-                session.tell_what_is_not_taken(request.given)
-                if not session.yardstick.lacks_final_games(state):
-                    session.tell_that_it_is_finished()
-                    return DONE
-            return session.go_on(state, play, trains=trains)
+            code = session.run(state, play, request.given)
+            supervision.signals.ends(_AT_THE_END)
+    code = code if on_first(lambda: mirror.has_sent_all) else RETRY
+    supervision.signals.ends(_AT_THE_END, code if is_all else RETRY)
+    return code
 
 
 class _Session:
@@ -100,30 +104,42 @@ class _Session:
         clock: Clock,
         keeper: Keeper,
         supervision: Supervision,
-        leave: Callable[[], None],
+        leave: Callable[[], int | None],
         is_all: bool,
     ) -> None:
         self._plan, self._program, self._course, self._keeper = plan, program, course, keeper
         self._console, self._clock = console, clock
         self._signals, self._leave = supervision.signals, leave
-        self._code_of_pages = DONE if is_all else RETRY
+        self._code_of_pages = DONE if is_all else RETRY  # once all but pages is there
         self._tracer = Tracer(plan.trace, plan.run, console.say)
         self._guard = Guard(course, program.mesh, clock, supervision, self._tracer.ends)
-        self.yardstick = Yardstick(
+        self._yardstick = Yardstick(
             plan.run, program, course, clock, console.say, self._guard.goes_on
         )
 
-    def begin(self) -> None:
+    def run(self, state: TrainState, play: Play, given: Mapping[str, Any]) -> int:
+        """Does what is left to do; gives the exit code."""
+        trains = not self._course.is_over
+        if trains:
+            self._begin()
+        else:
+            self._tell_what_is_not_taken(given)
+            if not self._yardstick.lacks_final_games(state):
+                self._tell_that_it_is_finished()
+                return DONE
+        return self._go_on(state, play, trains=trains)
+
+    def _begin(self) -> None:
         """From here on the run is what this session makes of it."""
         if self._plan.resumes:
             on_first(functools.partial(directory.write_down, self._plan.run))
-            self.yardstick.forget_what_is_done_again()
+            self._yardstick.forget_what_is_done_again()
         self._guard.expect("The training program was not compiled")
         what = "Compiling the training program (once; it is kept)"
         with self._clock.phase("compile"), self._console.waiting(what):
             self._program.compile()
 
-    def go_on(self, state: TrainState, play: Play, *, trains: bool) -> int:
+    def _go_on(self, state: TrainState, play: Play, *, trains: bool) -> int:
         """Trains, where that is left to do, and plays the games that the run is measured by; gives
         the exit code.
         """
@@ -149,6 +165,7 @@ class _Session:
             else:
                 console.end("Done", step, run.place)
                 code = DONE
+                self._ends_with(_AT_THE_END, self._code_of_pages)
             self._guard.expect("The places that metrics are written to were not closed")
         return code
 
@@ -160,11 +177,11 @@ class _Session:
         with self._signals.noted(self._console.say):
             try:
                 state = train(
-                    state, self._course, self._program, guard, reporter, self.yardstick, keeper
+                    state, self._course, self._program, guard, reporter, self._yardstick, keeper
                 )
             except Broken as broken:
                 keeper.close()
-                raise Broken(f"{broken}; {_kept(keeper)}") from None
+                raise Broken(f"{broken}; {keeper.what_is_kept()}") from None
             except BaseException:
                 if jax.process_count() == 1:  # others may never get here, and would be waited for
                     keeper.close()
@@ -183,17 +200,16 @@ class _Session:
         """
         self._guard.expect("No game of the evaluation was played")
         self._ends_with(_WITHOUT_EVALUATION)
-        if not self.yardstick.lacks_final_games(state):
+        if not self._yardstick.lacks_final_games(state):
             return True
-        missing = "Stopped; only the page of the best game is missing"
-        has_played = functools.partial(self._ends_with, missing, self._code_of_pages)
+        has_played = functools.partial(self._ends_with, _WITHOUT_A_PAGE, self._code_of_pages)
         try:
-            self.yardstick.play_final_games(state, replays, has_played)
+            self._yardstick.play_final_games(state, replays, has_played)
         except Interrupted:
             return False
         return True
 
-    def tell_what_is_not_taken(self, given: Mapping[str, Any]) -> None:
+    def _tell_what_is_not_taken(self, given: Mapping[str, Any]) -> None:
         """Of what was given, where nothing is left to train with it."""
         changes = on_first(lambda: directory.changes(self._plan.run))
         lost = [f"{each}={changes[each]}" for each in changes if each in given.keys() - _FOR_GAMES]
@@ -203,7 +219,7 @@ class _Session:
                 f"{', '.join(lost)} {'is' if len(lost) == 1 else 'are'} not taken"
             )
 
-    def tell_that_it_is_finished(self) -> None:
+    def _tell_that_it_is_finished(self) -> None:
         run, course = self._plan.run, self._course
         limit = course.config.time_limit_minutes
         longer = [f"--resume={shlex.quote(str(run.place))}"]
@@ -281,10 +297,3 @@ def _tell_what_runs(
 def _sinks(console: Console, context: SinkContext) -> Sinks:
     opened = [open_sink(context) for open_sink in SINKS] if is_first() else []
     return Sinks(console, *(sink for sink in opened if sink), say=console.warn)
-
-
-def _kept(keeper: Keeper) -> str:
-    steps = keeper.steps()
-    if not steps:
-        return "nothing was saved yet, so begin a new run"
-    return f"the checkpoint at step {steps[-1]:,} is good and kept"

@@ -25,7 +25,7 @@ _SAME_SIGNAL_SECONDS = 2
 
 
 def _nothing() -> None:
-    """What is to be undone before anything was done."""
+    """What there is to undo before anything was done."""
 
 
 class Signals:
@@ -59,9 +59,11 @@ class Signals:
         """How long ago the signal was noted; None if there was none."""
         return None if self._noted_at is None else time.monotonic() - self._noted_at
 
-    def ends(self, words: str, code: int = RETRY, undo: Callable[[], None] | None = None) -> None:
+    def ends(
+        self, words: str, code: int = RETRY, undo: Callable[[], int | None] | None = None
+    ) -> None:
         """From now on a signal that is not noted ends the program with these words and this code,
-        after what is to be undone.
+        after what is to be undone, which may give another code.
         """
         with self._changing:
             self._words, self._code, self._undo = words, code, undo or _nothing
@@ -89,10 +91,11 @@ class Signals:
         if seconds is not None and number == signal.SIGTERM and seconds < _SAME_SIGNAL_SECONDS:
             return
         if self._say is None:
+            code = RETRY
             try:
-                self._undo()
+                code = self._undo() or self._code
             finally:
-                _end(self._words, self._code)
+                _end(self._words, code)
         elif seconds is None:
             self._noted_at = time.monotonic()
             self._say(f"{number.name}: saving and stopping; again stops at once, without saving")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+_UNFINISHED = ".new"
+
 
 def write(path: Path, text: str) -> None:
     fresh = unfinished(path)
@@ -17,4 +19,8 @@ def write(path: Path, text: str) -> None:
 
 def unfinished(path: Path) -> Path:
     """Where the new one is until it is whole."""
-    return path.with_suffix(".new")
+    return path.with_suffix(_UNFINISHED)
+
+
+def is_unfinished(path: Path) -> bool:
+    return path.suffix == _UNFINISHED

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
-from hackmatrix.train.runs import copies
+from hackmatrix.train.runs import atomic_files, copies
 from hackmatrix.train.runs.bucket import Bucket
 from hackmatrix.train.runs.directory import Run
 from hackmatrix.train.runs.lease import Lease, TakenOver
@@ -25,11 +25,13 @@ _LARGE = 2**20  # bytes
 class Mirror:
     """Within it files are copied every half minute, and once more at the end. A bucket that is away
     is tried again; what could not be copied at last stays on this machine, and that is said.
+    Afterwards `has_sent_all` tells whether there is nothing like that.
     """
 
     def __init__(self, run: Run, lease: Lease | None, say: Callable[[str], None]) -> None:
         self._directory, self._lease, self._say = run.directory, lease, say
         self._bucket = run.place if isinstance(run.place, Bucket) and lease else None
+        self.has_sent_all = self._bucket is None
         self._copied: dict[Path, os.stat_result] = {}
         self._over, self._lock = threading.Event(), threading.Lock()
         self._thread = threading.Thread(target=self._copy_always, name="mirror", daemon=True)
@@ -50,6 +52,7 @@ class Mirror:
             self._say(f"The files in {self._directory} are not all in {self._bucket}: {error}")
             copies.keep(self._directory)
             return
+        self.has_sent_all = True
         if not (self._directory / copies.WANDB).exists():  # it may have to be sent later
             shutil.rmtree(self._directory, ignore_errors=True)
 
@@ -73,7 +76,8 @@ class Mirror:
         self._lease.confirm()
         for file in sorted(self._directory.rglob("*")):
             inside = file.relative_to(self._directory)
-            if not file.is_file() or inside.parts[0] == copies.WANDB:
+            is_passing = atomic_files.is_unfinished(file) or not file.is_file()
+            if is_passing or inside.parts[0] == copies.WANDB:
                 continue
             before, now = self._copied.get(inside), file.stat()
             if before and _moment(before) == _moment(now):

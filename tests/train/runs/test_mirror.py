@@ -50,6 +50,17 @@ def test_files_are_copied_as_they_grow_and_at_the_end_are_there_alone(run: Run) 
     assert (run.place / "replays" / "7.html").read() == "a page"
     assert not run.directory.exists()
     assert said == []
+    assert there.has_sent_all
+
+
+def test_a_file_that_is_being_written_is_not_copied(run: Run) -> None:
+    half = atomic_files.unfinished(run.evaluation)
+    with mirrored(run, []) as there:
+        half.write_text("{")
+        assert there.catch_up() is None
+        assert not (run.place / half.name).exists()
+        half.replace(run.evaluation)
+    assert (run.place / run.evaluation.name).read() == "{"
 
 
 def test_files_are_copied_while_the_run_goes_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,6 +177,7 @@ def test_a_bucket_that_is_away_is_said_and_the_files_stay_here(
         assert "the files of the run cannot be copied: gs://" in (there.catch_up() or "")
     bucket_service.fault = None
     assert f"The files in {run.directory} are not all in {run.place}: " in said[-1]
+    assert not there.has_sent_all
     assert run.metrics.read_text() == "one\n"
     monkeypatch.setattr(copies, "begun", lambda _: None)  # as once this process has ended
     resume(found_again(run), run.config)
@@ -214,3 +226,4 @@ def test_a_run_on_a_disk_needs_no_copies(tmp_path: Path, config: Config) -> None
         write(run, "metrics.jsonl", "one\n")
         there.catch_up()
     assert run.metrics.read_text() == "one\n"
+    assert there.has_sent_all
