@@ -15,13 +15,13 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from hackmatrix import game
 from hackmatrix.bench.timing import Work
-from hackmatrix.envs.hackmatrix_env import HackMatrix
+from hackmatrix.envs.hackmatrix_env import HackMatrix, Seen
 from hackmatrix.game import observation, slots
 from hackmatrix.game.randomness import Purpose, as_key, uniform_below, word
-from hackmatrix.game.valid import valid_word
 
 Array = jax.Array
-Look = Callable[[game.State, Array], Array]
+# What a step writes out: of the boards after it, what is seen of them, and what was written before.
+Look = Callable[[game.State, Seen, Array], Array]
 
 STEPS = 64
 BOARDS = "boards"
@@ -29,72 +29,81 @@ _CHOICE = max(Purpose) + 1  # a purpose that the game has no draws for
 
 
 class Play(struct.PyTreeNode):
-    """Boards [E] under way, and what was last seen of them."""
+    """Boards [E] under way, and what the last step wrote out."""
 
     states: game.State
+    valid: Array  # u32[E]: the valid actions, a bit each
     number: Array  # u32: the steps taken so far
     reward: Array  # f32[E]
     done: Array  # bool[E]
     mask: Array  # bool[E, 28]
-    seen: Array  # what the look returned
+    written: Array  # what the look returned
 
 
-def at_nothing(states: game.State, seen: Array) -> Array:
-    return seen
+def at_nothing(states: game.State, seen: Seen, before: Array) -> Array:
+    return before
 
 
-def at_words(states: game.State, seen: Array) -> Array:
+def at_words(states: game.State, seen: Seen, before: Array) -> Array:
     """u32[E, 47]: the compact observation."""
-    return observation.encode(states)
+    return seen.words
 
 
-def at_observation(states: game.State, seen: Array) -> Array:
+def at_observation(states: game.State, seen: Seen, before: Array) -> Array:
     """f32[E, 1545]: the observation."""
-    return game.observe(states)
+    return observation.decode(seen.words)
 
 
-def at_crowd(states: game.State, seen: Array) -> Array:
+def at_crowd(states: game.State, seen: Seen, before: Array) -> Array:
     """i32[2]: the most enemies and the most transmissions that a board ever had."""
     lists = states.enemies.present, states.transmissions.present
-    return jnp.maximum(seen, jnp.stack([slots.count(present).max() for present in lists]))
+    return jnp.maximum(before, jnp.stack([slots.count(present).max() for present in lists]))
 
 
-_UNSEEN = jax.ShapeDtypeStruct((2,), np.int32)  # what a look is given at first
+_UNSEEN = jax.ShapeDtypeStruct((2,), np.int32)  # what was written out before the first step
 
 
 def new_play(boards: int, look: Look) -> Play:
     """New games on so many boards."""
     number = jnp.uint32(0)
-    states = jax.jit(game.reset_batch)(step_keys(number, boards))
-    seen = jax.eval_shape(look, states, _UNSEEN)
+    env = _environment()
+    states = jax.jit(env.reset)(step_keys(number, boards))
+    seen = jax.jit(env.encode)(states)
+    written = jax.eval_shape(look, states, seen, _UNSEEN)
     return Play(
         states=states,
+        valid=seen.valid,
         number=number,
         reward=jnp.zeros(boards),
         done=jnp.zeros(boards, bool),
         mask=jnp.zeros((boards, game.ACTIONS), bool),
-        seen=jnp.zeros(seen.shape, seen.dtype),
+        written=jnp.zeros(written.shape, written.dtype),
     )
 
 
 @functools.partial(jax.jit, static_argnames=("look", "steps"), donate_argnums=0)
 def play(playing: Play, look: Look, steps: int) -> Play:
-    """Looks at the boards and takes a uniformly random valid action, as many times as steps.
+    """Takes a uniformly random valid action and looks at the boards, as many times as steps.
 
     The reward, the mask and what was looked at are carried from step to step, so that each step
     must write them out, as it must for an agent that learns from them.
     """
+    env = _environment()
 
     def step(playing: Play, nothing: None) -> tuple[Play, None]:
-        valid = valid_word(playing.states)
-        number = playing.number + 1
+        valid, number = playing.valid, playing.number + 1
         keys = step_keys(number, valid.shape[0])
-        states, outcome = game.step_batch_and_restart(keys, playing.states, choose(keys, valid))
-        mask = valid[:, None] >> np.arange(game.ACTIONS, dtype=np.uint32) & 1 != 0
-        seen = look(playing.states, playing.seen)
-        return Play(states, number, outcome.reward, outcome.done, mask, seen), None
+        states, told, seen = env.step_and_encode(keys, playing.states, choose(keys, valid))
+        mask = seen.valid[:, None] >> np.arange(game.ACTIONS, dtype=np.uint32) & 1 != 0
+        written = look(states, seen, playing.written)
+        return Play(states, seen.valid, number, told.reward, told.ended, mask, written), None
 
     return jax.lax.scan(step, playing, None, steps)[0]
+
+
+def _environment() -> HackMatrix:
+    """As it is trained on here: a step is one kernel where that is so in training."""
+    return HackMatrix().on(jax.default_backend())
 
 
 def step_keys(number: Array, boards: int) -> Array:
@@ -118,7 +127,7 @@ def work(boards: int, look: Look, steps: int = STEPS) -> Work[Play]:
 
 @dataclass(frozen=True)
 class Crowd:
-    """The longest lists that a random player met at the beginning of its steps."""
+    """The longest lists that a random player met after its steps."""
 
     steps: int
     enemies: int
@@ -135,7 +144,7 @@ def crowd(total_steps: int, boards: int) -> Crowd:
     playing = new_play(boards, at_crowd)
     for _ in range(calls):
         playing = play(playing, at_crowd, STEPS)
-    enemies, transmissions = np.asarray(playing.seen).tolist()
+    enemies, transmissions = np.asarray(playing.written).tolist()
     return Crowd(calls * boards * STEPS, enemies, transmissions)
 
 

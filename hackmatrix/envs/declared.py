@@ -7,17 +7,20 @@ them.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import AbstractMesh
 
 from hackmatrix import plugins
 from hackmatrix.envs.metrics import OF_PLAY, Metric, Section
 from hackmatrix.envs.protocol import Environment, Step
 from hackmatrix.errors import UserError
+from hackmatrix.parallel.mesh import ENVS, SPLIT
 
 _BOARDS = 2
 _NEEDED = "action_names", "observation", "truncates"
@@ -123,8 +126,29 @@ def _of_functions(env: Environment) -> Iterator[str]:
         return
     after, step = result
     yield from _of_states_after(states, after)
-    yield from _of_step(env, step, seen)
-    yield from _of_metrics(env, step)
+    found = [*_of_step(env, step, seen), *_of_metrics(env, step)]
+    yield from found
+    if env.types_are_checked and not found:
+        yield from _of_types(env, keys, states, actions)
+
+
+def _of_types(env: Environment, *given: Any) -> Iterator[str]:
+    """Of what shard_map takes for a mistake, where it checks the types of what differs among
+    devices, as it does in training.
+    """
+    on_devices = functools.partial(
+        jax.shard_map, mesh=AbstractMesh((1,), (ENVS,)), in_specs=SPLIT, out_specs=SPLIT
+    )
+    try:
+        jax.eval_shape(on_devices(env.reset), given[0])
+        jax.eval_shape(on_devices(env.step), *given)
+    except Exception as error:  # of code that is not ours, and that is sound by itself
+        why = (str(error).splitlines() or [""])[0]
+        yield (
+            f"within shard_map, which checks types in training, it fails: {type(error).__name__}: "
+            f"{why}{plugins.line_of(error)}. No loop may begin with a constant and go on with what "
+            "differs among boards; if nothing else is the matter, say `types_are_checked = False`"
+        )
 
 
 def _traced(name: str, function: Callable[..., Any], *given: Any) -> Any:

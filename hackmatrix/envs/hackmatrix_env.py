@@ -141,7 +141,8 @@ class HackMatrix(Environment):
         if self._kernels is None:
             return super().step_and_encode(keys, states, actions)
         after, outcome, seen = self._kernels.step_batch_and_restart(keys, states, actions)
-        return after, _step(states, actions, after, outcome), Seen(*seen)
+        with tracing.program_for(self._platform):
+            return after, _step(states, actions, after, outcome), Seen(*seen)
 
     def redrawn(self, keys: Array, states: game.State) -> game.State:
         with tracing.program_for(self._platform):

@@ -47,7 +47,13 @@ def in_kernel() -> bool:
 
 
 def on_cpu() -> bool:
-    return (_target.value.platform or jax.default_backend()) == "cpu"
+    return (_target.value.platform or _default_platform()) == "cpu"
+
+
+def _default_platform() -> str:
+    """That of `jax.default_device`, which may be a device or a platform, where one is set."""
+    chosen: Any = getattr(jax.config, "jax_default_device")  # noqa: B009  it has no type
+    return getattr(chosen, "platform", chosen) or jax.default_backend()
 
 
 def ones(word: Array) -> Array:

@@ -36,6 +36,7 @@ _FORMAT = "1"  # of the content of the files
 # Of code that is not in the program, such as LAPACK's: lowering is what makes that ready.
 _CALL = "custom_call"
 _compiling = threading.Lock()  # as the setting of JAX's cache is one of all threads
+_kept_meanwhile = threading.Event()  # programs are, although that setting is off for one of them
 _in_use: dict[tuple[Files, str], Compiled] = {}
 
 
@@ -123,7 +124,7 @@ class _Cache:
         return program
 
     def found_by_words(self, lowered: jax.stages.Lowered) -> tuple[Compiled, str]:
-        """With the name of the file that it is in."""
+        """The program, and the name of the file that it is in."""
         trees = lowered.in_tree, lowered.out_tree
         name = self.name(lowered.as_text(), repr(trees))
         try:
@@ -131,8 +132,13 @@ class _Cache:
         except Exception as error:  # as above
             _LOG.debug("%s cannot be used: %r", name, error)
         # What JAX's cache gives on a CPU cannot be written down again: parts of it are missing.
-        with _compiling, without_persistent_cache():
-            program = lowered.compile()
+        with _compiling:
+            _kept_meanwhile.set()
+            try:
+                with without_persistent_cache():
+                    program = lowered.compile()
+            finally:
+                _kept_meanwhile.clear()
         self._save(name, program)
         return program, name
 
@@ -173,8 +179,8 @@ def _files(devices: Devices) -> Files | None:
     on, and what is compiled for devices that are not here cannot be loaded.
     """
     directory = jax.config.values["jax_compilation_cache_dir"]
-    wanted = directory and jax.config.values["jax_enable_compilation_cache"]
-    if not wanted or "://" in directory or jax.process_count() > 1:
+    is_on = jax.config.values["jax_enable_compilation_cache"] or _kept_meanwhile.is_set()
+    if not directory or not is_on or "://" in directory or jax.process_count() > 1:
         return None
     return Files(Path(directory, _FOLDER)) if _are_here(devices) else None
 

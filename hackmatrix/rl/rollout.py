@@ -11,7 +11,7 @@ from flax import struct
 
 from hackmatrix.envs import Environment
 from hackmatrix.envs.protocol import Parts, Shaping, Step
-from hackmatrix.parallel import together
+from hackmatrix.parallel import together, varying
 from hackmatrix.rl import distributions, tally
 from hackmatrix.rl.draws import Purpose, key_for, key_of_each
 from hackmatrix.rl.tally import Tally
@@ -88,7 +88,8 @@ def kind_of_step(env: Environment, players: Players) -> Step:
 
     def step(players: Players) -> Step:
         keys = jnp.stack([players.number, players.number], axis=-1)
-        return env.step(keys, players.boards, players.number.astype(jnp.int32))[1]
+        outcome = env.step(keys, players.boards, players.number.astype(jnp.int32))[1]
+        return varying.like(players.number, outcome)
 
     kind: Step = jax.eval_shape(step, players)
     return kind
@@ -156,7 +157,9 @@ def collect_decided(
         players, seen, counted = carry
         decided = decide(step, players, seen)
         _, happen = step_keys(update_key, step, players.number)
-        stepped = env.step_and_encode(happen, players.boards, decided.action)
+        stepped = varying.like(
+            players.number, env.step_and_encode(happen, players.boards, decided.action)
+        )
         total = players.episode_return + stepped[1].reward
         length = players.episode_length + 1
         moment = update_key, step, players.number
@@ -179,7 +182,7 @@ def collect_decided(
         return (players, next_seen, tally.add(counted, outcome, total, length)), played
 
     steps = jnp.arange(num_steps, dtype=jnp.uint32)
-    carry = players, env.encode(players.boards), counted
+    carry = players, varying.like(players.number, env.encode(players.boards)), counted
     if env.is_carried_together:
         carry, played = together.scan(one, carry, steps, players.number.size)
     else:
@@ -200,7 +203,7 @@ def _cut_off(
     last too long; and what episodes that were cut off were still worth, f32[E], which is None where
     none ever is.
     """
-    boards, outcome, _ = stepped
+    boards, outcome, seen = stepped
     missed = None
     if env.truncates:
         final = evaluate(env.decode(outcome.final)[0])[1]
@@ -208,10 +211,9 @@ def _cut_off(
     if not env.episode_limit:
         return stepped, missed
     late = (length >= env.episode_limit) & ~outcome.ended
-    boards, value = _restarted(env, evaluate, moment, boards, late)
+    boards, seen, value = _restarted(env, evaluate, moment, boards, seen, late)
     missed = value if missed is None else missed + value
-    outcome = outcome.replace(truncated=outcome.truncated | late)
-    return (boards, outcome, env.encode(boards)), missed
+    return (boards, outcome.replace(truncated=outcome.truncated | late), seen), missed
 
 
 def _restarted(
@@ -219,25 +221,32 @@ def _restarted(
     evaluate: Evaluate,
     moment: tuple[UpdateKey, Array, Array],
     boards: Any,
+    seen: Any,
     late: Array,
-) -> tuple[Any, Array]:
-    """The boards with new games in the place of those that are late, bool[E], and what these were
-    worth, f32[E]; 0 for the others. Few are late at a time, so they are gathered for this.
+) -> tuple[Any, Any, Array]:
+    """The boards with new games in the place of those that are late, bool[E]; what is seen of them;
+    and what the late ones were worth, f32[E], 0 for the others. Few are late at a time, so they are
+    gathered for this.
     """
     update_key, step, numbers = moment
     key = key_for(update_key.key, Purpose.CUT_OFF, update_key.update, step)
     at_a_time = min(late.size, max(_FEWEST_RESTARTED, late.size // _RESTARTED_OF))
 
-    def restart_some(carry: tuple[Any, Array, Array]) -> tuple[Any, Array, Array]:
+    def restart_some(carry: tuple[Any, Any, Array, Array]) -> tuple[Any, Any, Array, Array]:
         (chosen,) = jnp.nonzero(carry[-1], size=at_a_time, fill_value=late.size)
-        some = jax.tree.map(lambda leaf: leaf.at[chosen].get(mode="clip"), (carry[0], numbers))
-        value = evaluate(env.decode(env.encode(some[0]))[0])[1]
-        fresh = env.reset(jax.random.key_data(key_of_each(key, some[1])))
+        some_seen, some = jax.tree.map(
+            lambda leaf: leaf.at[chosen].get(mode="clip"), (carry[1], numbers)
+        )
+        value = evaluate(env.decode(some_seen)[0])[1]
+        fresh = varying.like(numbers, env.reset(jax.random.key_data(key_of_each(key, some))))
+        fresh_seen = varying.like(numbers, env.encode(fresh))
         done = jnp.zeros_like(chosen, bool)
         return jax.tree.map(
-            lambda old, new: old.at[chosen].set(new, mode="drop"), carry, (fresh, value, done)
+            lambda old, new: old.at[chosen].set(new, mode="drop"),
+            carry,
+            (fresh, fresh_seen, value, done),
         )
 
-    carry = boards, jnp.zeros_like(late, jnp.float32), late
-    boards, worth, _ = jax.lax.while_loop(lambda carry: carry[-1].any(), restart_some, carry)
-    return boards, worth
+    carry = boards, seen, jnp.zeros_like(late, jnp.float32), late
+    boards, seen, worth, _ = jax.lax.while_loop(lambda carry: carry[-1].any(), restart_some, carry)
+    return boards, seen, worth

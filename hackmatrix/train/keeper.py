@@ -106,9 +106,13 @@ class Keeper:
         """Whether the state after so many updates is not the one that was saved last."""
         return update != self._saved_update
 
+    def steps(self) -> list[int]:
+        """The environment steps of the states that are kept."""
+        return self._checkpoints.steps()
+
     def what_is_kept(self) -> str:
-        """Where one who lost the state of this program could go on, in words."""
-        steps = self._checkpoints.steps()
+        """In words, for whoever has lost the state that was trained."""
+        steps = self.steps()
         if not steps:
             return "nothing was saved yet, so begin a new run"
         return f"the checkpoint at step {steps[-1]:,} is good and kept"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 
 from hackmatrix.kept.sources import short_hash, source_hash
 from hackmatrix.parallel import mesh as meshes
@@ -103,7 +104,7 @@ def make_plan(request: Request, has_planned: Callable[[Plan], None] = lambda pla
     program = Program(config, meshes.over())
     if not found:
         check_span(request.trace, config.num_updates)
-        program.params_to_start_from()
+        _ = program.params_to_start_from
     if config.wandb:
         weights_and_biases.check()
     held: list[Lease] = []
@@ -141,12 +142,16 @@ def _asked_for(request: Request) -> dict[str, str]:
 def _facts(plan: Plan, program: Program) -> dict[str, str]:
     """What else has to be the same on all processes."""
     assert plan.sentinel is not None
-    return {
+    facts = {
         **versions(),
         "source files": source_hash(),
         "compiled program": short_hash(program.lower().as_text().encode()),
         _SEES: str(becomes_true(plan.sentinel.exists)),
     }
+    if not plan.resumes:  # each reads the file for itself, and training believes it
+        leaves = map(np.asarray, jax.tree.leaves(program.params_to_start_from))
+        facts["parameters to start from"] = short_hash(b"".join(leaf.tobytes() for leaf in leaves))
+    return facts
 
 
 def _check(plan: Plan, facts: list[dict[str, str]]) -> None:

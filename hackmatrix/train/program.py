@@ -82,7 +82,7 @@ class Program:
         split, replicated = meshes.split(self.mesh), meshes.replicated(self.mesh)
         places = TrainState(learner=replicated, players=split)  # type: ignore[arg-type]
         state: TrainState = jax.jit(self._first_state, out_shardings=places)(self._seed)
-        if (params := self.params_to_start_from()) is None:
+        if (params := self.params_to_start_from) is None:
             return state
         learner = state.learner.replace(params=meshes.placed(params, replicated))
         return state.replace(learner=learner)
@@ -160,9 +160,11 @@ class Program:
             mesh=self.mesh,
             in_specs=(REPLICATED, SPLIT),
             out_specs=SPLIT,
+            check_vma=self.types_are_checked,
         )(key, jnp.arange(self.config.num_envs, dtype=jnp.uint32))
         return players
 
+    @functools.cached_property
     def params_to_start_from(self) -> Params | None:
         """Those of another agent, if the configuration names one. Only a new run needs them."""
         if not (name := self.config.start_from):

@@ -14,6 +14,7 @@ import pytest
 from hackmatrix import game
 from hackmatrix.bench import compiled, environment, network, timing
 from hackmatrix.bench.report import Report, Row
+from hackmatrix.envs.hackmatrix_env import HackMatrix
 from hackmatrix.game import observation
 
 ROOT = Path(__file__).parents[2]
@@ -60,11 +61,11 @@ def played() -> list[environment.Play]:
 
 
 def test_every_step_writes_out_the_mask_and_the_observation(played: list[environment.Play]) -> None:
-    for before, after in itertools.pairwise(played):
-        np.testing.assert_array_equal(after.mask, game.valid_actions(before.states))
-        np.testing.assert_array_equal(after.seen, jax.jit(game.observe)(before.states))
-        assert after.seen.shape == (BOARDS, 1545)
-        assert after.seen.dtype == jnp.float32
+    for after in played[1:]:
+        np.testing.assert_array_equal(after.mask, game.valid_actions(after.states))
+        np.testing.assert_array_equal(after.written, jax.jit(game.observe)(after.states))
+        assert after.written.shape == (BOARDS, 1545)
+        assert after.written.dtype == jnp.float32
         assert after.reward.shape == after.done.shape == (BOARDS,)
 
 
@@ -72,7 +73,7 @@ def test_every_step_moves_the_games_on(played: list[environment.Play]) -> None:
     assert any(np.asarray(each.reward).any() for each in played[1:])
     assert [int(each.number) for each in played] == [0, 1, 2, 3, 4]
     for before, after in itertools.pairwise(played):
-        assert (np.asarray(before.seen) != np.asarray(after.seen)).any()
+        assert (np.asarray(before.written) != np.asarray(after.written)).any()
 
 
 def test_no_game_ends_by_an_invalid_action(played: list[environment.Play]) -> None:
@@ -95,17 +96,19 @@ def test_the_crowd_is_the_longest_list_so_far(played: list[environment.Play]) ->
         np.bitwise_count(np.asarray(each.present)).max()
         for each in (states.enemies, states.transmissions)
     ]
-    seen = environment.at_crowd(states, jnp.array([0, 33]))
-    assert seen.tolist() == [lists[0], 33]
-    assert environment.at_crowd(states, jnp.array([33, 0])).tolist() == [33, lists[1]]
+    seen = HackMatrix().encode(states)
+    longest = environment.at_crowd(states, seen, jnp.array([0, 33]))
+    assert longest.tolist() == [lists[0], 33]
+    assert environment.at_crowd(states, seen, jnp.array([33, 0])).tolist() == [33, lists[1]]
     assert environment.Crowd(1, enemies=32, transmissions=3).capacity_reached
     assert not environment.Crowd(1, enemies=31, transmissions=3).capacity_reached
 
 
 def test_words_are_the_compact_observation(played: list[environment.Play]) -> None:
-    words = environment.at_words(played[0].states, jnp.zeros(2))
+    states = played[0].states
+    words = environment.at_words(states, HackMatrix().encode(states), jnp.zeros(2))
     assert words.shape == (BOARDS, observation.WORDS)
-    np.testing.assert_array_equal(observation.decode(words), game.observe(played[0].states))
+    np.testing.assert_array_equal(observation.decode(words), game.observe(states))
 
 
 def test_a_board_holds_as_many_bytes_as_its_arrays(played: list[environment.Play]) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from hackmatrix.game import cells
 from hackmatrix.game.outline import outlined
@@ -54,3 +55,16 @@ def test_a_function_that_is_not_outlined_is_compiled_for_several_users() -> None
     """Otherwise the test above would show nothing, and nothing would need to be outlined."""
     for not_outlined in (flood, jax.jit(flood)):
         assert shifts(used_often(not_outlined)) > 2 * shifts(flood)
+
+
+def test_for_a_cpu_beside_an_accelerator_functions_are_kept_apart_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A single board is played on the CPU: jax.default_device says so."""
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    program = used_often(outlined(flood))
+    assert shifts(program) > 2 * shifts(flood)
+    for cpu in jax.devices("cpu")[0], "cpu":
+        jax.clear_caches()
+        with jax.default_device(cpu):
+            assert shifts(used_often(outlined(flood))) == shifts(flood)

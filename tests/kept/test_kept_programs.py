@@ -16,6 +16,7 @@ import pytest
 
 from hackmatrix.envs import make
 from hackmatrix.kept import programs
+from hackmatrix.kept.files import Files
 from hackmatrix.kept.programs import Kept
 from hackmatrix.networks import Spec
 from hackmatrix.networks import make as make_network
@@ -182,6 +183,23 @@ def test_the_cache_of_jax_is_as_before_once_it_was_left_out(is_wanted: bool) -> 
         assert jax.config.values[setting] is is_wanted
     finally:
         jax.config.update(setting, before)
+
+
+def test_programs_are_kept_while_another_thread_compiles_one(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For which the cache of JAX is off, in all threads."""
+    left_out, where = programs.without_persistent_cache, []
+
+    @contextmanager
+    def compiling() -> Iterator[None]:
+        with left_out():
+            where.append(programs._files(jax.local_devices()[:1]))
+            yield
+
+    monkeypatch.setattr(programs, "without_persistent_cache", compiling)
+    assert Kept(jax.jit(lambda number: number + 1))(1) == 2
+    assert where == [Files(cache)]
 
 
 @pytest.mark.usefixtures("cache")

@@ -21,10 +21,14 @@ jax.distributed.initialize(f"127.0.0.1:{PORT}", 2, PROCESS, cluster_detection_me
 
 from configs import default  # noqa: E402
 from hackmatrix.errors import UserError  # noqa: E402
+from hackmatrix.networks import files  # noqa: E402
+from hackmatrix.parallel import mesh  # noqa: E402
 from hackmatrix.train.config.saved import to_json  # noqa: E402
 from hackmatrix.train.plan import Plan, Request, agree  # noqa: E402
+from hackmatrix.train.program import Program  # noqa: E402
 from hackmatrix.train.reporting.tracing import Span  # noqa: E402
 from hackmatrix.train.runs import shared_path  # noqa: E402
+from tests.train.settings import config  # noqa: E402
 
 SMALL = {"env": "gymnax:CartPole-v1", "num_envs": 8, "num_steps": 8, "hidden_dim": 8}
 
@@ -60,6 +64,15 @@ def refused(plan: Callable[[], Any]) -> str:
     return "nothing is wrong"
 
 
+def save_policy(file: Path, seed: int) -> None:
+    """A policy as it is drawn with this seed."""
+    program = Program(config(**SMALL), mesh.over(jax.local_devices()))
+    params = program.network.init(jax.random.key(seed))
+    env, spec = program.env, program.network.spec
+    about = files.About(env.name, dict(env.observation), env.action_names, "", 0, spec)
+    files.write(file, params, about)
+
+
 def main() -> None:
     found: dict[str, Any] = {}
     here = DIRECTORY / f"of_{PROCESS}"
@@ -73,8 +86,11 @@ def main() -> None:
     (DIRECTORY / "file").touch()
     found["unwritable"] = refused(lambda: agree(request(DIRECTORY / "file")))
 
+    save_policy(here / "policy.npz", seed=PROCESS)
+    os.chdir(here)
+    found["apart"] = refused(lambda: agree(request(DIRECTORY, start_from="policy.npz")))
     shared_path.PATIENCE = 0.1
-    os.chdir(here)  # the same name is another directory for each
+    # The same name is another directory for each.
     found["blind"] = refused(lambda: agree(request(Path("runs"))))
     print(json.dumps(found))
     jax.distributed.shutdown()

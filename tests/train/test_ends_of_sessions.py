@@ -33,7 +33,7 @@ def session(bucket_address: str, monkeypatch: pytest.MonkeyPatch) -> Session:
     def run(then: Callable[[], None], supervision: Supervision | None = None, **more: Any) -> int:
         monkeypatch.setattr(Replays, "best", lambda *_: then())
         given = {**GIVEN, **more}
-        request = Request({**default.get_config(), **given}, given, bucket_address)
+        request = Request({**default.get_config(), **given}, given, place(bucket_address))
         return run_session(request, default.get_config(), no_game, supervision)
 
     return run

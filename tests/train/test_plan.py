@@ -156,7 +156,7 @@ def test_all_processes_have_the_plan_of_the_first(
     assert {each.name for each in run.iterdir()} == {"config.json", "provenance.json", "owner"}
     assert first["trace"] == [2, 3]
     assert not first["resumes"]
-    assert list((directory / "of_1").iterdir()) == []
+    assert [each.name for each in (directory / "of_1").iterdir()] == ["policy.npz"]  # its own
 
 
 def test_it_is_enough_to_tell_the_first_process_to_resume(found: list[dict[str, Any]]) -> None:
@@ -171,6 +171,13 @@ def test_where_no_run_can_begin_all_say_so(directory: Path, found: list[dict[str
     reason = f"no run can be made in {directory / 'file'}"
     assert found[0]["unwritable"].startswith(reason)
     assert found[1]["unwritable"].startswith(f"process 0: {reason}")
+
+
+def test_processes_that_would_start_from_different_parameters_are_refused(
+    found: list[dict[str, Any]],
+) -> None:
+    for each in found:
+        assert "process 1 has parameters to start from = " in each["apart"]
 
 
 def test_a_directory_that_is_not_the_same_for_all_is_refused(

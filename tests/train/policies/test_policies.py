@@ -138,9 +138,9 @@ def test_a_run_may_start_from_another_policy(found: Run, tmp_path: Path) -> None
     checkpoints.wait()
     other = Program(resolved(**{**given, "hidden_dim": 8}), meshes.over(jax.devices()[:1]))
     with pytest.raises(UserError, match=r"another network: give this run --config\.hidden_dim=16"):
-        other.params_to_start_from()
+        _ = other.params_to_start_from
     bfloat16 = Program(resolved(**{**given, "compute_dtype": "bfloat16"}), other.mesh)
-    jax.tree.map(np.testing.assert_array_equal, bfloat16.params_to_start_from(), policy.params)
+    jax.tree.map(np.testing.assert_array_equal, bfloat16.params_to_start_from, policy.params)
     (tmp_path / "policy.npz").unlink()  # the run has what it needs of it
     jax.tree.map(np.testing.assert_array_equal, policies.of_run(run).params, policy.params)
 
@@ -162,7 +162,7 @@ def test_a_policy_of_an_environment_that_has_changed_is_refused(found: Run, tmp_
             policies.load(tmp_path, None, str(file), print)
         program = Program(resolved(start_from=str(file)), meshes.over(jax.devices()[:1]))
         with pytest.raises(UserError, match=r"start_from=.* it cannot play hackmatrix"):
-            program.params_to_start_from()
+            _ = program.params_to_start_from
 
 
 def test_a_policy_that_is_not_shipped_is_refused_with_those_that_are() -> None:

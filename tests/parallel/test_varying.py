@@ -1,0 +1,72 @@
+"""Environments whose numbers are the same on all devices, and the types that shard_map checks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from hackmatrix.envs import declared
+from hackmatrix.envs.protocol import Environment, Step
+from hackmatrix.parallel import mesh
+from hackmatrix.train.program import Program
+from tests.envs.toy import ACTIONS, LENGTH, Boards, Toy
+from tests.train.settings import config
+
+
+class Constant(Toy):
+    """After each step its boards are the same, and each is worth as much."""
+
+    def step(self, keys: jax.Array, states: Boards, actions: jax.Array) -> tuple[Boards, Step]:
+        number = actions.size
+        never, one = jnp.zeros(number, bool), jnp.ones(number, jnp.int32)
+        after = Boards(jnp.ones((number, ACTIONS), bool), one, one)
+        told = {"toy/invalid": never}, {"toy/last_wanted": one}, {"toy/highest_wanted": one}
+        return after, Step(jnp.full(number, -1.0), never, never, None, *told)
+
+
+class Looping(Toy):
+    """Its reset counts up to what its boards differ by, beginning with a constant."""
+
+    def reset(self, keys: jax.Array) -> Boards:
+        start = jnp.zeros(keys.shape[0], jnp.int32)
+        ends = (keys[:, 0] % LENGTH).astype(jnp.int32)
+        time = jax.lax.while_loop(
+            lambda time: (time < ends).any(), lambda time: jnp.minimum(time + 1, ends), start
+        )
+        return self.boards(keys, time)
+
+
+class UncheckedLooping(Looping):
+    types_are_checked = False
+
+
+def lowered(own: Environment | None = None, **settings: Any) -> str:
+    given = {"num_envs": 16, "num_steps": 4, "num_minibatches": 2, "hidden_dim": 8, **settings}
+    program = Program(config(**given), mesh.over(), own)
+    return program.lower().as_text()
+
+
+@pytest.mark.parametrize("limit", [0, 3])
+def test_rewards_and_boards_may_be_constants(limit: int) -> None:
+    env = Constant()
+    assert not [*declared.faults(env)]
+    assert "while" in lowered(env, episode_limit=limit)
+
+
+def test_a_loop_that_begins_with_a_constant_is_told_of_and_can_be_trained_on() -> None:
+    (fault,) = declared.faults(Looping())
+    assert fault.startswith("within shard_map, which checks types in training, it fails: TypeError")
+    assert "while_loop body function carry" in fault
+    assert "test_varying.py" in fault
+    assert fault.endswith("say `types_are_checked = False`")
+    assert not [*declared.faults(UncheckedLooping())]
+    assert "while" in lowered(UncheckedLooping())
+
+
+@pytest.mark.parametrize("name", ["MountainCar-v0", "Asterix-MinAtar"])
+def test_environments_of_gymnax_with_constants_can_be_trained_on(name: str) -> None:
+    pytest.importorskip("gymnax", reason="Gymnax is not installed")
+    assert "while" in lowered(env=f"gymnax:{name}")
