@@ -39,8 +39,9 @@ def get_config() -> config_dict.ConfigDict:
     config.auto_tune = True
     config.num_envs = config_dict.placeholder(int)
     config.num_steps = config_dict.placeholder(int)
-    # How long, over all starts of the run: at most so many environment steps and, if given, so many
-    # minutes of training (what comes before and after it, such as compiling, is not counted).
+    # How long, over all starts of the run: at most so many environment steps (in whole updates, but
+    # at least one) and, if given, so many minutes of training (what comes before and after it, such
+    # as compiling, is not counted).
     config.total_timesteps = 10_000_000
     config.time_limit_minutes = config_dict.placeholder(float)
 
@@ -65,7 +66,8 @@ def get_config() -> config_dict.ConfigDict:
     # Leave out updates whose losses or gradients are not finite, and count them; otherwise the run
     # ends there.
     config.skip_nonfinite = False
-    # Rewards range from -10 to over 500: divide them by the running deviation of the returns.
+    # Rewards range from -10 to over 500: the critic learns returns in units of their running root
+    # mean square. The rewards stay as they are.
     config.scale_returns = True
     # Learn from potential-based shaping in place of the game's own reward for each step towards the
     # exit, which pays for going to and fro, and leave out what a player who has UNDO could earn

@@ -14,13 +14,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import AbstractMesh
+from jax.sharding import AbstractMesh, PartitionSpec
 
 from hackmatrix import plugins
 from hackmatrix.envs.metrics import OF_PLAY, Metric, Section
 from hackmatrix.envs.protocol import Environment, Step
 from hackmatrix.errors import UserError
-from hackmatrix.parallel.mesh import ENVS, SPLIT
 
 _BOARDS = 2
 _NEEDED = "action_names", "observation", "truncates"
@@ -136,9 +135,8 @@ def _of_types(env: Environment, *given: Any) -> Iterator[str]:
     """Of what shard_map takes for a mistake, where it checks the types of what differs among
     devices, as it does in training.
     """
-    on_devices = functools.partial(
-        jax.shard_map, mesh=AbstractMesh((1,), (ENVS,)), in_specs=SPLIT, out_specs=SPLIT
-    )
+    mesh, split = AbstractMesh((1,), ("boards",)), PartitionSpec("boards")
+    on_devices = functools.partial(jax.shard_map, mesh=mesh, in_specs=split, out_specs=split)
     try:
         jax.eval_shape(on_devices(env.reset), given[0])
         jax.eval_shape(on_devices(env.step), *given)

@@ -63,7 +63,7 @@ class HackMatrixEnv(gymnasium.Env[np.ndarray, np.int64]):
     """One game. `action_masks` says which actions are valid, `invalid` what another one leads to:
     "end", "cost" or "redraw" (hackmatrix.envs.invalid_actions).
 
-    The first `reset` compiles the game, which takes about half a minute unless
+    The first `reset` compiles the game (docs/interfaces.md says how long that takes), unless
     JAX_COMPILATION_CACHE_DIR names a folder with the result of an earlier time.
     """
 

@@ -1,4 +1,4 @@
-"""The same run on 1 and on 8 devices, and where a step is one kernel (here an interpreted one): the
+"""The same run on 8 devices, and on one where a step is one kernel (here an interpreted one): the
 real game, the real training program.
 """
 
@@ -20,9 +20,6 @@ from hackmatrix.train.program import Program
 from tests.train.settings import config
 
 UPDATES = 3
-DEVICES = (1, 8)
-AS_KERNEL = "a step as one kernel"
-OTHERS = (*DEVICES[1:], AS_KERNEL)
 
 
 @dataclass
@@ -34,15 +31,16 @@ class Trained:
     program: Program
 
 
-Runs = dict[int | str, Trained]
+@pytest.fixture(scope="module")
+def one() -> Trained:
+    """On one device, where a step of the game is one kernel."""
+    return run(Program(config(kernels=True), over(1)))
 
 
 @pytest.fixture(scope="module")
-def trained() -> Runs:
-    """The run on each number of devices, and on one where a step of the game is one kernel."""
-    runs: Runs = {devices: run(Program(config(), over(devices))) for devices in DEVICES}
-    runs[AS_KERNEL] = run(Program(config(kernels=True), over(1)))
-    return runs
+def many() -> Trained:
+    """On eight devices."""
+    return run(Program(config(), over(8)))
 
 
 def over(devices: int) -> jax.sharding.Mesh:
@@ -63,52 +61,45 @@ def raw(state: Any) -> Any:
     return state.replace(learner=learner.replace(key=jax.random.key_data(learner.key)))
 
 
-@pytest.mark.parametrize("other", OTHERS)
-def test_the_first_state_is_the_same(trained: Runs, other: int | str) -> None:
-    jax.tree.map(np.testing.assert_array_equal, trained[1].before, trained[other].before)
+def test_the_first_state_is_the_same(one: Trained, many: Trained) -> None:
+    jax.tree.map(np.testing.assert_array_equal, one.before, many.before)
 
 
-@pytest.mark.parametrize("devices", [1, 8])
 def test_another_start_trains_the_same_bit_for_bit_without_tracing_again(
-    trained: Runs, devices: int, monkeypatch: pytest.MonkeyPatch
+    many: Trained, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(programs, "_in_use", {})
     monkeypatch.setattr(Program, "lower", None)
-    again = run(Program(config(run_name="another"), over(devices)))
-    assert again.metrics == trained[devices].metrics
-    jax.tree.map(np.testing.assert_array_equal, again.after, trained[devices].after)
+    again = run(Program(config(run_name="another"), over(8)))
+    assert again.metrics == many.metrics
+    jax.tree.map(np.testing.assert_array_equal, again.after, many.after)
 
 
-@pytest.mark.parametrize("other", OTHERS)
-def test_boards_after_three_updates_are_exactly_the_same(trained: Runs, other: int | str) -> None:
+def test_boards_after_three_updates_are_exactly_the_same(one: Trained, many: Trained) -> None:
     """And so the actions: one other action would have led to another board."""
-    one, many = trained[1].after.players, trained[other].after.players
-    jax.tree.map(np.testing.assert_array_equal, one.boards, many.boards)
-    np.testing.assert_array_equal(one.episode_length, many.episode_length)
-    assert one.episode_length.max() > 0
-    steps = UPDATES * one.episode_length.size * config().num_steps
-    assert trained[1].metrics["train/num_episodes"] < steps
+    here, there = one.after.players, many.after.players
+    jax.tree.map(np.testing.assert_array_equal, here.boards, there.boards)
+    np.testing.assert_array_equal(here.episode_length, there.episode_length)
+    assert here.episode_length.max() > 0
+    steps = UPDATES * here.episode_length.size * config().num_steps
+    assert one.metrics["train/num_episodes"] < steps
 
 
-@pytest.mark.parametrize("other", OTHERS)
-def test_parameters_after_three_updates_are_the_same(trained: Runs, other: int | str) -> None:
-    one, many = trained[1].after.learner, trained[other].after.learner
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), one, many)
-    moved = jax.tree.map(
-        lambda a, b: np.abs(a - b).max(), one.params, trained[1].before.learner.params
-    )
+def test_parameters_after_three_updates_are_the_same(one: Trained, many: Trained) -> None:
+    here, there = one.after.learner, many.after.learner
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), here, there)
+    moved = jax.tree.map(lambda a, b: np.abs(a - b).max(), here.params, one.before.learner.params)
     assert max(jax.tree.leaves(moved)) > 1e-3
 
 
-@pytest.mark.parametrize("other", OTHERS)
-def test_metrics_are_the_same(trained: Runs, other: int | str) -> None:
-    one, many = trained[1].metrics, trained[other].metrics
-    assert one.keys() == many.keys()
-    for name, value in one.items():
-        np.testing.assert_allclose(many[name], value, rtol=1e-5, atol=1e-5, err_msg=name)
+def test_metrics_are_the_same(one: Trained, many: Trained) -> None:
+    assert one.metrics.keys() == many.metrics.keys()
+    for name, value in one.metrics.items():
+        np.testing.assert_allclose(many.metrics[name], value, rtol=1e-5, atol=1e-5, err_msg=name)
     # The optimiser forgives a gradient that is N times too large; this does not.
-    assert one["train/grad_norm"] > 0.01
-    np.testing.assert_allclose(many["train/grad_norm"] / one["train/grad_norm"], 1, rtol=1e-4)
+    norms = [each.metrics["train/grad_norm"] for each in (one, many)]
+    assert norms[0] > 0.01
+    np.testing.assert_allclose(norms[1] / norms[0], 1, rtol=1e-4)
 
 
 def test_boards_that_are_carried_as_one_array_are_split_over_devices_too(
@@ -123,23 +114,23 @@ def test_boards_that_are_carried_as_one_array_are_split_over_devices_too(
     assert scan.called
 
 
-def test_parts_of_the_reward_and_kinds_of_action_add_up(trained: Runs) -> None:
-    metrics = trained[8].metrics
+def test_parts_of_the_reward_and_kinds_of_action_add_up(many: Trained) -> None:
+    metrics = many.metrics
     parts = [value for name, value in metrics.items() if name.startswith("reward/")]
     kinds = [value for name, value in metrics.items() if name.startswith("actions/")]
     assert len(parts) == 15
     assert sum(parts) == pytest.approx(metrics["train/mean_reward"], abs=1e-5)
     assert sum(kinds) == pytest.approx(1, abs=1e-6)
-    assert trained[8].broken_at == NEVER
+    assert many.broken_at == NEVER
 
 
-def test_there_is_one_all_reduce_of_gradients_a_minibatch(trained: Runs) -> None:
+def test_there_is_one_all_reduce_of_gradients_a_minibatch(many: Trained) -> None:
     """It stands in the loop over the minibatches, and takes all leaves at once."""
-    text = trained[8].program.compile().as_text() or ""
+    text = many.program.compile().as_text() or ""
     reductions = [line for line in text.splitlines() if re.search(r"\ball-reduce(-start)?\(", line)]
     shapes = {
         f"f32[{','.join(map(str, leaf.shape))}]"
-        for leaf in jax.tree.leaves(trained[8].after.learner.params)
+        for leaf in jax.tree.leaves(many.after.learner.params)
     }
     assert len(shapes) >= 6
     of_gradients = [line for line in reductions if any(f"{shape}{{" in line for shape in shapes)]

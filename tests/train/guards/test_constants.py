@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -60,7 +61,7 @@ def test_a_loop_that_begins_with_a_constant_is_told_of_and_can_be_trained_on() -
     (fault,) = declared.faults(Looping())
     assert fault.startswith("within shard_map, which checks types in training, it fails: TypeError")
     assert "while_loop body function carry" in fault
-    assert "test_varying.py" in fault
+    assert Path(__file__).name in fault
     assert fault.endswith("say `types_are_checked = False`")
     assert not [*declared.faults(UncheckedLooping())]
     assert "while" in lowered(UncheckedLooping())
