@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from absl import app, flags, logging
+from ml_collections import config_flags
 
 from hackmatrix.parallel import slices
 from hackmatrix.train.config.command_line import define_config, parser
@@ -28,16 +29,16 @@ PROGRAM = "launch.bench"
 MODES = ("env", "train", "scaling", "sinks", "gymnasium", "starts")
 
 _CONFIG = define_config(PROGRAM)
-_BOARDS = flags.DEFINE_list("boards", ["256", "1024", "4096", "16384"], "Numbers of boards.")
+_BOARDS = flags.DEFINE_list("boards", ["256", "1024", "4096", "16384"], "Env: numbers of boards.")
 _SECONDS = flags.DEFINE_float("seconds", 3, "How long to measure a rate.", lower_bound=0)
 _SLICE = flags.DEFINE_enum(
-    "slice", None, list(slices.SLICES), "Only compile, for this TPU slice or these GPUs."
+    "slice", None, list(slices.SLICES), "Env: only compile, for this TPU slice or these GPUs."
 )
 _BOARDS_A_DEVICE = flags.DEFINE_integer(
-    "boards_a_device", 4096, "Boards on each device of the slice.", lower_bound=1
+    "boards_a_device", 4096, "Env: boards on each device of the slice.", lower_bound=1
 )
 _OVERFLOW_STEPS = flags.DEFINE_integer(
-    "overflow_steps", 0, "Play so many steps to see how long the lists get.", lower_bound=0
+    "overflow_steps", 0, "Env: play so many steps to see how long the lists get.", lower_bound=0
 )
 _ENVS = flags.DEFINE_integer(
     "envs", 64, "Scaling: environments a device (weak), or of all devices (strong).", lower_bound=1
@@ -50,6 +51,12 @@ _SLICES = flags.DEFINE_list(
 )
 _OUT = flags.DEFINE_string("out", "runs/scaling", "Scaling: the directory of its table and plot.")
 _JSON = flags.DEFINE_bool("json", False, "Print JSON, one line a measurement.")
+
+# What other modes have no use for.
+_FLAGS_OF = {
+    "env": (_BOARDS, _SLICE, _BOARDS_A_DEVICE, _OVERFLOW_STEPS),
+    "scaling": (_ENVS, _PROCESSES, _SLICES, _OUT),
+}
 
 
 def _are_numbers(texts: list[str]) -> bool:
@@ -71,8 +78,11 @@ def main(arguments: list[str]) -> None:
     if len(arguments) != 2 or arguments[1] not in MODES:
         sys.exit(f"{PROGRAM}: say what to measure, one of: {', '.join(MODES)}")
     mode = arguments[1]
+    _check_flags(mode)
     if mode == "gymnasium" and not importlib.util.find_spec("gymnasium"):
-        sys.exit(f"{PROGRAM}: gymnasium is missing: pip install 'hackmatrix[gymnasium]'")
+        sys.exit(
+            f"{PROGRAM}: gymnasium is missing: pip install -e '.[gymnasium]' -c constraints.txt"
+        )
     logging.set_verbosity(logging.WARNING)
     if _SLICE.value:
         starting.stay_off_accelerators()
@@ -101,6 +111,17 @@ def main(arguments: list[str]) -> None:
             measuring.measure_gymnasium(seconds, as_json)
         else:
             measuring.measure_starts(as_json)
+
+
+def _check_flags(mode: str) -> None:
+    for of, holders in _FLAGS_OF.items():
+        names = [each.name for each in holders if each.present]
+        if of != mode and names:
+            sys.exit(f"{PROGRAM}: --{names[0]} is for {of}; {mode} has no use for it")
+    if mode == "scaling" and "num_envs" in config_flags.get_override_values(flags.FLAGS["config"]):
+        sys.exit(
+            f"{PROGRAM}: say --envs, not --config.num_envs: so many a device, or on all of them"
+        )
 
 
 def _measure_environment(report: Report) -> None:

@@ -94,6 +94,7 @@ def measure_scaling(
     as_json: bool,
 ) -> None:
     """Over processes here, or over the devices; this process leaves them to those that measure."""
+    scaling_report.check(directory)
     found = curves.machine()
     numbers = processes or curves.sizes(found)
     curves.check(raw, found.platform, numbers, slice_names, envs)

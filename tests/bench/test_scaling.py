@@ -127,6 +127,10 @@ def test_a_process_has_so_many_simulated_devices() -> None:
         ("--slices=v4-9", "must be some of v4-8"),
         ("--processes=3", "num_envs=4 forms 4 groups, which 3 devices cannot share equally"),
         ("--config.lr=-1", "lr=-1"),
+        ("--config.num_envs=8", "say --envs, not --config.num_envs"),
+        ("--boards=256", "--boards is for env; scaling has no use for it"),
+        ("--out=/dev/null", "--out=/dev/null: File exists"),
+        ("--out=gs://bucket/scaling", "written to a directory of this machine"),
     ],
 )
 def test_what_cannot_be_measured_is_said_in_one_line(argument: str, reason: str) -> None:

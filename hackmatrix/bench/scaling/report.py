@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import sys
+import tempfile
 import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
@@ -17,6 +18,7 @@ import jax
 
 from hackmatrix.bench.report import in_columns
 from hackmatrix.bench.scaling.curves import COMPILED, MEASURED, Point
+from hackmatrix.errors import UserError
 from hackmatrix.train.runs.provenance import git
 
 _ROOT = Path(__file__).parents[3]
@@ -29,6 +31,18 @@ _SPEEDS = (
     "steps_per_second", "steps_per_second_a_device", "efficiency", "step_p50", "step_p95",
     "compile_seconds",
 )  # fmt: skip
+
+
+def check(directory: Path) -> None:
+    """UserError where nothing could be written: before hours of measuring, and not after."""
+    if str(directory).startswith("gs:"):
+        raise UserError(f"--out={directory}: tables are written to a directory of this machine")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise UserError(f"--out={directory}: {error.strerror or error}") from error
 
 
 def made_with() -> dict[str, str]:
@@ -58,7 +72,6 @@ def show(points: Iterable[Point], made: Mapping[str, str], as_json: bool) -> lis
 
 def write(points: list[Point], made: Mapping[str, str], directory: Path) -> list[str]:
     """Also says what was written, a line each."""
-    directory.mkdir(parents=True, exist_ok=True)
     _write_table(points, made, directory / "scaling.csv")
     # A benchmark has its own curves there, beside those of others.
     events = directory / "tensorboard" / f"{datetime.now():%y%m%d-%H%M%S}"
