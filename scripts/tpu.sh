@@ -22,8 +22,9 @@ scripts/tpu.sh COMMAND NAME [--zone=ZONE] [--project=PROJECT] [--dry-run] ...
                           how that of `train NAME -- ARGS` did
   logs NAME [--worker=0]  follows what training prints (Ctrl-C ends following, not training)
   stop NAME [--wait=120]  has training save and stop; after --wait seconds, kills it
-  fetch NAME FROM [TO]    copies a run, or a directory of runs, into TO (runs). FROM is a path in the
-                          home directory of worker 0 (hackmatrix/runs/RUN) or a bucket (gs://...)
+  fetch NAME FROM [TO]    copies a run, or the runs of a directory of runs, into TO (runs). FROM is a
+                          path in the home directory of worker 0 (hackmatrix/runs/RUN) or a bucket
+                          (gs://...)
   delete NAME             deletes the slice, and with it the disks of its workers
 
 Each prints the gcloud command that it runs; --dry-run prints it only. Without --zone and --project
@@ -76,6 +77,16 @@ esac
 
 only_for() { [[ " $* " == *" $command "* ]] || fail "$command takes no $option"; }
 
+no_option() {
+  local behind=''
+  case $command in
+    create) behind='flags of gcloud come after --' ;;
+    run) behind='the program and its arguments come after --' ;;
+    keep | train | status) behind='arguments for training come after --' ;;
+  esac
+  fail "there is no option '$option'${behind:+: $behind}; scripts/tpu.sh --help lists them"
+}
+
 place=() dry_run='' type='' spot=() waits=yes kept=() worker='' patience=120 words=() rest=()
 while (($#)); do
   option=$1
@@ -91,7 +102,7 @@ while (($#)); do
     --worker=*) only_for run logs && worker=${option#*=} ;;
     --wait=*) only_for stop && patience=${option#*=} ;;
     --) only_for create keep run train status && rest=("$@") && break ;;
-    -*) fail "there is no option '$option'; scripts/tpu.sh --help lists them" ;;
+    -*) no_option ;;
     *) words+=("$option") ;;
   esac
 done
@@ -183,7 +194,37 @@ run_program() {
   on_workers "${worker:-all}" "cd hackmatrix &&$(quoted "${rest[@]}")"
 }
 
-train() { on_workers all "hackmatrix/scripts/tpu_worker.sh start$(quoted "${rest[@]}")"; }
+given() { # FLAG, of training: its values, as --FLAG=VALUE or in two words
+  local word is_next=''
+  for word in "${rest[@]}"; do
+    [[ ! $is_next ]] || echo "$word"
+    is_next=''
+    case $word in
+      "--$1") is_next=yes ;;
+      "--$1="*) echo "${word#*=}" ;;
+    esac
+  done
+}
+
+# What would end training at its start, said before a slice costs anything.
+check_arguments() {
+  local value file
+  while IFS= read -r value; do
+    file=${value%%:*} # configs/FILE.py:TEXT gives its get_config a text
+    [[ $file == /* ]] || git -C "$here/.." cat-file blob "HEAD:./$file" >/dev/null 2>&1 ||
+      fail "there is no file '$file' in the last commit, which workers get: commit it (and set up\
+ again), or give another --config"
+  done < <(given config)
+  while IFS= read -r value; do
+    [[ $value != gs://* || $value == gs://[!/]* ]] ||
+      fail "--workdir=$value names no bucket: give --workdir=gs://BUCKET/..."
+  done < <(given workdir)
+}
+
+train() {
+  check_arguments
+  on_workers all "hackmatrix/scripts/tpu_worker.sh start$(quoted "${rest[@]}")"
+}
 
 status() {
   on_workers all "hackmatrix/scripts/tpu_worker.sh status$(quoted "${rest[@]}") 2>/dev/null ||\
@@ -199,12 +240,21 @@ logs() {
 
 stop() { on_workers all "hackmatrix/scripts/tpu_worker.sh stop$(quoted "$patience")"; }
 
+# Of a directory of runs only these are copied: --run=NAME looks for them in TO itself. A dry run
+# takes FROM for a run.
 fetch() {
-  local from=${words[1]%/} to=${words[2]:-runs}
+  local from=${words[1]%/} to=${words[2]:-runs} runs=''
   if [[ $from == gs://* ]]; then
-    run mkdir -p "$to/${from##*/}"
-    run gcloud storage rsync --recursive "$from" "$to/${from##*/}"
+    local look=(gcloud storage ls "$from/*/config.json")
+    echo "+$(quoted "${look[@]}")" >&2
+    # That there are none is an error to gcloud.
+    [[ $dry_run ]] || runs=$("${look[@]}" 2>/dev/null) || true
+    [[ $runs == *config.json* ]] || to+=/${from##*/}
+    run mkdir -p "$to"
+    run gcloud storage rsync --recursive "$from" "$to"
   else
+    runs=$(on_workers 0 "ls$(quoted "$from")/*/config.json 2>/dev/null || true")
+    [[ $runs != *config.json* ]] || from+='/*'
     run mkdir -p "$to"
     copy --recurse "$name:$from" "$to/" --worker=0
   fi
@@ -216,6 +266,7 @@ delete() {
 
 keep() {
   [[ $type ]] || fail "keep a slice of which type? --type=v4-8 (v4-16, v5e-8, v5p-8, v6e-8 ...)"
+  check_arguments
   need_all_commits
   [[ ! $dry_run ]] || place+=(--dry-run)
   exec "$here/tpu_keep.sh" "$name" "--type=$type" "${spot[@]}" "${place[@]}" "${kept[@]}" -- "${rest[@]}"

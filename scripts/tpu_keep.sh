@@ -10,7 +10,7 @@ scripts/tpu.sh keep NAME --type=v4-8 [--spot] [--hours=N] [--gcloud=FLAG ...] --
   in a bucket: ARGS have --workdir=gs://BUCKET/...; its name is NAME unless --config.run_name is given.
   Where other training runs on the slice, waits for its end.
 
-  --hours=N      no longer than this: then training saves and stops
+  --hours=N      no longer than this from each start of this command: then training saves and stops
   --gcloud=FLAG  goes to gcloud when it creates the slice, as --gcloud=--network=N
 
   It ends, with the exit code of training,
@@ -18,8 +18,8 @@ scripts/tpu.sh keep NAME --type=v4-8 [--spot] [--hours=N] [--gcloud=FLAG ...] --
     42  when the hours are over; the slice is deleted, unless other training runs on it. Or when
         training was stopped or given up by its supervisor (docs/pods.md) though the slice is there;
         the slice stays
-    1   when training failed, when set-up fails again and again or the workers were never reached
-        (the slice stays), or when the first request is refused
+    1   when training failed, when set-up or the start of training fails again and again or the
+        workers were never reached (the slice stays), or when the first request is refused
   Ctrl-C ends the keeping and nothing else. The same command, here or on another computer, goes on
   with it, whatever the slice does meanwhile.
 END
@@ -35,7 +35,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 [[ ${1:-} != --help ]] || { usage && exit; }
 
 name=$1 && shift
-place=() created=() flags=() hours='' dry_run='' arguments=()
+place=() created=() flags=() hours='' has_end='' dry_run='' arguments=()
 while (($#)); do
   option=$1
   shift
@@ -43,12 +43,13 @@ while (($#)); do
     --zone=* | --project=*) place+=("$option") ;;
     --dry-run) place+=("$option") && dry_run=yes ;;
     --type=* | --spot) created+=("$option") ;;
-    --hours=*) hours=${option#*=} ;;
+    --hours=*) hours=${option#*=} has_end=yes ;;
     --gcloud=*) flags+=("${option#*=}") ;;
     --) arguments=("$@") && break ;;
   esac
 done
-[[ $hours =~ ^[0-9]*$ ]] || fail "--hours takes whole hours, not '$hours'"
+[[ ! $has_end || $hours =~ ^0*[1-9][0-9]*$ ]] ||
+  fail "--hours takes whole hours, 1 or more, not '$hours'"
 [[ " ${arguments[*]}" == *" --workdir=gs://"* ]] ||
   fail "keep needs -- --workdir=gs://BUCKET/...: the disks of a slice go with it"
 [[ " ${arguments[*]}" != *" --resume"* && " ${arguments[*]}" != *" --config.resume"* ]] ||
@@ -179,49 +180,51 @@ delete_for_good() {
   done
 }
 
-set_ups=0 # that failed in a row
+failures=0 # in a row
 set_up_and_train() {
-  if tpu setup; then
-    set_ups=0
-    train || say "training did not start on all workers"
-  else
-    ((++set_ups < 5)) || fail "set-up failed 5 times in a row: scripts/tpu.sh setup $name says why"
-    say "set-up did not end well: looking at the slice again"
-  fi
+  local what='set-up'
+  tpu setup && what='the start of training' && train && failures=0 && return
+  ((++failures < 5)) || fail "$what failed 5 times in a row, for the reason above. The slice stays:\
+ scripts/tpu.sh delete $name"
+  say "$what did not end well: looking at the slice again"
 }
 
 show_log() { tpu run --worker=0 -- tail -n 20 ../hackmatrix.log || true; }
 
-is_over() { [[ $hours ]] && ((SECONDS >= 3600 * 10#$hours)); }
+is_over() { [[ $has_end ]] && ((SECONDS >= 3600 * 10#$hours)); }
 
-is_others='' # whether other training ran on the slice when it was last looked at
+reached=''   # whether workers have ever answered
+is_others='' # whether they trained something else when they last did
+unreached=0  # so often in a row they did not
+look() {
+  ask_workers
+  [[ $said == 'not reached' ]] || reached=yes is_others='' unreached=0
+  [[ $said != waiting* ]] || is_others=yes
+}
+
 give_up_for_today() {
   say "$hours hours are over"
+  ask queued-resources state.state
+  local state=$said
+  [[ $state != ACTIVE ]] || look
+  [[ $said != 'not reached' || $reached || $asked_here ]] ||
+    fail "$name cannot be reached, and others may train there. It stays: scripts/tpu.sh delete $name"
   if [[ $is_others ]]; then
     say "other training runs on $name, which stays"
     exit 42
   fi
-  ask queued-resources state.state
-  if [[ $said == ACTIVE ]]; then tpu stop || true; fi
-  [[ $said == none ]] || delete_for_good
+  if [[ $state == ACTIVE ]]; then tpu stop || true; fi
+  [[ $state == none ]] || delete_for_good
   exit 42
 }
 
-reached=''   # whether workers have ever answered
-unreached=0  # so often in a row they did not
-stops=0      # that were seen in a row, as a slice that is being taken away stops its training first
-parts=0      # likewise, looks at which some workers trained and others could not
+stops=0 # that were seen in a row, as a slice that is being taken away stops its training first
+parts=0 # likewise, looks at which some workers trained and others could not
 look_at_workers() {
-  ask_workers
+  look
   [[ $said == stopped ]] || stops=0
   [[ $said == *part ]] || parts=0
-  is_others=''
-  [[ $said != waiting* ]] || is_others=yes
-  if [[ $said == 'not reached' ]]; then
-    [[ $told == *"$said" ]] || cat "$answer.errors" >&2
-  else
-    reached=yes unreached=0
-  fi
+  [[ $said != 'not reached' || $told == *"$said" ]] || cat "$answer.errors" >&2
   tell "$name: ACTIVE, training is $said"
   patience=60
   case $said in

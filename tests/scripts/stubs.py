@@ -74,9 +74,10 @@ def until(happened: Callable[[], bool]) -> None:
 
 
 def make_checkout(stubs: Stubs) -> Path:
-    """~/hackmatrix, as on a worker: a repository with our scripts and pins, committed."""
+    """~/hackmatrix, as on a worker: a repository with our scripts, settings and pins, committed."""
     checkout = stubs.home / "hackmatrix"
-    shutil.copytree(ROOT / "scripts", checkout / "scripts")
+    for name in ("scripts", "configs"):
+        shutil.copytree(ROOT / name, checkout / name)
     for name in ("pyproject.toml", "constraints.txt", ".gitignore"):
         shutil.copy(ROOT / name, checkout)
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]

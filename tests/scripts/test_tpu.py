@@ -157,17 +157,6 @@ ON_ALL = [*SSH, "--worker=all"]
             ["stop", "pod", "--wait=300"],
             [*ON_ALL, "--command=hackmatrix/scripts/tpu_worker.sh stop 300"],
         ),
-        (
-            ["fetch", "pod", "hackmatrix/runs/RUN", "there"],
-            [
-                *[*VM, "scp", "--recurse", "pod:hackmatrix/runs/RUN", "there/", "--worker=0"],
-                *(f"--scp-flag=-o{option}" for option in PATIENT),
-            ],
-        ),
-        (
-            ["fetch", "pod", "gs://bucket/runs/RUN/"],
-            ["storage", "rsync", "--recursive", "gs://bucket/runs/RUN", "runs/RUN"],
-        ),
         (["delete", "pod"], [*QUEUED, "delete", "pod", "--force", "--quiet"]),
     ],
 )
@@ -179,6 +168,34 @@ def test_what_each_command_asks_of_gcloud(
     assert ended.returncode == 0
     assert asked(stubs) == [command]
     assert printed(ended)[-1] == ["gcloud", *command]
+
+
+SCP = [*VM, "scp", "--recurse"]
+SCP_PATIENT = [f"--scp-flag=-o{option}" for option in PATIENT]
+RSYNC = ["storage", "rsync", "--recursive"]
+
+
+@pytest.mark.parametrize(
+    ("place", "found", "command"),
+    [
+        ("hackmatrix/runs/RUN", "", [*SCP, "pod:hackmatrix/runs/RUN", "to/", "--worker=0"]),
+        ("hackmatrix/runs/", "A", [*SCP, "pod:hackmatrix/runs/*", "to/", "--worker=0"]),
+        ("gs://bucket/runs/RUN/", "", [*RSYNC, "gs://bucket/runs/RUN", "to/RUN"]),
+        ("gs://bucket/runs", "A", [*RSYNC, "gs://bucket/runs", "to"]),
+        ("gs://bucket", "A", [*RSYNC, "gs://bucket", "to"]),
+    ],
+)
+def test_a_run_is_fetched_by_its_name_and_of_a_directory_of_runs_each_of_them(
+    stubs: Stubs, tmp_path: Path, place: str, found: str, command: list[str]
+) -> None:
+    lists = f"[[ '{found}' ]] && echo '{place}/{found}/config.json'"
+    stubs.add("gcloud", f'case "$*" in *\\ ssh\\ *) {lists}; true ;; *\\ ls\\ *) {lists} ;; esac')
+    assert stubs.run(TPU, "fetch", "pod", place, "to", cwd=tmp_path).returncode == 0
+    looked, copied = asked(stubs)
+    where = f"{place.rstrip('/')}/*/config.json"
+    on_worker = [*SSH, "--worker=0", f"--command=ls {where} 2>/dev/null || true"]
+    assert looked == (["storage", "ls", where] if "gs:" in place else on_worker)
+    assert copied == [*command, *(SCP_PATIENT if "scp" in command else [])]
 
 
 def test_zone_and_project_go_with_every_command(
@@ -194,7 +211,7 @@ def test_zone_and_project_go_with_every_command(
         ["delete", "pod"],
     ):
         assert stubs.run(checkout / "scripts/tpu.sh", *words, *place, cwd=tmp_path).returncode == 0
-    assert len(asked(stubs)) == 8
+    assert len(asked(stubs)) == 9
     assert all(set(place) < set(command) for command in asked(stubs))
 
 
@@ -229,7 +246,15 @@ def test_a_dry_run_needs_no_gcloud(stubs: Stubs) -> None:
         (["stop", "pod", "other"], "stop takes one name, not 'pod other'"),
         (["stop", "pod", "--worker=1"], "stop takes no --worker=1"),
         (["logs", "pod", "--spot"], "logs takes no --spot"),
-        (["train", "pod", "--config.lr=1"], "there is no option '--config.lr=1'"),
+        (["stop", "pod", "--fast"], "there is no option '--fast'; scripts/tpu.sh --help"),
+        *[
+            ([*words, option], f"there is no option '{option}': {behind}; scripts/tpu.sh --help")
+            for words, option, behind in (
+                (["train", "pod"], "--config.lr=1", "arguments for training come after --"),
+                (["create", "pod", "--type=v4-8"], "--labels=a=b", "flags of gcloud come after --"),
+                (["run", "pod"], "-c", "the program and its arguments come after --"),
+            )
+        ],
         (["stop", "pod", "--", "now"], "stop takes no --"),
         (["create", "pod"], "create which type?"),
         (["run", "pod"], "run what?"),

@@ -115,6 +115,7 @@ def test_several_seeds_are_kept_and_a_name_may_be_a_word_of_its_own(
 
 def test_after_its_hours_training_saves_and_the_slice_is_deleted(world: World) -> None:
     world.will("states", "ACTIVE")
+    world.will("statuses", "busy")
     # Bash counts the seconds on from those.
     ended = world.stubs.run(world.tpu, *KEEP, "--hours=1", "--", *TRAINING, SECONDS="3600")
     assert ended.returncode == 42
@@ -208,14 +209,33 @@ def test_other_training_on_the_slice_is_waited_for(world: World) -> None:
     assert ended.stdout.count("waiting for the end of other training or set-up") == 1
 
 
-def test_after_its_hours_other_training_is_left_alone(world: World, stubs: Stubs) -> None:
+@pytest.mark.parametrize(
+    ("seconds", "statuses"),
+    [
+        ("3599", ["otherwise", "cut"]),  # it was there when workers last answered
+        ("3599", ["busy", "otherwise"]),
+        ("3600", ["otherwise"]),  # the hours are over before anybody has looked
+    ],
+)
+def test_after_its_hours_other_training_is_left_alone(
+    world: World, stubs: Stubs, seconds: str, statuses: list[str]
+) -> None:
     world.will("states", "ACTIVE")
-    world.will("statuses", "otherwise")
+    world.will("statuses", *statuses)
     stubs.add("sleep", "exec /bin/sleep 1.5")
-    ended = stubs.run(world.tpu, *KEEP, "--hours=1", "--", *TRAINING, SECONDS="3599")
+    ended = stubs.run(world.tpu, *KEEP, "--hours=1", "--", *TRAINING, SECONDS=seconds)
     assert ended.returncode == 42
     assert world.did() == []
     assert "other training runs on pod, which stays" in ended.stdout
+
+
+def test_after_its_hours_what_was_never_reached_stays(world: World) -> None:
+    world.will("states", "ACTIVE")
+    world.will("statuses", "cut")
+    ended = world.stubs.run(world.tpu, *KEEP, "--hours=1", "--", *TRAINING, SECONDS="3600")
+    assert ended.returncode == 1
+    assert world.did() == []
+    assert "pod cannot be reached, and others may train there. It stays" in ended.stderr
 
 
 @pytest.mark.parametrize("state", ["TERMINATED", "STOPPED"])
@@ -229,15 +249,24 @@ def test_a_slice_whose_machines_do_not_run_is_replaced(world: World, state: str)
     assert f"pod was taken away ({state})" in ended.stdout
 
 
-def test_set_up_that_fails_again_and_again_ends_it(world: World) -> None:
+@pytest.mark.parametrize(
+    ("step", "name", "tries"),
+    [
+        ("set-ups", "set-up", ["set up"]),
+        ("starts", "the start of training", ["set up", "train"]),
+    ],
+)
+def test_a_step_that_fails_again_and_again_ends_it(
+    world: World, step: str, name: str, tries: list[str]
+) -> None:
     """Here it fails once, works, and then fails for good."""
     world.will("states", "ACTIVE")
     world.will("statuses", *["idle"] * 12)
-    world.will("set-ups", "cut", "", *["cut"] * 9)
+    world.will(step, "cut", "", *["cut"] * 9)
     ended = world.keep()
     assert ended.returncode == 1
-    assert world.did() == ["set up", "set up", "train", *["set up"] * 5]
-    assert "set-up failed 5 times in a row" in ended.stderr
+    assert world.did() == [*tries, "set up", "train", *tries * 5]
+    assert f"{name} failed 5 times in a row, for the reason above. The slice stays" in ended.stderr
 
 
 def test_an_interrupt_ends_the_keeping_and_nothing_else(world: World, stubs: Stubs) -> None:
@@ -251,26 +280,6 @@ def test_an_interrupt_ends_the_keeping_and_nothing_else(world: World, stubs: Stu
     assert kept.returncode == 143
     assert "the slice and its training are as they were" in said
     assert world.did() == []
-
-
-@pytest.mark.parametrize(
-    ("words", "what"),
-    [
-        (["keep", "pod"], "keep a slice of which type?"),
-        ([*KEEP], "keep needs -- --workdir=gs://BUCKET/..."),
-        ([*KEEP, "--", "--workdir=runs"], "keep needs -- --workdir=gs://BUCKET/..."),
-        ([*KEEP, "--", *TRAINING, "--resume=it"], "keep goes on with the run of"),
-        ([*KEEP, "--", *TRAINING, "--config.resume=it"], "keep goes on with the run of"),
-        ([*KEEP, "--hours=1.5", "--", *TRAINING], "--hours takes whole hours"),
-        (["stop", "pod", "--hours=1"], "stop takes no --hours=1"),
-    ],
-)
-def test_what_cannot_be_kept_is_one_line(world: World, words: list[str], what: str) -> None:
-    ended = world.stubs.run(world.tpu, *words)
-    assert ended.returncode == 1
-    assert ended.stderr.startswith(f"tpu.sh: {what}")
-    assert ended.stderr.count("\n") == 1
-    assert world.stubs.calls() == []
 
 
 def test_a_gcloud_that_never_answers_is_not_asked_for_ever(world: World, stubs: Stubs) -> None:

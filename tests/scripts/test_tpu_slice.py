@@ -1,4 +1,4 @@
-"""scripts/tpu.sh against a gcloud that plays a slice of two workers."""
+"""scripts/tpu.sh against a gcloud that plays a slice of two workers, or refused before."""
 
 import subprocess
 from pathlib import Path
@@ -184,3 +184,74 @@ def test_a_clone_without_all_commits_is_refused(
         " git fetch --unshallow\n"
     )
     assert stubs.calls() == []
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["keep", "pod"], "keep a slice of which type?"),
+        ([*KEEP], "keep needs -- --workdir=gs://BUCKET/..."),
+        ([*KEEP, "--", "--workdir=runs"], "keep needs -- --workdir=gs://BUCKET/..."),
+        ([*KEEP, "--", *TRAINING, "--resume=it"], "keep goes on with the run of"),
+        ([*KEEP, "--", *TRAINING, "--config.resume=it"], "keep goes on with the run of"),
+        *[
+            ([*KEEP, f"--hours={hours}", "--", *TRAINING], "--hours takes whole hours, 1 or more")
+            for hours in ("1.5", "0", "00", "-1", "")
+        ],
+        (["stop", "pod", "--hours=1"], "stop takes no --hours=1"),
+    ],
+)
+def test_what_cannot_be_kept_is_one_line(world: World, words: list[str], what: str) -> None:
+    ended = world.stubs.run(world.tpu, *words)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith(f"tpu.sh: {what}")
+    assert ended.stderr.count("\n") == 1
+    assert world.stubs.calls() == []
+
+
+@pytest.mark.parametrize("command", [("train", "pod"), KEEP])
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        *[
+            (
+                given,
+                f"there is no file '{name}' in the last commit, which workers get: commit it (and"
+                " set up again), or give another --config",
+            )
+            for name, *given in (
+                ("configs/mine.py", "--config=configs/mine.py"),
+                ("configs/mine.py", "--config", "configs/mine.py:8"),
+                ("configs", "--config=configs"),
+            )
+        ],
+        *[
+            (given, f"--workdir={name} names no bucket: give --workdir=gs://BUCKET/...")
+            for name, *given in (
+                ("gs://", "--workdir=gs://"),
+                ("gs:///runs", "--workdir", "gs:///runs"),
+            )
+        ],
+    ],
+)
+def test_what_would_end_training_at_its_start_is_said_before_a_slice_costs_anything(
+    stubs: Stubs, checkout: Path, command: tuple[str, ...], given: list[str], why: str
+) -> None:
+    (checkout / "configs/mine.py").touch()  # and not committed
+    stubs.add("gcloud")
+    ended = stubs.run(checkout / "scripts/tpu.sh", *command, "--", *TRAINING, *given)
+    assert ended.returncode == 1
+    assert ended.stderr == f"tpu.sh: {why}\n"
+    assert stubs.calls() == []
+
+
+@pytest.mark.parametrize(
+    "given",
+    [["--config=configs/v4_8.py:8"], ["--config", "./configs/v4_8.py"], ["--config=/mnt/mine.py"]],
+)
+def test_settings_that_are_committed_or_that_only_workers_have_are_trained_with(
+    world: World, tmp_path: Path, given: list[str]
+) -> None:
+    words = [*KEEP, "--dry-run", "--", *TRAINING, *given]
+    ended = world.stubs.run(world.tpu, *words, cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr

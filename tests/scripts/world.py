@@ -9,7 +9,7 @@ TRAINING = ("--config=configs/v4_32.py", "--workdir=gs://bucket/runs")
 KEEP = ("keep", "pod", "--type=v4-32", "--spot")
 
 # A service in the directory `world`: its file `states` is what the slice goes through, and is there
-# as long as it is. Answers to come are lines of the files creations, set-ups and statuses.
+# as long as it is. Answers to come are lines of the files creations, set-ups, starts and statuses.
 SERVICE = """
 cd '{world}'
 next() {{ head -n 1 "$1" 2>/dev/null; sed -i 1d "$1" 2>/dev/null; }}
@@ -43,6 +43,7 @@ esac
 WORKERS = """
 case "$*" in
   *tpu_worker.sh\\ status*) answer=$(next statuses) ;;
+  *tpu_worker.sh\\ start*) answer=$(next starts) ;;
   *tpu_setup.sh*) answer=$(next set-ups) ;;
 esac
 case $answer in
