@@ -23,8 +23,10 @@ from hackmatrix.bench import (
 from hackmatrix.bench.report import Report, Row
 from hackmatrix.bench.scaling import curves
 from hackmatrix.bench.scaling import report as scaling_report
+from hackmatrix.errors import UserError
 from hackmatrix.game.slots import CAPACITY
 from hackmatrix.parallel import mesh, slices
+from hackmatrix.rl.learning.actor_critic import ActorCritic
 from hackmatrix.train.config import Config, resolve
 from hackmatrix.train.program import Program
 
@@ -75,6 +77,11 @@ def measure_training(raw: Mapping[str, Any], seconds: float, report: Report) -> 
     """At the reference setting, if not told another, on all devices, beside the network alone."""
     config = _resolved({**raw, "auto_tune": False})
     program = Program(config, mesh.over())
+    if not isinstance(program.algorithm, ActorCritic):
+        raise UserError(
+            f"algorithm={config.algorithm}: an update is measured in its halves, `play` and `learn`, "
+            "which subclasses of hackmatrix.rl.learning.actor_critic.ActorCritic have"
+        )
     result = training.measure_training(program, config.batch_size, config.log_interval, seconds)
     setting = (
         f"{config.num_envs} x {config.num_steps}, {config.num_minibatches} minibatches, "

@@ -7,7 +7,10 @@ from unittest.mock import Mock
 import jax
 import pytest
 
+from configs import default
+from hackmatrix.bench import measuring
 from hackmatrix.bench.training import measure_training
+from hackmatrix.errors import UserError
 
 
 def test_what_is_measured_as_compiling_is_no_load_from_a_cache() -> None:
@@ -22,3 +25,12 @@ def test_what_is_measured_as_compiling_is_no_load_from_a_cache() -> None:
     with pytest.raises(Compiled):
         measure_training(Mock(compile=compile_program), steps=1, chunk=1, seconds=0)
     assert jax.config.values["jax_enable_compilation_cache"]
+
+
+def test_an_algorithm_without_halves_is_refused_before_anything_is_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(measuring, "Program", lambda *_: Mock(algorithm=object()))
+    given = {**default.get_config(), "algorithm": "mine:Rule"}
+    with pytest.raises(UserError, match=r"algorithm=mine:Rule: an update is measured in its halves"):
+        measuring.measure_training(given, 0, Mock())
