@@ -27,6 +27,11 @@ def load(address: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise  # the module is there, and itself imports one that is not
+        if module.endswith(".py"):
+            raise UserError(
+                f"{address}: leave out .py, as a module is named and no file: say "
+                f"{module.removesuffix('.py')}:{name}"
+            ) from None
         raise UserError(
             f"{address}: there is no module {error.name!r} on Python's path; start the program "
             "where the module lies, or set PYTHONPATH"

@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import sys
 
-from absl import app, flags, logging
+from absl import app, logging
 
-from launch.startup import policy_flags, starting
+from launch.startup import outputs, policy_flags, starting
 
 PROGRAM = "launch.export"
 
-_OUT = flags.DEFINE_string(
-    "out",
-    None,
-    "The directory to write to; by default RUN/exported, or exported/NAME of a policy.",
+_OUT = outputs.define(
+    "out", "The directory to write to; by default RUN/exported, or exported/NAME of a policy."
 )
 
 

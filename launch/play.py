@@ -30,7 +30,9 @@ def main(_: list[str]) -> None:
 
         decide = lambda *seen: Decision(*choose(*seen))  # noqa: E731
 
-    with starting.waiting(f"{PROGRAM}: compiling the game, or loading it from the cache"):
+    what = f"{PROGRAM}: compiling the game, or loading it from the cache"
+    with starting.one_line_errors(PROGRAM), starting.waiting(what):
+        starting.need_devices()
         from hackmatrix.envs.drawing.text import is_wanted_in_colour
         from hackmatrix.replay.playing import Playing
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from absl import app, flags, logging
 
-from configs import default
 from hackmatrix.errors import UserError
+from hackmatrix.train.config import reading
 from launch.startup import command_line, outputs, run_flags, starting
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 PROGRAM = "launch.report"
 
 _RUNS = flags.DEFINE_list("runs", [], "Compare these runs on one page instead.")
-_OUT = flags.DEFINE_string(
-    "out", None, "The file to write; by default report.html of the run, or of --workdir for --runs."
+_OUT = outputs.define(
+    "out", "The file to write; by default report.html of the run, or of --workdir for --runs."
 )
 
 
@@ -44,7 +44,7 @@ def main(_: list[str]) -> None:
 
     with starting.one_line_errors(PROGRAM):
         replay, why_none = _replay(run)
-        told_page = page.page(run, told, default.get_config(), replay, why_none)
+        told_page = page.page(run, told, reading.default(), replay, why_none)
     file = _file(run.bucket or run.directory)
     _write(file, told_page)
     print(f"{file}: up to step {told.steps[-1]:,}, {'with' if replay else 'without'} a game")
@@ -79,7 +79,7 @@ def _curves(run: Run) -> Curves:
 def _file(directory: str | Path) -> Path:
     """What was asked for, or else in the directory, or here where that is in a bucket."""
     here = Path() if "://" in str(directory) else Path(os.path.expanduser(directory))
-    return Path(_OUT.value) if _OUT.value else here / "report.html"
+    return _OUT.value or here / "report.html"
 
 
 def _write(file: Path, page: str) -> None:
@@ -104,6 +104,7 @@ def _replay(run: Run) -> tuple[str | None, str]:
 
     if page := games.newest(run):
         return page, ""
+    starting.need_devices()
     if not is_drawable(make(run.config.env)):
         return None, f"Games of {run.config.env} cannot be drawn."
     with starting.waiting(

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from absl import app, flags, logging
 from ml_collections import config_flags
 
-from configs import default, given_by
 from hackmatrix.errors import UserError
 from hackmatrix.exit_codes import FAILED
+from hackmatrix.train.config import reading
 from hackmatrix.train.config.command_line import define_config, parser
 from hackmatrix.train.guards.supervision import of_environment
 from hackmatrix.train.runs.places import Away
@@ -77,9 +77,10 @@ def main(arguments: list[str]) -> None:
             join_seconds=_JOIN.value,
             meanwhile=starting.waiting(f"{PROGRAM}: meeting the other processes"),
         )
+        starting.need_devices()
         request = _request()
         run = run_seeds if request.settings.get("num_seeds", 1) > 1 else run_session
-        code = run(request, dict(default.get_config()), games.recorded, supervision)
+        code = run(request, dict(reading.default()), games.recorded, supervision)
         has_failed = False
     except UserError as error:
         for line in str(error).splitlines():
@@ -95,6 +96,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _request() -> Request:
+    from configs import given_by  # only now: that another package hides it was said
     from hackmatrix.train.plan import Request
     from hackmatrix.train.reporting.tracing import parse_span
     from hackmatrix.train.runs.places import place
@@ -102,7 +104,7 @@ def _request() -> Request:
     settings = dict(_CONFIG.value)
     given = dict(config_flags.get_override_values(flags.FLAGS["config"]))
     if flags.FLAGS["config"].present:
-        given = {**given_by(_CONFIG.value, default.get_config()), **given}
+        given = {**given_by(_CONFIG.value, reading.default()), **given}
     if _RESUME.value:
         settings["resume"] = _RESUME.value
     trace = parse_span(_PROFILE.value) if _PROFILE.value else None

@@ -23,8 +23,8 @@ PROGRAM = "launch.watch"
 _EPISODE = flags.DEFINE_integer("episode", 0, "The number of the game.", lower_bound=0)
 _SEED = flags.DEFINE_integer("seed", 0, "The seed of the games.", lower_bound=0)
 _GREEDY = flags.DEFINE_bool("greedy", False, "Take the likeliest action instead of drawing one.")
-_HTML = flags.DEFINE_string("html", None, "Write the game as a page to this file.")
-_GIF = flags.DEFINE_string("gif", None, "Write the game as an animated GIF to this file.")
+_HTML = outputs.define("html", "Write the game as a page to this file.")
+_GIF = outputs.define("gif", "Write the game as an animated GIF to this file.")
 
 
 def main(_: list[str]) -> None:
@@ -45,8 +45,9 @@ def main(_: list[str]) -> None:
         _show(game.episode)
 
 
-def _write(flag: flags.FlagHolder[str | None], content: bytes, game: Recorded) -> None:
-    file = Path(str(flag.value))
+def _write(flag: flags.FlagHolder[Path | None], content: bytes, game: Recorded) -> None:
+    file = flag.value
+    assert file
     outputs.write(PROGRAM, file, content, flag)
     print(f"{file}: {game.turns} turns, return {game.total:.2f}")
 

@@ -23,6 +23,7 @@ from hackmatrix.rl.evaluation import Evaluation
 from hackmatrix.search.planner import FEWEST, Planner
 from hackmatrix.train.policies.artifact import artifact
 from hackmatrix.train.policies.policy import Policy, about
+from hackmatrix.train.runs.places import on_disk
 
 
 class Agent:
@@ -104,8 +105,9 @@ class Agent:
         hackmatrix/networks/files.py) and policy.jax (an artifact of jax.export, described in
         hackmatrix/train/policies/artifact.py).
         """
-        plain, compiled = Path(directory) / files.EXPORTED, Path(directory) / files.COMPILED
-        plain.parent.mkdir(parents=True, exist_ok=True)
+        folder = on_disk(directory)
+        plain, compiled = folder / files.EXPORTED, folder / files.COMPILED
+        folder.mkdir(parents=True, exist_ok=True)
         files.write(plain, self.policy.params, about(self.policy))
         compiled.write_bytes(artifact(self.policy))
         return plain, compiled

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from hackmatrix.api.agent import Agent
@@ -21,6 +22,6 @@ def load(which: str | Path | Run, *, workdir: str | Path = "runs", best: bool = 
     if isinstance(which, Run):
         return which.agent(best=best)
     is_named = str(which).endswith((".npz", files.COMPILED))
-    exported = is_named or (Path(which) / files.EXPORTED).is_file()
+    exported = is_named or Path(os.path.expanduser(which), files.EXPORTED).is_file()
     file = str(which) if exported else None
     return Agent(policies.load(workdir, str(which), file, print, best=best))

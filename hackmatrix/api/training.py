@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,13 +10,11 @@ from typing import Any
 import jax
 import numpy as np
 
-import configs
-from configs import default, given_by
 from hackmatrix.api.run import Run
 from hackmatrix.cache import keep_compiled_programs
 from hackmatrix.errors import UserError
 from hackmatrix.report import games
-from hackmatrix.train.config.faults import as_settings
+from hackmatrix.train.config import reading
 from hackmatrix.train.guards.interrupts import Interrupts
 from hackmatrix.train.guards.supervision import Supervision
 from hackmatrix.train.plan import Request
@@ -43,7 +40,7 @@ def train(
     keep_compiled_programs()
     supervision = _Informing(Interrupts())
     request = _request(config, settings, workdir)
-    run_session(request, dict(default.get_config()), games.recorded, supervision)
+    run_session(request, dict(reading.default()), games.recorded, supervision)
     found = directory.find(workdir, supervision.runs[-1])
     assert found
     return Run(found)
@@ -62,8 +59,10 @@ class _Informing(Supervision):
 def _request(
     config: Mapping[str, Any] | str | Path | None, settings: Mapping[str, Any], workdir: str | Path
 ) -> Request:
-    usual = dict(default.get_config())
-    file = _in_file(config) if isinstance(config, str | Path) else config or {}
+    usual = dict(reading.default())
+    from configs import given_by  # only now: that another package hides it was said
+
+    file = reading.read(config) if isinstance(config, str | Path) else config or {}
     given = {name: _named(value) for name, value in {**given_by(file, usual), **settings}.items()}
     values = {**usual, **given}
     if values["num_seeds"] != 1:
@@ -72,23 +71,6 @@ def _request(
             "such as [hackmatrix.train(seed=seed) for seed in range(3)]"
         )
     return Request(values, given, place(workdir))
-
-
-def _in_file(file: str | Path) -> Mapping[str, Any]:
-    """The settings that a file gives: FILE.py, or FILE.py:ARGUMENT for its get_config."""
-    path, *argument = str(file).split(":", 1)
-    ours = Path(*configs.__path__) / Path(path).name
-    if not Path(path).exists() and Path(path).parent.name == ours.parent.name:
-        path = str(ours)
-    if Path(path).is_dir():
-        raise UserError(f"the configuration {file} is a directory: name a file, FILE.py")
-    try:
-        get_config = runpy.run_path(path)["get_config"]
-    except OSError as error:
-        raise UserError(f"the configuration {file} cannot be read: {error.strerror}") from None
-    except KeyError:
-        raise UserError(f"the configuration {file} has no get_config()") from None
-    return as_settings(get_config(*argument), file)
 
 
 def _named(value: Any) -> Any:

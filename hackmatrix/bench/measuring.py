@@ -79,7 +79,7 @@ def measure_training(raw: Mapping[str, Any], seconds: float, report: Report) -> 
     program = Program(config, mesh.over())
     if not isinstance(program.algorithm, ActorCritic):
         raise UserError(
-            f"algorithm={config.algorithm}: an update is measured in its halves, `play` and `learn`, "
+            f"algorithm={config.algorithm}: an update is measured in its halves, play and learn, "
             "which subclasses of hackmatrix.rl.learning.actor_critic.ActorCritic have"
         )
     result = training.measure_training(program, config.batch_size, config.log_interval, seconds)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import shlex
 import zipfile
 import zlib
@@ -35,6 +36,7 @@ FORMAT = 2
 EXPORTED, COMPILED = "policy.npz", "policy.jax"  # the files in a folder that launch.export wrote
 SHIPPED = "policies"  # agents that come with the trainer are named policies/NAME, and lie there
 _FOLDER = Path(__file__).parents[2] / SHIPPED
+_RUNS = Path("runs")  # where they are unless --workdir says otherwise
 _PREFIX = "params/"
 _UNNAMED = "observation", "action"  # what files of format 1 call parts and actions
 Params = dict[str, Any]
@@ -122,20 +124,12 @@ def is_shipped(name: str) -> bool:
     return folder == SHIPPED and bool(rest) and "/" not in rest and not rest.endswith(".npz")
 
 
-def read(file: str | Path) -> tuple[Params, About]:
+def read(name: str | Path) -> tuple[Params, About]:
     """The parameters, as the network takes them, and what is known of them. The file is named by
     its path, by the folder that launch.export wrote it to, or as policies/NAME.
     """
-    if is_shipped(str(file)):
-        file = _FOLDER / f"{Path(file).name}.npz"
-        if not file.exists():
-            shipped = ", ".join(f"{SHIPPED}/{each.stem}" for each in sorted(_FOLDER.glob("*.npz")))
-            raise PolicyFileError(f"there is no {SHIPPED}/{file.stem}; there is {shipped}")
-    if Path(file).is_dir():
-        file = Path(file) / EXPORTED
-    if Path(file).name == COMPILED:
-        raise PolicyFileError(f"{file} is for other programs: name {EXPORTED}, which is beside it")
-    if Path(file).exists() and not zipfile.is_zipfile(file):
+    file = _found(str(name))
+    if file.exists() and not zipfile.is_zipfile(file):
         raise _foreign(file, "it is another file")
     try:
         with np.load(file, allow_pickle=False) as opened:
@@ -146,7 +140,7 @@ def read(file: str | Path) -> tuple[Params, About]:
         if number == 1:
             return {"params": _nested_1(arrays)}, _about_1(arrays)
     except FileNotFoundError:
-        raise PolicyFileError(f"there is no file {file}{_meant(Path(file))}") from None
+        raise PolicyFileError(f"there is no file {file}{_meant(file)}") from None
     except KeyError as error:
         raise _foreign(file, f"it has no array {error}") from error
     except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
@@ -154,18 +148,48 @@ def read(file: str | Path) -> tuple[Params, About]:
     raise PolicyFileError(f"{file} has format {number}; this version reads 1 and {FORMAT}")
 
 
+def _found(name: str) -> Path:
+    """The file of this name, which may not be there."""
+    if is_shipped(name):
+        return _shipped(name.removeprefix(f"{SHIPPED}/"))
+    if re.match(r"\w+:/", name):
+        raise PolicyFileError(
+            f"{name}: a policy is read from a disk; python -m launch.export --run=gs://BUCKET/... "
+            "writes that of a run in a bucket to one"
+        )
+    file = Path(os.path.expanduser(name))
+    if file.is_dir():
+        file /= EXPORTED
+    if file.name == COMPILED:
+        raise PolicyFileError(f"{file} is for other programs: name {EXPORTED}, which is beside it")
+    return file
+
+
+def _shipped(name: str) -> Path:
+    """The file of an agent that comes with the trainer."""
+    file = _FOLDER / f"{name}.npz"
+    if file.exists():
+        return file
+    if there := ", ".join(f"{SHIPPED}/{each.stem}" for each in sorted(_FOLDER.glob("*.npz"))):
+        raise PolicyFileError(f"there is no {SHIPPED}/{name}; there is {there}")
+    raise PolicyFileError(
+        f"there is no {SHIPPED}/{name}: this installation has no {SHIPPED}, which a checkout has "
+        "(pip install -e .)"
+    )
+
+
 def _meant(missing: Path) -> str:
     """What may have been meant by a file that is not there."""
     if (_FOLDER / f"{missing.name}.npz").exists():
         return f"; did you mean {SHIPPED}/{missing.name}?"
-    folder = missing.parent
-    if missing.name == EXPORTED and (folder / "config.json").exists():
-        run = shlex.quote(str(folder))
-        return f"; {folder} is a run: python -m launch.export --run={run} writes its policy"
+    for folder in (missing.parent, _RUNS / missing):
+        if (folder / "config.json").exists():
+            run = shlex.quote(str(folder))
+            return f"; {folder} is a run: python -m launch.export --run={run} writes its policy"
     return ""
 
 
-def _foreign(file: str | Path, why: str) -> PolicyFileError:
+def _foreign(file: Path, why: str) -> PolicyFileError:
     return PolicyFileError(f"{file} is no policy that launch.export wrote: {why}")
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
 
 from absl import flags
 
+from hackmatrix.errors import UserError
 from launch.startup import ending
 
 Parse = Callable[[list[str]], list[str]]
@@ -24,7 +26,7 @@ def parser(program: str) -> Parse:
     def parse(arguments: list[str]) -> list[str]:
         try:
             rest = flags.FLAGS(arguments)
-        except flags.Error as error:
+        except (flags.Error, UserError) as error:
             sys.exit(f"{program}: {' '.join(str(error).split())}")
         if rest[1:]:
             sys.exit(f"{program}: {rest[1]!r} is no flag; --help lists those that there are")
@@ -35,11 +37,13 @@ def parser(program: str) -> Parse:
 
 def with_help(program: str, parse: Parse) -> Parse:
     """The same, but --help is answered with all flags of the program, and ends it; and from then on
-    Ctrl-C ends it without a traceback.
+    Ctrl-C ends it without a traceback, and what the terminal has no signs for is no mistake.
     """
 
     def parse_or_help(arguments: list[str]) -> list[str]:
         ending.is_quiet(program)
+        if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+            sys.stdout.reconfigure(errors="replace")
         if _HELP & {*arguments[1:]}:
             print(_help(program, arguments[0]))
             sys.exit(0)

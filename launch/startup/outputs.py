@@ -7,15 +7,34 @@ from pathlib import Path
 
 from absl import flags
 
+from hackmatrix.train.runs.places import on_disk
 
-def check(program: str, *named: flags.FlagHolder[str | None]) -> None:
+flags.disclaim_key_flags()  # they are the program's, which --help goes by
+
+
+class _Paths(flags.ArgumentParser[Path]):
+    def parse(self, argument: str) -> Path:
+        if not argument:
+            raise ValueError("it names nothing")
+        return on_disk(argument)
+
+    def flag_type(self) -> str:
+        return "string"
+
+
+def define(name: str, about: str) -> flags.FlagHolder[Path | None]:
+    """Defines a flag that names what to write; a bucket is refused."""
+    return flags.DEFINE(_Paths(), name, None, about)
+
+
+def check(program: str, *named: flags.FlagHolder[Path | None]) -> None:
     """Ends the program with one line where the file of a flag could not be written. What is there
     stays as it is.
     """
     for flag in named:
-        if not flag.value:
+        file = flag.value
+        if not file:
             continue
-        file = Path(flag.value)
         was_there = file.exists()
         try:
             with file.open("ab"):
@@ -26,7 +45,7 @@ def check(program: str, *named: flags.FlagHolder[str | None]) -> None:
             _refuse(program, file, error, flag)
 
 
-def write(program: str, file: Path, content: bytes, flag: flags.FlagHolder[str | None]) -> None:
+def write(program: str, file: Path, content: bytes, flag: flags.FlagHolder[Path | None]) -> None:
     """Ends the program with one line where that cannot be done."""
     try:
         file.write_bytes(content)
@@ -34,5 +53,5 @@ def write(program: str, file: Path, content: bytes, flag: flags.FlagHolder[str |
         _refuse(program, file, error, flag)
 
 
-def _refuse(program: str, file: Path, error: OSError, flag: flags.FlagHolder[str | None]) -> None:
+def _refuse(program: str, file: Path, error: OSError, flag: flags.FlagHolder[Path | None]) -> None:
     sys.exit(f"{program}: {file}: {error.strerror}; choose another --{flag.name}")

@@ -51,6 +51,7 @@ def load(program: str) -> Agent:
         from hackmatrix.train.policies import policy
 
         with starting.one_line_errors(program):
+            starting.need_devices()
             workdir, name, file = run_flags.workdir(), run_flags.name(), _POLICY.value
             return Agent(policy.load(workdir, name, file, starting.say, best=_BEST.value))
 

@@ -36,6 +36,16 @@ def say(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
 
+def need_devices() -> None:
+    """UserError where JAX finds none of the devices that it is told to use. To be called when JAX
+    may look for them, after processes have met.
+    """
+    from hackmatrix.train.guards import doctor
+
+    if not (found := doctor.devices()).is_good:
+        raise UserError(found.text)
+
+
 def keep_compiled_programs(workdir: str | None = None) -> None:
     """Lets JAX keep what it compiles from one start to the next; to be called before its import.
 

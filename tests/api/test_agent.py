@@ -164,6 +164,7 @@ def test_what_cannot_be_done_is_told_in_a_line(agent: hackmatrix.Agent) -> None:
         (lambda: agent.evaluate(2.5), "games=2.5 must be a whole number from 0"),  # type: ignore[arg-type]
         (lambda: agent.watch(2**32), "game=4294967296 must be a whole number from 0"),
         (lambda: hackmatrix.load("x/policy.jax"), "name policy.npz, which is beside it"),
+        (lambda: agent.export("gs://b/exported"), "gs://b/exported is on no disk: name a path"),
         (agent.watch, "games of gymnax:CartPole-v1 cannot be drawn"),
         (
             lambda: hackmatrix.load("policies/nobody"),
@@ -176,11 +177,15 @@ def test_what_cannot_be_done_is_told_in_a_line(agent: hackmatrix.Agent) -> None:
             refused()
 
 
-def test_what_it_exports_is_the_same_agent(agent: hackmatrix.Agent, tmp_path: Path) -> None:
-    plain, compiled = agent.export(tmp_path / "exported")
+def test_what_it_exports_is_the_same_agent(
+    agent: hackmatrix.Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    plain, compiled = agent.export("~/exported")
+    assert plain.parent == tmp_path / "exported"
     assert compiled.stat().st_size
     observations, masks = np.eye(4), np.ones((4, 2))
-    for named in plain, plain.parent:
+    for named in plain, plain.parent, "~/exported":
         again = hackmatrix.load(named)
         np.testing.assert_array_equal(
             again.act(observations, masks, seed=0), agent.act(observations, masks, seed=0)

@@ -7,6 +7,7 @@ import re
 import sys
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import jax
 import pytest
@@ -50,6 +51,16 @@ def test_a_bucket_that_is_away_ends_a_program_with_a_line() -> None:
     with pytest.raises(SystemExit) as ended, starting.one_line_errors("launch.tea"):
         raise Away("gs://bucket/runs: Server disconnected")
     assert ended.value.code == "launch.tea: gs://bucket/runs: Server disconnected"
+
+
+def test_a_program_without_the_devices_that_it_is_to_use_ends_with_a_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    starting.need_devices()
+    monkeypatch.setattr(jax, "devices", Mock(side_effect=AssertionError))
+    with pytest.raises(SystemExit) as ended, starting.one_line_errors("launch.tea"):
+        starting.need_devices()
+    assert str(ended.value.code).startswith("launch.tea: JAX_PLATFORMS=cpu, but JAX finds no such")
 
 
 def test_compiled_programs_are_kept_in_the_cache_of_the_user_or_where_they_say(

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 from absl import flags
-from ml_collections import config_flags
+from ml_collections import config_dict, config_flags
 
 from hackmatrix.errors import UserError
-from hackmatrix.train.config import faults
+from hackmatrix.train.config import faults, reading
+from hackmatrix.train.config.settings import Config, declared
 
 _NAME = "config"
-_ROOT = Path(__file__).parents[3]
 # What absl says to a value of the wrong kind, and what is to be given.
 _WRONG_KINDS = {
     r"invalid literal for int\(\).*": "give a whole number, like 1_000_000",
@@ -27,17 +26,33 @@ _WRONG_KINDS = {
     r"\('Non-boolean argument to boolean flag'.*": "give True or False",
 }
 _QUOTED_NAME = re.compile(r"['\"\\]*(\w+)['\"\\]*( Did you mean .*)?")
+_SETTING = re.compile(rf"--?(no)?{_NAME}\.([^=]+)")
+
+
+class _Files(flags.ArgumentParser[config_dict.ConfigDict]):
+    """Reads a file as `hackmatrix.train` does; ml_collections by itself would leave out settings
+    that the file does not give.
+    """
+
+    def parse(self, argument: str) -> config_dict.ConfigDict:
+        return reading.read_whole(argument).lock()
+
+    def flag_type(self) -> str:
+        return "configuration"
 
 
 def define_config(program: str) -> flags.FlagHolder:
     """Defines --config=FILE and --config.NAME=VALUE; a name that is no setting is refused."""
     with _one_line(program):
-        return config_flags.DEFINE_config_file(
+        _check_names(sys.argv[1:])
+        holder = config_flags.DEFINE_config_file(
             _NAME,
-            str(_ours("configs/default.py")),
+            None,
             "The configuration; --config.NAME=VALUE changes it. configs/default.py explains them.",
-            lock_config=True,
         )
+        flags.FLAGS[_NAME].parser = _Files()
+        flags.set_default(holder, str(reading.DEFAULT))
+        return holder
 
 
 def parser(program: str) -> Callable[[list[str]], list[str]]:
@@ -45,13 +60,24 @@ def parser(program: str) -> Callable[[list[str]], list[str]]:
 
     def parse(arguments: list[str]) -> list[str]:
         with _one_line(program):
-            rest = flags.FLAGS(arguments)
-            flag = flags.FLAGS[_NAME]
-            # That a file is missing shows when it is first used.
-            faults.as_settings(flag.value, config_flags.get_config_filename(flag))
-            return rest
+            return list(flags.FLAGS(arguments))
 
     return parse
+
+
+def _check_names(arguments: Sequence[str]) -> None:
+    """UserError for a name that ml_collections would take for a path to something within a setting,
+    or for an expression.
+    """
+    for argument in arguments:
+        if given := _SETTING.match(argument):
+            name = given[2]
+            parts, value = name.split("."), argument[given.end() :]
+            if len(parts) > 1:
+                meant = next((each for each in reversed(parts) if each in declared(Config)), "NAME")
+                raise UserError(f"{argument}: settings have no parts: say --{_NAME}.{meant}{value}")
+            if not name.isidentifier():
+                raise UserError(faults.unknown(name))
 
 
 @contextmanager
@@ -68,32 +94,13 @@ def _one_line(program: str) -> Iterator[None]:
         if not unknown:
             raise
         sys.exit(f"{program}: {faults.unknown(unknown[1])}")
-    except (OSError, SyntaxError, ValueError) as error:
-        sys.exit(f"{program}: {_unreadable(str(error))}")
-
-
-def _unreadable(why: str) -> str:
-    why = _in_a_line(why)
-    missing = re.search(r"No such file or directory: '([^']+)'", why)
-    ours = _ours(missing[1]) if missing else Path()
-    hint = f"; the trainer's is {ours}" if missing and ours != Path(missing[1]) else ""
-    return f"--{_NAME} cannot be read: {why}{hint}"
-
-
-def _ours(named: str) -> Path:
-    """The file of that name, which lies with the trainer if it is not here."""
-    here, there = Path(named), _ROOT / named
-    return there if there.is_file() and not here.exists() else here
 
 
 def _flag_mistake(text: str) -> str:
-    if "Traceback" in text:  # of the file; its last line says what is wrong
-        return _unreadable(text.strip().splitlines()[-1])
     for theirs, ours in _WRONG_KINDS.items():
         text = re.sub(theirs, ours, text)
     return _in_a_line(text)
 
 
 def _in_a_line(text: str) -> str:
-    text = " ".join(text.replace("\\n", " ").split())
-    return re.sub(r".*\[Errno \d+\] ", "", text)
+    return " ".join(text.replace("\\n", " ").split())

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from hackmatrix.errors import UserError
 from hackmatrix.train.config import autoscale
 from hackmatrix.train.config.settings import Config, declared
 
@@ -26,17 +24,6 @@ _ELSEWHERE = {
     "entropy_coef": "ent_coef", "total_steps": "total_timesteps", "hidden_size": "hidden_dim",
 }  # fmt: skip
 MOST_SAMPLES = 2**31  # 32-bit numbers count the samples of an update
-
-
-def as_settings(found: Any, file: str | Path) -> Mapping[str, Any]:
-    """What get_config() of a file gives, if that is settings."""
-    if hasattr(found, "keys"):
-        settings: Mapping[str, Any] = found
-        return settings
-    raise UserError(
-        f"the configuration {file} gives {type(found).__name__} in place of settings: its "
-        "get_config() has to end with `return config`"
-    )
 
 
 def of_values(values: Mapping[str, Any], kind: type[Config]) -> Faults:

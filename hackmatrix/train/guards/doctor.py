@@ -92,8 +92,11 @@ def pins(constraints: Path) -> Finding:
 def devices() -> Finding:
     try:
         found = jax.devices()
-    except RuntimeError as error:
-        return Finding(DEVICES, str(error).splitlines()[0], False)
+    except (RuntimeError, AssertionError) as error:  # the latter where CUDA sees no GPU
+        why, *_ = str(error).splitlines() or ["set JAX_PLATFORMS='' for those that there are"]
+        wanted = jax.config.jax_platforms
+        said = f"JAX_PLATFORMS={wanted}, but JAX finds no such device here: " if wanted else ""
+        return Finding(DEVICES, f"{said}{why}", False)
     here, hosts = jax.local_device_count(), jax.process_count()
     return Finding(
         DEVICES,

@@ -20,6 +20,7 @@ from hackmatrix.train.runs import atomic_files
 BUCKETS = "gs://"
 # What is written last into a directory of many files, such as a checkpoint, marks it as whole.
 WHOLE = "commit_success.txt"
+_ADDRESS = re.compile(r"\w+:/+")
 
 
 class UnknownPlace(UserError):
@@ -158,7 +159,16 @@ def place(where: str | Path | Place) -> Place:
         from hackmatrix.train.runs.bucket import Bucket
 
         return Bucket(str(where).rstrip("/"))
-    if address := re.match(r"\w+:/+", str(where)):
+    if address := _ADDRESS.match(str(where)):
         raise UnknownPlace(f"{address[0]} is not known; name a directory, or {BUCKETS}BUCKET/...")
-    path = Path(os.path.expanduser(where))
+    path = on_disk(where)
     return Disk(path if path.name not in ("", "..") else path.resolve())
+
+
+def on_disk(where: str | Path) -> Path:
+    """The path of what is written to a disk alone."""
+    if _ADDRESS.match(str(where)):
+        raise UnknownPlace(
+            f"{where} is on no disk: name a path here, and copy from there afterwards"
+        )
+    return Path(os.path.expanduser(where))

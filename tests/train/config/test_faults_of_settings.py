@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from configs import default
+from hackmatrix.errors import UserError
 from hackmatrix.train.config import ConfigError, resolve
 from tests.train.settings import resolved
 
@@ -101,6 +102,11 @@ def test_settings_that_are_unknown_or_missing_are_named() -> None:
         unknown == "num_env is no setting: did you mean num_envs? configs/default.py has them all"
     )
     assert missing.startswith("gamma is missing")
+
+
+def test_a_file_where_a_module_is_to_be_named_is_answered_with_the_module() -> None:
+    with pytest.raises(UserError, match=r"leave out \.py, .*: say my_algorithm:Mine$"):
+        resolve({**default.get_config(), "algorithm": "my_algorithm.py:Mine"}, "cpu", 1)
 
 
 @pytest.mark.parametrize(("num_envs", "devices"), [(100, 8), (1536, 3), (7, 2), (64, 5), (1, 4)])

@@ -1,12 +1,14 @@
 """The doctor finds what is wrong with a machine, and does not complain of what is right."""
 
 import os
+import re
 import socket
 import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -45,15 +47,23 @@ def test_a_build_of_the_tested_version_is_that_version(
     assert doctor.pins(constraints).is_good
 
 
+@pytest.mark.parametrize(
+    ("wanted", "error", "said"),
+    [
+        ("", RuntimeError("no 'tpu'\nset JAX_PLATFORMS=cpu"), "no 'tpu'"),
+        ("foo", RuntimeError("no 'foo'"), "JAX_PLATFORMS=foo, but JAX finds no such .*: no 'foo'"),
+        # So JAX says that there is no GPU.
+        ("cuda", AssertionError(), "JAX_PLATFORMS=cuda, but JAX finds no such device here: set .*"),
+    ],
+)
 def test_where_there_are_no_devices_it_says_why_and_looks_no_further(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: str, error: Exception, said: str
 ) -> None:
-    def none() -> None:
-        raise RuntimeError("Unable to initialize backend 'tpu'\nset JAX_PLATFORMS=cpu")
-
-    monkeypatch.setattr(doctor.jax, "devices", none)
+    monkeypatch.setattr(doctor.jax, "devices", Mock(side_effect=error))
+    monkeypatch.setattr(doctor.jax, "config", Mock(jax_platforms=wanted))
     *_, last = doctor.examine(tmp_path / "constraints.txt", str(tmp_path / "runs"))
-    assert last == doctor.Finding("devices", "Unable to initialize backend 'tpu'", False)
+    assert (last.about, last.is_good) == ("devices", False)
+    assert re.fullmatch(said, last.text)
     assert doctor.bad_elsewhere([last]) == []  # without devices nobody can be asked
 
 

@@ -71,6 +71,38 @@ def test_the_folder_of_an_export_stands_for_its_policy(found: Run, tmp_path: Pat
     jax.tree.map(np.testing.assert_array_equal, again.params, policy.params)
 
 
+def test_a_run_in_place_of_its_policy_is_answered_with_how_to_export_it(
+    found: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = found.directory.parent
+    monkeypatch.setattr(files, "_RUNS", runs)
+    for named in (found.name, str(found.directory / "exported")):
+        with pytest.raises(PolicyError, match=f"is a run: .* --run={found.directory} writes its"):
+            policies.load(runs, None, named, print)
+
+
+def test_a_file_in_the_home_of_the_user_may_be_named_by_a_tilde(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HOME", str(SHIPPED[0].parent))
+    assert policies.load("runs", None, f"~/{SHIPPED[0].name}", print).step > 0
+
+
+def test_a_policy_in_a_bucket_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match=r"^gs://b/runs/a: .* launch\.export --run=gs://BUCKET"):
+        policies.load(tmp_path, None, "gs://b/runs/a", print)
+
+
+def test_an_installation_without_policies_says_where_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(PolicyError, match="there is no policies/sinner; there is policies/"):
+        policies.load(tmp_path, None, "policies/sinner", print)
+    monkeypatch.setattr(files, "_FOLDER", tmp_path)
+    with pytest.raises(PolicyError, match="this installation has no policies, which a checkout"):
+        policies.load(tmp_path, None, "policies/winner", print)
+
+
 def test_a_damaged_checkpoint_is_said_and_an_older_one_taken(tmp_path: Path) -> None:
     found = saved_run(tmp_path)
     newer = found.directory / "checkpoints" / str(2 * STEP)
