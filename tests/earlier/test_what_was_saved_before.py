@@ -22,6 +22,7 @@ from hackmatrix.envs.headless import Session
 from hackmatrix.networks import files
 from hackmatrix.standalone import driving
 from hackmatrix.standalone.policy import NumpyPolicy
+from tests.compiling import xla_flags
 from tests.envs.headless.asking import ask
 
 ROOT = Path(__file__).parents[2]
@@ -29,7 +30,7 @@ SAVED = Path(__file__).parent / "saved_by_2b050d8"
 THEN = json.loads((SAVED / "expected.json").read_text())
 DECIDED = np.load(SAVED / "decisions.npz")
 RUN, STEP = "saved-before-rooms", 25_600
-ONE_DEVICE = {"XLA_FLAGS": ""}  # as then
+ONE_DEVICE = {"XLA_FLAGS": xla_flags(devices=1)}  # as many as then
 
 
 def program(name: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -94,7 +94,7 @@ def devices() -> Finding:
         found = jax.devices()
     except (RuntimeError, AssertionError) as error:  # the latter where CUDA sees no GPU
         why, *_ = str(error).splitlines() or ["set JAX_PLATFORMS='' for those that there are"]
-        wanted = jax.config.jax_platforms
+        wanted = jax.config.values["jax_platforms"]
         said = f"JAX_PLATFORMS={wanted}, but JAX finds no such device here: " if wanted else ""
         return Finding(DEVICES, f"{said}{why}", False)
     here, hosts = jax.local_device_count(), jax.process_count()

@@ -60,7 +60,7 @@ def test_where_there_are_no_devices_it_says_why_and_looks_no_further(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: str, error: Exception, said: str
 ) -> None:
     monkeypatch.setattr(doctor.jax, "devices", Mock(side_effect=error))
-    monkeypatch.setattr(doctor.jax, "config", Mock(jax_platforms=wanted))
+    monkeypatch.setattr(doctor.jax, "config", Mock(values={"jax_platforms": wanted}))
     *_, last = doctor.examine(tmp_path / "constraints.txt", str(tmp_path / "runs"))
     assert (last.about, last.is_good) == ("devices", False)
     assert re.fullmatch(said, last.text)
