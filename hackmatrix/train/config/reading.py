@@ -1,0 +1,84 @@
+"""Configuration files: the settings that get_config() of one gives."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import runpy
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ml_collections import config_dict
+
+from hackmatrix.errors import UserError
+from hackmatrix.train.config.settings import Config, declared
+
+_ROOT, _FOLDER = Path(__file__).parents[3], Path("configs")  # a package, for files to import
+DEFAULT = _ROOT / _FOLDER / "default.py"
+
+
+def read(named: str | Path) -> Mapping[str, Any]:
+    """What FILE.py gives, or FILE.py:ARGUMENT, of which its get_config() is given the argument.
+    configs/NAME.py is the trainer's where there is none here.
+    """
+    _check_package()
+    path, *argument = str(named).split(":", 1)
+    file = _found(Path(os.path.expanduser(path)), named)
+    try:
+        get_config = runpy.run_path(str(file)).get("get_config")
+        if get_config is None:
+            raise UserError(f"the configuration {named} has no get_config()")
+        found = get_config(*argument)
+    except (OSError, SyntaxError) as error:
+        why = re.sub(r"\[Errno \d+\] ", "", str(error))
+        raise UserError(f"the configuration {named} cannot be read: {why}") from None
+    if hasattr(found, "keys"):
+        settings: Mapping[str, Any] = found
+        return settings
+    raise UserError(
+        f"the configuration {named} gives {type(found).__name__} in place of settings: its "
+        "get_config() has to end with `return config`"
+    )
+
+
+def default() -> Mapping[str, Any]:
+    """What configs/default.py gives."""
+    return read(DEFAULT)
+
+
+def read_whole(named: str | Path) -> config_dict.ConfigDict:
+    """What a file gives, and what it does not give as by default."""
+    found = read(named)
+    if isinstance(found, config_dict.ConfigDict) and declared(Config).keys() <= {*found}:
+        return found
+    # Not that of default.py itself, which would remember all of this as given.
+    whole = config_dict.ConfigDict(default())
+    whole.update({**found})
+    return whole
+
+
+def _check_package() -> None:
+    """UserError where another package hides ours: Python looks first where a program is started."""
+    found = importlib.util.find_spec(_FOLDER.name)
+    ours = _ROOT / _FOLDER / "__init__.py"
+    if found and found.origin and not ours.samefile(found.origin):
+        theirs = found.origin.removesuffix(f"{os.sep}{ours.name}")
+        raise UserError(
+            f"{theirs} hides the trainer's {_FOLDER}: rename it, or start in another folder, with "
+            "--config=PATH of a file of yours"
+        )
+
+
+def _found(file: Path, named: str | Path) -> Path:
+    """The file that is meant by this path."""
+    if not file.exists() and file.parent == _FOLDER:
+        file = _ROOT / file
+    if file.is_dir():
+        raise UserError(f"the configuration {named} is a directory: name a file, FILE.py")
+    if file.exists():
+        return file
+    near = _FOLDER / f"{file.stem}.py"
+    hint = f"; did you mean {near}?" if (_ROOT / near).is_file() else ""
+    raise UserError(f"the configuration {named} cannot be read: No such file or directory{hint}")

@@ -1,0 +1,87 @@
+"""Configuration files, read in the same way for programs and for Python."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from configs import cpu, default, given_by
+from hackmatrix.errors import UserError
+from hackmatrix.train.config import resolve
+from hackmatrix.train.config.reading import read, read_whole
+
+
+def written(folder: Path, ends_with: str) -> Path:
+    """A file whose get_config() ends so."""
+    file = folder / "mine.py"
+    file.write_text(f"def get_config(size=1):\n    {ends_with}\n")
+    return file
+
+
+def test_what_a_file_leaves_out_is_as_by_default(tmp_path: Path) -> None:
+    whole = read_whole(written(tmp_path, "return {'gamma': 0.5, 'num_envs': 32, 'lr': 1}"))
+    config = resolve(whole, "cpu", 1)
+    assert (config.gamma, config.num_envs, config.lr) == (0.5, 32, 1.0)
+    assert (config.ent_coef, config.num_steps) == (0.15, 64)
+
+
+def test_only_what_a_file_says_is_given(tmp_path: Path) -> None:
+    whole = read_whole(written(tmp_path, "return {'gamma': 0.5}"))
+    assert given_by(whole, default.get_config()) == {"gamma": 0.5}
+    assert given_by(read_whole("configs/cpu.py"), default.get_config()) == cpu.get_config().given()
+
+
+def test_a_file_is_told_what_follows_its_name(tmp_path: Path) -> None:
+    file = written(tmp_path, "return {'run_name': size}")
+    assert read(f"{file}:large") == {"run_name": "large"}
+
+
+def test_a_file_in_the_home_of_the_user_may_be_named_by_a_tilde(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    written(tmp_path, "return {'gamma': 0.5}")
+    assert read("~/mine.py") == {"gamma": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("ends_with", "said"),
+    [
+        (
+            "config = {}",
+            r"mine\.py gives NoneType in place of settings: its get_config\(\) has to end",
+        ),
+        ("return (", r"mine\.py cannot be read: '\(' was never closed \(mine\.py, line 2\)"),
+        ("open('nowhere')", r"mine\.py cannot be read: No such file or directory: 'nowhere'"),
+        ("return {}\nget_config = None", r"mine\.py has no get_config\(\)"),
+    ],
+)
+def test_a_file_that_gives_no_settings_is_told_why(
+    tmp_path: Path, ends_with: str, said: str
+) -> None:
+    with pytest.raises(UserError, match=said):
+        read(written(tmp_path, ends_with))
+
+
+@pytest.mark.parametrize("named", ["recipe", "recipe.py", "configs/recipe"])
+def test_a_name_that_is_nearly_that_of_one_of_ours_is_answered_with_it(
+    named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        UserError, match=r"No such file or directory; did you mean configs/recipe\.py"
+    ):
+        read(named)
+
+
+def test_a_package_that_hides_the_trainers_configurations_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs/__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "configs")
+    with pytest.raises(UserError, match=f"^{tmp_path}/configs hides the trainer's configs: rename"):
+        read("configs/cpu.py")
