@@ -96,7 +96,7 @@ def apart(batch: Any) -> Callable[[int], Any]:
     """Gives one row of it after the other, which takes long leaf by leaf."""
     leaves, tree = jax.tree.flatten(batch)
     rows = [list(leaf) for leaf in leaves]
-    return lambda number: tree.unflatten([row[number] for row in rows])
+    return lambda number: jax.tree.unflatten(tree, [row[number] for row in rows])
 
 
 def expect_observation(told: Any, board: dict[str, Any]) -> None:
