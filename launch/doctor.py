@@ -12,20 +12,13 @@ from pathlib import Path
 from absl import app, flags, logging
 
 from hackmatrix.exit_codes import DONE, FAILED
-from launch.startup import command_line, starting
+from launch.startup import command_line, process_flags, starting
 
 PROGRAM = "launch.doctor"
 _CONSTRAINTS = Path(__file__).parents[1] / "constraints.txt"
 _SECONDS = 30  # of silence, or of waiting for the others
 
 _WORKDIR = flags.DEFINE_string("workdir", "runs", "Where run directories are made, or gs://...")
-_COORDINATOR = flags.DEFINE_string(
-    "coordinator", None, "HOST:PORT of process 0, where several processes meet."
-)
-_NUM_PROCESSES = flags.DEFINE_integer(
-    "num_processes", None, "The number of processes.", lower_bound=1
-)
-_PROCESS_ID = flags.DEFINE_integer("process_id", None, "The number of this process, from 0.")
 
 
 def main(_: list[str]) -> None:
@@ -37,13 +30,7 @@ def main(_: list[str]) -> None:
         from hackmatrix.train.guards import doctor
 
     try:
-        place = startup.place(_COORDINATOR.value, _NUM_PROCESSES.value, _PROCESS_ID.value)
-        startup.join(
-            place,
-            heartbeat_seconds=_SECONDS,
-            join_seconds=_SECONDS,
-            meanwhile=starting.waiting(f"{PROGRAM}: meeting the other processes"),
-        )
+        process_flags.meet(PROGRAM, heartbeat_seconds=_SECONDS, join_seconds=_SECONDS)
     except startup.StartError as error:
         print(f"{PROGRAM}: {error}", file=sys.stderr)
         startup.exit_together(FAILED)

@@ -16,7 +16,7 @@ from hackmatrix.train.config import reading
 from hackmatrix.train.config.command_line import define_config, parser
 from hackmatrix.train.guards.supervision import of_environment
 from hackmatrix.train.runs.places import Away
-from launch.startup import command_line, starting
+from launch.startup import command_line, process_flags, starting
 
 if TYPE_CHECKING:
     from hackmatrix.train.plan import Request
@@ -27,15 +27,6 @@ _CONFIG = define_config(PROGRAM)
 _WORKDIR = flags.DEFINE_string(
     "workdir", "runs", "Where run directories are made: a path, or gs://BUCKET/..."
 )
-_COORDINATOR = flags.DEFINE_string(
-    "coordinator",
-    None,
-    "HOST:PORT of process 0, where several processes meet; TPU slices need none.",
-)
-_NUM_PROCESSES = flags.DEFINE_integer(
-    "num_processes", None, "The number of processes.", lower_bound=1
-)
-_PROCESS_ID = flags.DEFINE_integer("process_id", None, "The number of this process, from 0.")
 _HEARTBEAT = flags.DEFINE_integer(
     "heartbeat_seconds", 30, "A process that is silent for so long is lost.", lower_bound=1
 )
@@ -70,13 +61,7 @@ def main(arguments: list[str]) -> None:
 
     has_failed = True
     try:
-        place = startup.place(_COORDINATOR.value, _NUM_PROCESSES.value, _PROCESS_ID.value)
-        startup.join(
-            place,
-            heartbeat_seconds=_HEARTBEAT.value,
-            join_seconds=_JOIN.value,
-            meanwhile=starting.waiting(f"{PROGRAM}: meeting the other processes"),
-        )
+        process_flags.meet(PROGRAM, heartbeat_seconds=_HEARTBEAT.value, join_seconds=_JOIN.value)
         starting.need_devices()
         request = _request()
         run = run_seeds if request.settings.get("num_seeds", 1) > 1 else run_session

@@ -91,8 +91,8 @@ def instructions(hlo: str) -> Counter[str]:
 
 
 def collectives(hlo: str) -> list[list[Collective]]:
-    """Those outside of all loops, then those of each loop without the loops inside of it; only
-    where there are any.
+    """The collectives outside of all loops, then those of each loop without the loops inside of it;
+    only where there are any.
     """
     entry, computations = _computations(hlo)
     loops = []

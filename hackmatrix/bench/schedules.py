@@ -27,12 +27,13 @@ class Schedules:
 
     @property
     def options(self) -> dict[str, str | bool]:
-        """Those with which to compile, so that it is."""
+        """The options to compile with, so that schedules are written down."""
         return {"xla_dump_to": str(self.folder)} if self.platform == "gpu" else {}
 
     def instructions(self) -> int:
-        """Of all kernels compiled since the last call, loops once. On a GPU they are those of a
-        thread; on a TPU bundles, each of which does as many things at once as the chip has units.
+        """How many all kernels have that were compiled since the last call, loops once. On a GPU
+        they are those of a thread; on a TPU bundles, each of which does as many things at once as the
+        chip has units.
         """
         total = 0
         for file in self.folder.iterdir():

@@ -51,7 +51,7 @@ class Starts:
 
 
 def measure(root: Path = _ROOT) -> Iterator[Starts]:
-    """Of the programs in this work tree."""
+    """The starts of the programs in this work tree."""
     for program, given in _PROGRAMS.items():
         with tempfile.TemporaryDirectory() as cache:
             starts = [_run(root, program, given, cache) for _ in range(1 + _AGAIN)]

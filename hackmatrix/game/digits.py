@@ -146,7 +146,7 @@ def at_most(numbers: Digits[SetT], places: int) -> Digits[SetT]:
 
 
 def least(numbers: Digits[SetT], members: SetT) -> SetT:
-    """Those of these members whose number is the least."""
+    """The ones among these members whose number is the least."""
     for digit in reversed(numbers):
         members = _if_some(members & ~digit, members)
     return members

@@ -56,7 +56,7 @@ class Key(struct.PyTreeNode):
 
 
 def as_key(key: Array) -> Key:
-    """From a raw or typed JAX key, or an array of them."""
+    """The words of a raw or typed JAX key, or of an array of them."""
     data = jax.random.key_data(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else key
     if data.shape[-1:] != (2,):
         raise ValueError(f"keys must be threefry keys of 2 words, got shape {data.shape}")

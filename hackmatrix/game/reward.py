@@ -93,7 +93,7 @@ def _siphoned_enemy_adjacent(state: State) -> Array:
 
 
 def in_floats(outcome: Outcome) -> Outcome:
-    """With the reward and its parts as float32 in the place of whole units."""
+    """The outcome with the reward and its parts as float32 in the place of whole units."""
     units = outcome.reward, outcome.parts
     total, parts = jax.tree.map(lambda part: part.astype(jnp.float32) / UNITS, units)
     return outcome.replace(reward=total, parts=parts)

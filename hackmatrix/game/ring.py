@@ -33,8 +33,8 @@ class History(struct.PyTreeNode):
         return jnp.moveaxis(words, -1, 0)
 
     def pushed(self, snapshot: Any, active: Array) -> History:
-        """With this snapshot (words first) on the active boards. The oldest one is forgotten where
-        there is no place left.
+        """The ring with this snapshot (words first) on the active boards. The oldest one is
+        forgotten where there is no place left.
         """
         depth = self.snapshots.shape[-2]
         place = jnp.where(active, self.head, depth)

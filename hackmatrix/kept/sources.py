@@ -22,7 +22,7 @@ def short_hash(content: bytes) -> str:
 
 
 def version(package: str) -> str | None:
-    """Of an installed package."""
+    """The version of an installed package."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

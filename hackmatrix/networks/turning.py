@@ -46,7 +46,7 @@ class Turning:
 
     @staticmethod
     def shapes(observation: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
-        """Of the parts of an observation on turned boards."""
+        """The shapes of the parts of an observation on turned boards."""
         return {**observation, _TOLD: (len(Turn._fields),)}
 
     def turned(self, parts: Parts) -> tuple[dict[str, Array], Turn]:

@@ -87,7 +87,7 @@ class Gpus:
 
     @property
     def memory(self) -> int:
-        """Of each, in bytes."""
+        """The memory of each GPU, in bytes."""
         return self.model.memory
 
     @property

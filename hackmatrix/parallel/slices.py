@@ -43,7 +43,7 @@ _ONE, _EIGHT = (1, 1), (2, 4)  # slices of one host that has so many
 
 @dataclass(frozen=True)
 class Slice:
-    """So many chips along each side."""
+    """A TPU slice: a grid with so many chips along each side."""
 
     generation: Generation
     shape: tuple[int, ...]
@@ -68,7 +68,7 @@ class Slice:
 
     @property
     def memory(self) -> int:
-        """Of each chip, in bytes."""
+        """The memory of each chip, in bytes."""
         return self.generation.memory * 2**30
 
     @property

@@ -100,12 +100,14 @@ def meeting(given: Place | None) -> dict[str, Any] | None:
 def join(
     given: Place | None,
     *,
+    program: str,
     heartbeat_seconds: int,
     join_seconds: int,
     meanwhile: AbstractContextManager[None] | None = None,
 ) -> None:
-    """Meets the other processes, if there are others; `meanwhile` is entered then. To be called
-    before anything asks for devices. Several processes on a machine with GPUs take one each.
+    """Meets the other processes of this program, if there are others; `meanwhile` is entered then.
+    To be called before anything asks for devices. Several processes on a machine with GPUs take one
+    each.
     """
     arguments = meeting(given)
     if arguments is None:
@@ -116,7 +118,8 @@ def join(
     jax.config.update("jax_enable_preemption_service", False)
     where = f" at {given.coordinator}" if given else ""
     _where_jax_aborts(
-        f"not all processes have met{where} in {join_seconds} s: start all of them together"
+        f"{program}: not all processes have met{where} in {join_seconds} s: "
+        "start all of them together"
     )
     with meanwhile or contextlib.nullcontext():
         jax.distributed.initialize(
@@ -125,10 +128,12 @@ def join(
             initialization_timeout=join_seconds,
             shutdown_timeout_seconds=_SHUTDOWN_SECONDS,
         )
-    _where_jax_aborts(_LOST)
+    _where_jax_aborts(f"{program}: {_LOST}")
     if given:
         _share_gpus(given)
-    threading.Thread(target=_fail_with_others, name="failure of others", daemon=True).start()
+    threading.Thread(
+        target=_fail_with_others, args=(program,), name="failure of others", daemon=True
+    ).start()
 
 
 def code_after(error: Exception, heartbeat_seconds: int) -> int:
@@ -164,7 +169,7 @@ def exit_together(code: int, *, has_failed: bool = False) -> NoReturn:
     os._exit(code)  # whatever still waits for a process that is lost would wait for ever
 
 
-def _fail_with_others() -> None:
+def _fail_with_others(program: str) -> None:
     """Ends this process when another one has failed for good, if it has not failed itself."""
     client = coordination_client()
     failed = None
@@ -177,7 +182,7 @@ def _fail_with_others() -> None:
     if _end.wait(_SHUTDOWN_SECONDS / 2):
         return
     _end.code = FAILED
-    os.write(2, f"launch.train: process {failed} has failed, and says why\n".encode())
+    os.write(2, f"{program}: process {failed} has failed, and says why\n".encode())
     with contextlib.suppress(JaxRuntimeError):
         client.wait_at_barrier(_AT_END, 1000 * _SHUTDOWN_SECONDS)
     os._exit(FAILED)  # no shutdown of what other threads wait for
@@ -254,7 +259,7 @@ def _where_jax_aborts(words: str) -> None:
     @ctypes.CFUNCTYPE(None, ctypes.c_int)
     def on_abort(number: int) -> None:
         if _end.code is None:
-            os.write(2, f"launch.train: {words}\n".encode())
+            os.write(2, f"{words}\n".encode())
         os._exit(RETRY if _end.code is None else _end.code)
 
     _handlers.append(on_abort)  # C calls it, and does not keep it

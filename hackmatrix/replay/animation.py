@@ -24,7 +24,7 @@ _PALETTE = np.unique(
 
 
 def pictures(episode: Episode, most: int) -> list[np.ndarray]:
-    """Of so many of its boards, the first and the last and those spread evenly between them."""
+    """So many of its boards: the first, the last and some spread evenly between them."""
     last = len(episode.frames) - 1
     turns = dict.fromkeys(np.linspace(0, last, min(most, last + 1)).round().astype(int).tolist())
     return [picture(episode.frames[turn].seen) for turn in turns]

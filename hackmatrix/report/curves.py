@@ -33,7 +33,7 @@ class Curves:
 
 
 def read(file: Path) -> Curves:
-    """As many points as a page can show."""
+    """The curves of a file, in as many points as a page can show."""
     return _thinned(read_whole(file))
 
 

@@ -79,7 +79,7 @@ def _cell(cell: str) -> str:
 
 
 def short(value: float | None) -> float | None:
-    """As many digits as a curve can show."""
+    """A number with as many digits as a curve can show."""
     return value if value is None else float(f"{value:.5g}")
 
 

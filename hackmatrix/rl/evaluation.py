@@ -43,7 +43,7 @@ def outcomes(env: Environment) -> list[Metric]:
 
 
 def curves(env: Environment) -> Section:
-    """The same, measured now and then by games that are the same every time."""
+    """What is known of episodes, measured now and then by games that are the same every time."""
     measured = [replace(each, tag=curve(each.tag), column="") for each in outcomes(env)]
     return Section("How it plays the same games", tuple(measured))
 

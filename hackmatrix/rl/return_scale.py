@@ -31,7 +31,7 @@ def unknown_scale() -> ReturnScale:
 
 
 def learn(scale: ReturnScale, returns: Array, axis: str) -> ReturnScale:
-    """With the returns of one more update, over all devices."""
+    """The scale after the returns of one more update, over all devices."""
     mean_square = jax.lax.pmean(jnp.square(returns).mean(), axis)
     return ReturnScale(
         _MEMORY * scale.mean_square + (1 - _MEMORY) * mean_square,

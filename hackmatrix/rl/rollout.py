@@ -73,7 +73,7 @@ def new_players(env: Environment, key: Array, numbers: Array) -> Players:
 
 
 def later_players(env: Environment, update_key: UpdateKey, numbers: Array) -> Players:
-    """The same in the midst of a run, before an update: other games than those it began with."""
+    """New games in the midst of a run, before an update: others than those it began with."""
     return _players(env, key_for(update_key.key, Purpose.NEW_GAMES, update_key.update), numbers)
 
 

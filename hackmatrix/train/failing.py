@@ -22,7 +22,7 @@ class TooLarge(UserError):
 
 
 def leave_no_trace(supervision: Supervision, plan: Plan) -> None:
-    """Of this start, should a signal end the program before its first update."""
+    """Has a signal before the first update end the program and remove what this start has made."""
 
     def undo() -> None:
         if plan.lease:

@@ -166,7 +166,7 @@ class Program:
 
     @functools.cached_property
     def params_to_start_from(self) -> Params | None:
-        """Those of another agent, if the configuration names one. Only a new run needs them."""
+        """Another agent's, if the configuration names one. Only a new run needs them."""
         if not (name := self.config.start_from):
             return None
         if not hasattr(jax.eval_shape(self.algorithm.init, draws.seed_key(0)), "params"):

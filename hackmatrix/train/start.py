@@ -21,8 +21,8 @@ _NEAR = 1e-3
 
 
 def params_of(name: str, env: Environment, network: Network, key: Array) -> Params:
-    """Those of the policy of that name, for a network like its own or a wider one. What a wider
-    one has besides is drawn by the key.
+    """The parameters of the policy of that name, for a network like its own or a wider one. What a
+    wider one has besides is drawn by the key.
     """
     params, about = files.read(name)
     about.check_plays(env, f"start_from={name}")

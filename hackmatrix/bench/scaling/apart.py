@@ -52,7 +52,7 @@ def _joined(place: Place | None, work: Callable[..., T], *arguments: Any) -> T:
     if place:
         os.environ["JAX_LOCAL_DEVICE_IDS"] = str(place.process)
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # Gloo tells there whom it has met
-    startup.join(place, heartbeat_seconds=30, join_seconds=_JOIN_SECONDS)
+    startup.join(place, program="launch.bench", heartbeat_seconds=30, join_seconds=_JOIN_SECONDS)
     result = work(*arguments)
     if jax.distributed.is_initialized():
         jax.distributed.shutdown()

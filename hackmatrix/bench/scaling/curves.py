@@ -120,7 +120,7 @@ def curves(
 
 
 def compiled_point(raw: Mapping[str, Any], slice_name: str, envs: int) -> Point:
-    """Of the weak curve, for a slice that need not be there."""
+    """A point of the weak curve, for a slice that need not be there."""
     wanted = settings(raw, _num_envs("weak", slices.SLICES[slice_name].chips, envs))
     found = apart.on_cpu(preflight.examine, wanted, slice_name)
     return Point(

@@ -78,7 +78,7 @@ def write(points: list[Point], made: Mapping[str, str], directory: Path) -> list
     _write_events(points, made, events)
     written = [f"table: {directory / 'scaling.csv'}", f"tensorboard --logdir {events}"]
     if not importlib.util.find_spec("matplotlib"):
-        return [*written, "no plot: install matplotlib, or the extra hackmatrix[bench]"]
+        return [*written, "no plot: pip install -e '.[bench]' -c constraints.txt"]
     _write_plot(points, made, directory / "scaling.png")
     return [*written, f"plot: {directory / 'scaling.png'}"]
 

@@ -47,7 +47,7 @@ class Learner(struct.PyTreeNode):
         return evaluate
 
     def with_scale(self, scale: ReturnScale) -> Learner:
-        """With values in another unit: they stay what they were in units of reward."""
+        """The learner with values in another unit: they stay what they were in units of reward."""
         change = self.return_scale.unit / scale.unit
         params = with_value_unit(self.params, change)
         changed: Learner = self.replace(params=params, return_scale=scale)

@@ -140,7 +140,7 @@ class Checkpoints:
         return self._saved == step
 
     def steps(self) -> list[int]:
-        """Of the checkpoints there are, the oldest first; a few of them may be damaged."""
+        """The steps of all checkpoints, the oldest first; a few of them may be damaged."""
         return shelf.steps(self._directory)
 
     def best(self) -> Best | None:
@@ -225,7 +225,7 @@ class Checkpoints:
         return read_on_all(lambda: read(self._place(step)))
 
     def _load(self, step: int, wanted: dict[str, Any]) -> dict[str, jax.Array]:
-        """From a bucket that was away for a moment, once more; Away if it still is."""
+        """Loads once more from a bucket that was away for a moment; Away if it still is."""
         try:
             return self._load_once(step, wanted)
         except Exception:

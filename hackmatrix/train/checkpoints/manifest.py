@@ -23,7 +23,7 @@ class Manifest:
 
 
 def read(directory: Place) -> Manifest:
-    """Of the checkpoint in the directory; ValueError or OSError if it is not whole."""
+    """The manifest of the checkpoint in the directory; ValueError or OSError if it is not whole."""
     if not (directory / WHOLE).exists():
         raise ValueError(f"{WHOLE} is missing, so it was never finished")
     return unseal(json.loads((directory / MANIFEST / "metadata").read()))

@@ -22,8 +22,8 @@ class Best(NamedTuple):
 
 
 def best(directory: Place, steps: Iterable[int]) -> Best | None:
-    """Of these checkpoints in a directory; None if none of them has a score. Away if that cannot be
-    known now.
+    """The best of these checkpoints in a directory; None if none of them has a score. Away if that
+    cannot be known now.
     """
     return max(_scored(directory, steps), default=None)
 

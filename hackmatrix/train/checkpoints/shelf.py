@@ -16,7 +16,7 @@ UNFINISHED = ".orbax-checkpoint-tmp"
 
 
 def steps(directory: Place) -> list[int]:
-    """Of the checkpoints that were finished, the oldest first; a few of them may be damaged."""
+    """The steps of the finished checkpoints, the oldest first; a few of them may be damaged."""
     found = [int(name) for name in directory.names() if name.isdecimal()]
     return sorted(step for step in found if _is_finished(directory / str(step)))
 

@@ -46,5 +46,5 @@ class Supervision:
 
 
 def of_environment(variables: Mapping[str, str] = os.environ) -> Supervision:
-    """As whoever has started this process wants it."""
+    """The supervision that whoever has started this process wants."""
     return Supervision(notes=Path(variables[NOTES]) if variables.get(NOTES) else None)

@@ -69,7 +69,7 @@ def load(
 
 
 def of_run(found: Run, say: Callable[[str], None] = print, *, best: bool = False) -> Policy:
-    """From the newest good checkpoint or the best, of which only the learner is read."""
+    """The policy of the newest good checkpoint or the best, of which only the learner is read."""
     # Only now: a policy of a file needs neither checkpoints nor what trains.
     from hackmatrix.parallel import mesh as meshes
     from hackmatrix.rl.train_state import TrainState
@@ -95,7 +95,7 @@ def of_run(found: Run, say: Callable[[str], None] = print, *, best: bool = False
 
 
 def of_file(file: str | Path) -> Policy:
-    """From the plain arrays that an export wrote."""
+    """The policy in the plain arrays that an export wrote."""
     params, about = files.read(file)
     env = make(about.env).on(jax.default_backend())
     about.check_plays(env, str(file))

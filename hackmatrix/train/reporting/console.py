@@ -120,7 +120,7 @@ class Console:
         self._print(f"  TensorBoard  tensorboard --logdir {shlex.quote(str(run.parent))}")
 
     def close(self) -> None:
-        """Nothing is held back."""
+        """As sinks are closed; here nothing is left to write."""
 
     def _progress(self, step: int) -> str:
         """By steps or, with a time limit, by time of training, whichever is further."""

@@ -11,7 +11,7 @@ from hackmatrix.train.reporting import progress
 
 
 def sections(env: Environment, algorithm: Any) -> tuple[Section, ...]:
-    """Of an environment and of an algorithm or its class."""
+    """The metrics of an environment and of an algorithm or its class."""
     return (
         tally.SECTION,
         *env.sections,

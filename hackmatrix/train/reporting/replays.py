@@ -62,8 +62,8 @@ class Replays:
             self._meanwhile(step, self._program.acting(learner), self._show)
 
     def prepare(self, step: int, params: Params) -> None:
-        """The same, before games are evaluated: the program that plays one compiles meanwhile. Only
-        the best of those games will be shown, in place of this one.
+        """Plays a game before games are evaluated, so that the program for it compiles meanwhile.
+        Only the best of the evaluated games will be shown, in place of this one.
         """
         self._meanwhile(step, params, lambda *_: None)
 

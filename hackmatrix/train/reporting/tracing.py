@@ -24,7 +24,7 @@ class Span:
 
 
 def parse_span(text: str) -> Span:
-    """Of START:COUNT."""
+    """The span of updates that START:COUNT names."""
     start, count = map(int, text.split(":"))
     return Span(start, start + count - 1)
 

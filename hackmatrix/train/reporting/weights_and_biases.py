@@ -45,7 +45,9 @@ def is_installed() -> bool:
 def check() -> None:
     """ConfigError, before a run starts, where wandb is missing or nobody is logged in."""
     if not is_installed():
-        raise ConfigError(["wandb=True needs the package wandb: pip install 'hackmatrix[wandb]'"])
+        raise ConfigError(
+            ["wandb=True needs the package wandb: pip install -e '.[wandb]' -c constraints.txt"]
+        )
     wandb = _quiet_wandb()
     mode = wandb.setup().settings.mode
     if mode not in _OFFLINE and not wandb.login(prompt=False, verify=False):

@@ -183,7 +183,8 @@ def service() -> Any:
         import gcsfs
     except ImportError as error:
         raise BucketError(
-            f"{error.name} is missing, which buckets need: pip install 'hackmatrix[gcp]'"
+            f"{error.name} is missing, which buckets need: "
+            "pip install -e '.[gcp]' -c constraints.txt"
         ) from error
     for each in ("gcs", "gs"):  # for orbax, too
         fsspec.config.conf.setdefault(each, {})["use_listings_cache"] = False

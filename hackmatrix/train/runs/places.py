@@ -47,7 +47,7 @@ class Place(Protocol):
     def __truediv__(self, name: str) -> Self: ...
 
     def names(self) -> list[str]:
-        """Of what is in this directory; none if it is not there."""
+        """The names of what is in this directory; none if it is not there."""
 
     def exists(self) -> bool:
         """Whether this is there, be it a file or a directory."""

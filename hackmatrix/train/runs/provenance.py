@@ -43,7 +43,7 @@ def provenance() -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Of the packages that a run depends on, as far as they are installed."""
+    """The versions of the packages that a run depends on, as far as they are installed."""
     return {name: found for name in _PACKAGES if (found := version(name))}
 
 
