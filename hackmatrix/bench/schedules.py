@@ -32,8 +32,8 @@ class Schedules:
 
     def instructions(self) -> int:
         """How many all kernels have that were compiled since the last call, loops once. On a GPU
-        they are those of a thread; on a TPU bundles, each of which does as many things at once as the
-        chip has units.
+        they are those of a thread; on a TPU bundles, each of which does as many things at once as
+        the chip has units.
         """
         total = 0
         for file in self.folder.iterdir():
