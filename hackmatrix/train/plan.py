@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from hackmatrix.envs import Environment
 from hackmatrix.kept.sources import short_hash, source_hash
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.parallel.agreement import is_first, on_all, on_first
@@ -69,18 +70,18 @@ def agree(
     whoever called has to give the lease back.
     """
     compare(on_all(lambda: _asked_for(request)))  # before a directory is made
-    made: list[Plan] = []
+    made: list[tuple[Plan, Environment]] = []
 
     def make() -> dict[str, Any]:
         made.append(make_plan(request, has_planned))
-        return _as_json(made[0])
+        return _as_json(made[0][0])
 
     told = on_first(make)
     prepared: list[tuple[Plan, Program]] = []
 
     def prepare() -> dict[str, str]:
-        plan = made[0] if made else _from_json(told)
-        program = Program(plan.config, meshes.over())
+        plan, env = made[0] if made else (_from_json(told), None)
+        program = Program(plan.config, meshes.over(), env)
         prepared.append((plan, program))
         return _facts(plan, program) if jax.process_count() > 1 else {}
 
@@ -90,8 +91,12 @@ def agree(
     return plan, program
 
 
-def make_plan(request: Request, has_planned: Callable[[Plan], None] = lambda plan: None) -> Plan:
-    """The plan of one process, which creates or continues the run's directory."""
+def make_plan(
+    request: Request, has_planned: Callable[[Plan], None] = lambda plan: None
+) -> tuple[Plan, Environment]:
+    """The plan of one process, which creates or continues the run's directory; and the environment,
+    which was looked at for that.
+    """
     # A configuration of one's own may lack any setting, which `resolve` says.
     which, name = request.settings.get("resume"), request.settings.get("run_name")
     found = directory.find(request.workdir, which, name) if which else None
@@ -119,7 +124,7 @@ def make_plan(request: Request, has_planned: Callable[[Plan], None] = lambda pla
     else:
         run = directory.create(request.workdir, config, hold)
     sentinel = leave_sentinel(run.place) if jax.process_count() > 1 else None
-    return Plan(run, found is not None, request.trace, sentinel, held[0])
+    return Plan(run, found is not None, request.trace, sentinel, held[0]), program.env
 
 
 def _take(run: Run) -> Lease:

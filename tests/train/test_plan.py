@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -13,6 +14,8 @@ from hackmatrix.errors import UserError
 from hackmatrix.train.plan import Plan, Request, agree, make_plan
 from hackmatrix.train.reporting.tracing import Span
 from hackmatrix.train.runs.directory import Run
+from tests.envs import toy
+from tests.envs.toy import Toy
 from tests.train import pair
 
 PROGRAM = Path(__file__).with_name("planning_process.py")
@@ -26,7 +29,7 @@ def request(workdir: Path, trace: Span | None = None, **given: Any) -> Request:
 
 def planned(wanted: Request) -> Plan:
     """By one process, which then lets go of the run."""
-    plan = make_plan(wanted)
+    plan, _ = make_plan(wanted)
     assert plan.lease is not None
     plan.lease.give_back()
     return plan
@@ -46,7 +49,7 @@ def test_a_signal_may_come_while_the_first_files_of_a_run_are_written(
     """What a signal is to undo is known by then; else a run would stay that never began."""
     told: list[str] = []
     monkeypatch.setattr(f"{Run.__module__}.write_down", lambda run: told.append("written"))
-    plan = make_plan(
+    plan, _ = make_plan(
         request(tmp_path, run_name="mine"),
         lambda plan: told.append(f"{plan.run.name}, {'held' if plan.lease else 'not held'}"),
     )
@@ -108,6 +111,17 @@ def test_a_plan_is_told_of_as_soon_as_it_is_made(tmp_path: Path) -> None:
     for _ in range(2):
         agree(request(tmp_path, resume="auto", run_name="mine"), tell)
     assert told == [("mine", False), ("mine", True)]
+
+
+def test_an_environment_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may take a while, and what it declares is looked at then."""
+    make = Mock(side_effect=Toy)
+    monkeypatch.setattr(toy, "make", make, raising=False)
+    plan, program = agree(request(tmp_path, env="tests.envs.toy:make"))
+    assert plan.lease
+    plan.lease.give_back()
+    make.assert_called_once()
+    assert isinstance(program.env, Toy)
 
 
 @pytest.mark.parametrize(
