@@ -63,11 +63,12 @@ def config_class(algorithm: Any) -> type[Config]:
 
 
 def _faults_of_class(kind: type[Config]) -> dict[str, str]:
-    """Of the settings that an algorithm's own class declares."""
+    """What is wrong with the settings that an algorithm's own class declares."""
+    of_kind = declared(kind)
     return {
         name: f"{name} is a setting of the trainer, whose default {kind.__name__} cannot change"
         for name, setting in declared(Config).items()
-        if declared(kind)[name].default != setting.default
+        if of_kind[name].default != setting.default
     }
 
 

@@ -260,7 +260,7 @@ def test_that_wandb_is_missing_is_said_before_anything_is_begun(
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(metadata, "version", missing)
-    with pytest.raises(ConfigError, match=r"pip install 'hackmatrix\[wandb\]'") as raised:
+    with pytest.raises(ConfigError, match=r"pip install -e '\.\[wandb\]'") as raised:
         weights_and_biases.check()
     assert len(raised.value.errors) == 1
 
