@@ -23,9 +23,14 @@ MIGHTY = {"credits": 99, "energy": 99, "data_siphons": 9}
 
 
 @jax.jit
-def redraw(states: Tree, number: int) -> Tree:
+def _redrawn(states: Tree, number: int) -> Tree:
     each = jax.random.key_data(jax.random.split(jax.random.key(number), BATCH))
     return redrawn(as_key(each), states)
+
+
+def redraw(states: Tree, number: int) -> Tree:
+    """In arrays of the host, of which boards are taken one by one."""
+    return jax.tree.map(np.asarray, _redrawn(states, number))
 
 
 undo = jax.jit(history.undo)

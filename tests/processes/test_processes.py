@@ -23,14 +23,13 @@ TRACED = "15:2"
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Pod]:
-    """A run that nobody disturbed, on eight devices of 1, 2 and 4 processes."""
+    """A run that nobody disturbed, on eight devices of 1 and of 2 processes."""
     pods = {}
-    for processes in (1, 2, 4):
+    for processes in (1, 2):
         # One asks for a trace, and for all that may be another moment to end a chunk.
         only = {0: [f"--profile={TRACED}"]} if processes == 2 else {}
-        games = [NO_GAMES] if processes == 4 else []
         directory = tmp_path_factory.mktemp(f"of-{processes}")
-        with Pod(directory, processes, *SHORT, *games, only=only) as pod:
+        with Pod(directory, processes, *SHORT, only=only) as pod:
             assert pod.codes() == [0] * processes, pod.said(0)
         pods[processes] = pod
     return pods
@@ -40,18 +39,15 @@ def end(pod: Pod) -> TrainState:
     return state_of(Disk(pod.run), LAST_STEP)
 
 
-@pytest.mark.parametrize("processes", [2, 4])
-def test_processes_give_the_run_of_one(whole: dict[int, Pod], processes: int) -> None:
-    assert_same_run(end(whole[1]), end(whole[processes]))
+def test_processes_give_the_run_of_one(whole: dict[int, Pod]) -> None:
+    assert_same_run(end(whole[1]), end(whole[2]))
 
 
-@pytest.mark.parametrize("processes", [2, 4])
-def test_the_first_process_speaks_and_writes_for_all(whole: dict[int, Pod], processes: int) -> None:
-    pod = whole[processes]
+def test_the_first_process_speaks_and_writes_for_all(whole: dict[int, Pod]) -> None:
+    pod = whole[2]
     assert "Done at step" in pod.said(0)
-    for each in range(1, processes):
-        for line in pod.said(each).splitlines():
-            assert line.startswith(("launch.train: loading JAX", "launch.train: meeting"))
+    for line in pod.said(1).splitlines():
+        assert line.startswith(("launch.train: loading JAX", "launch.train: meeting"))
     assert len((pod.run / "metrics.jsonl").read_text().splitlines()) == UPDATES
     assert len(list((pod.run / "tensorboard").glob("events*"))) == 1
 
