@@ -87,7 +87,8 @@ def run_session(
             )
             code = session.run(state, play, request.given)
             supervision.signals.ends(_AT_THE_END)
-    code = code if on_first(lambda: mirror.has_sent_all) else RETRY
+    if plan.run.bucket and not on_first(lambda: mirror.has_sent_all):
+        code = RETRY
     supervision.signals.ends(_AT_THE_END, code if is_all else RETRY)
     return code
 
