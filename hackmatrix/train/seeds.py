@@ -43,7 +43,7 @@ def run_seeds(
     if what is asked for is what they were trained with, and one that was stopped goes on: the same
     command again does what is left.
     """
-    settings = {**default, **request.settings}  # a file may give some only
+    settings = request.settings
     _check(settings)
     name, first, count = (settings[each] for each in ("run_name", "seed", "num_seeds"))
     workdir = place(request.workdir)

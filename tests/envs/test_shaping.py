@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import jax
 import jax.numpy as jnp
@@ -101,3 +102,24 @@ def test_a_learner_gains_nothing_by_what_it_can_take_back(steps: list[Step]) -> 
         ],
         atol=1e-6,
     )
+
+
+def test_beside_a_kernel_for_tpus_the_shaping_is_that_of_a_tpu_too_where_a_cpu_compiles_it() -> (
+    None
+):
+    """Nothing is kept apart, as it would not be on a TPU itself."""
+    keys = jnp.zeros((2, 2), jnp.uint32)
+    states = jax.eval_shape(game.reset_batch, keys)
+    after, outcome = jax.eval_shape(game.step_batch, keys, states, jnp.zeros(2, jnp.int32))
+
+    def lowered(platform: str) -> str:
+        env = HackMatrix().on(platform)
+        seen = jnp.zeros((2, 47), jnp.uint32), jnp.zeros(2, jnp.uint32)
+        told = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), outcome)
+        kernel = lambda keys, states, actions: (states, told, seen)  # noqa: E731
+        env._kernels = Mock(step_batch_and_restart=kernel)
+        step = jax.jit(env.step_and_encode)
+        return step.lower(keys, after, jnp.zeros(2, jnp.int32)).as_text()
+
+    assert "inlineable" in lowered("cpu")
+    assert "inlineable" not in lowered("tpu")

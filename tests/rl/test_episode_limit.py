@@ -10,6 +10,7 @@ import pytest
 from hackmatrix.rl.draws import Purpose, key_for, key_of_each
 from hackmatrix.rl.tally import CUT_OFF, LENGTH
 from tests.envs.toy import LENGTH as WHOLE
+from tests.envs.toy import Boards, Toy
 from tests.rl.rolled import STEPS, UPDATE_KEY, Rolled, roll
 
 LIMIT, BOARDS = 4, 40  # more boards than are gathered at a time
@@ -57,3 +58,22 @@ def test_a_limit_that_no_episode_reaches_changes_nothing(rolled: Rolled) -> None
     assert not limited.batch.missed.any()
     jax.tree.map(np.testing.assert_array_equal, rolled.batch, limited.batch.replace(missed=None))
     jax.tree.map(np.testing.assert_array_equal, rolled.after, limited.after)
+
+
+def test_all_boards_are_looked_at_as_often_as_without_a_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Those that begin anew are looked at besides, which are few."""
+    looks: list[int] = []
+
+    def encode(_: Toy, states: Boards) -> Boards:
+        looks.append(states.time.size)
+        return states
+
+    monkeypatch.setattr(Toy, "encode", encode)
+    often = []
+    for limit in (0, LIMIT):
+        looks.clear()
+        roll(False, limit, BOARDS)
+        often.append(looks.count(BOARDS))
+    assert often[0] == often[1] > 0

@@ -110,15 +110,6 @@ def run_seeds(workdir: Path, **given: Any) -> int:
     return seeds.run_seeds(request, settings, Mock(), Supervision())
 
 
-def test_a_file_may_give_a_few_settings_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(seeds, "run_session", lambda *_, is_all: RETRY)
-    given = {"run_name": "a", "num_seeds": 2}
-    request = Request(given, given, tmp_path)
-    assert seeds.run_seeds(request, dict(default.get_config()), Mock(), Supervision()) == RETRY
-
-
 def test_what_the_last_seed_cannot_have_is_said_before_the_first_is_trained(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="the last seed would be 4294967296, which must be a whole"):
         run_seeds(tmp_path, run_name="a", num_seeds=2, seed=2**32 - 1)
