@@ -143,7 +143,7 @@ def _largest_num_envs(
 ) -> int:
     """The next that can be divided among the devices; no more than the samples an int32 counts."""
     learner = sum(
-        leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(program.shapes.learner)
+        leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(program.learner_shapes)
     )
     room = target.memory_of_a_program - learner
     if room <= 0:

@@ -12,7 +12,7 @@ import logging
 import pickle
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from typing import Any
 import jax
 from jax.experimental import serialize_executable
 from jax.experimental.compilation_cache import compilation_cache
+from jax.sharding import NamedSharding
 
 from hackmatrix.kept import making
 from hackmatrix.kept.files import Files
@@ -32,7 +33,7 @@ Lower = Callable[[], jax.stages.Lowered]
 
 _LOG = logging.getLogger(__name__)
 _FOLDER = "hackmatrix"
-_FORMAT = "1"  # of the content of the files
+_FORMAT = "2"  # of the content of the files
 # Of code that is not in the program, such as LAPACK's: lowering is what makes that ready.
 _CALL = "custom_call"
 _compiling = threading.Lock()  # as the setting of JAX's cache is one of all threads
@@ -56,12 +57,22 @@ class Kept:
             self._program = self._found(arguments)
         return self._program(*arguments)
 
+    def shapes(self, *arguments: Any) -> Any:
+        """The shapes and types of what it gives. They are found without tracing where the program
+        would be; it is not compiled for them.
+        """
+        known = shapes(self._of, self._devices_for(arguments), arguments)
+        return jax.eval_shape(self._function, *arguments) if known is None else known
+
     def __getstate__(self) -> dict[str, Any]:
         """A copy finds the program again."""
         return {**vars(self), "_program": None}
 
+    def _devices_for(self, arguments: Any) -> Devices:
+        return self._devices or _devices_of(arguments)
+
     def _found(self, arguments: Any) -> Program:
-        devices = self._devices or [_device_of(arguments)]
+        devices = self._devices_for(arguments)
         if _files(devices) is None:
             jitted: Program = self._function
             return jitted
@@ -77,13 +88,27 @@ def compiled(lower: Lower, of: Any, devices: Devices, arguments: Any = ()) -> Co
         return traced(lower).compile()
     cache = _Cache(files, devices, making.surroundings(devices))
     try:
-        name = cache.name(source_hash(), making.told(of), making.arguments(arguments))
+        name = cache.name_of(of, arguments)
     except making.Untold as part:
         _LOG.debug("not known without being traced: %s", part)
         return cache.found_by_words(traced(lower))[0]
     if (files, name) not in _in_use:
         _in_use[files, name] = cache.found_by_parts(name, lower)
     return _in_use[files, name]
+
+
+def shapes(of: Any, devices: Devices, arguments: Any = ()) -> Any | None:
+    """The shapes and types of what the program gives that `compiled` would find; None where it
+    would have to be traced.
+    """
+    files = _files(devices)
+    if files is None:
+        return None
+    cache = _Cache(files, devices, making.surroundings(devices))
+    with suppress(making.Untold):
+        if about := cache.about(cache.name_of(of, arguments)):
+            return about.gives
+    return None
 
 
 def traced(lower: Lower) -> jax.stages.Lowered:
@@ -100,6 +125,19 @@ def traced(lower: Lower) -> jax.stages.Lowered:
 
 
 @dataclass(frozen=True)
+class _About:
+    """What is known of a program by what it is made of."""
+
+    words: str  # the name of the file that it is in
+    takes: Any  # a tree without leaves
+    gives: Any  # a tree of shapes and types
+
+    @property
+    def trees(self) -> tuple[Any, Any]:
+        return self.takes, jax.tree.structure(self.gives)
+
+
+@dataclass(frozen=True)
 class _Cache:
     files: Files
     devices: Devices
@@ -109,18 +147,31 @@ class _Cache:
         text = "\n".join((_FORMAT, self.surroundings, *words))
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def found_by_parts(self, name: str, lower: Lower) -> Compiled:
-        """The file of this name says which program it is, and what trees it takes and gives."""
+    def name_of(self, parts: Any, arguments: Any) -> str:
+        """The name of the file that is about the program of these parts; or Untold."""
+        return self.name(source_hash(), making.told(parts), making.arguments(arguments))
+
+    def about(self, name: str) -> _About | None:
         if content := self.files.read(name):
             try:
-                words, *trees = pickle.loads(content)
-                return self._load(words, trees)
+                words, takes, gives = pickle.loads(content)
+                return _About(words, takes, gives)
             except Exception as error:  # there may be anything in a file, and there is another way
+                _LOG.debug("%s cannot be used: %r", name, error)
+        return None
+
+    def found_by_parts(self, name: str, lower: Lower) -> Compiled:
+        """The program that the file of this name is about."""
+        if about := self.about(name):
+            try:
+                return self._load(about.words, about.trees)
+            except Exception as error:  # as above
                 _LOG.debug("%s cannot be used: %r", name, error)
         lowered = traced(lower)
         program, words = self.found_by_words(lowered)
         if _CALL not in lowered.as_text():
-            self.files.write(name, pickle.dumps((words, lowered.in_tree, lowered.out_tree)))
+            gives = jax.tree.map(_without_place, lowered.out_info)
+            self.files.write(name, pickle.dumps((words, lowered.in_tree, gives)))
         return program
 
     def found_by_words(self, lowered: jax.stages.Lowered) -> tuple[Compiled, str]:
@@ -160,6 +211,10 @@ class _Cache:
             self.files.write(name, content)
 
 
+def _without_place(leaf: Any) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
+
+
 @contextmanager
 def without_persistent_cache() -> Iterator[None]:
     """What is compiled inside is neither found in JAX's own cache nor left there."""
@@ -192,13 +247,15 @@ def _are_here(devices: Devices) -> bool:
         return False
 
 
-def _device_of(arguments: Any) -> jax.Device:
+def _devices_of(arguments: Any) -> Devices:
     """Where a function runs that is called with these."""
     for leaf in jax.tree.leaves(arguments):
         if isinstance(leaf, jax.Array) and leaf.committed:
-            return next(iter(leaf.devices()))
+            if isinstance(leaf.sharding, NamedSharding):
+                return list(leaf.sharding.mesh.devices.flat)
+            return list(leaf.devices())
     wanted: Any = getattr(jax.config, "jax_default_device")  # noqa: B009  it has no type
     if wanted is None or isinstance(wanted, str):
-        return jax.local_devices(backend=wanted)[0]
+        return jax.local_devices(backend=wanted)[:1]
     device: jax.Device = wanted
-    return device
+    return [device]

@@ -15,7 +15,7 @@ from hackmatrix import networks, plugins
 from hackmatrix.envs import Environment, declared, make
 from hackmatrix.envs.metrics import Range, Trend
 from hackmatrix.errors import UserError
-from hackmatrix.kept.programs import compiled, traced
+from hackmatrix.kept.programs import Kept, compiled, traced
 from hackmatrix.networks.actor_critic import Params
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.parallel.mesh import ENVS, REPLICATED, SPLIT
@@ -79,29 +79,29 @@ class Program:
 
     def first_state(self) -> TrainState:
         """The state of a new run."""
-        split, replicated = meshes.split(self.mesh), meshes.replicated(self.mesh)
-        places = TrainState(learner=replicated, players=split)  # type: ignore[arg-type]
-        state: TrainState = jax.jit(self._first_state, out_shardings=places)(self._seed)
-        if (params := self.params_to_start_from) is None:
-            return state
-        learner = state.learner.replace(params=meshes.placed(params, replicated))
-        return state.replace(learner=learner)
+        replicated = meshes.replicated(self.mesh)
+        learner = jax.jit(self._first_learner, out_shardings=replicated)(self._seed)
+        if (params := self.params_to_start_from) is not None:
+            learner = learner.replace(params=meshes.placed(params, replicated))
+        return TrainState(learner, self._first_players(self._seed))
 
     def new_players(self, learner: Any) -> Players:
         """Players of new games, for a learner in the midst of a run."""
-        begin = functools.partial(self._players, rollout.later_players)
-        begun = jax.jit(begin, out_shardings=meshes.split(self.mesh))
+        begun = self._beginning(rollout.later_players)
         players: Players = begun(UpdateKey(learner.key, learner.update))
         return players
 
     @functools.cached_property
     def shapes(self) -> TrainState:
         """The state without its values: shapes, types and places."""
-        state = jax.eval_shape(self._first_state, self._seed)
-        return TrainState(
-            learner=_placed(state.learner, meshes.replicated(self.mesh)),
-            players=_placed(state.players, meshes.split(self.mesh)),
-        )
+        players = self._first_players.shapes(self._seed)
+        return TrainState(self.learner_shapes, _placed(players, meshes.split(self.mesh)))
+
+    @functools.cached_property
+    def learner_shapes(self) -> Any:
+        """The learner without its values. No board is drawn for it."""
+        learner = jax.eval_shape(self._first_learner, self._seed)
+        return _placed(learner, meshes.replicated(self.mesh))
 
     def lower(self) -> jax.stages.Lowered:
         """The program of `run`, ready to compile, also for devices that are not here."""
@@ -136,7 +136,7 @@ class Program:
 
     def parameters(self) -> int:
         """How many parameters the agent has."""
-        acting = jax.eval_shape(self.algorithm.acting, self.shapes.learner)
+        acting = jax.eval_shape(self.algorithm.acting, self.learner_shapes)
         return sum(leaf.size for leaf in jax.tree.leaves(acting))
 
     def _settings(self) -> dict[str, Any]:
@@ -149,20 +149,34 @@ class Program:
     def _seed(self) -> np.uint32:
         return np.uint32(self.config.seed)
 
-    def _first_state(self, seed: Array) -> TrainState:
-        key = draws.seed_key(seed)
-        return TrainState(self.algorithm.init(key), self._players(rollout.new_players, key))
+    def _first_learner(self, seed: Array) -> Any:
+        return self.algorithm.init(draws.seed_key(seed))
 
-    def _players(self, begin: Callable[..., Players], key: Any) -> Players:
-        """Those of all devices, as they begin with this key."""
-        players: Players = jax.shard_map(
-            functools.partial(begin, self.env),
+    @functools.cached_property
+    def _first_players(self) -> Kept:
+        """Players of new games, for a seed."""
+        return self._beginning(_first_players)
+
+    def _beginning(self, begin: Callable[..., Players]) -> Kept:
+        """Has all players of all devices begin with a key."""
+        function = functools.partial(begin, self.env)
+        each = jax.shard_map(
+            function,
             mesh=self.mesh,
             in_specs=(REPLICATED, SPLIT),
             out_specs=SPLIT,
             check_vma=self.types_are_checked,
-        )(key, jnp.arange(self.config.num_envs, dtype=jnp.uint32))
-        return players
+        )
+
+        def of_all(key: Any) -> Players:
+            players: Players = each(key, jnp.arange(self.config.num_envs, dtype=jnp.uint32))
+            return players
+
+        return Kept(
+            jax.jit(of_all, out_shardings=meshes.split(self.mesh)),
+            of=(function, self.config.num_envs, self.types_are_checked),
+            devices=list(self.mesh.devices.flat),
+        )
 
     @functools.cached_property
     def params_to_start_from(self) -> Params | None:
@@ -184,6 +198,10 @@ def _environment(name: str) -> Environment:
     if plugins.is_address(name):
         declared.check(env)
     return env
+
+
+def _first_players(env: Environment, seed: Array, numbers: Array) -> Players:
+    return rollout.new_players(env, draws.seed_key(seed), numbers)
 
 
 def _placed(shapes: Any, sharding: NamedSharding) -> Any:

@@ -49,15 +49,6 @@ def params() -> Any:
     return jax.device_get(NETWORK.init(jax.random.key(0)))
 
 
-@pytest.fixture
-def cache(tmp_path: Path) -> Iterator[Path]:
-    """An empty cache."""
-    before = jax.config.values["jax_compilation_cache_dir"]
-    jax.config.update("jax_compilation_cache_dir", str(tmp_path))
-    yield tmp_path / "hackmatrix"
-    jax.config.update("jax_compilation_cache_dir", before)
-
-
 def test_while_a_program_is_traced_no_garbage_is_collected() -> None:
     def lower(x: Any, fails: bool = False) -> jax.stages.Lowered:
         assert not gc.isenabled()

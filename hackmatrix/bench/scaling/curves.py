@@ -1,5 +1,5 @@
 """Weak and strong scaling of training: more devices for proportionally more environments, or for as
-many as before. Each point is measured in processes of its own.
+many as before. Each number of devices is measured in processes of its own.
 """
 
 from __future__ import annotations
@@ -105,16 +105,18 @@ def curves(
     wanted. `envs` are those of a device for the weak curve, of all for the strong one.
     """
 
-    @functools.cache  # the curves may meet
-    def measured(devices: int, num_envs: int) -> Point:
+    @functools.cache
+    def measured(devices: int) -> dict[int, Point]:
+        """Of both curves, which may meet: by the number of environments."""
         processes, each = (devices, 1) if in_processes else (1, devices)
-        wanted = settings(raw, num_envs)
-        return apart.together(processes, each, point, wanted, devices, seconds)
+        wanted = {number: settings(raw, number) for number in _both(devices, envs)}
+        found = apart.together(processes, each, points, [*wanted.values()], devices, seconds)
+        return dict(zip(wanted, found, strict=True))
 
     for kind in KINDS:
         first = None
         for devices in numbers:
-            found = measured(devices, _num_envs(kind, devices, envs))
+            found = measured(devices)[_num_envs(kind, devices, envs)]
             first = first or found
             yield replace(found, kind=kind, efficiency=_efficiency(found, first))
 
@@ -134,13 +136,18 @@ def compiled_point(raw: Mapping[str, Any], slice_name: str, envs: int) -> Point:
     )
 
 
-def point(raw: Mapping[str, Any], devices: int, seconds: float) -> Point:
+def points(wanted: list[dict[str, Any]], devices: int, seconds: float) -> list[Point]:
     """Measured in this process, which has to have so many devices, with the others if there are
-    any. It belongs to both curves.
+    any. Each may belong to both curves.
     """
+    return [_point(raw, devices, seconds) for raw in wanted]
+
+
+def _point(raw: Mapping[str, Any], devices: int, seconds: float) -> Point:
     platform = jax.default_backend()
     config = resolve(raw, platform, devices)
     program = Program(config, meshes.over(jax.devices()[:devices]))
+    jax.clear_caches()  # what was traced for the point before
     start = time.perf_counter()
     with without_persistent_cache():
         program.compile()
@@ -166,6 +173,10 @@ def point(raw: Mapping[str, Any], devices: int, seconds: float) -> Point:
         step_p50=float(np.percentile(times, 50)),
         step_p95=float(np.percentile(times, 95)),
     )
+
+
+def _both(devices: int, envs: int) -> list[int]:
+    return list(dict.fromkeys(_num_envs(kind, devices, envs) for kind in KINDS))
 
 
 def _num_envs(kind: Kind, devices: int, envs: int) -> int:

@@ -22,6 +22,7 @@ import orbax.checkpoint as ocp
 from etils import epath
 
 from hackmatrix.errors import UserError
+from hackmatrix.kept.programs import Kept
 from hackmatrix.parallel.agreement import BrokenBarrier, gather, is_first
 from hackmatrix.train.checkpoints import inventory, scores, shelf
 from hackmatrix.train.checkpoints.digest import digest
@@ -284,4 +285,5 @@ class Checkpoints:
 
 
 def _digests(arrays: dict[str, jax.Array]) -> dict[str, int]:
-    return dict(zip(arrays, digest(list(arrays.values())).tolist(), strict=True))
+    found = Kept(digest)(list(arrays.values()))
+    return dict(zip(arrays, found.tolist(), strict=True))

@@ -78,7 +78,7 @@ def of_run(found: Run, say: Callable[[str], None] = print, *, best: bool = False
 
     program = Program(found.config, meshes.over(jax.local_devices()[:1]))
     nothing: Any = None
-    wanted = TrainState(learner=program.shapes.learner, players=nothing)
+    wanted = TrainState(learner=program.learner_shapes, players=nothing)
     checkpoints = Checkpoints(found.checkpoints, keep=found.config.keep_checkpoints, say=say)
     restore = checkpoints.restore_best if best else checkpoints.restore_newest
     restored = restore(Layout(wanted))
