@@ -20,8 +20,8 @@ pytest.importorskip("libtpu", reason="libtpu, which compiles for TPUs, is not in
 ROOT = Path(__file__).parents[2]
 ENVS, STEPS = 4, 8
 SMALL = (
-    "--config.env=gymnax:CartPole-v1", f"--config.num_steps={STEPS}", "--config.hidden_dim=8",
-    "--config.num_layers=1", f"--envs={ENVS}", "--seconds=0",
+    "--config.env=tests.doors.outside.toy_environment:Corridor", "--config.hidden_dim=8",
+    "--config.num_layers=1", f"--config.num_steps={STEPS}", f"--envs={ENVS}", "--seconds=0",
 )  # fmt: skip
 Row = dict[str, str]
 

@@ -10,8 +10,8 @@ from hackmatrix.game.state import HISTORY_DEPTH
 
 
 @pytest.fixture(scope="session")
-def subject() -> JaxGame:
-    return JaxGame(game, HISTORY_DEPTH)
+def subject(programs: Programs) -> JaxGame:
+    return JaxGame(game, HISTORY_DEPTH, programs.step)
 
 
 @pytest.fixture(scope="session")

@@ -10,15 +10,11 @@ import jax
 import numpy as np
 from boards import State
 from jax.sharding import Mesh, PartitionSpec
-from subject import rows
+from subject import AT_ONCE, Step, Tree, rows
 
 from hackmatrix import game
 
-Tree = Any
-Step = Callable[[jax.Array, Tree, np.ndarray], tuple[Tree, Tree]]
-
-BATCH = 512
-ALONE = 16  # boards that are stepped each on its own
+BATCH = AT_ONCE
 DEVICES = 8
 
 
@@ -27,34 +23,36 @@ def keys(seed: int, number: int = BATCH) -> jax.Array:
 
 
 class Programs(NamedTuple):
-    """The compiled steps. Each returns arrays of the host."""
+    """What is compiled. Each returns arrays of the host."""
 
+    reset: Callable[[jax.Array], Tree]  # new games
     step: Step  # a batch of boards on one device
-    step_alone: Step  # one board after the other
     step_and_restart: Step  # a batch of boards spread over all devices
 
 
 def compiled_programs() -> Programs:
-    """Compiling one takes most of a minute of one core, so they are compiled side by side."""
+    """Compiling a step takes most of a minute of one core, so all are compiled side by side."""
     mesh = Mesh(np.array(jax.devices()[:DEVICES]), ("boards",))
     split = PartitionSpec("boards")
     spread = jax.shard_map(
         game.step_batch_and_restart, mesh=mesh, in_specs=split, out_specs=split, check_vma=False
     )
 
-    def alone(*boards: Any) -> Any:
-        return jax.lax.map(lambda board: game.step(*board), boards)
+    new, actions = jax.eval_shape(game.reset_batch, keys(0)), np.zeros(BATCH, np.int32)
 
-    sizes: dict[Any, int] = {game.step_batch: BATCH, alone: ALONE, spread: BATCH}
-
-    def compiled(step: Any, number: int) -> Step:
-        states = jax.eval_shape(game.reset_batch, keys(0, number))
-        actions = np.zeros(number, np.int32)
-        run = jax.jit(step).lower(keys(0, number), states, actions).compile()
+    def compiled(function: Any, *given: Any) -> Callable[..., Tree]:
+        options: dict[str, str | bool] = {}
+        if function is game.step_batch:  # which is played a million times
+            options["xla_backend_optimization_level"] = "3"
+        run = jax.jit(function).lower(*given).compile(options)
         return lambda *given: jax.tree.map(np.asarray, run(*given))
 
     with ThreadPoolExecutor() as pool:
-        return Programs(*pool.map(compiled, sizes.keys(), sizes.values()))
+        reset = pool.submit(compiled, game.reset_batch, keys(0))
+        steps = [
+            pool.submit(compiled, step, keys(0), new, actions) for step in (game.step_batch, spread)
+        ]
+        return Programs(*(each.result() for each in (reset, *steps)))
 
 
 def load(states: list[State]) -> Tree:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -14,7 +14,9 @@ from reading import Reading
 
 Tree = Any  # a state, states of several boards, or outcomes: arrays with the boards in front
 
-BATCH = 4096
+Step = Callable[[jax.Array, Tree, np.ndarray], tuple[Tree, Tree]]  # of keys, boards and actions
+
+BATCH, AT_ONCE = 4096, 512
 
 
 class JaxGame:
@@ -24,17 +26,14 @@ class JaxGame:
     are slow.
     """
 
-    def __init__(self, game: ModuleType, history_limit: int) -> None:
+    def __init__(self, game: ModuleType, history_limit: int, step: Step) -> None:
+        """The step, which is compiled, takes AT_ONCE boards."""
         self.history_limit = history_limit
         self._scenario = game.scenario
         self._boards: dict[int, tuple[State, Tree]] = {}
         self._masks = jax.jit(jax.vmap(game.valid_actions))
         self._observations = jax.jit(jax.vmap(game.observe))
-        self._step = jax.jit(
-            lambda key, states, actions: game.step_batch(
-                jax.random.split(key, BATCH), states, actions
-            )
-        )
+        self._step = step
 
     def load(self, states: Sequence[State]) -> Tree:
         return jax.tree.map(lambda *leaves: np.stack(leaves), *map(self._loaded, states))
@@ -60,8 +59,8 @@ class JaxGame:
         self, boards: Tree, actions: np.ndarray, seed: int = 0, number: int = 0
     ) -> tuple[Tree, Tree]:
         """Steps BATCH boards."""
-        key = jax.random.fold_in(jax.random.key(seed), number)
-        return jax.tree.map(np.asarray, self._step(key, boards, actions.astype(np.int32)))
+        keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), number), BATCH)
+        return in_parts(self._step, keys, boards, actions.astype(np.int32))
 
     def samples(self, cases: Sequence[Case], times: int) -> Iterator[tuple[int, Sample]]:
         boards = self.load([case["state"] for case in cases])
@@ -116,6 +115,16 @@ def expect_dumped(scenario: ModuleType, states: Tree, reading: Reading, index: i
 
 def rows(tree: Tree, chosen: np.ndarray | int) -> Tree:
     return jax.tree.map(lambda leaf: leaf[chosen], tree)
+
+
+def in_parts(program: Callable[..., Tree], *given: Tree) -> Tree:
+    """What a program that takes AT_ONCE boards makes of any number of them; the last part is filled
+    with the first boards.
+    """
+    number = len(jax.tree.leaves(given)[0])
+    parts = np.resize(np.arange(number), (-(-number // AT_ONCE), AT_ONCE))
+    made = [program(*rows(given, part)) for part in parts]
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves)[:number], *made)
 
 
 def _with_blank_history(states: Tree) -> Tree:

@@ -41,7 +41,7 @@ valid_actions = jax.jit(jax.vmap(game.valid_actions))
 @pytest.fixture(scope="module")
 def boards(programs: Programs) -> Tree:
     """Boards in the middle of games in which much has happened. Who dies begins anew."""
-    states = jax.tree.map(np.asarray, jax.jit(game.reset_batch)(keys(1)))
+    states = programs.reset(keys(1))
     player = states.player.replace(
         **{name: np.full(BATCH, number, np.int32) for name, number in MIGHTY.items()}
     )

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from golden import Case
-from steps import keys
-from subject import JaxGame, rows
+from steps import Programs, keys
+from subject import JaxGame, in_parts, rows
 
 from hackmatrix import game
 from hackmatrix.bench.environment import choose
@@ -45,7 +45,6 @@ def by_program_for_gpus_kept_apart(*given: Any) -> Any:
         return by_program_for_gpus(*given)
 
 
-PROGRAM = jax.jit(by_program)
 OTHERWISE = {
     "kernel": KERNELS.step_batch_and_restart,
     "program for GPUs": by_program_for_gpus_kept_apart,
@@ -53,9 +52,16 @@ OTHERWISE = {
 
 
 @pytest.fixture(scope="module", params=OTHERWISE)
-def steps(request: pytest.FixtureRequest) -> tuple[Step, Step]:
+def steps(request: pytest.FixtureRequest, programs: Programs) -> tuple[Step, Step]:
     """By the program for CPUs, and otherwise."""
-    return PROGRAM, jax.jit(OTHERWISE[request.param])
+    encode, valid = jax.jit(observation.encode), jax.jit(valid_word)
+
+    def program(keys: jax.Array, *given: Any) -> Any:
+        after, outcome = in_parts(programs.step_and_restart, keys, *given)
+        return after, outcome, (encode(after), valid(after))
+
+    otherwise = jax.jit(OTHERWISE[request.param])
+    return program, lambda keys, *given: otherwise(jax.random.key_data(keys), *given)
 
 
 def expect_the_same(steps: tuple[Step, Step], *given: Any) -> Any:
@@ -72,32 +78,31 @@ def test_on_all_recorded_boards_it_is_the_program(
     actions = np.array([case["action"] for case in cases], np.int32)
     for start in range(0, len(cases), BOARDS):
         chosen = np.arange(start, start + BOARDS) % len(cases)
-        drawn = jax.random.key_data(keys(start, BOARDS))
-        expect_the_same(steps, drawn, rows(boards, chosen), actions[chosen])
+        expect_the_same(steps, keys(start, BOARDS), rows(boards, chosen), actions[chosen])
 
 
 def test_in_games_of_any_valid_actions_with_new_stages_and_new_games_too(
-    steps: tuple[Step, Step],
+    steps: tuple[Step, Step], programs: Programs
 ) -> None:
-    states = jax.jit(game.reset_batch)(keys(0, BOARDS))
-    rich = jnp.arange(BOARDS) % 2  # these can soon pay for any program
+    states = in_parts(programs.reset, keys(0, BOARDS))
+    rich = np.arange(BOARDS, dtype=np.int32) % 2  # these can soon pay for any program
     valid = jax.jit(valid_word)
     ended = 0
     for number in range(1, 41):
         player = states.player
         states = states.replace(
             player=player.replace(credits=player.credits + rich, energy=player.energy + rich),
-            owned=states.owned | np.uint32(0x7FFFFF) * rich.astype(jnp.uint32),
+            owned=states.owned | np.uint32(0x7FFFFF) * rich.astype(np.uint32),
         )
-        drawn = jax.random.key_data(keys(number, BOARDS))
-        actions = choose(drawn, valid(states))
+        drawn = keys(number, BOARDS)
+        actions = np.asarray(choose(jax.random.key_data(drawn), valid(states)))
         states, outcome, _ = expect_the_same(steps, drawn, states, actions)
         ended += int(outcome.done.sum())
     assert ended > BOARDS / 10
 
 
-def test_what_is_seen_of_boards_is_what_the_program_sees() -> None:
-    states = jax.jit(game.reset_batch)(keys(1, BOARDS))
+def test_what_is_seen_of_boards_is_what_the_program_sees(programs: Programs) -> None:
+    states = in_parts(programs.reset, keys(1, BOARDS))
     words, valid = jax.jit(KERNELS.look)(states)
     np.testing.assert_array_equal(words, jax.jit(observation.encode)(states))
     np.testing.assert_array_equal(valid, jax.jit(valid_word)(states))

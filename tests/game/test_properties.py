@@ -17,7 +17,7 @@ from boards import State, batches, plain
 from golden import ENDINGS, REWARD_PARTS
 from hypothesis import HealthCheck, Phase, given, settings
 from soundness import faults
-from steps import ALONE, BATCH, Programs, keys, load
+from steps import BATCH, Programs, keys, load
 from subject import rows
 
 from hackmatrix import game
@@ -39,7 +39,6 @@ few_examples = settings(
     database=None,
     suppress_health_check=list(HealthCheck),
 )
-new_games = jax.jit(game.reset_batch)
 observe = jax.jit(jax.vmap(game.observe))
 valid_actions = jax.jit(jax.vmap(game.valid_actions))
 
@@ -68,7 +67,7 @@ def played(programs: Programs) -> list[Played]:
 
     Half of the boards own every program and can pay for it: random play would seldom get there.
     """
-    states = jax.tree.map(np.asarray, new_games(keys(0)))
+    states = programs.reset(keys(0))
     is_mighty = np.arange(BATCH) % 2 == 0
     player = states.player.replace(
         **{name: np.where(is_mighty, n, getattr(states.player, name)) for name, n in MIGHTY.items()}
@@ -228,7 +227,7 @@ def test_eight_devices_with_restarts_do_what_one_device_and_new_games_do(
         expect_equal(outcome, each.outcome)
         done = outcome.done
         expect_equal(rows(each.after, ~done), rows(after, ~done))
-        new = rows(jax.tree.map(np.asarray, new_games(each.keys)), done)
+        new = rows(programs.reset(each.keys), done)
         # A new game forgets the old snapshots by their number alone.
         history = new.history.replace(snapshots=rows(each.after, done).history.snapshots)
         expect_equal(rows(each.after, done), new.replace(history=history))
@@ -240,22 +239,13 @@ def test_random_play_ends_games_and_completes_stages(played: list[Played]) -> No
 
 
 def test_vmap_of_a_step_is_the_batch() -> None:
-    states = new_games(keys(0, ALONE))
-    actions = np.arange(ALONE) % 4
-    batch = jax.make_jaxpr(game.step_batch)(keys(1, ALONE), states, actions)
-    mapped = jax.make_jaxpr(jax.vmap(game.step))(keys(1, ALONE), states, actions)
+    """A board alone is a batch of one, which the headless protocol is tested with."""
+    states = jax.eval_shape(game.reset_batch, keys(0))
+    actions = np.arange(BATCH) % 4
+    batch = jax.make_jaxpr(game.step_batch)(keys(1), states, actions)
+    mapped = jax.make_jaxpr(jax.vmap(game.step))(keys(1), states, actions)
     assert [aval.shape for aval in mapped.out_avals] == [aval.shape for aval in batch.out_avals]
     assert len(mapped.eqns) == len(batch.eqns)
-
-
-def test_a_board_alone_is_stepped_as_in_a_batch(programs: Programs, played: list[Played]) -> None:
-    for each in played[:: STEPS // 10]:
-        result = programs.step(each.keys, each.before, each.actions)
-        chosen = rare_ones(each)[:ALONE]
-        alone = programs.step_alone(
-            each.keys[chosen], rows(each.before, chosen), each.actions[chosen]
-        )
-        expect_equal(alone, rows(result, chosen))
 
 
 def test_what_a_board_does_depends_on_no_other_board_of_the_batch(

@@ -12,7 +12,8 @@ import pytest
 from golden import State, folder, read_stages
 from reading import Reading
 from stage_counts import chance_of_counts, count, faults
-from subject import BATCH, JaxGame, Tree, expect_dumped
+from steps import Programs
+from subject import BATCH, JaxGame, Tree, expect_dumped, in_parts
 
 from hackmatrix import game
 from hackmatrix.game.randomness import as_key
@@ -26,9 +27,8 @@ NAMES = [f"{number}: {setup['what']}" for number, setup in enumerate(SETUPS)]
 class Generator:
     """Makes boards BATCH at a time."""
 
-    def __init__(self, subject: JaxGame) -> None:
-        self._subject = subject
-        self._new_games = jax.jit(game.reset_batch)
+    def __init__(self, subject: JaxGame, programs: Programs) -> None:
+        self._subject, self._new_games = subject, programs.reset
         self._put_into_stage = jax.jit(put_into_stage)
 
     def boards(self, setup: dict[str, Any], seed: int) -> list[State]:
@@ -47,7 +47,7 @@ class Generator:
             states, outcome = self._subject.step(board, np.full(BATCH, setup["action"]))
             assert outcome.stage_completed.all()
             return states
-        states = self._new_games(jax.random.split(key, BATCH))
+        states = in_parts(self._new_games, jax.random.split(key, BATCH))
         if setup["stage"] == 1:
             return states
         return self._put_into_stage(jax.random.split(key, BATCH), states, setup["stage"])
@@ -61,8 +61,8 @@ def put_into_stage(keys: jax.Array, states: Tree, stage: jax.Array) -> Tree:
 
 
 @pytest.fixture(scope="module")
-def generated(subject: JaxGame) -> list[list[State]]:
-    generator = Generator(subject)
+def generated(subject: JaxGame, programs: Programs) -> list[list[State]]:
+    generator = Generator(subject, programs)
     return [generator.boards(setup, seed) for seed, setup in enumerate(SETUPS)]
 
 

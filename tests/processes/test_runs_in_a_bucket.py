@@ -64,12 +64,19 @@ def on_disk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return workdir / "run"
 
 
+@pytest.fixture(scope="module")
+def whole(bucket_service: Service) -> str:
+    """A run in a bucket that nobody disturbed, in this directory."""
+    done = trained(where := f"{BUCKET}/whole")
+    assert done.returncode == 0, done.stderr
+    assert f"run          {where}/run" in done.stdout
+    return where
+
+
+@pytest.mark.usefixtures("whole")
 def test_a_run_in_a_bucket_is_the_run_on_a_disk_and_all_of_it_is_there(
     bucket_service: Service, on_disk: Path, tmp_path: Path
 ) -> None:
-    done = trained(f"{BUCKET}/whole")
-    assert done.returncode == 0, done.stderr
-    assert f"run          {BUCKET}/whole/run" in done.stdout
     names = bucket_service.names("whole/run/")
     there = {name.removeprefix("whole/run/").split("/")[0] for name in names}
     assert there >= {"config.json", "provenance.json", "metrics.jsonl", "tensorboard", "owner"}
@@ -108,20 +115,17 @@ def test_a_run_that_was_killed_goes_on_elsewhere_from_the_bucket_alone(
     assert json.loads(there.read())["digests"] == json.loads(here.read_text())["digests"]
 
 
-def test_programs_that_look_at_a_run_take_it_from_a_bucket(
-    bucket_service: Service, tmp_path: Path
-) -> None:
-    where = f"{BUCKET}/shown"
-    assert trained(where).returncode == 0
-    for run in ("--run=run", "--run=auto", f"--run={where}/run"):
-        measured = _program("launch.evaluate", f"--workdir={where}", run, "--episodes=8")
+def test_programs_that_look_at_a_run_take_it_from_a_bucket(whole: str, tmp_path: Path) -> None:
+    where = f"--workdir={whole}"
+    for run in ("--run=auto", f"--run={whole}/run"):
+        measured = _program("launch.evaluate", where, run, "--episodes=8")
         assert measured.returncode == 0, measured.stderr
         assert "return" in measured.stdout
     page = tmp_path / "page.html"
-    shown = _program("launch.report", f"--workdir={where}", "--run=run", f"--out={page}")
+    shown = _program("launch.report", where, "--run=run", f"--out={page}")
     assert shown.returncode == 0, shown.stderr
     assert "gymnax:CartPole-v1" in page.read_text()
-    lost = _program("launch.evaluate", f"--workdir={where}", "--run=lost")
+    lost = _program("launch.evaluate", where, "--run=lost")
     assert lost.returncode == 1
     assert "there is no run 'lost'" in lost.stderr
 
@@ -208,21 +212,6 @@ def _has_saved_once_more(
     while _whole_checkpoints(service, run) <= before:
         assert process.poll() is None
         time.sleep(0.02)
-
-
-def test_two_machines_with_a_bucket_alone_train_as_one(
-    bucket_service: Service,
-    on_disk: Path,
-    tmp_path: Path,
-    machines: list[subprocess.Popen[bytes]],
-) -> None:
-    where = f"{BUCKET}/pair"
-    machines += _two(where, tmp_path)
-    assert [each.wait(timeout=240) for each in machines] == [0, 0]
-    Bucket(f"{where}/run").fetch_files(tmp_path)
-    games = [[_games(line) for line in told(run)] for run in (tmp_path, on_disk)]
-    assert games[0] == games[1]
-    assert len(games[0]) == 20
 
 
 def test_two_machines_lose_one_and_the_run_goes_on_on_one_and_then_on_four_devices(

@@ -36,7 +36,7 @@ def ended(program: Path, *arguments: str) -> list[Ended]:
     children = [
         subprocess.Popen(
             [sys.executable, str(program), port, str(process), *arguments],
-            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            env=os.environ | {"PYTHONPATH": os.pathsep.join((str(ROOT), os.environ["PYTHONPATH"]))},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

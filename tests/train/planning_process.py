@@ -12,8 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.compiling import xla_flags
+
 PORT, PROCESS, DIRECTORY = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
-os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=1"
+os.environ["XLA_FLAGS"] = xla_flags(devices=1)
 
 import jax  # noqa: E402
 
@@ -30,7 +32,7 @@ from hackmatrix.train.reporting.tracing import Span  # noqa: E402
 from hackmatrix.train.runs import shared_path  # noqa: E402
 from tests.train.settings import config  # noqa: E402
 
-SMALL = {"env": "gymnax:CartPole-v1", "num_envs": 8, "num_steps": 8, "hidden_dim": 8}
+SMALL = {"env": "tests.envs.toy:Toy", "num_envs": 8, "num_steps": 8, "hidden_dim": 8}
 
 
 def request(workdir: Path, trace: Span | None = None, **given: Any) -> Request:
@@ -67,7 +69,7 @@ def refused(plan: Callable[[], Any]) -> str:
 def save_policy(file: Path, seed: int) -> None:
     """A policy as it is drawn with this seed."""
     program = Program(config(**SMALL), mesh.over(jax.local_devices()))
-    params = program.network.init(jax.random.key(seed))
+    params = jax.jit(program.network.init)(jax.random.key(seed))
     env, spec = program.env, program.network.spec
     about = files.About(env.name, dict(env.observation), env.action_names, "", 0, spec)
     files.write(file, params, about)

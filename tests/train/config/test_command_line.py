@@ -33,7 +33,7 @@ app.run(main, flags_parser=command_line.parser("launch.little"))
 
 def launch(*arguments: str, where: Path = ROOT) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", PROGRAM, *arguments]
-    there = {**os.environ, "PYTHONPATH": str(ROOT)}
+    there = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), os.environ["PYTHONPATH"]))}
     return subprocess.run(command, cwd=where, env=there, capture_output=True, text=True)
 
 

@@ -30,7 +30,10 @@ def start(tmp_path: Path) -> Iterator[Start]:
     def started(phase: str) -> subprocess.Popen[str]:
         process = subprocess.Popen(
             [sys.executable, str(PROGRAM), phase, str(tmp_path / "made")],
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join((str(ROOT), os.environ["PYTHONPATH"])),
+            },
             text=True,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
