@@ -218,15 +218,16 @@ def test_games_that_are_given_no_seed_are_not_all_the_same() -> None:
 
 
 def test_many_games_are_cut_off_at_a_limit_of_steps() -> None:
-    limited: Any = {"invalid": "cost", "max_episode_steps": 3}
-    games: Any = gymnasium.make_vec("HackMatrix-v0", num_envs=2, **limited)
+    limited: Any = {"max_episode_steps": 3}
+    games: Any = gymnasium.make_vec("HackMatrix-v0", num_envs=GAMES, **limited)
     games.reset(seed=0)
     masks = games.action_masks()
-    refused = (~masks).argmax(-1)
-    cut_off = [games.step(refused)[3].tolist() for _ in range(7)]
-    assert cut_off == [[number in (2, 6)] * 2 for number in range(7)]  # the fourth begins anew
+    steps = [games.step(games.action_masks().argmax(-1)) for _ in range(7)]
+    assert not any(terminated.any() for _, _, terminated, _, _ in steps)
+    cut_off = [truncated.tolist() for _, _, _, truncated, _ in steps]
+    assert cut_off == [[number in (2, 6)] * GAMES for number in range(7)]  # the fourth begins anew
     np.testing.assert_array_equal(games.reset(seed=0)[1]["action_mask"], masks)
-    assert not games.step(refused)[3].any()
+    assert not games.step(masks.argmax(-1))[3].any()
 
 
 def test_minus_one_is_no_limit_and_others_below_one_are_refused() -> None:

@@ -28,7 +28,6 @@ TURNS = 50
 LIMIT = 9
 
 env = HackMatrixGymnax()
-reset = jax.jit(jax.vmap(env.reset, in_axes=(0, None)))
 step = jax.jit(jax.vmap(env.step, in_axes=(0, 0, 0, None)))
 mask_of = jax.jit(jax.vmap(env.get_action_mask))
 
@@ -49,7 +48,8 @@ class Turn(NamedTuple):
 
 def play(params: EnvParams, turns: int) -> Iterator[Turn]:
     rng = np.random.default_rng(0)
-    _, state = reset(jax.random.split(jax.random.PRNGKey(1), GAMES), params)
+    begun = [env.reset(key)[1] for key in jax.random.split(jax.random.PRNGKey(1), GAMES)]
+    state = jax.tree.map(lambda *leaves: np.stack(leaves), *begun)
     for turn in range(turns):
         keys = jax.random.split(jax.random.PRNGKey(turn), GAMES)
         actions = (rng.random((GAMES, game.ACTIONS)) * np.asarray(mask_of(state))).argmax(-1)
@@ -191,7 +191,7 @@ def test_a_client_of_the_older_interface_plays_on_from_game_to_game() -> None:
 
 def test_an_unmodified_ppo_learns_to_choose_valid_actions() -> None:
     """It knows no mask, so an action that is not valid ends its games: that is what it learns."""
-    steps = 30 * 64 * GAMES
+    steps = 20 * 64 * GAMES
     ppo = PPO.create(
         env=HackMatrixGymnax0(),
         num_envs=GAMES,
@@ -208,7 +208,8 @@ def test_an_unmodified_ppo_learns_to_choose_valid_actions() -> None:
     boards = reference_games.new_games(np.arange(512, dtype=np.uint32).reshape(256, 2))
     masks = reference_games.valid_actions(boards, 256)
     keys = jax.random.split(jax.random.PRNGKey(1), 256)
-    actions = jax.vmap(ppo.make_act(trained))(reference_games.observe(boards, 256), keys)
+    act = jax.jit(jax.vmap(ppo.make_act(trained)))
+    actions = act(reference_games.observe(boards, 256), keys)
     share_valid = masks[np.arange(256), np.asarray(actions)].mean()
     by_chance = masks.mean()
     assert share_valid > 3 * by_chance

@@ -19,6 +19,18 @@ from hackmatrix.rl.signal import Signal
 FLAGS = {"c": 0, "e": 0, "s": 0, "m": 0}
 SIGNAL = Signal(gamma=1.0, potential_shaping=True)
 
+_step = jax.jit(HackMatrix().step)
+
+
+def played(boards: list[game.State], actions: list[list[int]]) -> list[Step]:
+    """Two boards, which all tests play with the same compiled step; two actions for each turn."""
+    states: Any = jax.tree.map(lambda *leaves: np.stack(leaves), *boards)
+    taken = []
+    for of_turn in actions:
+        states, happened = _step(np.zeros((2, 2), np.uint32), states, np.array(of_turn, np.int32))
+        taken.append(jax.device_get(happened))
+    return taken
+
 
 def board(owned: list[int]) -> game.State:
     """A data siphon lies two steps from the player, on its way to the exit."""
@@ -39,21 +51,17 @@ def steps() -> list[Step]:
     """Of a player without UNDO and of one who has it, which take the data siphon. Then the first
     goes to and fro, and the second takes the turn back and does it again.
     """
-    boards = [board(owned=[]), board(owned=[Program.UNDO.number])]
-    states = jax.tree.map(lambda *leaves: jnp.stack(leaves), *boards)
-    step, taken = jax.jit(HackMatrix().step), []
-    keys = jnp.zeros((2, 2), jnp.uint32)
     left, right = ACTION_NAMES.index("left"), ACTION_NAMES.index("right")
-    for actions in (
-        [right, right],
-        [right, right],
-        [left, Program.UNDO],
-        [left, Program.UNDO],
-        [right, right],
-    ):
-        states, happened = step(keys, states, jnp.array(actions))
-        taken.append(happened)
-    return taken
+    return played(
+        [board(owned=[]), board(owned=[Program.UNDO.number])],
+        [
+            [right, right],
+            [right, right],
+            [left, Program.UNDO],
+            [left, Program.UNDO],
+            [right, right],
+        ],
+    )
 
 
 def test_programs_are_gained_by_a_siphon_and_lost_again_by_undo() -> None:
@@ -62,16 +70,14 @@ def test_programs_are_gained_by_a_siphon_and_lost_again_by_undo() -> None:
     safe["player"] = [0, 0, 2, 5, 6, 2, 1, 0]
     safe["cells"][1] = ["P", Program.POLY.number, 0, dict(FLAGS)]
     attacked = {**safe, "enemies": [[1, 1, 0, 3, 0, 0, 0, 0]]}
-    boards = [game.scenario.load(each) for each in (safe, attacked)]
-    states = jax.tree.map(lambda *leaves: jnp.stack(leaves), *boards)
     siphon = ACTION_NAMES.index("siphon")
-    gained, ended = [], []
     # The first UNDO leads back to the end of the siphon's turn, the second to that of WAIT.
-    for action in (Program.WAIT, siphon, Program.UNDO, Program.UNDO):
-        states, step = HackMatrix().step(jnp.zeros((2, 2), jnp.uint32), states, jnp.full(2, action))
-        assert step.shaping is not None
-        gained.append(step.shaping.gained)
-        ended.append(step.terminated)
+    steps = played(
+        [game.scenario.load(each) for each in (safe, attacked)],
+        [[action] * 2 for action in (Program.WAIT, siphon, Program.UNDO, Program.UNDO)],
+    )
+    gained = [step.shaping.gained for step in steps if step.shaping is not None]
+    ended = [step.terminated for step in steps]
     np.testing.assert_array_equal(np.array(gained)[:, 0], [0, 1, 0, -1])
     np.testing.assert_array_equal(np.array(gained)[:2, 1], [0, 0])
     np.testing.assert_array_equal(np.array(ended)[:2, 1], [False, True])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,12 @@ from hackmatrix import networks
 from hackmatrix.envs import make
 from hackmatrix.envs.protocol import flat
 from hackmatrix.networks import NETWORKS, Spec, files
-from hackmatrix.networks.actor_critic import Network
 from hackmatrix.networks.centred import around
 from hackmatrix.networks.files import About
 from hackmatrix.standalone.policy import NumpyPolicy
 from tests.networks.grid import GridWalk
 
+ENV = GridWalk()
 BOARDS = 12
 OVER_CELLS = tuple(name for name in NETWORKS if name != "mlp")
 
@@ -33,22 +34,31 @@ def spec(network: str, **changes: Any) -> Spec:
     return Spec(**{**values, **changes})
 
 
-def seen(env: GridWalk) -> dict[str, jax.Array]:
+@functools.cache
+def compiled(of: Spec) -> Callable[..., Any]:
+    """The network of a spec: all tests share what was compiled for it."""
+    return jax.jit(networks.make(of, ENV).__call__)
+
+
+def outputs(of: Spec, params: Any, parts: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Logits and values."""
+    logits, values = compiled(of)(params, parts)
+    return np.asarray(logits), np.asarray(values)
+
+
+@functools.cache
+def seen() -> dict[str, Any]:
     keys = np.random.default_rng(0).integers(1 << 32, size=(BOARDS, 2), dtype=np.uint32)
-    return env.decode(env.encode(env.reset(jnp.asarray(keys))))[0]
+    look = jax.jit(lambda keys: ENV.decode(ENV.encode(ENV.reset(keys)))[0])
+    return jax.device_get(look(keys))
 
 
-def shaken(network: Network) -> Any:
+def shaken(of: Spec) -> Any:
     """Parameters all of which count: biases that begin at 0 would hide a mistake."""
-    first = network.init(jax.random.key(0))
-    leaves, tree = jax.tree.flatten(first)
-    keys = jax.random.split(jax.random.key(1), len(leaves))
-    return jax.tree.unflatten(
-        tree,
-        [
-            leaf + 0.2 * jax.random.normal(key, leaf.shape)
-            for leaf, key in zip(leaves, keys, strict=True)
-        ],
+    rng = np.random.default_rng(1)
+    return jax.tree.map(
+        lambda leaf: np.float32(0.2 * rng.normal(size=leaf.shape)),
+        jax.eval_shape(networks.make(of, ENV).init, jax.random.key(0)),
     )
 
 
@@ -58,23 +68,16 @@ def shaken(network: Network) -> Any:
 def test_a_network_computes_the_same_with_numpy_alone(
     tmp_path: Path, name: str, separate: bool, turn_boards: bool
 ) -> None:
-    env = GridWalk()
-    network = networks.make(spec(name, separate_critic=separate, turn_boards=turn_boards), env)
-    params, parts = shaken(network), seen(env)
-    logits, values = network(params, parts)
+    of = spec(name, separate_critic=separate, turn_boards=turn_boards)
+    params, parts = shaken(of), seen()
+    logits, values = outputs(of, params, parts)
     about = About(
-        env.name,
-        dict(env.observation),
-        env.action_names,
-        "",
-        0,
-        network.spec,
-        landmark=env.landmark,
+        ENV.name, dict(ENV.observation), ENV.action_names, "", 0, of, landmark=ENV.landmark
     )
     files.write(tmp_path / "policy.npz", params, about)
     plain = NumpyPolicy(tmp_path / "policy.npz")
     assert plain.about == about
-    observation = np.asarray(flat(parts, env.observation))
+    observation = np.asarray(flat(parts, ENV.observation))
     again = plain.outputs(observation)
     np.testing.assert_allclose(again[0], logits, atol=1e-5)
     np.testing.assert_allclose(again[1], values, atol=1e-5)
@@ -86,76 +89,65 @@ def test_a_network_computes_the_same_with_numpy_alone(
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_first_policy_is_nearly_uniform_and_the_first_values_small(name: str) -> None:
-    env = GridWalk()
-    network = networks.make(spec(name), env)
-    logits, values = network(network.init(jax.random.key(3)), seen(env))
-    assert jnp.ptp(logits, axis=-1).max() < 0.1
-    assert jnp.abs(values).max() < 10
+    first = jax.jit(networks.make(spec(name), ENV).init)(jax.random.key(3))
+    logits, values = outputs(spec(name), first, seen())
+    assert np.ptp(logits, axis=-1).max() < 0.1
+    assert np.abs(values).max() < 10
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_critic_of_its_own_leaves_the_policy_as_it_is(name: str) -> None:
-    env = GridWalk()
-    shared, apart = (
-        networks.make(spec(name, separate_critic=separate), env) for separate in (False, True)
-    )
-    params = apart.init(jax.random.key(0))
-    logits, values = apart(params, seen(env))
+    shared, apart = (spec(name, separate_critic=separate) for separate in (False, True))
+    params = shaken(apart)
+    logits, values = outputs(apart, params, seen())
     inner = {key: value for key, value in params["params"].items() if key != "critic_torso"}
-    again, others = shared({"params": inner}, seen(env))
+    again, others = outputs(shared, {"params": inner}, seen())
     np.testing.assert_array_equal(logits, again)
-    assert jnp.abs(values - others).max() > 1e-3
+    assert np.abs(values - others).max() > 1e-3
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_heads_are_float32_where_products_are_bfloat16(name: str) -> None:
     """In bfloat16 there are 2 values between 3 and 3.03, so that most logits would be the same."""
-    env = GridWalk()
-    network = networks.make(spec(name, compute_dtype="bfloat16"), env)
-    params = shaken(network)
+    params = shaken(spec(name))
     head = params["params"]["critic"]
     params["params"]["critic"] = {"kernel": 1e-3 * head["kernel"], "bias": head["bias"] * 0 + 3}
-    logits, values = network(params, seen(env))
-    assert logits.dtype == values.dtype == jnp.float32
-    assert len(set(np.asarray(values).tolist())) == BOARDS
-    exact = networks.make(spec(name), env)(params, seen(env))
+    logits, values = outputs(spec(name, compute_dtype="bfloat16"), params, seen())
+    assert logits.dtype == values.dtype == np.float32
+    assert len(set(values.tolist())) == BOARDS
+    exact = outputs(spec(name), params, seen())
     np.testing.assert_allclose(logits, exact[0], atol=0.2)
 
 
 @pytest.mark.parametrize("name", OVER_CELLS)
 def test_networks_over_cells_see_where_the_player_stands(name: str) -> None:
-    env = GridWalk()
-    network = networks.make(spec(name), env)
-    params, parts = shaken(network), seen(env)
-    moved = {**parts, "player": parts["player"].at[:, 0].set(1 - parts["player"][:, 0])}
-    assert jnp.abs(network(params, parts)[0] - network(params, moved)[0]).min(-1).max() > 1e-3
+    params, parts = shaken(spec(name)), seen()
+    row, *others = parts["player"].T
+    moved = {**parts, "player": np.stack([1 - row, *others], axis=-1)}
+    there, elsewhere = (outputs(spec(name), params, each)[0] for each in (parts, moved))
+    assert np.abs(there - elsewhere).min(-1).max() > 1e-3
 
 
 def test_around_the_player_what_is_one_step_up_is_the_same_from_every_cell() -> None:
     """To a network that is told nothing of the player's place."""
-    env = GridWalk()
-    rows, columns, features = env.observation["cells"]
-    network = networks.make(spec("centred"), env)
-    params = shaken(network)["params"]
-    around = (2 * rows - 1) * (2 * columns - 1) * network.spec.channels
-    kernel = params["Dense_0"]["kernel"].at[around:].set(0)
-    params = {
-        **params,
-        "embed": {**params["embed"], "bias": jnp.zeros(network.spec.channels)},
-        "Dense_0": {**params["Dense_0"], "kernel": kernel},
-    }
+    rows, columns, features = ENV.observation["cells"]
+    centred = spec("centred")
+    params = shaken(centred)
+    around = (2 * rows - 1) * (2 * columns - 1) * centred.channels
+    params["params"]["embed"]["bias"][:] = 0
+    params["params"]["Dense_0"]["kernel"][around:] = 0
     cells = np.indices((rows - 1, columns)).reshape(2, -1)
     row, column = cells
     parts = {
-        "player": jnp.zeros((row.size, 3)).at[:, :2].set(cells.T / (np.array([rows, columns]) - 1)),
-        "cells": jnp.zeros((row.size, rows, columns, features))
-        .at[np.arange(row.size), row + 1, column]
-        .set(1.0),
+        "player": np.zeros((row.size, 3), np.float32),
+        "cells": np.zeros((row.size, rows, columns, features), np.float32),
     }
-    logits, _ = network({"params": params}, parts)
+    parts["player"][:, :2] = cells.T / (np.array([rows, columns]) - 1)
+    parts["cells"][np.arange(row.size), row + 1, column] = 1
+    logits, _ = outputs(centred, params, parts)
     np.testing.assert_allclose(logits, np.tile(logits[:1], (row.size, 1)), atol=1e-5)
-    nothing = {**parts, "cells": jnp.zeros_like(parts["cells"])}
-    assert jnp.abs(logits - network({"params": params}, nothing)[0]).max() > 1e-2
+    nothing = {**parts, "cells": np.zeros_like(parts["cells"])}
+    assert np.abs(logits - outputs(centred, params, nothing)[0]).max() > 1e-2
 
 
 def test_gradients_around_the_player_are_those_of_sums_of_products() -> None:
@@ -171,13 +163,17 @@ def test_gradients_around_the_player_are_those_of_sums_of_products() -> None:
         )
         return jnp.einsum("eir,ejc,ercf->eijf", up * 1.0, right * 1.0, cells)
 
-    ways = [
-        jax.vjp(functools.partial(lay_out, row=places[0], column=places[1]), jnp.float32(cells))
-        for lay_out in (around, by_products)
-    ]
-    np.testing.assert_array_equal(ways[0][0], ways[1][0])
-    cotangent = jnp.float32(np.random.default_rng(1).normal(size=ways[0][0].shape))
-    np.testing.assert_array_equal(ways[0][1](cotangent)[0], ways[1][1](cotangent)[0])
+    shape = (len(cells), 2 * rows - 1, 2 * columns - 1, 3)
+    cotangent = np.float32(np.random.default_rng(1).normal(size=shape))
+
+    def laid_out(lay_out: Callable[..., jax.Array]) -> tuple[jax.Array, jax.Array]:
+        out, back = jax.vjp(lambda cells: lay_out(cells, *places), jnp.float32(cells))
+        return out, back(cotangent)[0]
+
+    for one, other in zip(
+        *(jax.jit(laid_out, static_argnums=0)(each) for each in (around, by_products)), strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_a_convolution_sees_the_eight_cells_around_and_not_beyond() -> None:
@@ -187,10 +183,11 @@ def test_a_convolution_sees_the_eight_cells_around_and_not_beyond() -> None:
     from hackmatrix.networks.conv import Convolution
 
     layer = Convolution(channels=3, compute_dtype="float32")
-    cells = jax.random.normal(jax.random.key(0), (1, 5, 5, 3))
-    params = layer.init(jax.random.key(1), cells)
-    before = np.asarray(layer.apply(params, cells))
-    after = np.asarray(layer.apply(params, cells.at[0, 2, 2].add(1.0)))
+    cells = np.random.default_rng(0).normal(size=(1, 5, 5, 3)).astype(np.float32)
+    params, apply = jax.jit(layer.init)(jax.random.key(1), cells), jax.jit(layer.apply)
+    before = np.asarray(apply(params, cells))
+    cells[0, 2, 2] += 1
+    after = np.asarray(apply(params, cells))
     changed = np.abs(after - before)[0].max(-1) > 1e-6
     expected = np.zeros((5, 5), bool)
     expected[1:4, 1:4] = True

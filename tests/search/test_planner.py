@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -34,26 +35,34 @@ BOARDS = 32
 @pytest.fixture(scope="module")
 def params() -> Any:
     """Of a network that knows nothing yet."""
-    return NETWORK.init(jax.random.key(0))
+    return jax.jit(NETWORK.init)(jax.random.key(0))
 
 
 @pytest.fixture(scope="module")
 def boards() -> Boards:
-    return Toy().reset(jax.random.key_data(jax.random.split(jax.random.key(1), BOARDS)))
+    """As host arrays."""
+    keys = jax.random.key_data(jax.random.split(jax.random.key(1), BOARDS))
+    reset: Boards = jax.device_get(jax.jit(Toy().reset)(keys))
+    return reset
 
 
-def planned(
-    env: Toy,
-    params: Any,
-    boards: Boards,
-    games: int,
-    network: Forward = NETWORK,
-    signal: Signal = SIGNAL,
-) -> Found:
-    keys = key_of_each(seed_key(2), jnp.arange(boards.time.size, dtype=jnp.uint32))
-    wanted = jnp.ones_like(boards.time, bool)
-    found: Found = jax.jit(Planner(env, network, signal, games))(params, keys, boards, wanted)
-    return found
+def planning(
+    env: Toy, games: int, network: Forward = NETWORK, signal: Signal = SIGNAL
+) -> Callable[..., Found]:
+    """Plans, with parameters, for boards, all or those that are wanted; compiled once for all
+    batches of as many boards.
+    """
+    plan = jax.jit(Planner(env, network, signal, games))
+
+    def planned(params: Any, boards: Boards, wanted: np.ndarray | None = None) -> Found:
+        numbers: Any = np.arange(boards.time.size, dtype=np.uint32)
+        wanted = np.ones(numbers.shape, bool) if wanted is None else wanted
+        found: Found = jax.device_get(
+            plan(params, key_of_each(seed_key(2), numbers), boards, wanted)
+        )
+        return found
+
+    return planned
 
 
 def prefers(*shares: float) -> Forward:
@@ -67,40 +76,43 @@ def prefers(*shares: float) -> Forward:
 
 
 def test_a_plan_is_the_same_whatever_is_hidden(params: Any, boards: Boards) -> None:
-    other = boards.replace(wanted=jnp.argmax(boards.mask, -1).astype(jnp.int32))
-    assert (np.asarray(other.wanted) != np.asarray(boards.wanted)).any()
-    looks_the_same = [planned(Veiled(), params, each, 32) for each in (boards, other)]
+    other = boards.replace(wanted=np.argmax(boards.mask, -1).astype(np.int32))
+    assert (other.wanted != boards.wanted).any()
+    plan = planning(Veiled(), 32)
+    looks_the_same = [plan(params, each) for each in (boards, other)]
     for one, two in zip(*map(jax.tree.leaves, looks_the_same), strict=True):
         np.testing.assert_array_equal(one, two)
 
 
 def test_what_cannot_be_known_is_worth_what_it_is_on_average(params: Any, boards: Boards) -> None:
     """One of the valid actions is worth 1, the same chance for each of them; what follows is worth
-    at most a tenth of that.
+    at most a tenth of that. There is a board for each number of valid actions but a single one.
     """
-    several = jax.tree.map(lambda leaf: leaf[boards.mask.sum(-1) > 1], boards)
-    found, mask = planned(Veiled(), params, several, 2048), np.asarray(several.mask)
+    numbers, first = np.unique(boards.mask.sum(-1), return_index=True)
+    assert numbers.tolist() == [1, 2, 3, 4, 5, 6]
+    several = jax.tree.map(lambda leaf: leaf[first[1:]], boards)
+    found, mask = planning(Veiled(), 2048)(params, several), several.mask
     average = np.broadcast_to(1 / mask.sum(-1, keepdims=True), mask.shape)
-    off = np.asarray(found.value)[mask] - average[mask]
+    off = found.value[mask] - average[mask]
     assert (off > -0.1).all()
     assert (off < 0.1 + 1 / 9).all()
 
 
 def test_games_are_dealt_out_among_the_likely_actions(boards: Boards) -> None:
     """With 8 games three actions are tried twice each; with 5 the two likeliest of them are."""
-    anything = boards.replace(mask=jnp.ones_like(boards.mask))
+    anything = boards.replace(mask=np.ones_like(boards.mask))
     network = prefers(0.001, 0.5, 0.3, 0.0001, 0.199, 0.0009)
-    found = planned(Open(), {}, anything, 8, network)
-    tried = np.asarray(found.value) != 7
+    found = planning(Open(), 8, network)({}, anything)
+    tried = found.value != 7
     assert tried.any(0).tolist() == [False, True, True, False, True, False]
-    assert (np.asarray(found.policy)[:, [0, 3, 5]] == 0).all()
-    wanted = np.asarray(anything.wanted)
+    assert (found.policy[:, [0, 3, 5]] == 0).all()
+    wanted = anything.wanted
     known = np.isin(wanted, [1, 2, 4])
     assert known.any()
     assert (~known).any()
-    assert np.asarray(found.action)[known].tolist() == wanted[known].tolist()
-    assert (np.asarray(found.action)[~known] == 1).all()
-    few = np.asarray(planned(Open(), {}, anything, 5, network).action)
+    assert found.action[known].tolist() == wanted[known].tolist()
+    assert (found.action[~known] == 1).all()
+    few = planning(Open(), 5, network)({}, anything).action
     np.testing.assert_array_equal(few, np.where(wanted == 2, 2, 1))
 
 
@@ -113,11 +125,11 @@ def test_luck_does_not_decide_between_actions(boards: Boards) -> None:
             drawn = jax.vmap(jax.random.uniform)(jax.random.wrap_key_data(keys))
             return after, step.replace(reward=drawn)
 
-    anything = boards.replace(mask=jnp.ones_like(boards.mask))
-    found = planned(Lottery(), {}, anything, 18, prefers(0.2, 0.3, 0.5, 0, 0, 0))
-    assert (np.asarray(found.action) == 2).all()
-    np.testing.assert_allclose(np.asarray(found.policy)[:, :3], 1 / 3, rtol=1e-5)
-    assert np.asarray(found.value)[:, 2].std() > 0.01
+    anything = boards.replace(mask=np.ones_like(boards.mask))
+    found = planning(Lottery(), 18, prefers(0.2, 0.3, 0.5, 0, 0, 0))({}, anything)
+    assert (found.action == 2).all()
+    np.testing.assert_allclose(found.policy[:, :3], 1 / 3, rtol=1e-5)
+    assert found.value[:, 2].std() > 0.01
 
 
 def test_a_world_on_which_an_action_is_not_valid_tells_nothing_of_it(boards: Boards) -> None:
@@ -125,10 +137,10 @@ def test_a_world_on_which_an_action_is_not_valid_tells_nothing_of_it(boards: Boa
         def redrawn(self, keys: jax.Array, states: Boards) -> Boards:
             return states.replace(mask=states.mask.at[:, 2].set(False))
 
-    all_valid = boards.replace(mask=jnp.ones_like(boards.mask), wanted=0 * boards.wanted + 2)
-    found = planned(Barred(), {}, all_valid, 8, prefers(1e-9, 0.6, 0.4, 1e-9, 1e-9, 1e-9))
-    assert (np.asarray(found.action) == 1).all()
-    assert (np.asarray(found.value)[:, 2] == 7).all()
+    all_valid = boards.replace(mask=np.ones_like(boards.mask), wanted=0 * boards.wanted + 2)
+    found = planning(Barred(), 8, prefers(1e-9, 0.6, 0.4, 1e-9, 1e-9, 1e-9))({}, all_valid)
+    assert (found.action == 1).all()
+    assert (found.value[:, 2] == 7).all()
 
 
 def test_it_goes_for_what_its_agent_learned_to_own(boards: Boards) -> None:
@@ -143,13 +155,13 @@ def test_it_goes_for_what_its_agent_learned_to_own(boards: Boards) -> None:
             shaping = Shaping(nothing, nothing, nothing, gained=step.reward)
             return after, step.replace(reward=nothing, shaping=shaping)
 
-    anything = boards.replace(mask=jnp.ones_like(boards.mask))
+    anything = boards.replace(mask=np.ones_like(boards.mask))
     network = prefers(*[1 / ACTIONS] * ACTIONS)
     owning = dataclasses.replace(SIGNAL, owned_reward_end=100.0)
-    found = planned(Collecting(), {}, anything, 12, network, owning)
+    found = planning(Collecting(), 12, network, owning)({}, anything)
     np.testing.assert_array_equal(found.action, anything.wanted)
-    without = planned(Collecting(), {}, anything, 12, network)
-    assert (np.asarray(without.action) != np.asarray(anything.wanted)).any()
+    without = planning(Collecting(), 12, network)({}, anything)
+    assert (without.action != anything.wanted).any()
 
 
 @pytest.mark.parametrize(("truncates", "after"), [(False, 0.0), (True, 0.1 * 7)])
@@ -157,39 +169,38 @@ def test_what_comes_after_an_end_counts_only_where_the_game_was_cut_off_by_a_lim
     boards: Boards, truncates: bool, after: float
 ) -> None:
     last = boards.replace(
-        mask=jnp.ones_like(boards.mask), time=jnp.full_like(boards.time, LENGTH - 1)
+        mask=np.ones_like(boards.mask), time=np.full_like(boards.time, LENGTH - 1)
     )
-    found = planned(Open(truncates), {}, last, 12, prefers(*[1 / ACTIONS] * ACTIONS))
-    is_wanted = np.arange(ACTIONS) == np.asarray(last.wanted)[:, None]
+    found = planning(Open(truncates), 12, prefers(*[1 / ACTIONS] * ACTIONS))({}, last)
+    is_wanted = np.arange(ACTIONS) == last.wanted[:, None]
     np.testing.assert_allclose(found.value, is_wanted + after, atol=2e-3)
 
 
 def test_where_only_one_action_is_likely_it_is_taken_at_once(boards: Boards) -> None:
-    anything = boards.replace(mask=jnp.ones_like(boards.mask))
-    certain = planned(Open(), {}, anything, 8, prefers(0.001, 0.996, 0.001, 0.001, 0.0005, 0.0005))
-    assert (np.asarray(certain.action) == 1).all()
-    assert (np.asarray(certain.policy)[:, 1] == 1).all()
-    assert (np.asarray(certain.value) == 7).all()
+    anything = boards.replace(mask=np.ones_like(boards.mask))
+    network = prefers(0.001, 0.996, 0.001, 0.001, 0.0005, 0.0005)
+    certain = planning(Open(), 8, network)({}, anything)
+    assert (certain.action == 1).all()
+    assert (certain.policy[:, 1] == 1).all()
+    assert (certain.value == 7).all()
 
 
 def test_games_are_played_on_only_where_a_plan_is_wanted(
     boards: Boards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(planner_module, "_AT_ONCE_ON_CPU", 12)  # those of one board
-    anything = boards.replace(mask=jnp.ones_like(boards.mask))
-    wanted = jnp.arange(BOARDS) % 3 == 0
-    even = prefers(*[1 / ACTIONS] * ACTIONS)
-    keys = key_of_each(seed_key(2), jnp.arange(BOARDS, dtype=jnp.uint32))
-    found = Planner(Open(), even, SIGNAL, 12)({}, keys, anything, wanted)
-    assert ((np.asarray(found.value) != 7).any(1) == np.asarray(wanted)).all()
+    anything = boards.replace(mask=np.ones_like(boards.mask))
+    wanted = np.arange(BOARDS) % 3 == 0
+    found = planning(Open(), 12, prefers(*[1 / ACTIONS] * ACTIONS))({}, anything, wanted)
+    assert ((found.value != 7).any(1) == wanted).all()
 
 
 def test_a_plan_is_the_same_whatever_boards_are_planned_for_beside_it(
     params: Any, boards: Boards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    together = planned(Open(), params, boards, 8)
+    together = planning(Open(), 8)(params, boards)
     monkeypatch.setattr(planner_module, "_AT_ONCE_ON_CPU", 5 * 8)
-    np.testing.assert_array_equal(together.action, planned(Open(), params, boards, 8).action)
+    np.testing.assert_array_equal(together.action, planning(Open(), 8)(params, boards).action)
 
 
 @pytest.mark.parametrize("devices", [1, 4])
@@ -206,7 +217,7 @@ def test_a_player_that_looks_ahead_shows_what_it_found(params: Any, boards: Boar
     env = Open()
     policy = Policy(env, NETWORK, params, "a test", 0, SIGNAL)
     player = Player(policy, seed=3, number=0, planner=Planner(env, NETWORK, SIGNAL, 32))
-    some = int(jnp.argmax(boards.mask.sum(-1)))
+    some = int(np.argmax(boards.mask.sum(-1)))
     one = jax.tree.map(lambda leaf: leaf[some : some + 1], boards)
     nothing = np.zeros(0, np.float32)
     action, probabilities, value = player.choose(nothing, np.asarray(one.mask[0]), 0, one)
@@ -220,4 +231,4 @@ def test_an_environment_that_does_not_say_what_is_hidden_is_not_planned_on(
     assert not Toy().tells_what_is_hidden
     assert Open().tells_what_is_hidden
     with pytest.raises(NotImplementedError, match="toy does not say what is hidden"):
-        planned(Toy(), params, boards, 8)
+        planning(Toy(), 8)(params, boards)

@@ -24,8 +24,8 @@ from tests.networks.grid import GridWalk
 
 ENV = GridWalk()
 NARROW = Spec("mlp", 6, 2, 16, separate_critic=False, compute_dtype="float32")
-BOARDS = {
-    name: jax.random.uniform(jax.random.key(number), (9, *shape))
+BOARDS: dict[str, Any] = {
+    name: np.random.default_rng(number).random((9, *shape), np.float32)
     for number, (name, shape) in enumerate(ENV.observation.items())
 }
 
@@ -52,10 +52,10 @@ class Deep(Torso):
 
 def saved(spec: Spec, folder: Path) -> Policy:
     """A policy with opinions in a file of that folder, which is its source."""
-    network = networks.make(spec, ENV)
+    network, rng = networks.make(spec, ENV), np.random.default_rng(1)
     params = jax.tree.map(
-        lambda leaf: leaf + 0.1 * jax.random.normal(jax.random.key(1), leaf.shape),
-        network.init(jax.random.key(0)),
+        lambda leaf: np.float32(0.3 * rng.normal(size=leaf.shape)),
+        jax.eval_shape(network.init, jax.random.key(0)),
     )
     policy = Policy(ENV, network, params, str(folder / "policy.npz"), 1, Signal(0.99, False, False))
     files.write(folder / "policy.npz", params, policies.about(policy))
@@ -73,18 +73,24 @@ def test_a_wider_network_plays_as_the_one_it_starts_from_until_it_learns(
     old = saved(spec, tmp_path)
     wide = networks.make(dataclasses.replace(spec, hidden_dim=10), ENV)
     params = start.params_of(old.source, ENV, wide, jax.random.key(7))
-    for theirs, ours in zip(old.network(old.params, BOARDS), wide(params, BOARDS), strict=True):
-        np.testing.assert_allclose(theirs, ours, atol=1e-5)
 
-    def loss(params: Any) -> jax.Array:
+    def loss(params: Any) -> tuple[jax.Array, Any]:
         logits, values = wide(params, BOARDS)
-        return jnp.square(logits).sum() + jnp.square(values - 1).sum()
+        return jnp.square(logits).sum() + jnp.square(values - 1).sum(), (logits, values)
 
+    @jax.jit
+    def step(params: Any) -> tuple[Any, Any, Any]:
+        gradient, outputs = jax.grad(loss, has_aux=True)(params)
+        after = jax.tree.map(lambda leaf, slope: leaf - 1e-3 * slope, params, gradient)
+        return after, gradient, outputs
+
+    after, _, outputs = step(params)
+    before = jax.jit(old.network.__call__)(old.params, BOARDS)
+    for theirs, ours in zip(before, outputs, strict=True):
+        np.testing.assert_allclose(theirs, ours, atol=1e-5)
     # The first step teaches the heads to read what is new, and so the second all that is new.
-    for _ in range(2):
-        gradient = jax.grad(loss)(params)
-        params = jax.tree.map(lambda leaf, slope: leaf - 1e-3 * slope, params, gradient)
-    new = jax.tree.map(lambda leaf: leaf[..., 6:], gradient["params"])
+    _, gradient, _ = step(after)
+    new = jax.tree.map(lambda leaf: np.asarray(leaf)[..., 6:], gradient["params"])
     grown = [leaf for leaf in jax.tree.leaves(new) if leaf.shape[-1] == 4]
     assert grown
     assert all(np.abs(leaf).max() > 0 for leaf in grown)
