@@ -9,12 +9,14 @@ import jax
 import numpy as np
 import pytest
 
+from configs import default
 from hackmatrix.envs.gymnax_adapter import FromGymnax
 from hackmatrix.kept import programs
 from hackmatrix.parallel import mesh
+from hackmatrix.train.config import resolve
 from hackmatrix.train.program import Program
-from tests.train.settings import resolved
 
+SMALL = {"env": "gymnax:CartPole-v1", "num_envs": 8, "num_steps": 8, "hidden_dim": 8}
 pytestmark = pytest.mark.usefixtures("cache")
 
 
@@ -33,7 +35,7 @@ def starts(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], tuple[Program, li
     def start(devices: int) -> tuple[Program, list[Any]]:
         programs._in_use.clear()
         traced.clear()
-        config = resolved(env="gymnax:CartPole-v1", num_envs=8, num_steps=8, hidden_dim=8)
+        config = resolve({**default.get_config(), **SMALL}, "cpu", devices)
         return Program(config, mesh.over(jax.devices()[:devices])), traced
 
     return start
