@@ -30,6 +30,11 @@ gc.set_threshold(100_000, 20, 20)
 TESTS = Path(__file__).parent
 # Folders whose files, also those in folders within, look at the same compiled programs.
 SHARING = "game", "envs", "replay", "rl", "ppo", "train/policies"
+# The first of them mostly waits.
+LONGEST = (
+    "processes/test_soak.py", "game", "envs", "processes", "doors", "train/test_session.py",
+    "train/test_mesh.py", "train/test_networks_over_cells.py", "bench", "earlier",
+)  # fmt: skip
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -38,8 +43,18 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest test, which mostly waits, comes first: at the end it would be alone."""
-    items.sort(key=lambda item: item.path.name != "test_soak.py")
+    """The files and folders that take longest come first: at the end they would be alone."""
+
+    def rank(item: pytest.Item) -> int:
+        ranks = (number for number, each in enumerate(LONGEST) if _is_in(each, item.nodeid))
+        return next(ranks, len(LONGEST))
+
+    items.sort(key=rank)
+
+
+def _is_in(part: str, nodeid: str) -> bool:
+    """Whether a test is in this file or folder."""
+    return Path(nodeid.partition("::")[0]).is_relative_to(f"{TESTS.name}/{part}")
 
 
 class Together(LoadScopeScheduling):
@@ -48,9 +63,8 @@ class Together(LoadScopeScheduling):
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        path = Path(nodeid.partition("::")[0])
-        sharing = [each for each in SHARING if path.is_relative_to(f"{TESTS.name}/{each}")]
-        return sharing[0] if sharing else str(path)
+        sharing = [each for each in SHARING if _is_in(each, nodeid)]
+        return sharing[0] if sharing else nodeid.partition("::")[0]
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Together:
