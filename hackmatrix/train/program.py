@@ -155,7 +155,7 @@ class Program:
     @functools.cached_property
     def _first_players(self) -> Kept:
         """Players of new games, for a seed."""
-        return self._beginning(_first_players)
+        return self._beginning(_players_of_seed)
 
     def _beginning(self, begin: Callable[..., Players]) -> Kept:
         """Has all players of all devices begin with a key."""
@@ -200,7 +200,7 @@ def _environment(name: str) -> Environment:
     return env
 
 
-def _first_players(env: Environment, seed: Array, numbers: Array) -> Players:
+def _players_of_seed(env: Environment, seed: Array, numbers: Array) -> Players:
     return rollout.new_players(env, draws.seed_key(seed), numbers)
 
 
