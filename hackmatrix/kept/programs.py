@@ -61,8 +61,11 @@ class Kept:
         """The shapes and types of what it gives. They are found without tracing where the program
         would be; it is not compiled for them.
         """
-        known = shapes(self._of, self._devices_for(arguments), arguments)
-        return jax.eval_shape(self._function, *arguments) if known is None else known
+        if cache := _cache_for(self._devices_for(arguments)):
+            with suppress(making.Untold):
+                if about := cache.about(cache.name_of(self._of, arguments)):
+                    return about.gives
+        return jax.eval_shape(self._function, *arguments)
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy finds the program again."""
@@ -83,32 +86,17 @@ def compiled(lower: Lower, of: Any, devices: Devices, arguments: Any = ()) -> Co
     """The program that `lower` gives, found or compiled. `of` is all that it is made of; its
     arguments need not be given if that tells their shapes.
     """
-    files = _files(devices)
-    if files is None:
+    cache = _cache_for(devices)
+    if cache is None:
         return traced(lower).compile()
-    cache = _Cache(files, devices, making.surroundings(devices))
     try:
         name = cache.name_of(of, arguments)
     except making.Untold as part:
         _LOG.debug("not known without being traced: %s", part)
         return cache.found_by_words(traced(lower))[0]
-    if (files, name) not in _in_use:
-        _in_use[files, name] = cache.found_by_parts(name, lower)
-    return _in_use[files, name]
-
-
-def shapes(of: Any, devices: Devices, arguments: Any = ()) -> Any | None:
-    """The shapes and types of what the program gives that `compiled` would find; None where it
-    would have to be traced.
-    """
-    files = _files(devices)
-    if files is None:
-        return None
-    cache = _Cache(files, devices, making.surroundings(devices))
-    with suppress(making.Untold):
-        if about := cache.about(cache.name_of(of, arguments)):
-            return about.gives
-    return None
+    if (cache.files, name) not in _in_use:
+        _in_use[cache.files, name] = cache.found_by_parts(name, lower)
+    return _in_use[cache.files, name]
 
 
 def traced(lower: Lower) -> jax.stages.Lowered:
@@ -227,6 +215,12 @@ def without_persistent_cache() -> Iterator[None]:
     finally:
         jax.config.update("jax_enable_compilation_cache", before)
         compilation_cache.reset_cache()
+
+
+def _cache_for(devices: Devices) -> _Cache | None:
+    """None where no programs are kept."""
+    files = _files(devices)
+    return _Cache(files, devices, making.surroundings(devices)) if files else None
 
 
 def _files(devices: Devices) -> Files | None:

@@ -21,6 +21,8 @@ from hackmatrix.kept.programs import Kept
 from hackmatrix.networks import Spec
 from hackmatrix.networks import make as make_network
 from hackmatrix.networks.actor_critic import Network
+from hackmatrix.parallel import mesh
+from hackmatrix.train.checkpoints.digest import digest
 
 TRACED, COMPILED = "jaxpr_trace_duration", "backend_compile_duration"
 GAME = make("hackmatrix")
@@ -161,6 +163,26 @@ def test_a_program_that_calls_code_outside_of_it_is_lowered_at_every_start(cache
     assert first[COMPILED]
     assert second[TRACED]
     assert not second[COMPILED]
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_function_of_arrays_on_several_devices_is_found_again_for_these_devices() -> None:
+    """Such as the digests of a checkpoint."""
+    over_two = mesh.split(mesh.over(jax.devices()[:2]))
+    state = [jax.device_put(np.arange(number, dtype=np.float32), over_two) for number in (4, 6)]
+
+    def start() -> tuple[Counter[str], list[int]]:
+        programs._in_use.clear()
+        jax.clear_caches()
+        with counted() as counts:
+            found = Kept(digest)(state).tolist()
+        return counts, found
+
+    (first, expected), (second, found) = start(), start()
+    assert first[COMPILED]
+    assert not second[TRACED]
+    assert not second[COMPILED]
+    assert found == expected == digest([np.asarray(each) for each in state]).tolist()
 
 
 @pytest.mark.parametrize("is_wanted", [False, True])

@@ -214,6 +214,21 @@ def _has_saved_once_more(
         time.sleep(0.02)
 
 
+def test_two_machines_with_a_bucket_alone_train_as_one(
+    bucket_service: Service,
+    on_disk: Path,
+    tmp_path: Path,
+    machines: list[subprocess.Popen[bytes]],
+) -> None:
+    where = f"{BUCKET}/pair"
+    machines += _two(where, tmp_path)
+    assert [each.wait(timeout=240) for each in machines] == [0, 0]
+    Bucket(f"{where}/run").fetch_files(tmp_path)
+    games = [[_games(line) for line in told(run)] for run in (tmp_path, on_disk)]
+    assert games[0] == games[1]
+    assert len(games[0]) == 20
+
+
 def test_two_machines_lose_one_and_the_run_goes_on_on_one_and_then_on_four_devices(
     bucket_service: Service,
     on_disk: Path,
