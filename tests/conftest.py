@@ -91,10 +91,11 @@ def quick_programs() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def signals_are_heard() -> None:
-    """Also where the tests were started by nohup, or in a shell's background, which ignore some;
-    that is inherited.
+    """Also where the tests were started by nohup, in a shell's background or by a program that
+    blocks some: a signal that is ignored or blocked is so in every process started from there.
     """
-    for number in signal.SIGINT, signal.SIGHUP:
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
         if signal.getsignal(number) == signal.SIG_IGN:
             by_python = number == signal.SIGINT  # which makes a KeyboardInterrupt of it
             signal.signal(number, signal.default_int_handler if by_python else signal.SIG_DFL)
