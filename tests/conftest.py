@@ -89,16 +89,14 @@ def quick_programs() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(autouse=True)
 def signals_are_heard() -> None:
-    """Also where the tests were started by nohup, in a shell's background or by a program that
-    blocks some: a signal that is ignored or blocked is so in every process started from there.
+    """By the programs that a test starts, which ignore what this process does: that may have been
+    started by nohup, or in a shell's background; and libtpu, once loaded, ignores SIGHUP.
     """
-    signal.pthread_sigmask(signal.SIG_SETMASK, [])
-    for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
-        if signal.getsignal(number) == signal.SIG_IGN:
-            by_python = number == signal.SIGINT  # which makes a KeyboardInterrupt of it
-            signal.signal(number, signal.default_int_handler if by_python else signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # makes a KeyboardInterrupt of it
 
 
 @pytest.fixture(scope="session")
