@@ -32,8 +32,9 @@ _OF_ENVIRONMENTS = ("gymnax",)
 _ENVIRONMENT = ("XLA_FLAGS", "LIBTPU_INIT_ARGS")
 # Settings of JAX that say where programs run or are kept, or what is logged, not what they are.
 _ELSEWHERE = (
-    "jax_compilation_cache", "jax_default_device", "jax_enable_compilation_cache",
-    "jax_log", "jax_persistent_cache", "jax_platforms",
+    "jax_compilation_cache", "jax_cuda_visible_devices", "jax_default_device",
+    "jax_enable_compilation_cache", "jax_log", "jax_persistent_cache", "jax_platforms",
+    "jax_rocm_visible_devices",
 )  # fmt: skip
 _CPU = ("flags", "Features", "model name")  # of Linux: of x86, of ARM, of both
 _PLAIN = (type(None), bool, int, float, str, bytes)
@@ -46,22 +47,27 @@ class Untold(Exception):
 def surroundings(devices: Sequence[jax.Device]) -> str:
     """What a compiler may look at besides the program."""
     client = devices[0].client
-    settings = {
-        name: getattr(jax.config, name, value)  # as they are within `with`, if they are
-        for name, value in sorted(jax.config.values.items())
-        if not name.startswith(_ELSEWHERE)
-    }
+    kind = client.platform, client.platform_version, client.process_index(), len(client.devices())
     return repr(
         (
             sys.version,
             {name: version(name) for name in _PACKAGES},
             {name: os.environ.get(name) for name in _ENVIRONMENT},
-            settings,
-            (client.platform, client.platform_version, len(client.devices())),
+            settings(),
+            kind,
             [(device.id, device.device_kind) for device in devices],
             _machine(),
         )
     )
+
+
+def settings() -> dict[str, Any]:
+    """Those of JAX, as they are within `with`, if they are."""
+    return {
+        name: getattr(jax.config, name, value)
+        for name, value in sorted(jax.config.values.items())
+        if not name.startswith(_ELSEWHERE)
+    }
 
 
 def arguments(given: Any) -> str:

@@ -2,6 +2,9 @@
 
 The second way is for programs that have to be traced after all, because this package has changed or
 because a part of them is from elsewhere: most of them still have the text that they had before.
+
+A program that several processes run together is found by all of them or compiled by all: compilers
+for GPUs share work among processes, and one that compiles alone would wait for the others.
 """
 
 from __future__ import annotations
@@ -24,12 +27,13 @@ from jax.sharding import NamedSharding
 
 from hackmatrix.kept import making
 from hackmatrix.kept.files import Files
-from hackmatrix.kept.sources import source_hash
+from hackmatrix.kept.sources import short_hash, source_hash
 
 Program = Callable[..., Any]
 Compiled = jax.stages.Compiled
 Devices = Sequence[jax.Device]
 Lower = Callable[[], jax.stages.Lowered]
+Everywhere = Callable[[bool], bool]
 
 _LOG = logging.getLogger(__name__)
 _FOLDER = "hackmatrix"
@@ -46,10 +50,20 @@ class Kept:
     calls must have arguments of the same shapes and types. It runs on the given devices, or else
     where its arguments are, or on the default device. `of` is all that the function was made of; a
     function defined at the top of a module needs none.
+
+    Where the devices are those of several processes, `everywhere` has to tell whether something is
+    so on all of them, and all make the first call.
     """
 
-    def __init__(self, function: Any, of: Any = None, devices: Devices | None = None) -> None:
+    def __init__(
+        self,
+        function: Any,
+        of: Any = None,
+        devices: Devices | None = None,
+        everywhere: Everywhere | None = None,
+    ) -> None:
         self._function, self._of, self._devices = function, of or function, devices
+        self._everywhere = everywhere
         self._program: Program | None = None
 
     def __call__(self, *arguments: Any) -> Any:
@@ -61,7 +75,7 @@ class Kept:
         """The shapes and types of what it gives. They are found without tracing where the program
         would be; it is not compiled for them.
         """
-        if cache := _cache_for(self._devices_for(arguments)):
+        if cache := self._cache(arguments):
             with suppress(making.Untold):
                 if about := cache.about(cache.name_of(self._of, arguments)):
                     return about.gives
@@ -71,32 +85,34 @@ class Kept:
         """A copy finds the program again."""
         return {**vars(self), "_program": None}
 
-    def _devices_for(self, arguments: Any) -> Devices:
-        return self._devices or _devices_of(arguments)
+    def _cache(self, arguments: Any) -> _Cache | None:
+        return _cache_for(self._devices or _devices_of(arguments), self._everywhere)
 
     def _found(self, arguments: Any) -> Program:
-        devices = self._devices_for(arguments)
-        if _files(devices) is None:
+        cache = self._cache(arguments)
+        if cache is None:
             jitted: Program = self._function
             return jitted
-        return compiled(lambda: self._function.lower(*arguments), self._of, devices, arguments)
+        return cache.found(lambda: self._function.lower(*arguments), self._of, arguments)
 
 
-def compiled(lower: Lower, of: Any, devices: Devices, arguments: Any = ()) -> Compiled:
-    """The program that `lower` gives, found or compiled. `of` is all that it is made of; its
-    arguments need not be given if that tells their shapes.
+def compiled(lower: Lower, of: Any, devices: Devices, everywhere: Everywhere) -> Compiled:
+    """The program that `lower` gives, found or compiled. `of` is all that it is made of, and tells
+    the shapes of its arguments; `everywhere` is that of `Kept`.
     """
-    cache = _cache_for(devices)
-    if cache is None:
-        return traced(lower).compile()
+    cache = _cache_for(devices, everywhere)
+    return cache.found(lower, of) if cache else traced(lower).compile()
+
+
+def name_of(lower: Lower, of: Any) -> str:
+    """A name that the program has in all processes that make it, and others have not. It is traced
+    for that only where what it is made of does not tell.
+    """
     try:
-        name = cache.name_of(of, arguments)
-    except making.Untold as part:
-        _LOG.debug("not known without being traced: %s", part)
-        return cache.found_by_words(traced(lower))[0]
-    if (cache.files, name) not in _in_use:
-        _in_use[cache.files, name] = cache.found_by_parts(name, lower)
-    return _in_use[cache.files, name]
+        text = f"{making.told(of)} {making.settings()}"
+    except making.Untold:
+        text = traced(lower).as_text()
+    return short_hash(text.encode())
 
 
 def traced(lower: Lower) -> jax.stages.Lowered:
@@ -130,6 +146,7 @@ class _Cache:
     files: Files
     devices: Devices
     surroundings: str
+    everywhere: Everywhere
 
     def name(self, *words: str) -> str:
         text = "\n".join((_FORMAT, self.surroundings, *words))
@@ -148,28 +165,36 @@ class _Cache:
                 _LOG.debug("%s cannot be used: %r", name, error)
         return None
 
-    def found_by_parts(self, name: str, lower: Lower) -> Compiled:
+    def found(self, lower: Lower, of: Any, arguments: Any = ()) -> Compiled:
+        """The program that `lower` gives."""
+        try:
+            name = self.name_of(of, arguments)
+        except making.Untold as part:
+            _LOG.debug("not known without being traced: %s", part)
+            return self._found_by_words(traced(lower))[0]
+        if (self.files, name) not in _in_use:
+            _in_use[self.files, name] = self._found_by_parts(name, lower)
+        return _in_use[self.files, name]
+
+    def _found_by_parts(self, name: str, lower: Lower) -> Compiled:
         """The program that the file of this name is about."""
-        if about := self.about(name):
-            try:
-                return self._load(about.words, about.trees)
-            except Exception as error:  # as above
-                _LOG.debug("%s cannot be used: %r", name, error)
+        about = self.about(name)
+        mine = self._loaded(about.words, *about.trees) if about else None
+        if program := self._if_all_have(mine):
+            return program
         lowered = traced(lower)
-        program, words = self.found_by_words(lowered)
+        program, words = self._found_by_words(lowered)
         if _CALL not in lowered.as_text():
             gives = jax.tree.map(_without_place, lowered.out_info)
             self.files.write(name, pickle.dumps((words, lowered.in_tree, gives)))
         return program
 
-    def found_by_words(self, lowered: jax.stages.Lowered) -> tuple[Compiled, str]:
+    def _found_by_words(self, lowered: jax.stages.Lowered) -> tuple[Compiled, str]:
         """The program, and the name of the file that it is in."""
         trees = lowered.in_tree, lowered.out_tree
         name = self.name(lowered.as_text(), repr(trees))
-        try:
-            return self._load(name, trees), name
-        except Exception as error:  # as above
-            _LOG.debug("%s cannot be used: %r", name, error)
+        if program := self._if_all_have(self._loaded(name, *trees)):
+            return program, name
         # What JAX's cache gives on a CPU cannot be written down again: parts of it are missing.
         with _compiling:
             _kept_meanwhile.set()
@@ -181,14 +206,18 @@ class _Cache:
         self._save(name, program)
         return program, name
 
-    def _load(self, name: str, trees: Any) -> Compiled:
-        content = self.files.read(name)
-        if content is None:
-            raise FileNotFoundError(name)
-        in_tree, out_tree = trees
-        return serialize_executable.deserialize_and_load(
-            content, in_tree, out_tree, self.devices[0].client, self.devices
-        )
+    def _loaded(self, name: str, in_tree: Any, out_tree: Any) -> Compiled | None:
+        try:
+            if content := self.files.read(name):
+                return serialize_executable.deserialize_and_load(
+                    content, in_tree, out_tree, self.devices[0].client, self.devices
+                )
+        except Exception as error:  # as above
+            _LOG.debug("%s cannot be used: %r", name, error)
+        return None
+
+    def _if_all_have(self, program: Compiled | None) -> Compiled | None:
+        return program if self.everywhere(program is not None) else None
 
     def _save(self, name: str, program: Compiled) -> None:
         try:
@@ -217,26 +246,30 @@ def without_persistent_cache() -> Iterator[None]:
         compilation_cache.reset_cache()
 
 
-def _cache_for(devices: Devices) -> _Cache | None:
-    """None where no programs are kept."""
-    files = _files(devices)
-    return _Cache(files, devices, making.surroundings(devices)) if files else None
-
-
-def _files(devices: Devices) -> Files | None:
-    """Where programs are kept; None where they are not: several processes compile what they agreed
-    on, and what is compiled for devices that are not here cannot be loaded.
-    """
+def are_kept() -> bool:
+    """Whether JAX keeps anything, and not in a bucket."""
     directory = jax.config.values["jax_compilation_cache_dir"]
     is_on = jax.config.values["jax_enable_compilation_cache"] or _kept_meanwhile.is_set()
-    if not directory or not is_on or "://" in directory or jax.process_count() > 1:
+    return is_on and bool(directory) and "://" not in directory
+
+
+def _cache_for(devices: Devices, everywhere: Everywhere | None) -> _Cache | None:
+    """None where no programs are kept, for devices that cannot be had, and for those of several
+    processes that were not told how to agree.
+    """
+    if not are_kept():
         return None
-    return Files(Path(directory, _FOLDER)) if _are_here(devices) else None
+    if _are_among(jax.local_devices, devices):
+        everywhere = bool
+    elif everywhere is None or not _are_among(jax.devices, devices):
+        return None
+    files = Files(Path(jax.config.values["jax_compilation_cache_dir"], _FOLDER))
+    return _Cache(files, devices, making.surroundings(devices), everywhere)
 
 
-def _are_here(devices: Devices) -> bool:
+def _are_among(known: Callable[..., Devices], devices: Devices) -> bool:
     try:
-        return set(devices) <= set(jax.local_devices(backend=devices[0].platform))
+        return set(devices) <= set(known(backend=devices[0].platform))
     except RuntimeError:  # there are none of this kind
         return False
 

@@ -59,6 +59,11 @@ def on_any(value: bool) -> bool:
     return any(gather(value))
 
 
+def everywhere(value: bool) -> bool:
+    """Whether it is so on all processes."""
+    return all(gather(value))
+
+
 def on_first(work: Callable[[], T]) -> T:
     """What the work, which only the first process does, gives: something that JSON can say. If a
     UserError ends it, it ends this on all.

@@ -15,7 +15,7 @@ from hackmatrix.envs import Environment
 from hackmatrix.envs.metrics import PERCENT, Metric, Section
 from hackmatrix.kept.programs import Kept
 from hackmatrix.parallel import mesh as meshes
-from hackmatrix.parallel.agreement import on_any
+from hackmatrix.parallel.agreement import everywhere, on_any
 from hackmatrix.parallel.mesh import REPLICATED, SPLIT
 from hackmatrix.rl import games as whole_games
 from hackmatrix.rl import tally
@@ -82,6 +82,7 @@ class Evaluation:
         self._play_of = functools.partial(whole_games.play, agent, _STEPS)
         specs = REPLICATED, REPLICATED, REPLICATED, SPLIT, SPLIT
         self._play = jax.jit(on_devices(self._play_of, in_specs=specs), donate_argnums=3)
+        self._key = jax.jit(seed_key, static_argnums=0, out_shardings=meshes.replicated(mesh))
 
     def play(
         self, params: Any, seed: int, games: int, *, greedy: bool = False, uniform: bool = False
@@ -92,12 +93,12 @@ class Evaluation:
         places = -(-games // self._mesh.size) * self._mesh.size
         split, replicated = meshes.split(self._mesh), meshes.replicated(self._mesh)
         numbers = meshes.placed(np.arange(places, dtype=np.uint32), split)
-        key = jax.jit(lambda: seed_key(seed), out_shardings=replicated)()
+        key = self._key(seed)
         params = meshes.placed(params, replicated)
         choice = Choice(np.bool_(greedy), np.bool_(uniform))
         devices = list(self._mesh.devices.flat)
-        begin = Kept(self._begin, self._begin_of, devices)
-        play = Kept(self._play, self._play_of, devices)
+        begin = Kept(self._begin, self._begin_of, devices, everywhere)
+        play = Kept(self._play, self._play_of, devices, everywhere)
         playing = begin(key, numbers)
         while on_any(_is_going_on_here(playing)):
             if not self._goes_on():

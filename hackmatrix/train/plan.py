@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from hackmatrix.envs import Environment
+from hackmatrix.kept import programs
 from hackmatrix.kept.sources import short_hash, source_hash
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.parallel.agreement import is_first, on_all, on_first
@@ -150,7 +151,8 @@ def _facts(plan: Plan, program: Program) -> dict[str, str]:
     facts = {
         **versions(),
         "source files": source_hash(),
-        "compiled program": short_hash(program.lower().as_text().encode()),
+        "compiled program": program.name,
+        "compiled programs kept": str(programs.are_kept()),  # all look for them, or none do
         _SEES: str(becomes_true(plan.sentinel.exists)),
     }
     if not plan.resumes:  # each reads the file for itself, and training believes it

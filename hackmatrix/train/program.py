@@ -15,9 +15,10 @@ from hackmatrix import networks, plugins
 from hackmatrix.envs import Environment, declared, make
 from hackmatrix.envs.metrics import Range, Trend
 from hackmatrix.errors import UserError
-from hackmatrix.kept.programs import Kept, compiled, traced
+from hackmatrix.kept.programs import Kept, compiled, name_of, traced
 from hackmatrix.networks.actor_critic import Params
 from hackmatrix.parallel import mesh as meshes
+from hackmatrix.parallel.agreement import everywhere
 from hackmatrix.parallel.mesh import ENVS, REPLICATED, SPLIT
 from hackmatrix.rl import chunk as chunks
 from hackmatrix.rl import draws, rollout
@@ -48,6 +49,7 @@ class Program:
         algorithms.check(config.algorithm, self.algorithm, self.network, config)
         self._inputs: tuple[str, ...] = getattr(kind, "inputs", ())
         self._parts = chunks.run, kind, self.env, self.network, self._settings()
+        self._acting = jax.jit(self.algorithm.acting)
         self._lowered: jax.stages.Lowered | None = None
         self._compiled: jax.stages.Compiled | None = None
 
@@ -116,8 +118,13 @@ class Program:
         """Does now what the first `run` would wait for. It serves any number of updates."""
         if self._compiled is None:
             devices = list(self.mesh.devices.flat)
-            self._compiled = compiled(self.lower, self._parts, devices)
+            self._compiled = compiled(self.lower, self._parts, devices, everywhere)
         return self._compiled
+
+    @property
+    def name(self) -> str:
+        """What tells the program from others of the same sources on any process."""
+        return name_of(self.lower, self._parts)
 
     def run(
         self, state: TrainState, updates: int, extra_updates: float = 0.0
@@ -132,7 +139,8 @@ class Program:
 
     def acting(self, learner: Any) -> Params:
         """The parameters that the agent acts with, on all devices. All processes call this."""
-        return jax.jit(self.algorithm.acting)(learner)
+        params: Params = self._acting(learner)
+        return params
 
     def parameters(self) -> int:
         """How many parameters the agent has."""
@@ -176,6 +184,7 @@ class Program:
             jax.jit(of_all, out_shardings=meshes.split(self.mesh)),
             of=(function, self.config.num_envs, self.types_are_checked),
             devices=list(self.mesh.devices.flat),
+            everywhere=everywhere,
         )
 
     @functools.cached_property

@@ -207,25 +207,20 @@ def test_programs_are_kept_while_another_thread_compiles_one(
     @contextmanager
     def compiling() -> Iterator[None]:
         with left_out():
-            where.append(programs._files(jax.local_devices()[:1]))
+            where.append(programs._cache_for(jax.local_devices()[:1], None))
             yield
 
     monkeypatch.setattr(programs, "without_persistent_cache", compiling)
     assert Kept(jax.jit(lambda number: number + 1))(1) == 2
-    assert where == [Files(cache)]
+    assert [each and each.files for each in where] == [Files(cache)]
 
 
 @pytest.mark.usefixtures("cache")
-def test_nothing_is_kept_by_several_processes_or_in_a_bucket(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_nothing_is_kept_in_a_bucket() -> None:
     here = jax.devices()[:1]
-    assert programs._files(here)
-    with monkeypatch.context() as several:
-        several.setattr(jax, "process_count", lambda: 2)
-        assert programs._files(here) is None
+    assert programs._cache_for(here, None)
     jax.config.update("jax_compilation_cache_dir", "gs://bucket/.compiled")
-    assert programs._files(here) is None
+    assert programs._cache_for(here, None) is None
 
 
 def test_nothing_is_kept_where_jax_keeps_nothing(params: Any, tmp_path: Path) -> None:

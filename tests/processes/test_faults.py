@@ -27,7 +27,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Pod:
 
 
 def test_sigterm_to_one_stops_all_and_the_resumed_run_is_the_undisturbed_one(
-    whole: Pod, tmp_path: Path
+    whole: Pod, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Pod(tmp_path, 2, NO_GAMES, devices=2) as stopped:
         stopped.trains()
@@ -39,11 +39,16 @@ def test_sigterm_to_one_stops_all_and_the_resumed_run_is_the_undisturbed_one(
     told = re.search(r"go on with +python -m launch.train --resume=(\S+)\n", stopped.said(0))
     assert told, stopped.said(0)
     assert Path(told[1]).name == "run"
+    monkeypatch.setenv("JAX_LOG_COMPILES", "1")
     # Only one is told to resume, and that is enough.
     with Pod(tmp_path, 2, NO_GAMES, devices=2, only={0: ["--resume=auto"]}) as resumed:
         assert resumed.codes() == [0, 0], resumed.said(0)
     assert f"Going on from the checkpoint at step {saved:,}" in resumed.said(0)
     assert resumed.digests() == whole.digests()
+    for each in (0, 1):  # what they run together was found, as all had it
+        compiled = re.findall(r"Compiling jit\((\w+)\)", resumed.said(each))
+        assert compiled
+        assert "chunk" not in compiled
 
 
 def test_supervisors_bring_a_run_to_its_end_whose_coordinator_was_killed(

@@ -1,0 +1,88 @@
+"""What several processes run together is found by all of them, or compiled by all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from unittest.mock import Mock
+
+import jax
+import numpy as np
+import pytest
+
+from hackmatrix.kept import programs
+from hackmatrix.kept.programs import Kept
+from hackmatrix.parallel import mesh
+from hackmatrix.train.checkpoints.digest import digest
+
+
+class Process:
+    """One of two: the second device belongs to the other."""
+
+    def __init__(self, others_say: bool) -> None:
+        self.asked: list[bool] = []
+        self._others_say = others_say
+
+    def everywhere(self, is_so: bool) -> bool:
+        self.asked.append(is_so)
+        return is_so and self._others_say
+
+
+@pytest.fixture
+def compiles(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Process | None], bool]:
+    """Whether another start of the process compiles the program to keep it."""
+    devices = jax.devices()[:2]
+    monkeypatch.setattr(jax, "local_devices", lambda **_: devices[:1])
+    state = [jax.device_put(np.arange(8, dtype=np.float32), mesh.split(mesh.over(devices)))]
+    expected = digest([np.asarray(each) for each in state]).tolist()
+    compiling = Mock(wraps=programs.without_persistent_cache)
+    monkeypatch.setattr(programs, "without_persistent_cache", compiling)
+
+    def start(process: Process | None) -> bool:
+        programs._in_use.clear()
+        compiling.reset_mock()
+        everywhere = process.everywhere if process else None
+        assert Kept(jax.jit(digest), digest, devices, everywhere)(state).tolist() == expected
+        return compiling.called
+
+    return start
+
+
+def test_it_is_found_where_the_others_find_it_too(compiles: Callable[[Process], bool]) -> None:
+    assert compiles(Process(others_say=True))
+    process = Process(others_say=True)
+    assert not compiles(process)
+    assert process.asked == [True]
+
+
+def test_it_is_compiled_where_another_has_to(compiles: Callable[[Process], bool]) -> None:
+    lacks, has = Process(others_say=True), Process(others_say=False)
+    assert compiles(lacks)
+    assert compiles(has)
+    assert lacks.asked == [False, False]
+    assert has.asked == [True, True]  # as often, or one of them would wait for ever
+
+
+def test_it_is_not_kept_where_they_cannot_agree(
+    compiles: Callable[[Process | None], bool], cache: Path
+) -> None:
+    assert not compiles(None)
+    assert not cache.exists()
+
+
+def test_processes_that_make_the_same_have_the_same_name_for_it() -> None:
+    def never() -> jax.stages.Lowered:
+        raise AssertionError("nothing is traced for it")
+
+    names = [programs.name_of(never, (digest, number)) for number in (1, 1, 2)]
+    assert names[0] == names[1] != names[2]
+
+
+def test_what_has_a_part_from_elsewhere_is_named_by_what_it_says() -> None:
+    def named(number: int) -> str:
+        def own(given: jax.Array) -> jax.Array:
+            return given + number
+
+        return programs.name_of(lambda: jax.jit(own).lower(1), own)
+
+    assert named(1) == named(1) != named(2)
