@@ -158,8 +158,8 @@ def disagreements(comparison: Comparison, strictness: Strictness) -> list[str]:
 def _frequency_disagreements(comparison: Comparison, chance: float) -> list[str]:
     n, times = comparison.case["n"], comparison.times
     values, count, both = _counts(comparison)
-    drawn = hypergeom(n + times, both, n)
-    chances = 2 * np.minimum(drawn.cdf(count), drawn.sf(count - 1))
+    drawn = n + times, both, n
+    chances = 2 * np.minimum(hypergeom.cdf(count, *drawn), hypergeom.sf(count - 1, *drawn))
     lines = []
     for index in np.flatnonzero((chances < chance) & (count > 0) & (count < both)):
         name, key = values[index]

@@ -32,6 +32,7 @@ MARGINALS = [
 ]
 UNORDERED = ("enemies", "transmissions", "owned", "kept_transmissions")
 LAST_STAGE = 8
+_TEXT = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 COMPLETION, VICTORY_COMPLETION = REWARD_PARTS.index("stage_completion"), 100.0
 
 
@@ -161,4 +162,4 @@ def _rounded(reward: list[float]) -> list[float]:
 
 
 def _key(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return _TEXT.encode(value)

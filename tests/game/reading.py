@@ -1,4 +1,5 @@
-"""Reads many boards at once into the form of `scenario.dump`, which takes a millisecond a board.
+"""Reads many boards at once into the form of `scenario.dump`, which takes a millisecond a board and
+some more for each snapshot of its history.
 
 It repeats what the game knows of its arrays, so whoever uses it holds some boards against `dump`.
 """
@@ -8,8 +9,12 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+import jax
 import numpy as np
+from boards import SNAPSHOT
 from golden import State
+
+from hackmatrix.game import history
 
 Tree = Any  # states of several boards: arrays with the boards in front
 
@@ -27,7 +32,7 @@ TRANSMISSION = ("row", "column", "turns", "kind", *SOURCES)
 
 
 class Reading:
-    """The boards of a batch as dictionaries, without the contents of their histories."""
+    """The boards of a batch as dictionaries."""
 
     def __init__(self, states: Tree) -> None:
         self._states = states
@@ -40,7 +45,11 @@ class Reading:
         self._enemies = _Lists(states.enemies, ENEMY)
         self._transmissions = _Lists(states.transmissions, TRANSMISSION)
 
+    def with_history(self, index: int) -> State:
+        return {**self.board(index), "history": self._snapshots_of(index)}
+
     def board(self, index: int) -> State:
+        """Without the contents of its history."""
         return {**self.without_cells(index), "cells": self._cells_of(index)}
 
     def without_cells(self, index: int) -> State:
@@ -78,12 +87,40 @@ class Reading:
             axis=2,
         )
 
+    @cached_property
+    def _snapshots(self) -> Reading:
+        """All places of all histories."""
+        unpacked = _unpacked(self._states)
+        return Reading(
+            jax.tree.map(lambda leaf: np.asarray(leaf).reshape(-1, *leaf.shape[2:]), unpacked)
+        )
+
+    def _snapshots_of(self, index: int) -> list[State]:
+        """Those that are known, oldest first."""
+        held = self._states.history
+        is_known = held.snapshots[index].any(-1)
+        places = (held.head[index] + np.arange(-held.depth[index], 0)) % len(is_known)
+        numbers = len(is_known) * index + places[is_known[places]]
+        boards = [self._snapshots.board(number) for number in numbers.tolist()]
+        return [{name: board[name] for name in SNAPSHOT} for board in boards]
+
     def _cells_of(self, index: int) -> list[list[Any]]:
         cells = []
         for group, kind, label, spawn, c, e, s, m in self._cells[index].tolist():
             block = [label, spawn] if group else []
             cells.append([KINDS[group][kind], *block, {"c": c, "e": e, "s": s, "m": m}])
         return cells
+
+
+@jax.jit
+@jax.vmap
+def _unpacked(state: Tree) -> Tree:
+    """What is in each place of a board's history."""
+
+    def board(words: jax.Array) -> Tree:
+        return history.unpack(words, state).replace(history=history.empty(1))
+
+    return jax.vmap(board)(state.history.snapshots)
 
 
 class _Lists:

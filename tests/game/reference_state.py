@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from copy import deepcopy
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 Position = tuple[int, int]
@@ -136,7 +135,7 @@ class Game(Snapshot):
         return [each for each in self.transmissions if each.position == position]
 
     def push_snapshot(self) -> None:
-        snapshot = Snapshot(**deepcopy({name: getattr(self, name) for name in SNAPSHOT_FIELDS}))
+        snapshot = Snapshot(**_load_common(_dump_common(self)))
         for each in snapshot.enemies_and_transmissions():
             each.from_siphon = each.from_schedule = 0
         self.history = [*self.history, snapshot][-HISTORY_LIMIT:]
@@ -233,11 +232,11 @@ def _load_common(state: State) -> State:
 
 def _dump_common(snapshot: Snapshot) -> State:
     return {
-        "player": list(astuple(snapshot.player)),
+        "player": list(vars(snapshot.player).values()),
         "turn": snapshot.turn,
         "cells": [_dump_cell(snapshot.cells[position]) for position in POSITIONS],
-        "enemies": [list(astuple(enemy)) for enemy in snapshot.enemies],
-        "transmissions": [list(astuple(each)) for each in snapshot.transmissions],
+        "enemies": [list(vars(enemy).values()) for enemy in snapshot.enemies],
+        "transmissions": [list(vars(each).values()) for each in snapshot.transmissions],
         "owned": list(snapshot.owned),
         "show": snapshot.show,
         "calm": snapshot.calm,

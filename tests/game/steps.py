@@ -4,55 +4,78 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
 from boards import State
 from jax.sharding import Mesh, PartitionSpec
-from subject import AT_ONCE, Step, Tree, rows
+from subject import BATCH as SAMPLED
+from subject import Step, Tree, rows
 
 from hackmatrix import game
 
-BATCH = AT_ONCE
-DEVICES = 8
+BATCH = 512
+DEVICES = 2
 
 
-def keys(seed: int, number: int = BATCH) -> jax.Array:
-    return jax.random.split(jax.random.key(seed), number)
+def keys(seed: int, number: int = BATCH) -> np.ndarray:
+    return np.asarray(jax.random.key_data(jax.random.split(jax.random.key(seed), number)))
 
 
 class Programs(NamedTuple):
-    """What is compiled. Each returns arrays of the host."""
+    """What is compiled. Each takes and returns arrays of the host, of any number of boards."""
 
-    reset: Callable[[jax.Array], Tree]  # new games
-    step: Step  # a batch of boards on one device
-    step_and_restart: Step  # a batch of boards spread over all devices
+    reset: Callable[[np.ndarray], Tree]  # new games
+    step: Step  # on one device
+    step_and_restart: Step  # spread over devices
 
 
 def compiled_programs() -> Programs:
-    """Compiling a step takes most of a minute of one core, so all are compiled side by side."""
-    mesh = Mesh(np.array(jax.devices()[:DEVICES]), ("boards",))
+    """Compiling a step takes half a minute of one core, so all are compiled side by side."""
     split = PartitionSpec("boards")
     spread = jax.shard_map(
-        game.step_batch_and_restart, mesh=mesh, in_specs=split, out_specs=split, check_vma=False
+        game.step_batch_and_restart,
+        mesh=Mesh(np.array(jax.devices()[:DEVICES]), ("boards",)),
+        in_specs=split,
+        out_specs=split,
+        check_vma=False,
     )
-
-    new, actions = jax.eval_shape(game.reset_batch, keys(0)), np.zeros(BATCH, np.int32)
-
-    def compiled(function: Any, *given: Any) -> Callable[..., Tree]:
-        options: dict[str, str | bool] = {}
-        if function is game.step_batch:  # which is played a million times
-            options["xla_backend_optimization_level"] = "3"
-        run = jax.jit(function).lower(*given).compile(options)
-        return lambda *given: jax.tree.map(np.asarray, run(*given))
-
     with ThreadPoolExecutor() as pool:
         reset = pool.submit(compiled, game.reset_batch, keys(0))
-        steps = [
-            pool.submit(compiled, step, keys(0), new, actions) for step in (game.step_batch, spread)
-        ]
-        return Programs(*(each.result() for each in (reset, *steps)))
+        step = pool.submit(compiled, game.step_batch, *given_to_step(SAMPLED))
+        on_devices = pool.submit(compiled, spread, *given_to_step(BATCH))
+    return Programs(
+        in_parts(reset.result(), BATCH),
+        in_parts(step.result(), SAMPLED),
+        in_parts(on_devices.result(), BATCH),
+    )
+
+
+def given_to_step(number: int) -> Tree:
+    """Arrays as a step of so many boards is given."""
+    states = jax.eval_shape(game.reset_batch, keys(0, number))
+    return keys(0, number), states, np.zeros(number, np.int32)
+
+
+def compiled(function: Callable[..., Tree], *given: Tree) -> Callable[..., Tree]:
+    """A program that is run often enough to be optimised a little."""
+    run = jax.jit(function).lower(*given).compile({"xla_backend_optimization_level": "1"})
+    return lambda *given: jax.tree.map(np.asarray, run(*given))
+
+
+def in_parts(program: Callable[..., Tree], size: int) -> Callable[..., Tree]:
+    """A program that takes so many boards, for any number of them: the last part is filled with the
+    first boards.
+    """
+
+    def run(*given: Tree) -> Tree:
+        number = len(jax.tree.leaves(given)[0])
+        parts = np.resize(np.arange(number), (-(-number // size), size))
+        made = [program(*rows(given, part)) for part in parts]
+        return jax.tree.map(lambda *leaves: np.concatenate(leaves)[:number], *made)
+
+    return run
 
 
 def load(states: list[State]) -> Tree:

@@ -14,9 +14,9 @@ from reading import Reading
 
 Tree = Any  # a state, states of several boards, or outcomes: arrays with the boards in front
 
-Step = Callable[[jax.Array, Tree, np.ndarray], tuple[Tree, Tree]]  # of keys, boards and actions
+Step = Callable[[np.ndarray, Tree, np.ndarray], tuple[Tree, Tree]]  # of keys, boards and actions
 
-BATCH, AT_ONCE = 4096, 512
+BATCH = 4096
 
 
 class JaxGame:
@@ -27,7 +27,6 @@ class JaxGame:
     """
 
     def __init__(self, game: ModuleType, history_limit: int, step: Step) -> None:
-        """The step, which is compiled, takes AT_ONCE boards."""
         self.history_limit = history_limit
         self._scenario = game.scenario
         self._boards: dict[int, tuple[State, Tree]] = {}
@@ -60,7 +59,8 @@ class JaxGame:
     ) -> tuple[Tree, Tree]:
         """Steps BATCH boards."""
         keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), number), BATCH)
-        return in_parts(self._step, keys, boards, actions.astype(np.int32))
+        words = np.asarray(jax.random.key_data(keys))
+        return self._step(words, boards, actions.astype(np.int32))
 
     def samples(self, cases: Sequence[Case], times: int) -> Iterator[tuple[int, Sample]]:
         boards = self.load([case["state"] for case in cases])
@@ -117,19 +117,11 @@ def rows(tree: Tree, chosen: np.ndarray | int) -> Tree:
     return jax.tree.map(lambda leaf: leaf[chosen], tree)
 
 
-def in_parts(program: Callable[..., Tree], *given: Tree) -> Tree:
-    """What a program that takes AT_ONCE boards makes of any number of them; the last part is filled
-    with the first boards.
-    """
-    number = len(jax.tree.leaves(given)[0])
-    parts = np.resize(np.arange(number), (-(-number // AT_ONCE), AT_ONCE))
-    made = [program(*rows(given, part)) for part in parts]
-    return jax.tree.map(lambda *leaves: np.concatenate(leaves)[:number], *made)
-
-
 def _with_blank_history(states: Tree) -> Tree:
-    """Snapshots are not compared, and slow to dump; a blank one is one that is not known."""
-    blank = np.zeros_like(states.history.snapshots)
+    """Snapshots are not compared, and slow to dump; a blank one is one that is not known. One blank
+    word a board is enough for that, where the snapshots are nine tenths of it.
+    """
+    blank = np.zeros((len(states.stage), 1, 1), np.uint32)
     return states.replace(history=states.history.replace(snapshots=blank))
 
 

@@ -82,7 +82,7 @@ def test_boards_that_look_alike_are_redrawn_alike(boards: Tree) -> None:
 def test_what_stands_under_an_enemy_is_not_known() -> None:
     seen, others = [0, 0, 3, 2, 0, 0, 0, 0], ([1, 0, 3, 3], [2, 0, 3, 1], [3, 0, 3, 2])
     boards = [{**plain(), "enemies": [seen, [*other, 0, 0, 1, 0]]} for other in others]
-    drawn = [redraw(load([board] * BATCH), 5) for board in boards]
+    drawn = [redraw(load([board]), 5) for board in boards]
     assert all(same(drawn[0], drawn[1]) + same(drawn[0], drawn[2]))
     enemies = [game.scenario.dump(row(drawn[0], number))["enemies"] for number in range(BATCH)]
     assert all(each[0] == seen and each[1][1:3] == [0, 3] for each in enemies)
@@ -96,17 +96,17 @@ def test_what_reduc_has_left_is_known_where_it_can_be_paid_for(credits: int) -> 
         board["owned"] = [Program.REDUC.number]
         board["player"][3] = credits
         board["cells"][14] = ["QD", 4, spawn, board["cells"][14][-1]]
-    drawn = [redraw(load([board] * BATCH), 5) for board in (reduced, not_reduced)]
+    drawn = [redraw(load([board]), 5) for board in (reduced, not_reduced)]
     assert all(same(*drawn)) == (credits == 0)
     for board, each in zip((reduced, not_reduced), drawn, strict=True):
-        assert np.array_equal(valid_actions(each), valid_actions(load([board] * BATCH)))
+        assert np.array_equal(valid_actions(each), valid_actions(load([board])))
 
 
 def test_cryptogs_out_of_sight_are_in_cells_of_their_own() -> None:
     board = plain()
     board["enemies"] = [[3, 3, column, 2, 0, 0, 0, 0] for column in range(1, 6)]
     for number in range(3):
-        drawn = redraw(load([board] * BATCH), number)
+        drawn = redraw(load([board]), number)
         for each in range(BATCH):
             enemies = game.scenario.dump(row(drawn, each))["enemies"]
             assert len({tuple(enemy[1:3]) for enemy in enemies}) == len(enemies) == 5
@@ -127,7 +127,7 @@ def test_what_is_hidden_has_the_distribution_that_the_rules_give_it() -> None:
     board["cells"][15] = ["QP", 7, 2, board["cells"][15][-1]]
     board["cells"][16] = ["P", 9, 3, board["cells"][16][-1]]
     board["enemies"] = [[3, 3, 3, 2, 0, 0, 0, 0]]
-    drawn = redraw(load([board] * BATCH), 3)
+    drawn = redraw(load([board]), 3)
     seen = [game.scenario.dump(row(drawn, number)) for number in range(BATCH)]
     blocks = [each["cells"][cell] for each in seen for cell in (14, 15)]
     programs = [block[1] for block in blocks if block[0] == "QP"]

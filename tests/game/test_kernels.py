@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from golden import Case
 from steps import Programs, keys
-from subject import JaxGame, in_parts, rows
+from subject import JaxGame, rows
 
 from hackmatrix import game
 from hackmatrix.bench.environment import choose
@@ -56,12 +56,11 @@ def steps(request: pytest.FixtureRequest, programs: Programs) -> tuple[Step, Ste
     """By the program for CPUs, and otherwise."""
     encode, valid = jax.jit(observation.encode), jax.jit(valid_word)
 
-    def program(keys: jax.Array, *given: Any) -> Any:
-        after, outcome = in_parts(programs.step_and_restart, keys, *given)
+    def program(*given: Any) -> Any:
+        after, outcome = programs.step_and_restart(*given)
         return after, outcome, (encode(after), valid(after))
 
-    otherwise = jax.jit(OTHERWISE[request.param])
-    return program, lambda keys, *given: otherwise(jax.random.key_data(keys), *given)
+    return program, jax.jit(OTHERWISE[request.param])
 
 
 def expect_the_same(steps: tuple[Step, Step], *given: Any) -> Any:
@@ -84,7 +83,7 @@ def test_on_all_recorded_boards_it_is_the_program(
 def test_in_games_of_any_valid_actions_with_new_stages_and_new_games_too(
     steps: tuple[Step, Step], programs: Programs
 ) -> None:
-    states = in_parts(programs.reset, keys(0, BOARDS))
+    states = programs.reset(keys(0, BOARDS))
     rich = np.arange(BOARDS, dtype=np.int32) % 2  # these can soon pay for any program
     valid = jax.jit(valid_word)
     ended = 0
@@ -95,14 +94,14 @@ def test_in_games_of_any_valid_actions_with_new_stages_and_new_games_too(
             owned=states.owned | np.uint32(0x7FFFFF) * rich.astype(np.uint32),
         )
         drawn = keys(number, BOARDS)
-        actions = np.asarray(choose(jax.random.key_data(drawn), valid(states)))
+        actions = np.asarray(choose(jnp.asarray(drawn), valid(states)))
         states, outcome, _ = expect_the_same(steps, drawn, states, actions)
         ended += int(outcome.done.sum())
     assert ended > BOARDS / 10
 
 
 def test_what_is_seen_of_boards_is_what_the_program_sees(programs: Programs) -> None:
-    states = in_parts(programs.reset, keys(1, BOARDS))
+    states = programs.reset(keys(1, BOARDS))
     words, valid = jax.jit(KERNELS.look)(states)
     np.testing.assert_array_equal(words, jax.jit(observation.encode)(states))
     np.testing.assert_array_equal(valid, jax.jit(valid_word)(states))

@@ -157,7 +157,7 @@ def test_play_goes_on_as_it_did_in_the_older_layout(
     actions = saved["actions"]
     assert np.sum(actions == UNDO) > 30
     for number, data in enumerate(saved["keys"]):
-        keys = jax.random.wrap_key_data(data[several])
+        keys = data[several]
         boards, outcome = programs.step_and_restart(keys, boards, actions[number][several])
         np.testing.assert_array_equal(outcome.reward[:BOARDS], saved["rewards"][number])
         np.testing.assert_array_equal(outcome.done[:BOARDS], saved["done"][number])

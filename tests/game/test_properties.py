@@ -16,6 +16,7 @@ from agreement import never_done
 from boards import State, batches, plain
 from golden import ENDINGS, REWARD_PARTS
 from hypothesis import HealthCheck, Phase, given, settings
+from reading import Reading
 from soundness import faults
 from steps import BATCH, Programs, keys, load
 from subject import rows
@@ -27,6 +28,7 @@ Tree = Any
 BOARDS = 16  # as many as take all actions in one batch
 STEPS = 200
 LOOKS = 4  # at boards of random play by the second implementation
+DUMPED = 16  # boards of a batch on which the quick reading is held against the game's
 MIGHTY = {"credits": 99, "energy": 99, "data_siphons": 9}
 UNLIKELY = 1e-6
 WAIT = 5
@@ -46,7 +48,7 @@ valid_actions = jax.jit(jax.vmap(game.valid_actions))
 class Played(NamedTuple):
     """One step of random play on all boards."""
 
-    keys: jax.Array
+    keys: np.ndarray
     before: Tree
     actions: np.ndarray
     has_valid: np.ndarray
@@ -164,6 +166,9 @@ def disagreements(programs: Programs, states: list[State], seed: int) -> Iterato
     masks, observations = np.asarray(valid_actions(loaded)), np.asarray(observe(loaded))
     boards, actions = all_actions(loaded)
     after, outcome = programs.step(keys(seed), boards, actions)
+    reading = Reading(after)
+    for place in range(0, BATCH, BATCH // DUMPED):
+        assert reading.with_history(place) == game.scenario.dump(rows(after, place))
     for index, state in enumerate(states):
         valid = reference.valid_actions(state)
         if valid != np.flatnonzero(masks[index]).tolist():
@@ -178,7 +183,7 @@ def disagreements(programs: Programs, states: list[State], seed: int) -> Iterato
             reward = [float(outcome.parts[name][place]) for name in REWARD_PARTS]
             endings = (outcome.stage_completed, outcome.won, outcome.died)
             ending = {n: bool(e[place]) for n, e in zip(ENDINGS, endings, strict=True)}
-            seen = game.scenario.dump(rows(after, place)), reward, {**ending, "invalid": False}
+            seen = reading.with_history(place), reward, {**ending, "invalid": False}
             yield from filter(None, [never_done(state, action, seen)])
 
 

@@ -13,7 +13,7 @@ from golden import State, folder, read_stages
 from reading import Reading
 from stage_counts import chance_of_counts, count, faults
 from steps import Programs
-from subject import BATCH, JaxGame, Tree, expect_dumped, in_parts
+from subject import BATCH, JaxGame, Tree, expect_dumped, rows
 
 from hackmatrix import game
 from hackmatrix.game.randomness import as_key
@@ -43,14 +43,15 @@ class Generator:
 
     def _batch(self, setup: dict[str, Any], key: jax.Array) -> Tree:
         if "state" in setup:
-            board = self._subject.load([setup["state"]] * BATCH)
+            board = rows(self._subject.load([setup["state"]]), np.zeros(BATCH, int))
             states, outcome = self._subject.step(board, np.full(BATCH, setup["action"]))
             assert outcome.stage_completed.all()
             return states
-        states = in_parts(self._new_games, jax.random.split(key, BATCH))
+        each = np.asarray(jax.random.key_data(jax.random.split(key, BATCH)))
+        states = self._new_games(each)
         if setup["stage"] == 1:
             return states
-        return self._put_into_stage(jax.random.split(key, BATCH), states, setup["stage"])
+        return self._put_into_stage(each, states, setup["stage"])
 
 
 def put_into_stage(keys: jax.Array, states: Tree, stage: jax.Array) -> Tree:
