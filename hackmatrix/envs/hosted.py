@@ -1,13 +1,17 @@
 """Games played from Python: boards that stay on the device, one compiled call a turn.
 
 One board is a batch of one, so that an environment alone, many at once, and the headless protocol
-are the same program.
+are the same program. A board is a hundred small arrays; on their way from turn to turn they are
+one, as handing over each takes longer than the turn.
 """
 
 from __future__ import annotations
 
+import functools
+import itertools
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -44,8 +48,17 @@ class HostedGames:
         self._invalid = invalid_actions.checked(invalid)
         self._keys = np.zeros((boards, 2), np.uint32)
         self._turns = np.zeros(boards, np.uint32)
-        self.states = _blank(boards)
+        self._words: Any = np.zeros((boards, _layout().size), np.uint32)
         self._take_turn = {each: _kept(each) for each in {invalid, "end"}}
+
+    @property
+    def states(self) -> game.State:
+        """As host arrays."""
+        return _state(np.asarray(self._words))
+
+    @states.setter
+    def states(self, states: game.State) -> None:
+        self._words = _words(jax.tree.map(np.asarray, states), np.concatenate)
 
     def seed(self, board: int, generator: np.random.Generator) -> None:
         """Gives a board a key of its own, and lets it count its turns from 0 again."""
@@ -71,20 +84,20 @@ class HostedGames:
 
     def look(self) -> Turn:
         """The boards as they are; takes no turn."""
-        states = self.states
+        words = self._words
         nothing = np.full(len(self._turns), play.NO_ACTION, np.int32)
         turn = self._run(nothing, np.zeros(len(self._turns), bool), "end")
-        self.states = states
+        self._words = words
         return turn
 
     def board(self, number: int) -> game.State:
         """One of the boards, as host arrays."""
-        return jax.tree.map(lambda leaf: np.asarray(leaf)[number], self.states)
+        return _state(np.asarray(self._words)[number])
 
     def put(self, number: int, board: game.State) -> None:
         """Replaces one of the boards."""
 
-        def replaced(leaf: Any, new: Any) -> np.ndarray:
+        def replaced(leaf: np.ndarray, new: Any) -> np.ndarray:
             leaf = np.array(leaf)
             leaf[number] = new
             return leaf
@@ -94,18 +107,51 @@ class HostedGames:
     def _run(self, actions: np.ndarray, restarts: np.ndarray, invalid: str) -> Turn:
         actions = np.asarray(actions, np.int32)
         take_turn = self._take_turn[invalid]
-        self.states, turn = take_turn(self._keys, self._turns, self.states, actions, restarts)
+        self._words, turn = take_turn(self._keys, self._turns, self._words, actions, restarts)
         return jax.tree.map(np.asarray, turn)
 
 
-def _blank(boards: int) -> game.State:
-    """Boards on which no game has begun. (How a new one is drawn need not be traced for that.)"""
-    nothing = Key(*np.zeros((2, boards), np.uint32))
-    begun = jax.eval_shape(
-        lambda: stages.new_game(nothing, history.empty(HISTORY_DEPTH, (boards,)))
-    )
-    blank: game.State = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), begun)
-    return blank
+class _Layout(NamedTuple):
+    """Where each leaf of a board lies in its words, and its type and shape."""
+
+    structure: Any
+    leaves: list[tuple[slice, np.dtype[Any], tuple[int, ...]]]
+    size: int
+
+
+@functools.cache
+def _layout() -> _Layout:
+    """Of a new game. (How that is drawn need not be traced.)"""
+    nothing = Key(*np.zeros((2, 1), np.uint32))
+    begun = jax.eval_shape(lambda: stages.new_game(nothing, history.empty(HISTORY_DEPTH, (1,))))
+    leaves, structure = jax.tree.flatten(begun)
+    ends = np.cumsum([leaf.size for leaf in leaves]).tolist()
+    places = itertools.starmap(slice, itertools.pairwise([0, *ends]))
+    described = [
+        (place, leaf.dtype, leaf.shape[1:]) for place, leaf in zip(places, leaves, strict=True)
+    ]
+    return _Layout(structure, described, ends[-1])
+
+
+def _words(states: game.State, concatenate: Callable[..., Any]) -> Any:
+    """u32[E, N]: boards, put together by NumPy's or JAX's concatenate."""
+    leaves = [
+        leaf.astype(np.uint32) if leaf.dtype == bool else leaf.view(np.uint32)
+        for leaf in jax.tree.leaves(states)
+    ]
+    return concatenate([leaf.reshape(len(leaf), -1) for leaf in leaves], axis=1)
+
+
+def _state(words: Any) -> game.State:
+    """The board of these words [N], or the boards of [E, N]."""
+    structure, leaves, _ = _layout()
+    read = []
+    for place, kind, shape in leaves:
+        part = words[..., place]
+        part = part != 0 if kind == np.bool_ else part.view(kind)
+        read.append(part.reshape((*words.shape[:-1], *shape)))
+    state: game.State = jax.tree.unflatten(structure, read)
+    return state
 
 
 def _kept(invalid: str) -> Kept:
@@ -116,19 +162,19 @@ def _kept(invalid: str) -> Kept:
 def _turn(
     keys: Array,
     turns: Array,
-    states: game.State,
+    words: Array,
     actions: Array,
     restarts: Array,
     *,
     invalid: str,
-) -> tuple[game.State, Turn]:
+) -> tuple[Array, Turn]:
     key = as_key(jax.vmap(jax.random.fold_in)(keys, turns))
     actions = jnp.where(restarts, play.NO_ACTION, actions)
-    after, outcome, in_turn = invalid_actions.take_action(invalid, states, key, actions)
+    after, outcome, in_turn = invalid_actions.take_action(invalid, _state(words), key, actions)
     next_stage = outcome.stage_completed & ~outcome.won
     states = play.go_on(after, key, in_turn, next_stage | restarts, restarts)
     outcome = jax.tree.map(lambda leaf: jnp.where(restarts, jnp.zeros_like(leaf), leaf), outcome)
-    return states, Turn(
+    return _words(states, jnp.concatenate), Turn(
         observation=game.observe(states),
         mask=game.valid_actions(states),
         stage=states.stage,
