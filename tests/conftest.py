@@ -23,6 +23,8 @@ if SIMULATED_DEVICES not in os.environ.get("XLA_FLAGS", ""):
 
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".cache/jax"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3")
+# Else each program that a test starts would compile our sources anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # JAX keeps what it has traced: looking for garbage in that, again and again, takes a twentieth.
 gc.set_threshold(100_000, 20, 20)

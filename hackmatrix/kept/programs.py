@@ -14,7 +14,7 @@ import hashlib
 import logging
 import pickle
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,15 +23,14 @@ from typing import Any
 import jax
 from jax.experimental import serialize_executable
 from jax.experimental.compilation_cache import compilation_cache
-from jax.sharding import NamedSharding
 
 from hackmatrix.kept import making
+from hackmatrix.kept.devices import Devices, are_among, devices_of
 from hackmatrix.kept.files import Files
 from hackmatrix.kept.sources import short_hash, source_hash
 
 Program = Callable[..., Any]
 Compiled = jax.stages.Compiled
-Devices = Sequence[jax.Device]
 Lower = Callable[[], jax.stages.Lowered]
 Everywhere = Callable[[bool], bool]
 
@@ -43,6 +42,7 @@ _CALL = "custom_call"
 _compiling = threading.Lock()  # as the setting of JAX's cache is one of all threads
 _kept_meanwhile = threading.Event()  # programs are, although that setting is off for one of them
 _in_use: dict[tuple[Files, str], Compiled] = {}
+_sought: dict[tuple[Files, str], threading.Thread] = {}
 
 
 class Kept:
@@ -86,7 +86,7 @@ class Kept:
         return {**vars(self), "_program": None}
 
     def _cache(self, arguments: Any) -> _Cache | None:
-        return _cache_for(self._devices or _devices_of(arguments), self._everywhere)
+        return _cache_for(self._devices or devices_of(arguments), self._everywhere)
 
     def _found(self, arguments: Any) -> Program:
         cache = self._cache(arguments)
@@ -102,6 +102,15 @@ def compiled(lower: Lower, of: Any, devices: Devices, everywhere: Everywhere) ->
     """
     cache = _cache_for(devices, everywhere)
     return cache.found(lower, of) if cache else traced(lower).compile()
+
+
+def seek(of: Any, devices: Devices) -> None:
+    """Begins to load the program that is made of this, if it is kept, while other things are done;
+    `compiled` waits for it. Nothing is done where several processes would have to agree.
+    """
+    if cache := _cache_for(devices, None):
+        with suppress(making.Untold):
+            cache.seek(cache.name_of(of, ()))
 
 
 def name_of(lower: Lower, of: Any) -> str:
@@ -172,15 +181,26 @@ class _Cache:
         except making.Untold as part:
             _LOG.debug("not known without being traced: %s", part)
             return self._found_by_words(traced(lower))[0]
+        if thread := _sought.pop((self.files, name), None):
+            thread.join()
         if (self.files, name) not in _in_use:
             _in_use[self.files, name] = self._found_by_parts(name, lower)
         return _in_use[self.files, name]
 
+    def seek(self, name: str) -> None:
+        """Begins to load the program that the file of this name is about."""
+
+        def load() -> None:
+            if program := self._kept(name):
+                _in_use[self.files, name] = program
+
+        if (self.files, name) not in _in_use:
+            _sought[self.files, name] = threading.Thread(target=load, name="programs", daemon=True)
+            _sought[self.files, name].start()
+
     def _found_by_parts(self, name: str, lower: Lower) -> Compiled:
         """The program that the file of this name is about."""
-        about = self.about(name)
-        mine = self._loaded(about.words, *about.trees) if about else None
-        if program := self._if_all_have(mine):
+        if program := self._if_all_have(self._kept(name)):
             return program
         lowered = traced(lower)
         program, words = self._found_by_words(lowered)
@@ -205,6 +225,10 @@ class _Cache:
                 _kept_meanwhile.clear()
         self._save(name, program)
         return program, name
+
+    def _kept(self, name: str) -> Compiled | None:
+        about = self.about(name)
+        return self._loaded(about.words, *about.trees) if about else None
 
     def _loaded(self, name: str, in_tree: Any, out_tree: Any) -> Compiled | None:
         try:
@@ -259,30 +283,9 @@ def _cache_for(devices: Devices, everywhere: Everywhere | None) -> _Cache | None
     """
     if not are_kept():
         return None
-    if _are_among(jax.local_devices, devices):
+    if are_among(jax.local_devices, devices):
         everywhere = bool
-    elif everywhere is None or not _are_among(jax.devices, devices):
+    elif everywhere is None or not are_among(jax.devices, devices):
         return None
     files = Files(Path(jax.config.values["jax_compilation_cache_dir"], _FOLDER))
     return _Cache(files, devices, making.surroundings(devices), everywhere)
-
-
-def _are_among(known: Callable[..., Devices], devices: Devices) -> bool:
-    try:
-        return set(devices) <= set(known(backend=devices[0].platform))
-    except RuntimeError:  # there are none of this kind
-        return False
-
-
-def _devices_of(arguments: Any) -> Devices:
-    """Where a function runs that is called with these."""
-    for leaf in jax.tree.leaves(arguments):
-        if isinstance(leaf, jax.Array) and leaf.committed:
-            if isinstance(leaf.sharding, NamedSharding):
-                return list(leaf.sharding.mesh.devices.flat)
-            return list(leaf.devices())
-    wanted: Any = getattr(jax.config, "jax_default_device")  # noqa: B009  it has no type
-    if wanted is None or isinstance(wanted, str):
-        return jax.local_devices(backend=wanted)[:1]
-    device: jax.Device = wanted
-    return [device]

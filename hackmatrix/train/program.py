@@ -15,7 +15,7 @@ from hackmatrix import networks, plugins
 from hackmatrix.envs import Environment, declared, make
 from hackmatrix.envs.metrics import Range, Trend
 from hackmatrix.errors import UserError
-from hackmatrix.kept.programs import Kept, compiled, name_of, traced
+from hackmatrix.kept.programs import Kept, compiled, name_of, seek, traced
 from hackmatrix.networks.actor_critic import Params
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.parallel.agreement import everywhere
@@ -114,11 +114,14 @@ class Program:
             self._lowered = traced(lambda: self._chunk.lower(self.shapes, updates, numbers))
         return self._lowered
 
+    def seek(self) -> None:
+        """Begins to load the program of `run`, if it is kept, while other things are done."""
+        seek(self._parts, self._devices)
+
     def compile(self) -> jax.stages.Compiled:
         """Does now what the first `run` would wait for. It serves any number of updates."""
         if self._compiled is None:
-            devices = list(self.mesh.devices.flat)
-            self._compiled = compiled(self.lower, self._parts, devices, everywhere)
+            self._compiled = compiled(self.lower, self._parts, self._devices, everywhere)
         return self._compiled
 
     @property
@@ -154,6 +157,10 @@ class Program:
         return {name: value for name, value in settings if name not in others}
 
     @property
+    def _devices(self) -> list[jax.Device]:
+        return list(self.mesh.devices.flat)
+
+    @property
     def _seed(self) -> np.uint32:
         return np.uint32(self.config.seed)
 
@@ -183,7 +190,7 @@ class Program:
         return Kept(
             jax.jit(of_all, out_shardings=meshes.split(self.mesh)),
             of=(function, self.config.num_envs, self.types_are_checked),
-            devices=list(self.mesh.devices.flat),
+            devices=self._devices,
             everywhere=everywhere,
         )
 

@@ -79,13 +79,13 @@ def run_session(
                 leaving.close()
                 return None if mirror.has_sent_all else RETRY
 
+            program.seek()
             _tell_what_runs(console, plan, program, default)
             keeper = _keeper(plan, program, clock, console, mirror)
             state, course = _restored(plan, keeper, supervision, console)
-            session = _Session(
+            code = _Session(
                 plan, program, course, console, clock, keeper, supervision, leave, is_all
-            )
-            code = session.run(state, play, request.given)
+            ).run(state, play, request.given)
             supervision.signals.ends(_AT_THE_END)
     if plan.run.bucket and not on_first(lambda: mirror.has_sent_all):
         code = RETRY

@@ -70,7 +70,9 @@ def test_another_start_trains_the_same_bit_for_bit_without_tracing_again(
 ) -> None:
     monkeypatch.setattr(programs, "_in_use", {})
     monkeypatch.setattr(Program, "lower", None)
-    again = run(Program(config(run_name="another"), over(8)))
+    program = Program(config(run_name="another"), over(8))
+    program.seek()
+    again = run(program)
     assert again.metrics == many.metrics
     jax.tree.map(np.testing.assert_array_equal, again.after, many.after)
 
