@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from hackmatrix.envs import declared
@@ -101,9 +100,9 @@ def _faults_of_reset(play: _Play) -> Iterator[str]:
     keys = play.keys()
     if not _same(play.run_reset(keys), play.run_reset(keys)):
         yield "reset: the same keys give different boards"
-    states = jax.eval_shape(play.env.reset, keys)
-    after = jax.eval_shape(play.env.step, keys, states, np.zeros(play.boards, np.int32))[0]
-    if _are_weak(states) != _are_weak(after):
+    actions = np.zeros(play.boards, np.int32)
+    after = jax.eval_shape(play.run_step, keys, play.states, actions)[0]
+    if _are_weak(play.states) != _are_weak(after):
         yield "step: the states after it have other weak types than those of reset: say their dtype"
 
 
@@ -204,7 +203,7 @@ def _faults_of_neighbours(play: _Play, played: Played) -> Iterator[str]:
 def _faults_of_storage(env: Environment, played: Played) -> Iterator[str]:
     """What was seen may be stored, shuffled and decoded in another batch."""
     rows = np.resize(np.arange(len(played.actions))[::-1], 3 * len(played.actions))
-    parts, mask = _host(env.decode(jax.tree.map(lambda leaf: jnp.asarray(leaf[rows]), played.seen)))
+    parts, mask = _host(jax.jit(env.decode)(jax.tree.map(lambda leaf: leaf[rows], played.seen)))
     close = all(
         np.allclose(parts[name], part[rows], atol=1e-6) for name, part in played.parts.items()
     )

@@ -18,10 +18,12 @@ history_depth  how many snapshots there are (default: those given). A depth beyo
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from hackmatrix.game import bits, history, scenario_cells
@@ -41,6 +43,8 @@ from hackmatrix.game.state import (
     State,
     Transmissions,
 )
+
+Array = jax.Array
 
 _ENEMY = ["type", "row", "column", "hp", "disabled", "stunned", "from_siphon", "from_schedule"]
 _TRANSMISSION = ["row", "column", "turns", "type", "from_siphon", "from_schedule"]
@@ -70,34 +74,28 @@ def load(scenario: Mapping[str, Any], history_depth: int = HISTORY_DEPTH) -> Sta
     )
     integer(scenario["stage"], "stage", 1, STAGES + 1)
     length(scenario["exit"], "exit", 2)
-    state = State(
+    return State(
         **_read_snapshot(scenario, ""),
         stage=whole(scenario["stage"], "stage", STAGES + 1),
         exit_cell=_cell(scenario["exit"], "exit"),
         step=flag(scenario["step"], "step"),
-        history=history.empty(history_depth),
         pending=whole(scenario["pending"], "pending", _GREATEST_COUNT),
         interval=whole(scenario["interval"], "interval", _GREATEST_COUNT),
         next_task=whole(scenario["next_task"], "next_task", _GREATEST_COUNT),
+        history=_read_history(snapshots, depth, history_depth),
     )
-    return state.replace(history=_read_history(snapshots, depth, history_depth, state))
 
 
 def dump(state: State) -> dict[str, Any]:
     """The scenario of a state (one board)."""
-    state = jax.tree.map(np.asarray, state)
-    snapshots = [
-        _write_snapshot(jax.tree.map(np.asarray, history.unpack(words, state)))
-        for words in _known_snapshots(state.history)
-    ]
     return {
         **_write_snapshot(state),
         "stage": int(state.stage),
-        "exit": [int(number) for number in divmod(int(state.exit_cell), SIZE)],
+        "exit": [*divmod(int(state.exit_cell), SIZE)],
         "step": int(state.step),
         **{name: int(getattr(state, name)) for name in ("pending", "interval", "next_task")},
         "history_depth": int(state.history.depth),
-        "history": snapshots,
+        "history": [_write_snapshot(snapshot) for snapshot in _known_snapshots(state.history)],
     }
 
 
@@ -126,17 +124,17 @@ def _read_snapshot(scenario: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def _write_snapshot(state: State) -> dict[str, Any]:
-    player = state.player
+    player, owned = state.player, int(state.owned)
     return {
         "player": [
-            *(int(number) for number in divmod(int(player.cell), SIZE)),
+            *divmod(int(player.cell), SIZE),
             *(int(getattr(player, name)) for name in _PLAYER_REST),
         ],
         "turn": int(state.turn),
         "cells": scenario_cells.write(state.board),
         "enemies": _write_entries(state.enemies, _ENEMY),
         "transmissions": _write_entries(state.transmissions, _TRANSMISSION),
-        "owned": [number for number in range(len(Program)) if int(state.owned) >> number & 1],
+        "owned": [number for number in range(len(Program)) if owned >> number & 1],
         "show": int(state.show),
         "calm": int(state.calm),
         "atk_uses": int(state.atk_uses),
@@ -230,14 +228,11 @@ def _digits(numbers: list[int], places: int) -> tuple[Any, ...]:
 
 
 def _write_entries(entries: Enemies | Transmissions, fields: list[str]) -> list[list[int]]:
-    digits = {name: getattr(entries, "kind" if name == "type" else name) for name in fields}
-    number = int(entries.present).bit_count()
+    columns = [getattr(entries, "kind" if name == "type" else name) for name in fields]
+    digits = [[int(digit) for digit in _as_tuple(column)] for column in columns]
     return [
-        [
-            sum((int(d) >> slot & 1) << place for place, d in enumerate(_as_tuple(digits[name])))
-            for name in fields
-        ]
-        for slot in range(number)
+        [sum((digit >> slot & 1) << place for place, digit in enumerate(each)) for each in digits]
+        for slot in range(int(entries.present).bit_count())
     ]
 
 
@@ -245,21 +240,34 @@ def _as_tuple(digits: Any) -> tuple[Any, ...]:
     return digits if isinstance(digits, tuple) else (digits,)
 
 
-def _read_history(snapshots: list[Any], depth: int, places: int, state: State) -> History:
+def _read_history(snapshots: list[Any], depth: int, places: int) -> History:
     """The newest snapshots given, above as many unknown ones as the depth has more."""
     known = snapshots[max(0, len(snapshots) - depth) :]
     words = np.zeros((places, history.WORDS), np.uint32)
     for number, snapshot in enumerate(known):
         fields = _read_snapshot(snapshot, f"history[{number}].")
-        packed = history.pack(state.replace(**fields))
-        words[depth - len(known) + number] = np.stack([np.asarray(word) for word in packed])
+        words[depth - len(known) + number] = _packed(_only(fields))
     newest: Any = (words, np.int32(depth % places), np.int32(depth))
     return History(*newest)
 
 
-def _known_snapshots(held: History) -> list[Any]:
-    """The words of the snapshots, oldest first; all-zero words stand for an unknown one."""
-    places = held.snapshots.shape[0]
-    depth, head = int(held.depth), int(held.head)
-    newest_last = [held.snapshots[(head - depth + age) % places] for age in range(depth)]
-    return [words for words in newest_last if words.any()]
+def _known_snapshots(held: History) -> list[State]:
+    """What the snapshots hold, oldest first; all-zero words stand for an unknown one."""
+    words, depth, head = np.asarray(held.snapshots), int(held.depth), int(held.head)
+    oldest_first = [(head - depth + age) % len(words) for age in range(depth)]
+    known = [place for place in oldest_first if words[place].any()]
+    if not known:
+        return []
+    unpacked = jax.tree.map(np.asarray, history.unpack(words.T, _only({})))
+    return [jax.tree.map(operator.itemgetter(place), unpacked) for place in known]
+
+
+def _only(fields: Mapping[str, Any]) -> State:
+    """A state that has only these fields."""
+    return State(**{**dict.fromkeys(State.__dataclass_fields__), **fields})
+
+
+@jax.jit
+def _packed(state: State) -> Array:
+    """u32[words]: the snapshot of a state."""
+    return jnp.stack(history.pack(state))

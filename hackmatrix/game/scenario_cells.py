@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
-
 from hackmatrix.game import bits
-from hackmatrix.game.cells import CELLS, CellSet, constant
+from hackmatrix.game.cells import CELLS, HALF, CellSet, constant
 from hackmatrix.game.checks import flag, integer, keys, length
 from hackmatrix.game.programs import Program
 from hackmatrix.game.state import Board
 
 _PARTS_OF_KIND = {".": 2, "S": 2, "X": 2, "D": 4, "P": 4, "QD": 4, "QP": 4}
+_SETS = (
+    *("data", "program", "question", "data_siphon", "exit"),
+    *("siphoned", "centre", "energy"),
+)
 _DIGITS = {"label": bits.LABEL, "spawn": bits.SPAWN, "amount": bits.AMOUNT}
 _MOST = {name: bits.greatest(places) for name, places in _DIGITS.items()}
 
@@ -20,13 +22,7 @@ _MOST = {name: bits.greatest(places) for name, places in _DIGITS.items()}
 def read(cells: Any, where: str) -> Board:
     """The board of 36 cells."""
     length(cells, where, CELLS)
-    sets: dict[str, list[int]] = {
-        name: []
-        for name in (
-            *("data", "program", "question", "data_siphon", "exit"),
-            *("siphoned", "centre", "energy"),
-        )
-    }
+    sets: dict[str, list[int]] = {name: [] for name in _SETS}
     numbers: dict[str, list[int]] = {name: [0] * CELLS for name in _DIGITS}
     for cell, entry in enumerate(cells):
         _read_cell(entry, cell, sets, numbers, f"{where}[{cell}]")
@@ -73,35 +69,42 @@ def _read_cell(
 
 
 def write(board: Board) -> list[list[Any]]:
-    """The 36 cells of a board (host arrays of one board)."""
-    integers = jax.tree.map(_bits, board, is_leaf=lambda leaf: isinstance(leaf, CellSet))
-    return [_write_cell(integers, cell) for cell in range(CELLS)]
+    """The 36 cells of a board."""
+    sets = {name: _members(getattr(board, name)) for name in _SETS}
+    numbers = {name: _numbers(getattr(board, name)) for name in _DIGITS}
+    return [_write_cell(cell, sets, numbers) for cell in range(CELLS)]
 
 
-def _write_cell(board: Any, cell: int) -> list[Any]:
-    """Of a board whose sets of cells are integers."""
-
-    def holds(members: int) -> bool:
-        return bool(members >> cell & 1)
-
-    def number(name: str) -> int:
-        return sum(holds(digit) << place for place, digit in enumerate(getattr(board, name)))
-
-    amount, is_energy = number("amount"), holds(board.energy)
+def _write_cell(cell: int, sets: dict[str, list[int]], numbers: dict[str, list[int]]) -> list[Any]:
+    amount, is_energy = numbers["amount"][cell], cell in sets["energy"]
     flags = {
         "c": 0 if is_energy else amount, "e": amount if is_energy else 0,
-        "s": int(holds(board.siphoned)), "m": int(holds(board.centre)),
+        "s": int(cell in sets["siphoned"]), "m": int(cell in sets["centre"]),
     }  # fmt: skip
-    if holds(board.data) or holds(board.program):
-        kind = "D" if holds(board.data) else "P"
-        hidden = "Q" if holds(board.question) else ""
-        return [hidden + kind, number("label"), number("spawn"), flags]
-    kind = "S" if holds(board.data_siphon) else "X" if holds(board.exit) else "."
+    is_data = cell in sets["data"]
+    if is_data or cell in sets["program"]:
+        kind = ("Q" if cell in sets["question"] else "") + ("D" if is_data else "P")
+        return [kind, numbers["label"][cell], numbers["spawn"][cell], flags]
+    kind = "S" if cell in sets["data_siphon"] else "X" if cell in sets["exit"] else "."
     return [kind, flags]
 
 
-def _bits(members: CellSet) -> int:
-    return int(members.low) | int(members.high) << 18
+def _members(cells: CellSet) -> list[int]:
+    """Its cells by number: the one bits of its words."""
+    word, members = int(cells.low) | int(cells.high) << HALF, []
+    while word:
+        members.append(word.bit_length() - 1)
+        word -= 1 << members[-1]
+    return members
+
+
+def _numbers(digits: tuple[CellSet, ...]) -> list[int]:
+    """The number of each cell, 0 where there is none."""
+    numbers = [0] * CELLS
+    for place, digit in enumerate(digits):
+        for cell in _members(digit):
+            numbers[cell] += 1 << place
+    return numbers
 
 
 def _digits(numbers: list[int], places: int) -> tuple[CellSet, ...]:

@@ -28,7 +28,10 @@ def step(keys: np.ndarray, states: Any, actions: np.ndarray) -> tuple[Any, Any]:
 
 
 def new_games(keys: np.ndarray) -> Any:
-    return _rows(_new_games(_typed(keys)), len(keys))
+    """One a key, however many there are."""
+    parts = [keys[start : start + BATCH] for start in range(0, len(keys), BATCH)]
+    begun = [_rows(_new_games(_typed(part)), len(part)) for part in parts]
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *begun)
 
 
 def valid_actions(states: Any, boards: int) -> np.ndarray:

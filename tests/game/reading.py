@@ -1,5 +1,4 @@
-"""Reads many boards at once into the form of `scenario.dump`, which takes a millisecond a board and
-some more for each snapshot of its history.
+"""Reads many boards at once into the form of `scenario.dump`, which takes one after the other.
 
 It repeats what the game knows of its arrays, so whoever uses it holds some boards against `dump`.
 """

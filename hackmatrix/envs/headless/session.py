@@ -11,7 +11,6 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
-import jax
 import numpy as np
 
 from hackmatrix import game
@@ -215,18 +214,18 @@ def _read_command(line: bytes) -> Json:
 
 
 def _result(turn: Turn) -> Json:
-    outcome = jax.tree.map(lambda leaf: leaf[0], turn.outcome)
+    outcome: Any = turn.outcome  # host arrays of one board
     told = {
         "stage_complete": outcome.stage_completed,
         "death": outcome.died,
         "invalid_action": outcome.invalid,
     }
-    parts = {name: _exactly(outcome.parts[part]) for name, part in _PARTS.items()}
+    parts = {name: _exactly(outcome.parts[part][0]) for name, part in _PARTS.items()}
     return {
-        "reward": _exactly(outcome.reward),
-        "done": bool(outcome.done),
+        "reward": _exactly(outcome.reward[0]),
+        "done": bool(outcome.done[0]),
         "info": {
-            **{name: True for name, is_so in told.items() if is_so},
+            **{name: True for name, is_so in told.items() if is_so[0]},
             "reward_breakdown": parts,
         },
     }

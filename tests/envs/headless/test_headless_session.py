@@ -49,8 +49,10 @@ def key_of(seed: int) -> np.ndarray:
 
 
 @jax.jit
-def keys_of_turn(keys: jax.Array, turn: int) -> jax.Array:
-    return jax.vmap(jax.random.fold_in, (0, None))(keys, turn)
+def keys_of_turns(keys: jax.Array) -> jax.Array:
+    """u32[TURNS, SESSIONS, 2]"""
+    of_turn = jax.vmap(jax.random.fold_in, (0, None))
+    return jax.vmap(of_turn, (None, 0))(keys, np.arange(TURNS))
 
 
 def test_ten_thousand_random_steps_agree_with_the_game_for_the_same_keys() -> None:
@@ -61,7 +63,8 @@ def test_ten_thousand_random_steps_agree_with_the_game_for_the_same_keys() -> No
     sessions, rng = [Session(seed) for seed in range(SESSIONS)], random.Random(0)
     for session in sessions:
         ask(session, "setState", state=start)
-    keys = np.stack([key_of(seed) for seed in range(SESSIONS)])
+    keys = np.asarray(keys_of_turns(np.stack([key_of(seed) for seed in range(SESSIONS)])))
+    games = reference_games.new_games(keys.reshape(-1, 2))  # that could begin, turn by turn
     board = jax.tree.map(np.asarray, scenario.load(read_state(start)[0]))
     states = jax.tree.map(lambda leaf: np.stack([leaf] * SESSIONS), board)
     restarts = np.arange(SESSIONS) % 2 == 0
@@ -70,9 +73,8 @@ def test_ten_thousand_random_steps_agree_with_the_game_for_the_same_keys() -> No
         masks = reference_games.valid_actions(states, SESSIONS)
         valid = [np.flatnonzero(mask).tolist() for mask in masks]
         actions = np.array([rng.choice(each or [0]) for each in valid])
-        each = np.asarray(keys_of_turn(keys, turn))
-        stepped, outcomes = reference_games.step(each, states, actions)
-        begun = reference_games.new_games(each) if restarts.any() else stepped
+        stepped, outcomes = reference_games.step(keys[turn], states, actions)
+        begun = jax.tree.map(lambda leaf, at=turn * SESSIONS: leaf[at : at + SESSIONS], games)
         states = reference_games.chosen(restarts, begun, stepped)
         boards, outcome_of = apart(states), apart(outcomes)
         for number, session in enumerate(sessions):
