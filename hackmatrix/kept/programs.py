@@ -195,7 +195,8 @@ class _Cache:
                 _in_use[self.files, name] = program
 
         if (self.files, name) not in _in_use:
-            _sought[self.files, name] = threading.Thread(target=load, name="programs", daemon=True)
+            # No daemon, as Python would end while XLA is at work in it.
+            _sought[self.files, name] = threading.Thread(target=load, name="programs")
             _sought[self.files, name].start()
 
     def _found_by_parts(self, name: str, lower: Lower) -> Compiled:
