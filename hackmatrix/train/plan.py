@@ -152,7 +152,8 @@ def _facts(plan: Plan, program: Program) -> dict[str, str]:
         **versions(),
         "source files": source_hash(),
         "compiled program": program.name,
-        "compiled programs kept": str(programs.are_kept()),  # all look for them, or none do
+        # All look for them together, or none does.
+        "compiled programs kept (JAX_COMPILATION_CACHE_DIR)": str(programs.are_kept()),
         _SEES: str(becomes_true(plan.sentinel.exists)),
     }
     if not plan.resumes:  # each reads the file for itself, and training believes it

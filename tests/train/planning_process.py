@@ -91,6 +91,10 @@ def main() -> None:
     save_policy(here / "policy.npz", seed=PROCESS)
     os.chdir(here)
     found["apart"] = refused(lambda: agree(request(DIRECTORY, start_from="policy.npz")))
+    before = jax.config.values["jax_enable_compilation_cache"]
+    jax.config.update("jax_enable_compilation_cache", PROCESS == 0)
+    found["forgetful"] = refused(lambda: agree(request(DIRECTORY)))
+    jax.config.update("jax_enable_compilation_cache", before)
     shared_path.PATIENCE = 0.1
     # The same name is another directory for each.
     found["blind"] = refused(lambda: agree(request(Path("runs"))))

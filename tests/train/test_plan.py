@@ -194,6 +194,12 @@ def test_processes_that_would_start_from_different_parameters_are_refused(
         assert "process 1 has parameters to start from = " in each["apart"]
 
 
+def test_processes_of_which_some_keep_no_programs_are_refused(found: list[dict[str, Any]]) -> None:
+    """One would look for a program, and wait for the others to do so."""
+    for each in found:
+        assert each["forgetful"].startswith("process 1 has compiled programs kept (JAX_COMPI")
+
+
 def test_a_directory_that_is_not_the_same_for_all_is_refused(
     directory: Path, found: list[dict[str, Any]]
 ) -> None:
