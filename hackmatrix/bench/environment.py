@@ -18,6 +18,7 @@ from hackmatrix.bench.timing import Work
 from hackmatrix.envs.hackmatrix_env import HackMatrix, Seen
 from hackmatrix.game import observation, slots
 from hackmatrix.game.randomness import Purpose, as_key, uniform_below, word
+from hackmatrix.parallel.gpus import takes_kernels
 
 Array = jax.Array
 # What a step writes out: of the boards after it, what is seen of them, and what was written before.
@@ -103,7 +104,7 @@ def play(playing: Play, look: Look, steps: int) -> Play:
 
 def _environment() -> HackMatrix:
     """As it is trained on here: a step is one kernel where that is so in training."""
-    return HackMatrix().on(jax.default_backend())
+    return HackMatrix().on(jax.default_backend(), takes_kernels(jax.local_devices()[0]))
 
 
 def step_keys(number: Array, boards: int) -> Array:

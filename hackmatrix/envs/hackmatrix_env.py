@@ -109,13 +109,12 @@ class HackMatrix(Environment):
     _platform: str | None = None  # JAX's default
     _kernels: Kernels | None = None
 
-    def on(self, platform: str, kernels: bool | None = None) -> Self:
+    def on(self, platform: str, kernels: bool = False) -> Self:
         env = copy.copy(self)
         env._platform = platform
-        uses_them = platform == "tpu" if kernels is None else kernels
-        env._kernels = Kernels(platform) if uses_them else None
+        env._kernels = Kernels(platform) if kernels else None
         env.is_carried_together = platform == "gpu"
-        env.types_are_checked = not (uses_them and platform == "cpu")  # interpreted
+        env.types_are_checked = not (kernels and platform == "cpu")  # interpreted
         return env
 
     def reset(self, keys: Array) -> game.State:

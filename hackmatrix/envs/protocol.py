@@ -138,9 +138,9 @@ class Environment(abc.ABC):
         env.episode_limit = actions
         return env
 
-    def on(self, platform: str, kernels: bool | None = None) -> Self:
-        """The same environment for devices of a platform: "cpu", "gpu" or "tpu". One that has
-        kernels of its own uses them where they are known to be good, or as it is told.
+    def on(self, platform: str, kernels: bool = False) -> Self:
+        """The same environment for devices of a platform: "cpu", "gpu" or "tpu"; by kernels of its
+        own, if it has any and is told to.
         """
         return self
 

@@ -9,20 +9,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
-from jax.experimental.pallas import tpu, triton
+from jax.experimental.pallas import tpu
 
+from hackmatrix.game import warpgroups
 from hackmatrix.game.tracing import inside_of_kernel
 
 Array = jax.Array
 LANES = 128
-# Blocks have so many rows of so many boards. A register of a TPU holds 8 x 128 words; on a GPU 128
-# threads have a board each.
-_ROWS = {"tpu": 8, "gpu": 1, "cpu": 8}
+_ROWS = 8  # of a block, of so many boards: a register of a TPU holds 8 x 128 words
 # No block needs another one, so both cores of a chip may work on them.
-_COMPILER: dict[str, Any] = {
-    "tpu": tpu.CompilerParams(dimension_semantics=("parallel",)),
-    "gpu": triton.CompilerParams(),
-}
+_COMPILER = tpu.CompilerParams(dimension_semantics=("parallel",))
 
 
 def run(
@@ -32,15 +28,17 @@ def run(
     platform: str,
     in_place: int = 0,
 ) -> Any:
-    """Runs a rule as one kernel, which on a CPU is interpreted.
+    """Runs a rule as one kernel, on a GPU one of `warpgroups`; on a CPU it is interpreted.
 
     Leaves are [E], or [N, E] for N words of each board, which the rule is given as N values. The
     rule stores its results into what it is given as outputs; the first so many of these may take
     the places of the first inputs.
     """
+    if platform == "gpu":
+        return warpgroups.run(rule, inputs, outputs)
     given, shape = jax.tree.flatten(inputs)
     wanted, results_shape = jax.tree.flatten(outputs)
-    layout = Layout.of(given[0].shape[-1], _ROWS[platform])
+    layout = Layout.of(given[0].shape[-1], _ROWS)
 
     def kernel(*refs: Any) -> None:
         with inside_of_kernel(platform):
@@ -61,7 +59,7 @@ def run(
         out_shape=[layout.shape(leaf, over) for leaf in wanted],
         input_output_aliases={number: number for number in range(in_place)},
         interpret=platform == "cpu",
-        compiler_params=_COMPILER.get(platform),
+        compiler_params=_COMPILER if platform == "tpu" else None,
         name=rule.__name__,
     )(*map(layout.arranged, given))
     return jax.tree.unflatten(results_shape, map(layout.as_before, results, wanted))

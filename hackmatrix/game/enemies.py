@@ -133,8 +133,11 @@ def shortest_ways(stepping: Stepping, actor: Array, others: CellSet) -> list[Arr
 
         def spread(found: tuple[CellSet, CellSet]) -> tuple[CellSet, CellSet]:
             reached, nearest = found
-            reached = cells.spread(reached, free)
-            return reached, cells.where(nearest.any(), nearest, reached & near)
+            further = cells.spread(reached, free)
+            is_found = nearest.any()
+            return cells.where(is_found, reached, further), cells.where(
+                is_found, nearest, further & near
+            )
 
         begin = cells.at(stepping.player) - walls, near & cells.EMPTY
         _, nearest = several.repeated(LONGEST_PATH - 1, spread, begin)

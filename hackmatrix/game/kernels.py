@@ -19,6 +19,7 @@ from hackmatrix.game.randomness import as_key
 from hackmatrix.game.ring import Newest
 from hackmatrix.game.state import Outcome, State
 from hackmatrix.game.valid import valid_word
+from hackmatrix.game.warpgroups import spread
 
 Array = jax.Array
 # u32[E, 47], as `observation.encode`, and u32[E], as `valid.valid_word`.
@@ -63,11 +64,15 @@ def step(inputs: Any, outputs: Any) -> None:
     *results, seen = outputs
     nothing = jnp.zeros_like(action) != 0
     past: Any = Newest(newest, held, nothing, nothing, nothing)
-    state, outcome = play.play(key, state.replace(history=past), action, restart=True)
+    state, outcome = spread(_play)(key, state.replace(history=past), action)
     past = state.history
     changes = past.is_taken, past.is_pushed, past.is_forgotten
     blocks.store(results, [state.replace(history=None), outcome, changes, past.words])
     _store_seen(seen, state)
+
+
+def _play(key: Any, state: State, action: Array) -> tuple[State, Outcome]:
+    return play.play(key, state, action, restart=True)
 
 
 def look(inputs: Any, outputs: Any) -> None:
@@ -80,12 +85,12 @@ def _store_seen(refs: Any, state: State) -> None:
     words, valid = refs
 
     def see(cell: Array, nothing: None) -> None:
-        words[cell] = observation.cell_word(state, cell)
+        words[cell] = spread(observation.cell_word)(state, cell)
 
     jax.lax.fori_loop(0, CELLS, see, None)
-    for number, word in enumerate(observation.player_words(state), start=CELLS):
+    for number, word in enumerate(spread(observation.player_words)(state), start=CELLS):
         words[number] = word
-    valid[...] = valid_word(state)
+    valid[...] = spread(valid_word)(state)
 
 
 def _outcome_of(count: Any, flag: Any) -> Outcome:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from hackmatrix.game.outline import outlined
-from hackmatrix.game.tracing import in_kernel
+from hackmatrix.game.tracing import for_gpu, in_kernel, while_some
 
 Array = jax.Array
 Tree = TypeVar("Tree")
@@ -48,11 +48,33 @@ def repeated(count: int, rule: Callable[[Tree], Tree], value: Tree) -> Tree:
     """The rule applied so many times: a loop in a kernel, where there is no compiler that is the
     faster for seeing it written out.
     """
+    if for_gpu():
+        return _until_unchanged(count, rule, value)
     if in_kernel():
         return jax.lax.fori_loop(0, count, lambda _, value: rule(value), value)
     for _ in range(count):
         value = rule(value)
     return value
+
+
+def _until_unchanged(count: int, rule: Callable[[Tree], Tree], value: Tree) -> Tree:
+    """The same, as far as the value changes on any board: few boards are asked here, and the rule
+    has often done its work long before the last time.
+    """
+
+    def is_needed(loop: tuple[Array, Array, Tree]) -> Array:
+        number, is_changing, _ = loop
+        return is_changing & (number < count)
+
+    def once_more(loop: tuple[Array, Array, Tree]) -> tuple[Array, Array, Tree]:
+        number, _, before = loop
+        after = rule(before)
+        changes = jax.tree.map(jnp.not_equal, after, before)
+        return number + 1, jax.tree.reduce(jnp.logical_or, changes), after
+
+    first = jax.tree.leaves(value)[0]
+    begin = jnp.zeros_like(first, jnp.int32), jnp.ones_like(first, bool), value
+    return while_some(is_needed, once_more, begin)[2]
 
 
 def for_all(rule: Callable[..., Tree], *places: Any) -> list[Tree]:

@@ -46,6 +46,11 @@ def in_kernel() -> bool:
     return bool(_target.value.is_kernel)
 
 
+def for_gpu() -> bool:
+    """Whether this is the inside of a kernel for GPUs."""
+    return bool(_target.value == _Target("gpu", is_kernel=True))
+
+
 def on_cpu() -> bool:
     return (_target.value.platform or _default_platform()) == "cpu"
 
@@ -58,9 +63,9 @@ def _default_platform() -> str:
 
 def ones(word: Array) -> Array:
     """How many bits of a word are set."""
-    if _target.value != _Target("gpu", is_kernel=True):
+    if not for_gpu():
         return jax.lax.population_count(word)
-    # Triton has no instruction for it: sums of 2, 4 and 8 bits, and then of all four bytes.
+    # Mosaic has no instruction for it: sums of 2, 4 and 8 bits, and then of all four bytes.
     word = word - (word >> np.uint32(1) & np.uint32(0x55555555))
     word = (word & np.uint32(0x33333333)) + (word >> np.uint32(2) & np.uint32(0x33333333))
     word = word + (word >> np.uint32(4)) & np.uint32(0x0F0F0F0F)

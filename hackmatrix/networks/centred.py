@@ -33,7 +33,9 @@ class Centred(Torso):
         spec = self.spec
         embed = Dense(spec.channels, 1, spec.compute_dtype, name="embed")
         cells = nn.relu(embed(parts["cells"]))
-        laid_out = around(cells, *player_place(parts))
+        # Apart from what makes them, which a GPU would do once more for each place and each use.
+        cells, *place_of_player = jax.lax.optimization_barrier((cells, *player_place(parts)))
+        laid_out = jax.lax.optimization_barrier(around(cells, *place_of_player))
         place = board.player_plane(parts)
         seen: list[Array] = [_flat(laid_out), _flat(place), board.numbers(parts)]
         for number in range(spec.num_layers):

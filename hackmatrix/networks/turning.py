@@ -56,10 +56,7 @@ class Turning:
         cells, player = parts["cells"], parts["player"]
         xp = cells.__array_namespace__()
         turn = self._turn(xp, parts)
-        cells = _where(xp, turn.upside_down, xp.flip(cells, axis=-3), cells)
-        cells = _where(xp, turn.mirrored, xp.flip(cells, axis=-2), cells)
-        if _is_square(cells):
-            cells = _where(xp, turn.transposed, xp.swapaxes(cells, -3, -2), cells)
+        cells = _taken(xp, cells, _places(xp, turn, *cells.shape[-3:-1]))
         row, column = player[..., ROW], player[..., COLUMN]
         row = xp.where(turn.upside_down, 1 - row, row)
         column = xp.where(turn.mirrored, 1 - column, column)
@@ -96,9 +93,21 @@ def _is_square(cells: Array) -> bool:
     return bool(rows == columns)
 
 
-def _where(xp: Any, chosen: Array, these: Array, those: Array) -> Array:
-    """Whole boards: these where they are chosen."""
-    return xp.where(chosen[..., None, None, None], these, those)
+def _places(xp: Any, turn: Turn, rows: int, columns: int) -> Array:
+    """i32[..., R * C]: where each cell of the turned board lay, cells counted row by row."""
+    cell = xp.arange(rows * columns, dtype="int32")
+    upside_down, mirrored, transposed = (each[..., None] for each in turn)
+    row, column = _either(xp, transposed, cell // columns, cell % columns)
+    row = xp.where(upside_down, rows - 1 - row, row)
+    column = xp.where(mirrored, columns - 1 - column, column)
+    return row * columns + column
+
+
+def _taken(xp: Any, cells: Array, places: Array) -> Array:
+    """Boards [..., R, C, F] whose cells are those of these places."""
+    rows = cells.reshape(*cells.shape[:-3], -1, cells.shape[-1])
+    unchecked = {} if xp.__name__ == "numpy" else {"mode": "promise_in_bounds"}
+    return xp.take_along_axis(rows, places[..., None], axis=-2, **unchecked).reshape(cells.shape)
 
 
 def _either(xp: Any, swapped: Array, one: Array, other: Array) -> tuple[Array, Array]:

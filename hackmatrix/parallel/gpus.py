@@ -6,6 +6,7 @@ import importlib.util
 from dataclasses import dataclass
 from typing import Any
 
+HOPPER = 9  # the first generation for which Mosaic compiles kernels
 # What JAX takes of a GPU's memory when it starts.
 _SHARE_OF_PROGRAMS = 0.75
 _COMPILER = "jax_plugins.xla_cuda12"
@@ -79,7 +80,11 @@ class Gpus:
     chips: int
     platform = "gpu"
     hosts = 1
-    has_kernels = False  # of ours that it would take
+
+    @property
+    def has_kernels(self) -> bool:
+        """Whether it would take ours."""
+        return self.model.capability >= HOPPER
 
     @property
     def name(self) -> str:
@@ -117,6 +122,16 @@ class Gpus:
             topology=f"1x{self.hosts}x{self.chips}",
             target_config=self.model.description,
         ).devices
+
+
+def takes_kernels(device: Any) -> bool:
+    """Whether a step of the game is one kernel on this device: on TPUs, and on NVIDIA's GPUs from
+    Hopper on.
+    """
+    if device.platform != "gpu":
+        return bool(device.platform == "tpu")
+    generation, _, _ = str(getattr(device, "compute_capability", "")).partition(".")
+    return generation.isdecimal() and int(generation) >= HOPPER
 
 
 GPUS = [Gpus(model, chips) for model in (A100, H100, H200) for chips in (1, 8)]

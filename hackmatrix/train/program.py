@@ -19,6 +19,7 @@ from hackmatrix.kept.programs import Kept, compiled, name_of, seek, traced
 from hackmatrix.networks.actor_critic import Params
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.parallel.agreement import everywhere
+from hackmatrix.parallel.gpus import takes_kernels
 from hackmatrix.parallel.mesh import ENVS, REPLICATED, SPLIT
 from hackmatrix.rl import chunk as chunks
 from hackmatrix.rl import draws, rollout
@@ -41,7 +42,9 @@ class Program:
     def __init__(self, config: Config, mesh: Mesh, env: Environment | None = None) -> None:
         self.config, self.mesh = config, mesh
         env = env or _environment(config.env)
-        env = env.on(mesh.devices.flat[0].platform, config.kernels)
+        device = mesh.devices.flat[0]
+        kernels = takes_kernels(device) if config.kernels is None else config.kernels
+        env = env.on(device.platform, kernels)
         self.env = env.limited(config.episode_limit)
         self.network = networks.make(config, self.env)
         kind = algorithms.find(config.algorithm)

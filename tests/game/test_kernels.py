@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from golden import Case
+from gpu_kernels import interpreted, not_spread
 from steps import Programs, keys
 from subject import JaxGame, rows
 
@@ -25,7 +26,7 @@ from hackmatrix.game.valid import valid_word
 from hackmatrix.parallel import slices
 
 BOARDS = 9 * LANES - 100  # two blocks, of which the second is not full
-KERNELS = Kernels("cpu")
+KERNELS, FOR_GPUS = Kernels("cpu"), Kernels("gpu")
 Step = Callable[[Any, Any, Any], Any]
 
 
@@ -47,6 +48,7 @@ def by_program_for_gpus_kept_apart(*given: Any) -> Any:
 
 OTHERWISE = {
     "kernel": KERNELS.step_batch_and_restart,
+    "kernel for GPUs": interpreted(FOR_GPUS.step_batch_and_restart),
     "program for GPUs": by_program_for_gpus_kept_apart,
 }
 
@@ -100,9 +102,12 @@ def test_in_games_of_any_valid_actions_with_new_stages_and_new_games_too(
     assert ended > BOARDS / 10
 
 
-def test_what_is_seen_of_boards_is_what_the_program_sees(programs: Programs) -> None:
+@pytest.mark.parametrize("look", [KERNELS.look, interpreted(FOR_GPUS.look)], ids=["", "for GPUs"])
+def test_what_is_seen_of_boards_is_what_the_program_sees(
+    look: Callable[[game.State], Any], programs: Programs
+) -> None:
     states = programs.reset(keys(1, BOARDS))
-    words, valid = jax.jit(KERNELS.look)(states)
+    words, valid = jax.jit(look)(states)
     np.testing.assert_array_equal(words, jax.jit(observation.encode)(states))
     np.testing.assert_array_equal(valid, jax.jit(valid_word)(states))
 
@@ -129,10 +134,11 @@ def test_a_program_for_gpus_keeps_nothing_apart_and_puts_nothing_back_leaf_by_le
     assert text.count("stablehlo.while") <= 4
 
 
-def test_triton_is_given_a_kernel_for_gpus() -> None:
-    step = jax.jit(Kernels("gpu").step_batch_and_restart)
-    lowered = step.trace(*shapes(4096)).lower(lowering_platforms=("cuda",))
-    assert lowered.as_text().count("xla.gpu.triton") == 1
+def test_mosaic_is_given_one_kernel_for_gpus_with_its_constants_spread_over_threads() -> None:
+    step = jax.jit(FOR_GPUS.step_batch_and_restart).trace(*shapes(4096))
+    assert list(not_spread(step.jaxpr.jaxpr)) == []
+    text = step.lower(lowering_platforms=("cuda",)).as_text()
+    assert text.count("custom_call @mosaic_gpu") == 1
 
 
 @pytest.mark.tpu

@@ -65,7 +65,7 @@ TRAIN = (
 )
 _TRAINER = "hackmatrix.train"
 _LINE = {f"{_TRAINER}.{name}": line for line, names in enumerate(TRAIN) for name in names}
-GAME_NEEDS_ONLY = ("jax", "numpy", "flax.struct")
+GAME_NEEDS_ONLY = ("jax", "jaxlib.mlir", "numpy", "flax.struct")
 
 
 def room_of(module: str) -> str:

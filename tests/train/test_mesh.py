@@ -17,6 +17,7 @@ from hackmatrix.kept import programs
 from hackmatrix.parallel import mesh, together
 from hackmatrix.rl.train_state import NEVER
 from hackmatrix.train.program import Program
+from tests.envs.toy import Toy
 from tests.train.settings import config
 
 UPDATES = 3
@@ -59,6 +60,19 @@ def raw(state: Any) -> Any:
     """With keys as numbers, which NumPy can hold."""
     learner = state.learner
     return state.replace(learner=learner.replace(key=jax.random.key_data(learner.key)))
+
+
+@pytest.mark.parametrize("told", [None, True, False])
+@pytest.mark.parametrize("takes", [True, False])
+def test_a_step_is_one_kernel_where_devices_take_it_or_as_a_setting_says(
+    told: bool | None, takes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env = Toy()
+    on = Mock(return_value=env)
+    monkeypatch.setattr(env, "on", on)
+    monkeypatch.setattr("hackmatrix.train.program.takes_kernels", lambda device: takes)
+    Program(config(kernels=told), over(1), env)
+    on.assert_called_once_with("cpu", takes if told is None else told)
 
 
 def test_the_first_state_is_the_same(one: Trained, many: Trained) -> None:

@@ -15,6 +15,7 @@ from hackmatrix.errors import UserError
 from hackmatrix.networks import files
 from hackmatrix.networks.actor_critic import Network, Params
 from hackmatrix.networks.files import About
+from hackmatrix.parallel.gpus import takes_kernels
 from hackmatrix.rl.signal import Signal
 from hackmatrix.train.runs import directory
 from hackmatrix.train.runs.directory import Run
@@ -97,7 +98,7 @@ def of_run(found: Run, say: Callable[[str], None] = print, *, best: bool = False
 def of_file(file: str | Path) -> Policy:
     """The policy in the plain arrays that an export wrote."""
     params, about = files.read(file)
-    env = make(about.env).on(jax.default_backend())
+    env = make(about.env).on(jax.default_backend(), takes_kernels(jax.local_devices()[0]))
     about.check_plays(env, str(file))
     signal = Signal.of(about)
     source = str(file) if files.is_shipped(str(file)) else about.run
