@@ -22,8 +22,8 @@ def get_config() -> config_dict.ConfigDict:
     # Training cuts a game off after so many actions, for agents that walk to and fro for ever; 0
     # never does. It is counted as an episode, and was worth what its last board promised.
     config.episode_limit = 0
-    # Whether a step of the game is one kernel: by itself on TPUs. True tries it on a GPU, whose
-    # compiler takes more than ten minutes for it, or interprets it on a CPU; False never does it.
+    # Whether a step of the game is one kernel: by itself on TPUs, and on NVIDIA's GPUs from Hopper
+    # (H100) on. True insists on it, and interprets it on a CPU; False never does it.
     config.kernels = config_dict.placeholder(bool)
     # How it is learned: "ppo", "expert" (what a search finds, guided by the network, is what
     # the network learns), or an algorithm of your own as "MODULE:NAME".

@@ -136,7 +136,8 @@ class Report:
                 f"at most {facts.scratch_bytes / 2**20:.1f} MiB scratch",
             ]
         else:
-            parts.insert(1, f"{instructions:,} instructions of a thread")
+            besides = " besides the kernel's, which the GPU's machine assembles" if kernels else ""
+            parts.insert(1, f"{instructions:,} instructions of a thread{besides}")
         values = {
             "slice": target.name,
             "boards_per_device": boards,

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu
 
-from hackmatrix.game import warpgroups
-from hackmatrix.game.tracing import inside_of_kernel
+from hackmatrix.game.tracing import for_gpu, inside_of_kernel
 
 Array = jax.Array
+Tree = TypeVar("Tree")
 LANES = 128
 _ROWS = 8  # of a block, of so many boards: a register of a TPU holds 8 x 128 words
 # No block needs another one, so both cores of a chip may work on them.
@@ -35,6 +35,9 @@ def run(
     the places of the first inputs.
     """
     if platform == "gpu":
+        # Only here: it is Mosaic that is loaded, which takes time and is not part of every JAX.
+        from hackmatrix.game import warpgroups
+
         return warpgroups.run(rule, inputs, outputs)
     given, shape = jax.tree.flatten(inputs)
     wanted, results_shape = jax.tree.flatten(outputs)
@@ -63,6 +66,15 @@ def run(
         name=rule.__name__,
     )(*map(layout.arranged, given))
     return jax.tree.unflatten(results_shape, map(layout.as_before, results, wanted))
+
+
+def as_taken_here(rule: Callable[..., Tree]) -> Callable[..., Tree]:
+    """Part of a rule, in the form in which kernels of this platform take it."""
+    if not for_gpu():
+        return rule
+    from hackmatrix.game import warpgroups
+
+    return warpgroups.spread(rule)
 
 
 def store(refs: Any, values: Any) -> None:

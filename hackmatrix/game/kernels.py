@@ -7,6 +7,7 @@ rule and the next. A rare rule runs while any board of the block needs it.
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,6 @@ from hackmatrix.game.randomness import as_key
 from hackmatrix.game.ring import Newest
 from hackmatrix.game.state import Outcome, State
 from hackmatrix.game.valid import valid_word
-from hackmatrix.game.warpgroups import spread
 
 Array = jax.Array
 # u32[E, 47], as `observation.encode`, and u32[E], as `valid.valid_word`.
@@ -33,6 +33,11 @@ class Kernels:
     """
 
     platform: str
+
+    def __post_init__(self) -> None:
+        if self.platform == "gpu":
+            # A program that is found needs what this sets, though nothing is traced for it.
+            importlib.import_module("hackmatrix.game.warpgroups")
 
     def step_batch_and_restart(
         self, keys: Array, states: State, actions: Array
@@ -64,7 +69,7 @@ def step(inputs: Any, outputs: Any) -> None:
     *results, seen = outputs
     nothing = jnp.zeros_like(action) != 0
     past: Any = Newest(newest, held, nothing, nothing, nothing)
-    state, outcome = spread(_play)(key, state.replace(history=past), action)
+    state, outcome = blocks.as_taken_here(_play)(key, state.replace(history=past), action)
     past = state.history
     changes = past.is_taken, past.is_pushed, past.is_forgotten
     blocks.store(results, [state.replace(history=None), outcome, changes, past.words])
@@ -83,14 +88,16 @@ def look(inputs: Any, outputs: Any) -> None:
 
 def _store_seen(refs: Any, state: State) -> None:
     words, valid = refs
+    seen_of_cell = blocks.as_taken_here(observation.cell_word)
 
     def see(cell: Array, nothing: None) -> None:
-        words[cell] = spread(observation.cell_word)(state, cell)
+        words[cell] = seen_of_cell(state, cell)
 
     jax.lax.fori_loop(0, CELLS, see, None)
-    for number, word in enumerate(spread(observation.player_words)(state), start=CELLS):
+    seen_of_player = blocks.as_taken_here(observation.player_words)
+    for number, word in enumerate(seen_of_player(state), start=CELLS):
         words[number] = word
-    valid[...] = spread(valid_word)(state)
+    valid[...] = blocks.as_taken_here(valid_word)(state)
 
 
 def _outcome_of(count: Any, flag: Any) -> Outcome:

@@ -15,7 +15,7 @@ from jax.extend.core import ClosedJaxpr, Literal
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import arith, nvvm, vector
 
-from hackmatrix.game.tracing import for_gpu, inside_of_kernel
+from hackmatrix.game.tracing import inside_of_kernel
 
 Array = jax.Array
 Tree = TypeVar("Tree")
@@ -110,7 +110,8 @@ class _Result:
 
     def __setitem__(self, number: Any, value: Array) -> None:
         row = self.row if number is Ellipsis else self.row + number
-        self.ref[row, self.block] = _spread(value.astype(self.dtype))
+        word = _number(value, self.dtype) if value.dtype == bool else value.astype(self.dtype)
+        self.ref[row, self.block] = _spread(word)
 
 
 def spread(rule: Callable[..., Tree]) -> Callable[..., Tree]:
@@ -122,8 +123,6 @@ def spread(rule: Callable[..., Tree]) -> Callable[..., Tree]:
     """
 
     def spread_rule(*arguments: Any) -> Tree:
-        if not for_gpu():
-            return rule(*arguments)
         words = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), arguments)
         closed, shape = jax.make_jaxpr(rule, return_shape=True)(*words)
         values = _evaluate(closed, jax.tree.leaves(arguments))
@@ -151,6 +150,8 @@ def _apply(equation: Any, values: list[Any]) -> Any:
         return _evaluate(equation.params["jaxpr"], values)
     if equation.primitive.name == "reduce_max":
         return [_of_any_in_warp(*values)]
+    if equation.primitive.name == "convert_element_type" and values[0].dtype == bool:
+        return [_number(values[0], equation.params["new_dtype"])]
     parameters = {name: _rewritten(each) for name, each in equation.params.items()}
     if equation.primitive.name == "select_n":
         *others, last = values  # Mosaic gives the result the sign of this one
@@ -175,6 +176,14 @@ def _of_any_in_warp(_: Any, flags: mosaic.FragmentedArray) -> mosaic.FragmentedA
     is_set = arith.cmpi(arith.CmpIPredicate.ne, flag, mosaic.c(0, word))
     is_any_set = nvvm.vote_sync(mosaic.c(_ALL_OF_WARP, word), is_set, "any")
     return mosaic.FragmentedArray.splat(arith.extui(word, is_any_set), shape=(), is_signed=True)
+
+
+def _number(flag: Array, kind: Any) -> Array:
+    """1 or 0, selected: for each conversion of a flag Mosaic would start a program, to ask for the
+    version of the assembler.
+    """
+    one, zero = (_spread(jnp.full(flag.shape, number, kind)) for number in (1, 0))
+    return jax.lax.select(flag, one, zero)
 
 
 def _rewritten(parameter: Any) -> Any:

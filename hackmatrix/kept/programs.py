@@ -13,6 +13,7 @@ import gc
 import hashlib
 import logging
 import pickle
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -37,8 +38,9 @@ Everywhere = Callable[[bool], bool]
 _LOG = logging.getLogger(__name__)
 _FOLDER = "hackmatrix"
 _FORMAT = "2"  # of the content of the files
-# Of code that is not in the program, such as LAPACK's: lowering is what makes that ready.
-_CALL = "custom_call"
+# Of code that is not in the program, such as LAPACK's: lowering is what makes that ready. Kernels
+# (Pallas) are in it.
+_CALL = re.compile(r"custom_call @(?!(?:tpu_custom_call|mosaic_gpu_v2)\b)")
 _compiling = threading.Lock()  # as the setting of JAX's cache is one of all threads
 _kept_meanwhile = threading.Event()  # programs are, although that setting is off for one of them
 _in_use: dict[tuple[Files, str], Compiled] = {}
@@ -205,7 +207,7 @@ class _Cache:
             return program
         lowered = traced(lower)
         program, words = self._found_by_words(lowered)
-        if _CALL not in lowered.as_text():
+        if not _CALL.search(lowered.as_text()):
             gives = jax.tree.map(_without_place, lowered.out_info)
             self.files.write(name, pickle.dumps((words, lowered.in_tree, gives)))
         return program

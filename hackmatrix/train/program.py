@@ -43,8 +43,7 @@ class Program:
         self.config, self.mesh = config, mesh
         env = env or _environment(config.env)
         device = mesh.devices.flat[0]
-        kernels = takes_kernels(device) if config.kernels is None else config.kernels
-        env = env.on(device.platform, kernels)
+        env = env.on(device.platform, _has_kernels(device, config.kernels))
         self.env = env.limited(config.episode_limit)
         self.network = networks.make(config, self.env)
         kind = algorithms.find(config.algorithm)
@@ -209,6 +208,16 @@ class Program:
             )
         key = draws.key_for(draws.seed_key(self.config.seed), draws.Purpose.PARAMETERS)
         return start.params_of(name, self.env, self.network, key)
+
+
+def _has_kernels(device: Any, told: bool | None) -> bool:
+    """Whether a step is one kernel there: by itself, or as a setting tells."""
+    if told and device.platform == "gpu" and not takes_kernels(device):
+        raise UserError(
+            f"kernels=True: {device.device_kind} takes none, as NVIDIA's GPUs do from Hopper on; "
+            "leave it out, and a step of the game is some hundred small kernels"
+        )
+    return takes_kernels(device) if told is None else told
 
 
 def _environment(name: str) -> Environment:

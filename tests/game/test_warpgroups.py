@@ -4,6 +4,8 @@ spread over threads, and that this changes nothing.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +18,7 @@ from jax.sharding import Mesh, PartitionSpec
 
 from hackmatrix.game import blocks, tracing, warpgroups
 from hackmatrix.game.tracing import where_some, while_some
-from hackmatrix.game.warpgroups import THREADS, spread
+from hackmatrix.game.warpgroups import THREADS
 
 Array = jax.Array
 BOARDS = 2 * THREADS + 44  # three blocks, of which the third is not full
@@ -97,7 +99,7 @@ def words(boards: int) -> tuple[Array, Array]:
 
 def as_kernel(rule: Callable[..., Any], *given: Array) -> Any:
     def stored(inputs: Any, outputs: Any) -> None:
-        results = spread(rule)(*inputs)
+        results = blocks.as_taken_here(rule)(*inputs)
         blocks.store(jax.tree.leaves(outputs), jax.tree.leaves(results))
 
     return blocks.run(stored, given, jax.eval_shape(rule, *given), "gpu")
@@ -120,11 +122,15 @@ def test_what_is_chosen_or_carried_is_spread_over_threads_and_mosaic_takes_it(
     assert text.count("custom_call @mosaic_gpu") == 1
 
 
-@for_every_rule
-def test_elsewhere_nothing_is_spread(rule: Callable[..., Any]) -> None:
-    given = words(THREADS)
+def test_elsewhere_nothing_is_spread() -> None:
     with tracing.inside_of_kernel("tpu"):
-        assert str(jax.make_jaxpr(spread(rule))(*given)) == str(jax.make_jaxpr(rule)(*given))
+        assert blocks.as_taken_here(nesting) is nesting
+    assert blocks.as_taken_here(nesting) is nesting
+
+
+def test_the_game_does_without_mosaic_where_it_makes_no_kernel_for_gpus() -> None:
+    code = "import sys; sys.modules['jax.experimental.pallas.mosaic_gpu'] = None; "
+    subprocess.run([sys.executable, "-c", f"{code}import hackmatrix.game.kernels"], check=True)
 
 
 @pytest.mark.parametrize("boards", [1, THREADS - 1, THREADS, THREADS + 1, BOARDS])

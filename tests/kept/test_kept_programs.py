@@ -11,8 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import mosaic_gpu
 
 from hackmatrix.envs import make
 from hackmatrix.kept import programs
@@ -163,6 +166,35 @@ def test_a_program_that_calls_code_outside_of_it_is_lowered_at_every_start(cache
     assert first[COMPILED]
     assert second[TRACED]
     assert not second[COMPILED]
+
+
+def on_a_tpu(words: jax.Array) -> jax.Array:
+    def one_more(given: Any, made: Any) -> None:
+        made[...] = given[...] + 1
+
+    return pl.pallas_call(one_more, jax.ShapeDtypeStruct(words.shape, words.dtype))(words)
+
+
+def on_a_gpu(words: jax.Array) -> jax.Array:
+    def one_more(given: Any, made: Any) -> None:
+        made[...] = given[...] + 1
+
+    kind = jax.ShapeDtypeStruct(words.shape, words.dtype)
+    return pl.kernel(one_more, out_type=kind, mesh=mosaic_gpu.Mesh())(words)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "platform", "name"),
+    [(on_a_tpu, "tpu", "tpu_custom_call"), (on_a_gpu, "cuda", "mosaic_gpu_v2")],
+)
+def test_a_kernel_is_code_within_a_program_which_need_not_be_lowered_at_every_start(
+    kernel: Any, platform: str, name: str
+) -> None:
+    words = jax.ShapeDtypeStruct((8, 128), jnp.int32)
+    text = jax.jit(kernel).trace(words).lower(lowering_platforms=(platform,)).as_text()
+    assert f"custom_call @{name}" in text
+    assert not programs._CALL.search(text)
+    assert programs._CALL.search(text.replace(name, "lapack_sgeqrf"))
 
 
 @pytest.mark.usefixtures("cache")

@@ -13,10 +13,11 @@ import jax
 import numpy as np
 import pytest
 
+from hackmatrix.errors import UserError
 from hackmatrix.kept import programs
 from hackmatrix.parallel import mesh, together
 from hackmatrix.rl.train_state import NEVER
-from hackmatrix.train.program import Program
+from hackmatrix.train.program import Program, _has_kernels
 from tests.envs.toy import Toy
 from tests.train.settings import config
 
@@ -73,6 +74,13 @@ def test_a_step_is_one_kernel_where_devices_take_it_or_as_a_setting_says(
     monkeypatch.setattr("hackmatrix.train.program.takes_kernels", lambda device: takes)
     Program(config(kernels=told), over(1), env)
     on.assert_called_once_with("cpu", takes if told is None else told)
+
+
+def test_a_gpu_that_takes_no_kernels_is_given_none() -> None:
+    older = Mock(platform="gpu", device_kind="NVIDIA A100", compute_capability="8.0")
+    assert not _has_kernels(older, None)
+    with pytest.raises(UserError, match="kernels=True: NVIDIA A100 takes none"):
+        _has_kernels(older, True)
 
 
 def test_the_first_state_is_the_same(one: Trained, many: Trained) -> None:

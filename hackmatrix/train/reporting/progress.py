@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import jax
 
@@ -35,6 +36,17 @@ class Broken(UserError):
     """A loss or a gradient was not finite; the run cannot go on."""
 
 
+class _Chunk(NamedTuple):
+    """The update that it ends with, how many it has, and its report. A GPU has almost done a chunk
+    once it has been started; elsewhere it takes the time for which its report is waited for.
+    """
+
+    update: int
+    updates: int
+    report: Report
+    seconds_to_start: float  # since the report before had been read
+
+
 class Progress:
     """Reads the report of a chunk when it is handed the next one, or when it is told to. `tell`
     takes the environment step that a chunk ended with, and its metrics.
@@ -50,13 +62,15 @@ class Progress:
         self._course, self._config, self._devices = course, course.config, program.mesh.size
         self._vital = program.algorithm.vital
         self._clock, self._tell = clock, tell
-        self._waiting: tuple[int, int, Report] | None = None
+        self._waiting: _Chunk | None = None
         self._measured: Mapping[str, float] = {}
-        self._read_at = clock.seconds()
+        self._left_at = clock.seconds()
 
     def add(self, update: int, updates: int, report: Report) -> None:
         """A chunk of so many updates, up to this one, has been started."""
-        late, self._waiting = self._waiting, (update, updates, report)
+        now = self._clock.seconds()
+        late, self._waiting = self._waiting, _Chunk(update, updates, report, now - self._left_at)
+        self._left_at = now
         self._read(late)
 
     def add_measured(self, metrics: Mapping[str, float], seconds: float) -> None:
@@ -64,25 +78,26 @@ class Progress:
         that this took, after the chunk had ended, are not the chunk's.
         """
         self._measured = metrics
-        self._read_at += seconds
+        self._left_at += seconds
 
     def flush(self) -> None:
         """Waits for the newest chunk and tells about it too."""
         late, self._waiting = self._waiting, None
         self._read(late)
 
-    def _read(self, chunk: tuple[int, int, Report] | None) -> None:
+    def _read(self, chunk: _Chunk | None) -> None:
         if chunk is None:
             return
-        update, updates, report = chunk
+        update, updates, report = chunk.update, chunk.updates, chunk.report
         measured, self._measured = self._measured, {}
+        begin = self._clock.seconds()
         with self._clock.phase("run"):
             host: Report = jax.device_get(report)
         metrics = {name: float(value) for name, value in host.metrics.items()}
         if host.broken_at != NEVER:
             raise self._broken(int(host.broken_at), metrics)
-        now = self._clock.seconds()
-        seconds, self._read_at = now - self._read_at, now
+        self._left_at = self._clock.seconds()
+        seconds = chunk.seconds_to_start + self._left_at - begin
         with self._clock.phase("write"):
             speed = self._speed(update, updates, seconds)
             self._tell(self._course.steps_after(update), {**metrics, **measured, **speed})
