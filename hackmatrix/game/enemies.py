@@ -134,7 +134,7 @@ def shortest_ways(stepping: Stepping, actor: Array, others: CellSet) -> list[Arr
         def spread(found: tuple[CellSet, CellSet]) -> tuple[CellSet, CellSet]:
             reached, nearest = found
             further = cells.spread(reached, free)
-            is_found = nearest.any()
+            is_found = nearest.any()  # and nothing changes any more, so that `repeated` may end
             return cells.where(is_found, reached, further), cells.where(
                 is_found, nearest, further & near
             )
