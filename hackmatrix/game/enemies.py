@@ -15,6 +15,7 @@ from hackmatrix.game.digits import Digits
 from hackmatrix.game.outline import outlined
 from hackmatrix.game.randomness import Key, Purpose, pick_slot, word
 from hackmatrix.game.state import GLITCH, VIRUS, State
+from hackmatrix.game.tracing import for_gpu
 
 Array = jax.Array
 
@@ -134,10 +135,9 @@ def shortest_ways(stepping: Stepping, actor: Array, others: CellSet) -> list[Arr
         def spread(found: tuple[CellSet, CellSet]) -> tuple[CellSet, CellSet]:
             reached, nearest = found
             further = cells.spread(reached, free)
-            is_found = nearest.any()  # and nothing changes any more, so that `repeated` may end
-            return cells.where(is_found, reached, further), cells.where(
-                is_found, nearest, further & near
-            )
+            if for_gpu():  # where this ends once nothing changes
+                further = cells.where(nearest.any(), reached, further)
+            return further, cells.where(nearest.any(), nearest, further & near)
 
         begin = cells.at(stepping.player) - walls, near & cells.EMPTY
         _, nearest = several.repeated(LONGEST_PATH - 1, spread, begin)
