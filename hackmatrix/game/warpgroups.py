@@ -41,7 +41,7 @@ def run(rule: Callable[[Any, Any], None], inputs: Any, outputs: Any) -> Any:
         block = pl.ds(jax.lax.axis_index("block") * THREADS, THREADS)
         with inside_of_kernel("gpu"):
             values = [_load(given_ref, *each, block) for each in _places(given)]
-            results = [_Result(results_ref, *each, block) for each in _places(wanted)]
+            results = [_Result(results_ref, row, block) for _, row in _places(wanted)]
             rule(jax.tree.unflatten(shape, values), jax.tree.unflatten(results_shape, results))
 
     def size(of: list[Any]) -> int:
@@ -103,7 +103,6 @@ class _Result:
     """Where a rule stores a result: `result[...]` or, of several words, `result[number]`."""
 
     ref: Any
-    leaf: Any
     row: int
     block: Any
     dtype = jnp.uint32

@@ -133,6 +133,16 @@ def test_the_game_does_without_mosaic_where_it_makes_no_kernel_for_gpus() -> Non
     subprocess.run([sys.executable, "-c", f"{code}import hackmatrix.game.kernels"], check=True)
 
 
+def test_kernels_for_gpus_load_mosaic_though_nothing_may_be_traced_for_them() -> None:
+    """XLA ends the process where it loads such a program without Mosaic's settings."""
+    code = (
+        "import sys; from hackmatrix.game.kernels import Kernels; Kernels('cpu'); "
+        "assert 'jax.experimental.mosaic.gpu' not in sys.modules; Kernels('gpu'); "
+        "assert 'jax.experimental.mosaic.gpu' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 @pytest.mark.parametrize("boards", [1, THREADS - 1, THREADS, THREADS + 1, BOARDS])
 def test_flags_numbers_and_several_words_go_in_and_out_for_any_number_of_boards(
     boards: int,
