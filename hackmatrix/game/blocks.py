@@ -72,9 +72,9 @@ def as_taken_here(rule: Callable[..., Tree]) -> Callable[..., Tree]:
     """Part of a rule, in the form in which kernels of this platform take it."""
     if not for_gpu():
         return rule
-    from hackmatrix.game import warpgroups
+    from hackmatrix.game import spreading
 
-    return warpgroups.spread(rule)
+    return spreading.spread(rule)
 
 
 def store(refs: Any, values: Any) -> None:

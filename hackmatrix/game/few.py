@@ -32,7 +32,9 @@ class Width(NamedTuple):
     much_work: bool = False
 
     def among(self, boards: int) -> int:
-        return max(self.least, boards // self.one_of)
+        """All of them where that is no more than twice the width: as cheap, and nothing moves."""
+        width = max(self.least, boards // self.one_of)
+        return boards if boards <= 2 * width else width
 
     @property
     def is_everywhere(self) -> bool:
@@ -42,12 +44,12 @@ class Width(NamedTuple):
 # A pass costs as much as its width, however many of its boards need the rule, and boards beyond the
 # width wait for another pass. So a width is about the share of boards that need the rule in a step;
 # the comments say how many of 100 boards do in random play. A pass over fewer than some tens of
-# boards is hardly cheaper, least of all where the rule is cheap, which decides the least widths.
+# boards is hardly cheaper, unless the rule is much work, which decides the least widths.
 SPECIAL_ACTIONS = Width(one_of=16, least=32)  # 2 siphon or run a program, more when play is good
-NEW_BOARDS = Width(one_of=32, least=32, much_work=True)  # 3 get a new stage or a new game
-SPAWNING = Width(one_of=32, least=128)  # 10 get a transmission, few of them another one
-ENEMIES = Width(one_of=4, least=128)  # 70 have an enemy that acts, so 3 passes serve most
-LAST_ENEMIES = Width(one_of=32, least=128)  # 5 have more than two enemies that act
+NEW_BOARDS = Width(one_of=32, least=8, much_work=True)  # 3 get a new stage or a new game
+SPAWNING = Width(one_of=32, least=32)  # 10 get a transmission, few of them another one
+ENEMIES = Width(one_of=4, least=32)  # 70 have an enemy that acts, so 3 passes serve most
+LAST_ENEMIES = Width(one_of=32, least=32)  # 5 have more than two enemies that act
 EVERY_BOARD = Width(one_of=1, least=1)
 
 
@@ -78,7 +80,7 @@ def apply(
 
     def apply_to_some(boards: Tree) -> Tree:
         needed = is_needed(boards)
-        if number <= at_a_time:
+        if number == at_a_time:
             return _merge(needed, rule(boards), boards)
         chosen = _first(needed, jnp.arange(at_a_time))
         gathered = jax.tree.map(lambda leaf: _take(leaf, chosen), boards)
@@ -120,7 +122,7 @@ def repeat(
         return jax.lax.while_loop(lambda boards: is_needed(boards).any(), rule, boards)
 
     number = is_needed(boards).shape[0]
-    if width.is_everywhere or number <= width.among(number):
+    if width.is_everywhere or number == width.among(number):
         return until_done(boards)
     return apply(is_needed, until_done, boards, width)
 

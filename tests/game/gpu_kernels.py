@@ -11,7 +11,7 @@ from unittest.mock import patch
 from jax.experimental import pallas as pl
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 
-from hackmatrix.game import warpgroups
+from hackmatrix.game import spreading, warpgroups
 
 WARP = 32
 # These have programs within.
@@ -36,7 +36,8 @@ def _interpreting() -> Iterator[None]:
         patch("jax.experimental.pallas.kernel", partial(pl.kernel, interpret=True)),
         patch("jax.lax.axis_index", lambda _: pl.program_id(0)),
         patch("jax.experimental.pallas.mosaic_gpu.layout_cast", lambda value, _: value),
-        patch.object(warpgroups, "_of_any_in_warp", lambda flags: flags.max()),
+        patch.object(spreading, "_of_any_in_warp", lambda flags: flags.max()),
+        patch.object(spreading, "THREADS", WARP),
         patch.object(warpgroups, "THREADS", WARP),
     ):
         yield
@@ -73,7 +74,7 @@ def _are_in(spread: set[Var], values: list[Var | Literal]) -> bool:
 
 
 def _is_of_boards(value: Var | Literal) -> bool:
-    return getattr(value.aval, "shape", None) == (warpgroups.THREADS,)
+    return getattr(value.aval, "shape", None) == (spreading.THREADS,)
 
 
 def _programs(parameter: Any) -> Iterator[Jaxpr]:

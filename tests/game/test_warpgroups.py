@@ -17,8 +17,8 @@ from gpu_kernels import interpreted, not_spread
 from jax.sharding import Mesh, PartitionSpec
 
 from hackmatrix.game import blocks, tracing, warpgroups
+from hackmatrix.game.spreading import THREADS
 from hackmatrix.game.tracing import where_some, while_some
-from hackmatrix.game.warpgroups import THREADS
 
 Array = jax.Array
 BOARDS = 2 * THREADS + 44  # three blocks, of which the third is not full
