@@ -1,0 +1,77 @@
+"""Rules that few boards need do to any number of boards what they do to all of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hackmatrix.game import few
+from hackmatrix.game.few import Width
+
+Array = jax.Array
+WIDTH = Width(one_of=8, least=4)
+# All at once, then so many at a time as are the least, then one of eight.
+for_numbers_of_boards = pytest.mark.parametrize("boards", [1, 8, 9, 32, 33, 80])
+for_shares = pytest.mark.parametrize("share", [0, 0.1, 1])
+
+
+def counters(boards: int, share: float) -> np.ndarray:
+    """What is left to do on each board."""
+    random = np.random.default_rng(boards)
+    return np.where(random.random(boards) < share, random.integers(1, 6, boards), 0)
+
+
+def is_needed(work: tuple[Array, Array]) -> Array:
+    return work[0] > 0
+
+
+def once(work: tuple[Array, Array]) -> tuple[Array, Array]:
+    """One thing less to do, where there is any."""
+    left, done = work
+    return jnp.maximum(left - 1, 0), done + (left > 0)
+
+
+def begun(left: np.ndarray) -> tuple[Array, Array]:
+    return jnp.asarray(left), jnp.zeros(left.shape, int)
+
+
+def check(found: Any, left: Any, done: Any) -> None:
+    jax.tree.map(np.testing.assert_array_equal, found, (left, done))
+
+
+@pytest.mark.parametrize(
+    ("boards", "at_a_time"), [(1, 1), (8, 8), (9, 4), (32, 4), (40, 5), (800, 100)]
+)
+def test_boards_are_gathered_where_they_are_more_than_twice_the_width(
+    boards: int, at_a_time: int
+) -> None:
+    assert WIDTH.among(boards) == at_a_time
+
+
+@for_numbers_of_boards
+@for_shares
+def test_a_rule_is_applied_once_to_the_boards_that_need_it(boards: int, share: float) -> None:
+    left = counters(boards, share)
+    needed = jnp.asarray(left > 2)
+    found = few.apply_once(needed, once, begun(left), WIDTH)
+    check(found, left - (left > 2), left > 2)
+
+
+@for_numbers_of_boards
+@for_shares
+def test_a_rule_is_applied_until_no_board_needs_it(boards: int, share: float) -> None:
+    left = counters(boards, share)
+    check(few.apply(is_needed, once, begun(left), WIDTH), 0 * left, left)
+    check(few.repeat(is_needed, once, begun(left), WIDTH), 0 * left, left)
+
+
+def test_the_rest_is_left_to_what_comes_next() -> None:
+    left = np.ones(80, int)
+    rest = Width(one_of=4, least=4)
+    after, done = few.apply(is_needed, once, begun(left), WIDTH, rest)
+    assert (after + done == left).all()
+    assert 0 < after.sum() <= rest.among(80)
