@@ -106,6 +106,8 @@ def _rewritten(parameter: Any) -> Any:
 
 
 def spread_values(values: Tree) -> Tree:
+    """The values, of which each thread has its own: also of those that were constants."""
+
     def one(value: Any) -> Any:
         is_word_of_boards = jnp.shape(value) == (THREADS,)
         return mosaic_gpu.layout_cast(value, _A_BOARD_EACH) if is_word_of_boards else value
