@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import jax
 import jax.numpy as jnp
 
+from hackmatrix.rl.draws import gumbel
+
 if TYPE_CHECKING:
     import distrax
 
@@ -28,4 +30,5 @@ def masked(logits: Array, mask: Array) -> distrax.Categorical:
 
 def sample(choices: distrax.Categorical, keys: Array) -> Array:
     """i32[E]: an action from each of the distributions [E], each drawn with a key of its own."""
-    return jax.vmap(lambda one, key: one.sample(seed=key))(choices, keys)
+    noise = gumbel(keys, choices.num_categories)
+    return jnp.argmax(choices.logits + noise, axis=-1)

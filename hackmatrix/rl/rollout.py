@@ -109,14 +109,7 @@ def planning_keys(update_key: UpdateKey, step: Array | int, numbers: Array) -> A
 
 
 def _keys(update_key: UpdateKey, purpose: Purpose, step: Array | int, numbers: Array) -> Array:
-    def of_all(step: Array | int) -> Array:
-        return key_for(update_key.key, purpose, update_key.update, step)
-
-    if jnp.ndim(step):
-        return jax.vmap(lambda step, number: jax.random.fold_in(of_all(step), number))(
-            jnp.asarray(step), numbers
-        )
-    return key_of_each(of_all(step), numbers)
+    return key_of_each(key_for(update_key.key, purpose, update_key.update, step), numbers)
 
 
 def collect(

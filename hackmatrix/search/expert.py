@@ -17,6 +17,7 @@ from hackmatrix.envs.metrics import Metric, Range, Section, Trend
 from hackmatrix.errors import UserError
 from hackmatrix.networks.actor_critic import Params
 from hackmatrix.rl import distributions, rollout
+from hackmatrix.rl.draws import gumbel, key_of_each
 from hackmatrix.rl.learning import metrics
 from hackmatrix.rl.learning.actor_critic import ActorCritic
 from hackmatrix.rl.learning.learner import Learner
@@ -79,11 +80,9 @@ class Expert(ActorCritic):
             observation, mask = self.env.decode(seen)
             logits, value = evaluate(observation)
             keys = planning_keys(learner.update_key, step, players.number)
-            hidden, noise = (
-                jax.vmap(jax.random.fold_in, (0, None))(keys, number) for number in (0, 1)
-            )
+            hidden, noise = (key_of_each(keys, number) for number in (0, 1))
             boards = self.env.redrawn(jax.random.key_data(hidden), players.boards)
-            explore = jax.vmap(lambda key: jax.random.gumbel(key, (mask.shape[-1],)))(noise)
+            explore = gumbel(noise, mask.shape[-1])
             found = search(params, hidden, boards, mask, explore)
             log_prob = distributions.masked(logits, mask).log_prob(found.action)
             return Decision(found.action, log_prob, value, found.policy)

@@ -17,6 +17,7 @@ from flax import struct
 
 from hackmatrix.envs import Environment
 from hackmatrix.rl import distributions
+from hackmatrix.rl.draws import key_of_each
 from hackmatrix.rl.games import Forward
 from hackmatrix.rl.signal import Signal
 from hackmatrix.search.found import Found
@@ -113,7 +114,7 @@ class Planner:
         action need not be valid on all worlds.
         """
         actions = jnp.take_along_axis(dealt.actions, dealt.which, 1)
-        worlds = jax.vmap(jax.vmap(jax.random.fold_in, (None, 0)))(keys, dealt.world)
+        worlds = key_of_each(keys[:, None], dealt.world)
         imagined = jax.tree.map(lambda leaf: jnp.repeat(leaf, self.games, axis=0), boards)
         returns, counts = self._returns(params, worlds.reshape(-1), imagined, actions.reshape(-1))
         return returns.reshape(actions.shape), counts.reshape(actions.shape)
@@ -124,21 +125,21 @@ class Planner:
         """Of games [M] that go on by these actions from boards with what is hidden drawn anew, and
         whether the action is valid there.
         """
-        hidden, chance = (jax.vmap(jax.random.fold_in, (0, None))(keys, it) for it in (0, 1))
+        hidden, chance = (key_of_each(keys, number) for number in (0, 1))
         boards = self.env.redrawn(jax.random.key_data(hidden), boards)
         counts = jnp.take_along_axis(self.env.mask(boards), actions[:, None], 1)[:, 0]
         gamma = self.signal.gamma
 
         def step(carry: tuple, number: Array) -> tuple[tuple, None]:
             boards, actions, total, weight, _ = carry
-            now = jax.vmap(jax.random.fold_in, (0, None))(chance, number)
+            now = key_of_each(chance, number)
             raw = jax.random.key_data(now)
             after = self._model.step(params, raw, boards, actions)
             value = jnp.where(after.ended, 0, after.value)
             total = total + weight * (after.reward + gamma * (1 - _LAMBDA) * value)
             weight = weight * gamma * _LAMBDA * ~after.ended
-            draw = jax.vmap(jax.random.fold_in, (0, None))(now, 1)
-            actions = distributions.sample(after.choice, draw).astype(jnp.int32)
+            draw = key_of_each(now, 1)
+            actions = distributions.sample(after.choice, draw)
             return (after.boards, actions, total, weight, value), None
 
         nothing = jnp.zeros(actions.shape)

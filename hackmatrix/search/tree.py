@@ -17,6 +17,7 @@ import mctx
 
 from hackmatrix.envs import Environment
 from hackmatrix.rl import distributions
+from hackmatrix.rl.draws import key_of_each
 from hackmatrix.rl.games import Forward
 from hackmatrix.rl.signal import Signal
 from hackmatrix.search.found import Found
@@ -101,7 +102,7 @@ class TreeSearch:
     ) -> tuple[mctx.RecurrentFnOutput, _Node]:
         """The boards after an action; what a new game brings after an end is worth nothing."""
         boards, keys = node
-        keys = jax.vmap(jax.random.fold_in)(keys, action)
+        keys = key_of_each(keys, action)
         raw = jax.random.key_data(keys)
         after = self._model.step(params, raw, boards, action.astype(jnp.int32))
         said = mctx.RecurrentFnOutput(

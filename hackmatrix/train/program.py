@@ -15,6 +15,7 @@ from hackmatrix import networks, plugins
 from hackmatrix.envs import Environment, declared, make
 from hackmatrix.envs.metrics import Range, Trend
 from hackmatrix.errors import UserError
+from hackmatrix.game.tracing import program_for
 from hackmatrix.kept.programs import Kept, compiled, name_of, seek, traced
 from hackmatrix.networks.actor_critic import Params
 from hackmatrix.parallel import mesh as meshes
@@ -58,7 +59,8 @@ class Program:
         def chunk(state: TrainState, updates: Array, numbers: Array) -> tuple[TrainState, Report]:
             own = inputs.given(config, self._inputs, numbers)
             algorithm = kind(self.env, self.network, own, ENVS)
-            return chunks.run(self.env, algorithm, config.skip_nonfinite, state, updates)
+            with program_for(device.platform):
+                return chunks.run(self.env, algorithm, config.skip_nonfinite, state, updates)
 
         self._chunk = jax.jit(
             jax.shard_map(

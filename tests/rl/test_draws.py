@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from itertools import product
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hackmatrix.rl.draws import Purpose, key_for, key_of_each, seed_key
+from hackmatrix.rl import distributions
+from hackmatrix.rl.draws import Purpose, gumbel, key_for, key_of_each, permutation, seed_key
 from hackmatrix.rl.rollout import UpdateKey, step_keys
 
 NUMBERS = jnp.arange(6, dtype=jnp.uint32)
@@ -45,8 +47,44 @@ def test_the_draws_of_a_board_depend_on_its_number_and_not_on_its_company() -> N
     assert len({tuple(key) for key in happen.tolist()}) == NUMBERS.size
 
 
-def test_the_keys_of_many_numbers_are_those_of_each_one() -> None:
+def test_the_keys_of_many_numbers_are_those_that_jax_folds_them_into() -> None:
     key = seed_key(3)
-    together = jax.random.key_data(key_of_each(key, NUMBERS))
-    alone = [jax.random.key_data(jax.random.fold_in(key, number)) for number in NUMBERS]
-    np.testing.assert_array_equal(together, np.stack(alone))
+    keys = key_of_each(key, NUMBERS)
+    alone = [jax.random.fold_in(key, number) for number in NUMBERS]
+    _assert_same_keys(keys, alone)
+    _assert_same_keys(
+        key_of_each(keys, ~NUMBERS),
+        [jax.random.fold_in(*both) for both in zip(alone, ~NUMBERS, strict=True)],
+    )
+    _assert_same_keys(key_of_each(keys, 7), [jax.random.fold_in(each, 7) for each in alone])
+
+
+def _assert_same_keys(keys: jax.Array, expected: list[jax.Array]) -> None:
+    words = [jax.random.key_data(key) for key in expected]
+    np.testing.assert_array_equal(jax.random.key_data(keys), np.stack(words))
+
+
+def test_noise_and_actions_are_those_that_jax_draws() -> None:
+    keys = key_of_each(seed_key(5), jnp.arange(4096, dtype=jnp.uint32))
+    logits = jax.random.normal(seed_key(6), (keys.size, 5))
+    noise = jax.vmap(lambda key: jax.random.gumbel(key, (5,)))(keys)
+    np.testing.assert_allclose(jax.jit(gumbel, static_argnums=1)(keys, 5), noise, rtol=2e-6)
+    choices = distributions.masked(logits, logits < 1)
+    np.testing.assert_array_equal(
+        jax.jit(distributions.sample)(choices, keys),
+        jax.vmap(jax.random.categorical)(keys, choices.logits),
+    )
+
+
+def test_a_permutation_has_each_number_once_and_any_number_anywhere() -> None:
+    keys = key_of_each(seed_key(8), jnp.arange(4000, dtype=jnp.uint32))
+    orders = np.asarray(permutation(keys, 5))
+    np.testing.assert_array_equal(np.sort(orders), np.tile(np.arange(5), (keys.size, 1)))
+    # Each number is in each place 800 times, give or take five standard deviations.
+    counts = np.stack([np.bincount(place, minlength=5) for place in orders.T])
+    assert np.abs(counts - 800).max() < 5 * np.sqrt(4000 * 0.2 * 0.8)
+    assert len(np.unique(orders, axis=0)) == math.factorial(5)
+
+
+def test_a_permutation_of_one_number_is_that_number() -> None:
+    assert permutation(seed_key(1), 1).tolist() == [0]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from hackmatrix.rl.draws import Purpose, key_for, key_of_each
+from hackmatrix.rl.draws import Purpose, key_for, key_of_each, permutation
 from hackmatrix.rl.learning.settings import Settings
 from hackmatrix.rl.rollout import UpdateKey
 
@@ -26,9 +26,8 @@ def rows(update_key: UpdateKey, epoch: Array, numbers: Array, settings: Settings
     groups = numbers[::group_envs] // group_envs
     keys = key_of_each(key_for(update_key.key, Purpose.SHUFFLE, update_key.update, epoch), groups)
     samples = settings.num_steps * group_envs
-    shuffled = jax.vmap(lambda each: jax.random.permutation(each, samples))(keys)
-    step, board = jnp.divmod(shuffled, group_envs)
-    first = group_envs * jnp.arange(groups.size, dtype=shuffled.dtype)
+    step, board = jnp.divmod(permutation(keys, samples), group_envs)
+    first = group_envs * jnp.arange(groups.size, dtype=step.dtype)
     row = step * numbers.size + first[:, None] + board
     parts = settings.num_minibatches
     return row.reshape(groups.size, parts, -1).swapaxes(0, 1).reshape(parts, -1)
