@@ -3,14 +3,15 @@
 A draw depends on (seed, purpose, update, step, number of the environment) and on nothing else, so
 it is the same on any mesh.
 
-Keys and noise are those of `jax.random`, which on a CPU computes them in loops that take several
-times as long as the same arithmetic written out, here and in `hackmatrix.game.randomness`. Its
-permutations are sorted twice, with each number beside its key; these are words, sorted once.
+All draws are those of `jax.random`. On a CPU it computes them in loops that take several
+times as long as the same arithmetic written out, here and in `hackmatrix.game.randomness`; and it
+sorts numbers beside their keys, where these lie in one word.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from enum import IntEnum
 
 import jax
@@ -64,18 +65,31 @@ def gumbel(keys: Array, number: int) -> Array:
 
 
 def permutation(keys: Array, number: int) -> Array:
-    """i32[..., number]: the numbers below it in a random order, with each of the keys [...].
-
-    They are sorted by the random bits that fit in front of them in a word: 17 where there are
-    32,768. Those that draw the same bits stay in their order.
+    """i32[..., number]: the numbers below it in a random order, with each of the keys [...], as of
+    `jax.random.permutation`: sorted by random words, more than once where two might be the same.
     """
-    own = (number - 1).bit_length()
-    random = words(as_key(jax.random.key_data(keys)[..., None, :]), 0, np.arange(number))[0]
-    sorted_words = jnp.sort(random >> own << own | np.arange(number, dtype=np.uint32))
-    return (sorted_words & np.uint32(2**own - 1)).astype(jnp.int32)
+    order = jnp.broadcast_to(jnp.arange(number), (*keys.shape, number))
+    for _ in range(math.ceil(3 * math.log(number) / math.log(2**32 - 1))):
+        keys, own = key_of_each(keys, 0), key_of_each(keys, 1)
+        places = _sorted_places(_random(jax.random.key_data(own), number))
+        order = jnp.take_along_axis(order, places, -1)
+    return order
+
+
+def _sorted_places(random: Array) -> Array:
+    """i32[..., N]: the places of words u32[..., N] in ascending order, equal ones in their own."""
+    with jax.enable_x64(True):
+        place = jnp.arange(random.shape[-1], dtype=jnp.uint64)
+        both = jnp.sort(random.astype(jnp.uint64) << np.uint64(32) | place)
+        return (both & np.uint64(2**32 - 1)).astype(jnp.int32)
+
+
+def _random(keys: Array, number: int) -> Array:
+    """u32[..., number]: so many random words with each of the raw keys [..., 2]."""
+    one, other = words(as_key(keys[..., None, :]), 0, np.arange(number))
+    return one ^ other
 
 
 def _gumbel(keys: Array, number: int) -> Array:
-    one, other = words(as_key(keys[..., None, :]), 0, np.arange(number))
-    share = ((one ^ other) >> np.uint32(9)).astype(jnp.int32).astype(jnp.float32) * 2.0**-23
+    share = (_random(keys, number) >> np.uint32(9)).astype(jnp.int32).astype(jnp.float32) * 2.0**-23
     return -jnp.log(-jnp.log(jnp.maximum(share, np.finfo(np.float32).tiny)))

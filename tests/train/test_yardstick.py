@@ -39,7 +39,7 @@ ALWAYS = 1e-9  # minutes: after each chunk
 SETTINGS = {
     "env": GRID, "num_envs": 16, "num_steps": 16, "hidden_dim": 8, "num_layers": 1, "lr": 0.02,
     "ent_coef": 0.01, "log_interval": 2, "total_timesteps": 2 * CHUNKS * BATCH,
-    "keep_checkpoints": 1, "keep_milestones": 0, "eval_games": GAMES, "eval_episodes": 0, "seed": 1,
+    "keep_checkpoints": 1, "keep_milestones": 0, "eval_games": GAMES, "eval_episodes": 0,
 }  # fmt: skip
 
 
@@ -119,7 +119,7 @@ def test_measuring_changes_nothing_of_the_training(runs: dict[str, Run]) -> None
 
 def test_the_best_checkpoint_is_kept_and_can_be_named(runs: dict[str, Run]) -> None:
     run = runs["measured"]
-    assert steps(run) == [best_step(run), 2 * CHUNKS * BATCH]  # of this seed not the same
+    assert steps(run) == sorted({best_step(run), 2 * CHUNKS * BATCH})
     newest, best = (policies.of_run(run, best=best) for best in (False, True))
     assert newest.title == f"measured at step {2 * CHUNKS * BATCH:,}"
     assert best.title == f"measured at step {best_step(run):,}, its best"
