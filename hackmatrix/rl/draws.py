@@ -3,9 +3,9 @@
 A draw depends on (seed, purpose, update, step, number of the environment) and on nothing else, so
 it is the same on any mesh.
 
-All draws are those of `jax.random`. On a CPU it computes them in loops that take several
-times as long as the same arithmetic written out, here and in `hackmatrix.game.randomness`; and it
-sorts numbers beside their keys, where these lie in one word.
+All draws are those of `jax.random`. On a CPU it computes them in loops that take several times as
+long as the same arithmetic written out, here and in `hackmatrix.game.randomness`; and it sorts
+pairs of a number and its key, which here lie in one word.
 """
 
 from __future__ import annotations
