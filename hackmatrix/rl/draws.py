@@ -54,7 +54,7 @@ def key_of_each(keys: Array, numbers: Array | int) -> Array:
     """Keys [...], one for each number [...] with one key, or with the key [...] in its place: what
     `jax.random.fold_in` makes of both.
     """
-    folded = words(as_key(keys), 0, numbers)
+    folded = words(as_key(keys), 0, jnp.uint32(numbers))
     return jax.random.wrap_key_data(jnp.stack(folded, axis=-1), impl=_GENERATOR)
 
 
