@@ -5,13 +5,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import pytest
+from jax.sharding import Mesh
 
 from configs import default
 from hackmatrix.bench import preflight
 from hackmatrix.bench.compiled import Collective, collectives
 from hackmatrix.bench.preflight import Preflight, examine
 from hackmatrix.kept.programs import without_persistent_cache
+from hackmatrix.parallel import mesh as meshes
+from hackmatrix.parallel import slices
+from hackmatrix.train.program import Program
+from tests.train.settings import config
 
 pytest.importorskip("libtpu", reason="libtpu, which compiles for TPUs, is not installed")
 pytestmark = pytest.mark.tpu
@@ -171,3 +177,12 @@ def test_what_cannot_be_compiled_is_said_in_the_last_line(
     assert done.stdout == ""
     assert reason in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
+
+
+def test_what_a_slice_runs_keeps_nothing_apart_as_programs_for_cpus_do() -> None:
+    def lowered(mesh: Mesh) -> str:
+        given = {"env": "tests.networks.grid:GridWalk", "num_envs": 32, "num_steps": 4}
+        return Program(config(**given), mesh).lower().as_text()
+
+    assert "inlineable" in lowered(meshes.over(jax.devices()[:1]))
+    assert "inlineable" not in lowered(slices.mesh(slices.SLICES["v4-8"], meshes.ENVS))
