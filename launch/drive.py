@@ -1,21 +1,23 @@
-"""Lets an exported policy play over the headless protocol, without JAX on its side.
+"""Lets an exported policy play over the headless protocol: without JAX on its side, if it does not
+look ahead.
 
 python -m launch.drive --policy=policies/winner --games=10
-python -m launch.drive --policy=FILE.npz --server="PROGRAM --headless-cli"
+python -m launch.drive --policy=FILE.npz --server="PROGRAM --headless-cli" --plan=64
 """
 
 from __future__ import annotations
 
+import itertools
 import shlex
 import sys
 
 import numpy as np
-from absl import app, flags
+from absl import app, flags, logging
 
 from hackmatrix.errors import UserError
-from hackmatrix.standalone import driving
+from hackmatrix.standalone import driving, inputs
 from hackmatrix.standalone.policy import NumpyPolicy
-from launch.startup import command_line, starting
+from launch.startup import command_line, plan_flag, starting
 
 PROGRAM = "launch.drive"
 
@@ -33,19 +35,25 @@ _SERVER = flags.DEFINE_string(
 
 
 def main(_: list[str]) -> None:
+    logging.set_verbosity(logging.WARNING)
     command, draws = [sys.executable, "-m", "launch.serve", "--headless-cli"], None
     if _SEED.value is not None:
         command, draws = [*command, f"--seed={_SEED.value}"], np.random.default_rng(_SEED.value)
     try:
         if _SERVER.value is not None:
             command = _words(_SERVER.value)
-        policy = NumpyPolicy(str(_POLICY.value))
+        named = str(_POLICY.value)
+        policy = NumpyPolicy(named)
         driving.check_plays(policy)
-        games = f"{PROGRAM}: playing {_GAMES.value:,} {'game' if _GAMES.value == 1 else 'games'}"
-        with starting.waiting(games), driving.GameProgram(command) as program:
+        what = f"playing {_GAMES.value:,} {'game' if _GAMES.value == 1 else 'games'}"
+        choose = driving.at_once(policy, draws)
+        if plan := plan_flag.plan():
+            choose = looking_ahead(named, plan, _SEED.value or 0)
+            what = f"compiling and {what}"
+        with starting.waiting(f"{PROGRAM}: {what}"), driving.GameProgram(command) as program:
             played: list[driving.Played] = []
             for number in range(_GAMES.value):
-                played.append(driving.play(program, policy, draws))
+                played.append(driving.play(program, choose))
                 print(f"game {number}: {played[-1].summary}", flush=True)
         if len(played) > 1:
             print(f"{len(played):,} games, 95% intervals", *driving.table(played), sep="\n")
@@ -53,6 +61,41 @@ def main(_: list[str]) -> None:
         raise
     except (UserError, OSError) as error:
         sys.exit(f"{PROGRAM}: {' '.join(str(error).split())}")
+
+
+def looking_ahead(policy: str, plan: int, seed: int) -> driving.Choose:
+    """The actions that so many games, played on from each board, tell to be the best."""
+    starting.stay_off_accelerators()
+    starting.keep_compiled_programs()
+    with starting.waiting(f"{PROGRAM}: loading JAX and the policy"):
+        import jax
+
+        from hackmatrix.api.loading import load
+        from hackmatrix.envs.headless import Followed
+        from hackmatrix.train.policies.player import Player
+
+        starting.need_devices()
+        agent = load(policy)
+    player = Player(agent.policy, seed, number=0, planner=agent.planner(plan))
+    turns = itertools.count()
+    followed: Followed
+
+    def choose(
+        program: driving.GameProgram, seen: inputs.Json, valid: list[int], last: int | None
+    ) -> int:
+        nonlocal followed
+        observation, mask = driving.looked_at(seen, valid)
+        internal = program.ask("getInternalState")
+        with driving.understood():
+            if last is None:
+                followed = Followed(seen, internal, valid)
+            else:
+                followed.follow(last, seen, internal, valid)
+            board = jax.tree.map(lambda leaf: np.asarray(leaf)[None], followed.state())
+        action, *_ = player.choose(observation, mask, next(turns), board)
+        return action
+
+    return choose
 
 
 def _words(command: str) -> list[str]:

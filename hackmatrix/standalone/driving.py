@@ -7,8 +7,8 @@ import math
 import subprocess
 import sys
 import textwrap
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -28,6 +28,7 @@ _TOLD: dict[str, dict[str, tuple[type, ...]]] = {
     "reset": {"observation": (dict,)},
     "getValidActions": {"validActions": (list,)},
     "step": {"observation": (dict,), "reward": (int, float), "done": (bool,)},
+    "getInternalState": {"enemies": (list,)},
 }
 
 
@@ -147,20 +148,41 @@ def _tells(answer: Any, wanted: dict[str, tuple[type, ...]]) -> bool:
     )
 
 
-def _inputs(seen: inputs.Json, valid: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    """The observation of a board, and the mask."""
-    try:
+# The action to take: of the program, to be asked what else is needed, what is seen, the valid
+# actions, and the action that led there (None in a new game).
+Choose = Callable[[GameProgram, inputs.Json, list[int], int | None], int]
+
+
+def at_once(policy: NumpyPolicy, draws: np.random.Generator | None = None) -> Choose:
+    """Actions drawn from the policy, or else the likeliest in each turn."""
+
+    def choose(_: GameProgram, seen: inputs.Json, valid: list[int], __: int | None) -> int:
+        return int(policy.act(*looked_at(seen, valid), draws))
+
+    return choose
+
+
+def looked_at(seen: inputs.Json, valid: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    """The observation f32[1545] of a board, and the mask bool[28]."""
+    with understood():
         observation, mask = inputs.vector(seen), inputs.mask(valid)
         if observation.shape != (inputs.SIZE,):
             raise ValueError(f"{len(observation)} numbers of {inputs.SIZE}")
         if not np.isfinite(observation).all() or not mask.any():
             raise ValueError("a number is not finite, or no action is valid")
+    return observation, mask
+
+
+@contextmanager
+def understood() -> Iterator[None]:
+    """ProtocolError where the work inside fails on what the program has told of a board."""
+    try:
+        yield
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ProtocolError(
             "the program of the game does not tell of a board as the headless protocol does: "
             f"{type(error).__name__}: {error}"
         ) from None
-    return observation, mask
 
 
 def _reward(told: float) -> float:
@@ -170,24 +192,29 @@ def _reward(told: float) -> float:
     return told
 
 
-def play(
-    program: GameProgram, policy: NumpyPolicy, draws: np.random.Generator | None = None
-) -> Played:
-    """A new game, with actions drawn from the policy, or else the likeliest in each turn."""
+def play(program: GameProgram, choose: Choose) -> Played:
+    """A new game."""
     seen = program.ask("reset")["observation"]
     total, done = 0.0, False
     actions: list[int] = []
     while not done and len(actions) < MOST_STEPS:
         valid = program.ask("getValidActions")["validActions"]
-        action = policy.act(*_inputs(seen, valid), draws)
-        answer = program.ask("step", actionIndex=action)
+        actions.append(choose(program, seen, valid, actions[-1] if actions else None))
+        answer = program.ask("step", actionIndex=actions[-1])
         seen, done = answer["observation"], answer["done"]
         total += _reward(answer["reward"])
-        actions.append(action)
     stage, score = seen.get("stage"), seen.get("score")
     if not isinstance(stage, int) or not isinstance(score, int):
         raise ProtocolError(
             "the program of the game does not end as in the headless protocol: with stage "
             f"{stage!r} and score {score!r}"
         )
-    return Played(total, done, stage, score, actions)
+    return Played(
+        total, done, WON if done and _completes_a_stage(answer) else stage, score, actions
+    )
+
+
+def _completes_a_stage(answer: inputs.Json) -> bool:
+    """The canonical program leaves the stage at the last one when that is completed."""
+    info = answer.get("info")
+    return isinstance(info, dict) and info.get("stage_complete") is True

@@ -18,12 +18,11 @@ import jax
 import numpy as np
 import pytest
 
-from hackmatrix.envs.headless import Session
 from hackmatrix.networks import files
 from hackmatrix.standalone import driving
 from hackmatrix.standalone.policy import NumpyPolicy
 from tests.compiling import xla_flags
-from tests.envs.headless.asking import ask
+from tests.envs.headless.asking import Here
 
 ROOT = Path(__file__).parents[2]
 SAVED = Path(__file__).parent / "saved_by_2b050d8"
@@ -152,20 +151,10 @@ def test_a_policy_of_plain_arrays_of_then_decides_as_it_did() -> None:
     assert_decided_as_then(actions, logits, value)
 
 
-class Here(driving.GameProgram):
-    """The program of the game, within this process."""
-
-    def __init__(self, seed: int) -> None:
-        self._session = Session(seed)
-
-    def ask(self, action: str, **rest: Any) -> Any:
-        return ask(self._session, action, **rest)
-
-
 def test_a_policy_of_plain_arrays_of_then_plays_the_games_it_played() -> None:
     game, policy = Here(THEN["driven"]["seed"]), NumpyPolicy(SAVED / "policy.npz")
     for then in THEN["driven"]["games"]:
-        now = driving.play(game, policy)
+        now = driving.play(game, driving.at_once(policy))
         assert now.actions == then["actions"]
         assert (now.stage, now.score) == (then["stage"], then["score"])
         assert now.total == nearly(then["total"])

@@ -10,12 +10,13 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
 import pytest
 
-from hackmatrix import networks
+from hackmatrix import game, networks
 from hackmatrix.envs import make
 from hackmatrix.envs.headless.states import read_state
 from hackmatrix.envs.headless.view import observation
@@ -23,6 +24,8 @@ from hackmatrix.networks import Spec, files
 from hackmatrix.networks.files import About
 from hackmatrix.standalone import driving
 from hackmatrix.standalone.policy import NumpyPolicy
+from launch import drive as drive_program
+from tests.envs.headless.asking import Here
 
 ROOT = Path(__file__).parents[2]
 
@@ -84,6 +87,40 @@ def test_a_seed_plays_the_same_games_with_the_same_draws(file: Path) -> None:
     assert [line[:6] for line in lines[:3]] == ["game 0", "game 1", "game 2"]
     assert lines[3] == "3 games, 95% intervals"
     assert len(lines) == 9
+
+
+class Onlooker:
+    """In place of who looks ahead: takes the last valid action, and keeps what it was shown."""
+
+    def __init__(self, *_: Any, **about: Any) -> None:
+        self.about = about
+        self.shown: list[tuple[Any, ...]] = []
+
+    def choose(self, *shown: Any) -> tuple[int]:
+        self.shown.append(shown)
+        return (int(np.flatnonzero(shown[1])[-1]),)
+
+
+def test_a_policy_that_looks_ahead_is_shown_each_board_of_the_other_program(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    onlookers: list[Onlooker] = []
+
+    def onlooker(*given: Any, **about: Any) -> Onlooker:
+        onlookers.append(Onlooker(*given, **about))
+        return onlookers[0]
+
+    monkeypatch.setattr("hackmatrix.train.policies.player.Player", onlooker)
+    choose = drive_program.looking_ahead(str(file), plan=4, seed=5)
+    games = [driving.play(Here(seed), choose) for seed in (5, 6)]
+    (seen_by,) = onlookers
+    assert seen_by.about["planner"].games == 4
+    assert [step for _, _, step, _ in seen_by.shown] == list(range(len(seen_by.shown)))
+    assert len(seen_by.shown) == sum(len(played.actions) for played in games)
+    observations, masks, _, boards = (list(each) for each in zip(*seen_by.shown, strict=True))
+    stacked = jax.tree.map(lambda *leaves: np.concatenate(leaves), *boards)
+    np.testing.assert_allclose(jax.vmap(game.observe)(stacked), observations, atol=1e-6)
+    np.testing.assert_array_equal(jax.vmap(game.valid_actions)(stacked), masks)
 
 
 def test_many_games_are_told_of_in_the_words_of_an_evaluation() -> None:
@@ -167,7 +204,7 @@ class Treadmill:
     def __init__(self) -> None:
         board, _ = read_state({"player": {"row": 0, "col": 0}})
         self.seen = observation(board, [], [])
-        self.step = {"reward": 0, "done": False}
+        self.step: dict[str, Any] = {"reward": 0, "done": False}
         self.valid: object = [0]
 
     def play(self, file: Path, **raw: str) -> driving.Played:
@@ -178,7 +215,7 @@ class Treadmill:
         }
         command = [sys.executable, "-c", TREADMILL, json.dumps({**answers, **raw})]
         with driving.GameProgram(command) as program:
-            return driving.play(program, NumpyPolicy(file))
+            return driving.play(program, driving.at_once(NumpyPolicy(file)))
 
 
 @pytest.mark.parametrize(
@@ -208,6 +245,15 @@ def test_answers_of_a_wrong_kind_are_told_in_one_line(
     setattr(treadmill, what, wrong)
     with pytest.raises(driving.ProtocolError, match=said):
         treadmill.play(file)
+
+
+def test_a_game_is_won_where_the_canonical_program_stays_in_the_last_stage(file: Path) -> None:
+    treadmill = Treadmill()
+    treadmill.seen["stage"] = 8
+    treadmill.step = {"reward": 564.15, "done": True, "info": {"stage_complete": True}}
+    assert treadmill.play(file).summary == "return 564.15, won, score 0, 1 actions"
+    treadmill.step = {"reward": -32.0, "done": True, "info": {"death": True}}
+    assert treadmill.play(file).summary == "return -32.00, stage 8, score 0, 1 actions"
 
 
 @pytest.mark.parametrize("reset", ["\xff\xfe", "[" * 100_000])

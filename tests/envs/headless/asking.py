@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from hackmatrix.envs.headless import Session
+from hackmatrix.standalone.driving import GameProgram
 
 
 def ask(session: Session, action: str, **others: Any) -> Any:
@@ -14,3 +15,13 @@ def ask(session: Session, action: str, **others: Any) -> Any:
 
 def set_state(session: Session, **state: Any) -> Any:
     return ask(session, "setState", state={"player": {"row": 0, "col": 0}, **state})
+
+
+class Here(GameProgram):
+    """The program of the game, within this process."""
+
+    def __init__(self, seed: int) -> None:
+        self._session = Session(seed)
+
+    def ask(self, action: str, **rest: Any) -> Any:
+        return ask(self._session, action, **rest)

@@ -1,0 +1,140 @@
+"""A game that another program plays over the headless protocol, followed as one of ours: the
+reverse of `view`.
+
+An agent that looks ahead needs a whole board. What is told goes into it as it is. What the protocol
+leaves out although a player knows it is remembered from turn to turn: the snapshots for UNDO, STEP,
+the uses of ATK+, the exit that counts. What a player cannot know is filled in with anything that
+may be there, for `game.hidden` to draw it anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from hackmatrix.envs.headless.view import ENEMIES
+from hackmatrix.game import scenario
+from hackmatrix.game.programs import Program
+from hackmatrix.game.slots import CAPACITY
+from hackmatrix.game.state import FIRST_PROGRAM, SIPHON, State
+
+Json = Mapping[str, Any]
+_ENDS_THE_TURN = (*range(SIPHON), SIPHON, Program.WAIT)
+_CROSS = ((0, 0), (1, 0), (-1, 0), (0, -1), (0, 1))
+
+
+class Followed:
+    """A game from its first turn. A board is told by the answers to reset or step, to
+    getInternalState and to getValidActions. LookupError, TypeError or ValueError where they tell of
+    none.
+    """
+
+    def __init__(self, seen: Json, internal: Json, valid: Collection[int]) -> None:
+        self._snapshots: list[Mapping[str, Any]] = []
+        self._board = {**_told(seen, internal, valid), **_in_a_new_stage(seen)}
+
+    def follow(self, action: int, seen: Json, internal: Json, valid: Collection[int]) -> None:
+        """The action led to this board."""
+        before, now = self._board, _told(seen, internal, valid)
+        is_new = now["stage"] != before["stage"]
+        remembered = {name: before[name] for name in ("exit", "step", "atk_uses")}
+        if is_new:
+            remembered = _in_a_new_stage(seen)
+        elif action == Program.UNDO:
+            remembered["atk_uses"] = self._snapshots.pop()["atk_uses"]
+        elif action == Program.ATK:
+            remembered["atk_uses"] += 1
+        elif action == Program.STEP:
+            remembered["step"] = 1
+        elif action in _ENDS_THE_TURN:
+            remembered["step"] = 0
+        self._board = {**now, **remembered}
+        if not is_new and now["turn"] == before["turn"] + 1:
+            self._snapshots.append(self._board)
+
+    def state(self) -> State:
+        """The board as it stands, with the newest snapshots."""
+        return scenario.load({**self._board, "history": self._snapshots})
+
+
+def _in_a_new_stage(seen: Json) -> dict[str, Any]:
+    exits = [[cell["row"], cell["col"]] for cell in _cells(seen) if cell["isExit"]]
+    return {"exit": exits[0], "step": 0, "atk_uses": 0}
+
+
+def _told(seen: Json, internal: Json, valid: Collection[int]) -> dict[str, Any]:
+    """The scenario of a board, as far as it is told."""
+    # A hidden block has a spawn, unless REDUC is known to have left it none.
+    hidden_spawn = int(Program.REDUC in valid)
+    siphoned = _siphoned(seen)
+    return {
+        "player": [
+            seen[name]
+            for name in (
+                "playerRow", "playerCol", "playerHP", "credits", "energy", "dataSiphons",
+                "baseAttack", "score",
+            )
+        ],
+        "stage": seen["stage"],
+        "turn": seen["turn"],
+        "cells": [_content(cell, siphoned, hidden_spawn) for cell in _cells(seen)],
+        # Ours keeps no more of them, either.
+        "enemies": [_enemy(enemy) for enemy in internal["enemies"]][:CAPACITY],
+        "transmissions": [
+            _transmission(cell) for cell in _cells(seen) if "transmission" in cell
+        ][:CAPACITY],
+        "owned": [action - FIRST_PROGRAM for action in seen["ownedPrograms"]],
+        "show": seen["showActivated"],
+        "calm": seen["scheduledTasksDisabled"],
+        "interval": internal["scheduledTaskInterval"],
+        "next_task": internal["nextScheduledTaskTurn"],
+        "pending": internal["pendingSiphonTransmissions"],
+    }  # fmt: skip
+
+
+def _cells(seen: Json) -> Iterator[Json]:
+    return (cell for row in seen["cells"] for cell in row)
+
+
+def _siphoned(seen: Json) -> set[tuple[int, int]]:
+    """Of a cell without a block it is not told, but where the player has siphoned."""
+    centres = [(cell["row"], cell["col"]) for cell in _cells(seen) if cell["siphonCenter"]]
+    return {(row + up, col + right) for row, col in centres for up, right in _CROSS}
+
+
+def _content(cell: Json, siphoned: Collection[tuple[int, int]], hidden_spawn: int) -> list[Any]:
+    block = cell.get("block", {})
+    flags = {
+        "c": cell.get("credits", 0),
+        "e": cell.get("energy", 0),
+        "s": block.get("isSiphoned", False) or (cell["row"], cell["col"]) in siphoned,
+        "m": cell["siphonCenter"],
+    }
+    match block.get("blockType"):
+        case "data":
+            return ["D", block["points"], block["transmissionSpawnCount"], flags]
+        case "program":
+            program = block["programActionIndex"] - FIRST_PROGRAM
+            return ["P", program, block["transmissionSpawnCount"], flags]
+        case "question":
+            return ["QD", 1, hidden_spawn, flags]
+    return ["S" if cell["isDataSiphon"] else "X" if cell["isExit"] else ".", flags]
+
+
+def _enemy(enemy: Json) -> list[Any]:
+    return [
+        ENEMIES.index(enemy["type"]),
+        enemy["row"],
+        enemy["col"],
+        enemy["hp"],
+        enemy["disabledTurns"] > 0,
+        enemy["isStunned"],
+        enemy["spawnedFromSiphon"],
+        enemy["isFromScheduledTask"],
+    ]
+
+
+def _transmission(cell: Json) -> list[Any]:
+    told = cell["transmission"]
+    kind = ENEMIES.index(told.get("enemyType", ENEMIES[0]))
+    return [cell["row"], cell["col"], told["turnsUntilSpawn"], kind, 0, 0]

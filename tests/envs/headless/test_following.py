@@ -1,0 +1,132 @@
+"""A game of another program is followed so exactly that an agent may look ahead in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+from hackmatrix import game
+from hackmatrix.envs.headless import Followed, Session
+from hackmatrix.envs.headless.states import read_state
+from hackmatrix.envs.headless.view import internal_state, observation
+from hackmatrix.game import hidden, scenario
+from hackmatrix.game.programs import Program
+from hackmatrix.game.randomness import as_key
+from hackmatrix.game.state import FIRST_PROGRAM
+from tests.envs.headless.asking import ask
+from tests.envs.headless.recordings import differences, read
+
+KINDS = ("virus", "daemon", "glitch", "cryptog")
+OFTEN = (Program.UNDO, Program.STEP, Program.ATK, Program.REDUC, Program.SHOW)
+
+
+def told(session: Session) -> tuple[Any, list[int]]:
+    return ask(session, "getInternalState"), ask(session, "getValidActions")["validActions"]
+
+
+def rich(draws: np.random.Generator) -> dict[str, Any]:
+    """A board for setState whose player can do anything."""
+    places = [divmod(int(cell), 6) for cell in draws.permutation(35)]
+
+    def place() -> dict[str, int]:
+        return dict(zip(("row", "col"), places.pop(), strict=True))
+
+    return {
+        "player": {**place(), "hp": 3, "credits": 40, "energy": 40, "dataSiphons": 5},
+        "enemies": [{**place(), "type": KINDS[draws.integers(4)], "hp": 2} for _ in range(4)],
+        "transmissions": [
+            {**place(), "turnsRemaining": turns, "enemyType": KINDS[draws.integers(4)]}
+            for turns in (1, 2, 3)
+        ],
+        "blocks": [
+            *({**place(), "type": "data", "points": points} for points in (1, 4, 9)),
+            *({**place(), "type": "program", "programType": name} for name in ("undo", "hack")),
+        ],
+        "ownedPrograms": list(range(FIRST_PROGRAM, game.ACTIONS)),
+        "stage": int(draws.integers(1, 8)),
+    }
+
+
+def played(seed: int, boards: int) -> Iterator[tuple[game.State, game.State, int]]:
+    """Boards of random games, as they are and as they are followed, and what the player did."""
+    session, draws = Session(seed), np.random.default_rng(seed)
+    action = None
+    for _ in range(boards):
+        if action is None:
+            seen = ask(session, "setState", state=rich(draws))["observation"]
+            followed = Followed(seen, *told(session))
+        else:
+            answer = ask(session, "step", actionIndex=action)
+            if answer["done"]:
+                action = None
+                continue
+            followed.follow(action, answer["observation"], *told(session))
+        actual = jax.tree.map(lambda leaf: np.asarray(leaf)[0], session._games.states)
+        yield actual, followed.state(), -1 if action is None else action
+        valid = told(session)[1]
+        chances = np.array([3 if each in OFTEN or each < 4 else 1 for each in valid])
+        action = int(draws.choice(valid, p=chances / chances.sum()))
+
+
+def in_order_of_cells(state: game.State) -> game.State:
+    """The protocol does not tell which transmission came first."""
+    board = scenario.dump(state)
+    for each in (board, *board["history"]):
+        each["transmissions"].sort(key=lambda entry: entry[:2])
+    return scenario.load(board)
+
+
+def test_to_one_who_looks_ahead_a_followed_game_is_the_game_itself() -> None:
+    actual, followed, actions = zip(*played(seed=4, boards=300), strict=True)
+    assert {Program.UNDO, Program.STEP, Program.ATK, Program.REDUC, Program.SHOW} < set(actions)
+    stages = np.array([int(state.stage) for state in actual])
+    assert (np.diff(stages) == 1).sum() >= 2
+    assert max(int(state.history.depth) for state in actual) > 4
+    redrawn = jax.jit(jax.vmap(lambda state: hidden.redrawn(as_key(jax.random.key(1)), state)))
+    stacked = [
+        jax.tree.map(lambda *leaves: np.stack(leaves), *states)
+        for states in (map(in_order_of_cells, actual), followed)
+    ]
+    jax.tree.map(np.testing.assert_array_equal, *map(redrawn, stacked))
+
+
+def shown(followed: Followed, seen: Any) -> dict[str, Any]:
+    """What our program would tell of the board. The order of programs, and where cryptogs were seen
+    last, is nothing that is followed.
+    """
+    board = scenario.dump(followed.state())
+    hints = [(hint["row"], hint["col"]) for hint in seen["cryptogHints"]]
+    owned = [action - FIRST_PROGRAM for action in seen["ownedPrograms"]]
+    return {"observation": observation(board, owned, hints), "internal": internal_state(board)}
+
+
+def test_what_the_canonical_program_has_told_is_what_the_followed_board_shows() -> None:
+    recordings = [each for each in read() if len(each.exchanges) == 5]
+    assert len(recordings) == 150
+    begun, masks = [], []
+    wrong: list[str] = []
+    for recording in recordings:
+        (_, first), (_, valid), (_, internal), (command, then), (_, after) = recording.exchanges
+        followed = Followed(first["observation"], internal, valid["validActions"])
+        begun.append(followed.state())
+        masks.append(np.isin(np.arange(game.ACTIONS), valid["validActions"]))
+        told = {"observation": first["observation"], "internal": internal}
+        wrong += differences(shown(followed, told["observation"]), told, recording.name)
+        followed.follow(command["actionIndex"], then["observation"], after, [])
+        told = {"observation": then["observation"], "internal": after}
+        wrong += differences(shown(followed, told["observation"]), told, recording.name)
+    assert not wrong
+    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *begun)
+    np.testing.assert_array_equal(jax.jit(jax.vmap(game.valid_actions))(stacked), masks)
+
+
+def test_a_hidden_block_that_reduc_cannot_reduce_is_known_to_call_nothing() -> None:
+    board, owned = read_state({"player": {"row": 0, "col": 0, "credits": 2, "energy": 1}})
+    board["cells"][7] = ["QP", 3, 0, {"c": 0, "e": 0, "s": 0, "m": 0}]
+    seen, internal = observation(board, owned, []), internal_state(board)
+    for valid, spawn in (([0, 3, Program.REDUC], 1), ([0, 3], 0)):
+        kind, _, known, _ = scenario.dump(Followed(seen, internal, valid).state())["cells"][7]
+        assert (kind, known) == ("QD", spawn)
