@@ -7,7 +7,6 @@ python -m launch.drive --policy=FILE.npz --server="PROGRAM --headless-cli" --pla
 
 from __future__ import annotations
 
-import itertools
 import shlex
 import sys
 
@@ -15,7 +14,7 @@ import numpy as np
 from absl import app, flags, logging
 
 from hackmatrix.errors import UserError
-from hackmatrix.standalone import driving, inputs
+from hackmatrix.standalone import driving
 from hackmatrix.standalone.policy import NumpyPolicy
 from launch.startup import command_line, plan_flag, starting
 
@@ -48,7 +47,7 @@ def main(_: list[str]) -> None:
         what = f"playing {_GAMES.value:,} {'game' if _GAMES.value == 1 else 'games'}"
         choose = driving.at_once(policy, draws)
         if plan := plan_flag.plan():
-            choose = looking_ahead(named, plan, _SEED.value or 0)
+            choose = _looking_ahead(named, plan)
             what = f"compiling and {what}"
         with starting.waiting(f"{PROGRAM}: {what}"), driving.GameProgram(command) as program:
             played: list[driving.Played] = []
@@ -63,39 +62,15 @@ def main(_: list[str]) -> None:
         sys.exit(f"{PROGRAM}: {' '.join(str(error).split())}")
 
 
-def looking_ahead(policy: str, plan: int, seed: int) -> driving.Choose:
-    """The actions that so many games, played on from each board, tell to be the best."""
+def _looking_ahead(policy: str, plan: int) -> driving.Choose:
     starting.stay_off_accelerators()
     starting.keep_compiled_programs()
     with starting.waiting(f"{PROGRAM}: loading JAX and the policy"):
-        import jax
-
+        from hackmatrix.api.driving import looking_ahead
         from hackmatrix.api.loading import load
-        from hackmatrix.envs.headless import Followed
-        from hackmatrix.train.policies.player import Player
 
         starting.need_devices()
-        agent = load(policy)
-    player = Player(agent.policy, seed, number=0, planner=agent.planner(plan))
-    turns = itertools.count()
-    followed: Followed
-
-    def choose(
-        program: driving.GameProgram, seen: inputs.Json, valid: list[int], last: int | None
-    ) -> int:
-        nonlocal followed
-        observation, mask = driving.looked_at(seen, valid)
-        internal = program.ask("getInternalState")
-        with driving.understood():
-            if last is None:
-                followed = Followed(seen, internal, valid)
-            else:
-                followed.follow(last, seen, internal, valid)
-            board = jax.tree.map(lambda leaf: np.asarray(leaf)[None], followed.state())
-        action, *_ = player.choose(observation, mask, next(turns), board)
-        return action
-
-    return choose
+        return looking_ahead(load(policy), plan, _SEED.value or 0)
 
 
 def _words(command: str) -> list[str]:

@@ -43,7 +43,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "hackmatrix.report": _ENVS | {"hackmatrix.train", "hackmatrix.replay", "hackmatrix.search"},
     # The trainer as a library, which the package offers under its own name.
     "hackmatrix.api": _TRAIN
-    | {"hackmatrix.replay", "hackmatrix.report", "hackmatrix.cache", "configs"},
+    | {"hackmatrix.replay", "hackmatrix.report", "hackmatrix.standalone", "hackmatrix.cache"}
+    | {"configs"},
     "hackmatrix": _ENVS | {"hackmatrix.api", "hackmatrix.machine"},
     "configs": set(),
 }

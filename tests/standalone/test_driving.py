@@ -17,6 +17,8 @@ import numpy as np
 import pytest
 
 from hackmatrix import game, networks
+from hackmatrix.api.driving import looking_ahead
+from hackmatrix.api.loading import load
 from hackmatrix.envs import make
 from hackmatrix.envs.headless.states import read_state
 from hackmatrix.envs.headless.view import observation
@@ -24,7 +26,6 @@ from hackmatrix.networks import Spec, files
 from hackmatrix.networks.files import About
 from hackmatrix.standalone import driving
 from hackmatrix.standalone.policy import NumpyPolicy
-from launch import drive as drive_program
 from tests.envs.headless.asking import Here
 
 ROOT = Path(__file__).parents[2]
@@ -110,8 +111,8 @@ def test_a_policy_that_looks_ahead_is_shown_each_board_of_the_other_program(
         onlookers.append(Onlooker(*given, **about))
         return onlookers[0]
 
-    monkeypatch.setattr("hackmatrix.train.policies.player.Player", onlooker)
-    choose = drive_program.looking_ahead(str(file), plan=4, seed=5)
+    monkeypatch.setattr("hackmatrix.api.driving.Player", onlooker)
+    choose = looking_ahead(load(file), plan=4, seed=5)
     games = [driving.play(Here(seed), choose) for seed in (5, 6)]
     (seen_by,) = onlookers
     assert seen_by.about["planner"].games == 4
