@@ -33,8 +33,10 @@ def train(
         update += updates
         reporter.after_chunk(update, updates, report)  # tells of the chunk before, as this one runs
         guard.compare_replicas(update, updates, state.learner)
-        measured = yardstick.measure(update, state.learner) if yardstick.is_due() else None
-        if measured:
+        measured = None
+        if yardstick.is_due():
+            reporter.wait()
+            measured = yardstick.measure(update, state.learner)
             reporter.measured(measured)
         if keeper.is_due(update, measured):
             reporter.flush()  # a broken chunk must not be saved

@@ -139,7 +139,7 @@ def test_what_is_better_than_all_before_is_saved_at_once_and_stays(tmp_path: Pat
     state, _ = keeper.restore()
     saved = []
     for update, score in enumerate((0.0, 3.0, 2.0, 1.0, 2.5, 3.0), start=1):
-        measured = Measured({}, score, 0.0)
+        measured = Measured({}, score)
         if keeper.is_due(update, measured):
             keeper.save(update, state, measured)
             saved.append(update)
@@ -148,8 +148,8 @@ def test_what_is_better_than_all_before_is_saved_at_once_and_stays(tmp_path: Pat
     assert keeper.steps() == [2 * BATCH, 4 * BATCH]
     went_on = Keeper(run, program, Clock(), print)
     assert went_on.restore()[1].steps == 4 * BATCH
-    assert not went_on.is_due(5, Measured({}, 2.9, 0.0))
-    assert went_on.is_due(5, Measured({}, 3.1, 0.0))
+    assert not went_on.is_due(5, Measured({}, 2.9))
+    assert went_on.is_due(5, Measured({}, 3.1))
 
 
 def test_a_run_that_is_asked_to_stop_does_not_finish_measuring(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ class _Chunk(NamedTuple):
     update: int
     updates: int
     report: Report
-    seconds_to_start: float  # since the report before had been read
+    seconds: float  # that it has taken so far
 
 
 class Progress:
@@ -64,21 +64,27 @@ class Progress:
         self._clock, self._tell = clock, tell
         self._waiting: _Chunk | None = None
         self._measured: Mapping[str, float] = {}
-        self._left_at = clock.seconds()
+        self._lap_began = clock.seconds()
 
     def add(self, update: int, updates: int, report: Report) -> None:
         """A chunk of so many updates, up to this one, has been started."""
-        now = self._clock.seconds()
-        late, self._waiting = self._waiting, _Chunk(update, updates, report, now - self._left_at)
-        self._left_at = now
+        late, self._waiting = self._waiting, _Chunk(update, updates, report, self._lap())
         self._read(late)
 
-    def add_measured(self, metrics: Mapping[str, float], seconds: float) -> None:
-        """What was measured of the agent after the newest chunk, to be told with it. The seconds
-        that this took, after the chunk had ended, are not the chunk's.
+    def wait(self) -> None:
+        """Waits for the newest chunk: what is done before the next one starts is not its time."""
+        if self._waiting:
+            with self._clock.phase("run"):
+                jax.block_until_ready(self._waiting.report)
+            taken = self._waiting.seconds + self._lap()
+            self._waiting = self._waiting._replace(seconds=taken)
+
+    def add_measured(self, metrics: Mapping[str, float]) -> None:
+        """What was measured of the agent since the newest chunk had been waited for, to be told
+        with it.
         """
         self._measured = metrics
-        self._left_at += seconds
+        self._lap()
 
     def flush(self) -> None:
         """Waits for the newest chunk and tells about it too."""
@@ -90,17 +96,20 @@ class Progress:
             return
         update, updates, report = chunk.update, chunk.updates, chunk.report
         measured, self._measured = self._measured, {}
-        begin = self._clock.seconds()
         with self._clock.phase("run"):
             host: Report = jax.device_get(report)
         metrics = {name: float(value) for name, value in host.metrics.items()}
         if host.broken_at != NEVER:
             raise self._broken(int(host.broken_at), metrics)
-        self._left_at = self._clock.seconds()
-        seconds = chunk.seconds_to_start + self._left_at - begin
+        seconds = chunk.seconds + self._lap()
         with self._clock.phase("write"):
             speed = self._speed(update, updates, seconds)
             self._tell(self._course.steps_after(update), {**metrics, **measured, **speed})
+
+    def _lap(self) -> float:
+        """The seconds since it was asked before."""
+        began, self._lap_began = self._lap_began, self._clock.seconds()
+        return self._lap_began - began
 
     def _broken(self, update: int, metrics: Mapping[str, float]) -> Broken:
         names = [name for name in self._vital if not math.isfinite(metrics[name])]

@@ -51,9 +51,13 @@ class Reporter:
         """A chunk of so many updates, up to this one, has been started: tells of the one before."""
         self._progress.add(update, updates, report)
 
-    def measured(self, measured: Measured) -> None:
-        """The agent was measured after the newest chunk."""
-        self._progress.add_measured(measured.metrics, measured.seconds)
+    def wait(self) -> None:
+        """Waits for the newest chunk, without telling of it."""
+        self._progress.wait()
+
+    def measured(self, measured: Measured | None) -> None:
+        """The agent was measured after the newest chunk, or that was broken off."""
+        self._progress.add_measured(measured.metrics if measured else {})
 
     def saved(self, update: int, learner: Any) -> None:
         """A checkpoint was made after so many updates."""

@@ -12,8 +12,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import jax
-
 from hackmatrix.parallel.agreement import is_first, on_any, on_first
 from hackmatrix.rl.evaluation import EVALUATION_SEED, Evaluation, Interrupted, curve, outcomes
 from hackmatrix.rl.tally import RETURN
@@ -30,13 +28,12 @@ from hackmatrix.train.runs.waiting import waiting
 
 @dataclass(frozen=True)
 class Measured:
-    """What an agent came to: means over the games by the tags of their curves, the score by which
-    it is compared with others, and how long that took.
+    """What an agent came to: means over the games by the tags of their curves, and the score by
+    which it is compared with others.
     """
 
     metrics: Mapping[str, float]
     score: float
-    seconds: float
 
 
 class Yardstick:
@@ -68,8 +65,7 @@ class Yardstick:
         """Plays `eval_games` games as the learner would after so many updates; None if the run was
         asked to stop meanwhile.
         """
-        jax.block_until_ready(learner)  # the updates before take time, but not for this
-        start, games = self._clock.seconds(), self._run.config.eval_games
+        games = self._run.config.eval_games
         with self._clock.phase("evaluate"):
             params = self._program.acting(learner)
             try:
@@ -83,7 +79,7 @@ class Yardstick:
         step = self._course.steps_after(update)
         self._say(f"{games:,} games at step {step:,}: {goal.title} {goal.shown(score)}")
         metrics = {curve(tag): mean for tag, mean in means.items()}
-        return Measured(metrics, score, self._measured_at - start)
+        return Measured(metrics, score)
 
     def lacks_final_games(self, state: TrainState) -> bool:
         """Whether `eval_episodes` games are to be played with this state that were not yet."""

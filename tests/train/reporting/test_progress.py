@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 from unittest.mock import Mock, patch
 
@@ -38,38 +39,64 @@ def test_what_may_have_broken_an_update_depends_on_whether_it_was_the_first(
     assert said in str(broken.value)
 
 
-@pytest.mark.parametrize("waits_at_the_start", [True, False], ids=["GPU", "CPU or TPU"])
-def test_the_speed_of_a_chunk_is_its_own_where_starting_it_takes_its_time_too(
-    waits_at_the_start: bool,
-) -> None:
-    """Here each update takes a second, and the last chunk is a short one."""
-    now = ended = 0.0
+class Device:
+    """A device that takes a second for each update, and runs one chunk after the other."""
 
-    def wait_until(time: float) -> None:
-        nonlocal now
-        now = max(now, time)
+    def __init__(self) -> None:
+        self.now = self._ended = 0.0
 
-    def read(report: Report) -> Report:
-        wait_until(float(report.metrics["ended"]))
+    def start(self, updates: int) -> Report:
+        self._ended = max(self.now, self._ended) + updates
+        return Report({"ended": self._ended}, jnp.int32(NEVER))  # type: ignore[dict-item]
+
+    def wait_until(self, time: float) -> None:
+        self.now = max(self.now, time)
+
+    def idle(self) -> None:
+        """Waits for all that was started."""
+        self.wait_until(self._ended)
+
+    def read(self, report: Report) -> Report:
+        self.wait_until(float(report.metrics["ended"]))
         return report
 
-    speeds = []
+
+@pytest.fixture
+def device() -> Iterator[Device]:
+    it = Device()
+    with (
+        patch.object(Clock, "seconds", lambda clock: it.now),
+        patch.object(jax, "device_get", it.read),
+        patch.object(jax, "block_until_ready", it.read),
+    ):
+        yield it
+
+
+@pytest.mark.parametrize("waits_at_the_start", [True, False], ids=["GPU", "CPU or TPU"])
+@pytest.mark.parametrize("is_measured", [True, False])
+def test_the_speed_of_a_chunk_is_its_own(
+    waits_at_the_start: bool, is_measured: bool, device: Device
+) -> None:
+    """Where starting it takes its time, and where the agent is measured meanwhile. The last chunk
+    is a short one.
+    """
+    speeds: list[float] = []
     program: Any = Mock()
     program.algorithm.vital, program.mesh.size = (), 1
     course = Course(resolved())
-    with (
-        patch.object(Clock, "seconds", lambda clock: now),
-        patch.object(jax, "device_get", read),
-    ):
-        progress = Progress(
-            program, course, Clock(), lambda _, metrics: speeds.append(metrics[STEPS_PER_SECOND])
-        )
-        update = 0
-        for updates in (20, 20, 5):
-            ended = max(now, ended) + updates
-            update += updates
-            if waits_at_the_start:
-                wait_until(ended)
-            progress.add(update, updates, Report({"ended": ended}, jnp.int32(NEVER)))  # type: ignore[dict-item]
-        progress.flush()
-    assert speeds == pytest.approx([course.config.batch_size] * 3)
+    progress = Progress(
+        program, course, Clock(), lambda _, metrics: speeds.append(metrics[STEPS_PER_SECOND])
+    )
+    update = 0
+    for updates in (20, 20, 20, 5):
+        report = device.start(updates)
+        update += updates
+        if waits_at_the_start:
+            device.idle()
+        progress.add(update, updates, report)
+        if is_measured and update == 40:
+            progress.wait()
+            device.wait_until(device.now + 30)
+            progress.add_measured({})
+    progress.flush()
+    assert speeds == pytest.approx([course.config.batch_size] * 4)
