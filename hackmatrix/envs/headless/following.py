@@ -10,17 +10,31 @@ may be there, for `game.hidden` to draw it anew.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from hackmatrix.envs.headless.view import ENEMIES
 from hackmatrix.game import scenario
 from hackmatrix.game.programs import Program
 from hackmatrix.game.slots import CAPACITY
-from hackmatrix.game.state import FIRST_PROGRAM, SIPHON, State
+from hackmatrix.game.state import FIRST_PROGRAM, HISTORY_DEPTH, SIPHON, History, State
 
 Json = Mapping[str, Any]
 _ENDS_THE_TURN = (*range(SIPHON), SIPHON, Program.WAIT)
 _CROSS = ((0, 0), (1, 0), (-1, 0), (0, -1), (0, 1))
+
+
+class _Snapshot(NamedTuple):
+    """What UNDO brings back, packed as a history holds it."""
+
+    words: np.ndarray
+    atk_uses: int
+
+    @classmethod
+    def of(cls, board: Mapping[str, Any]) -> _Snapshot:
+        alone: Any = scenario.load({**board, "history": [board]}, history_depth=1)
+        return cls(alone.history.snapshots[0], board["atk_uses"])
 
 
 class Followed:
@@ -30,7 +44,7 @@ class Followed:
     """
 
     def __init__(self, seen: Json, internal: Json, valid: Collection[int]) -> None:
-        self._snapshots: list[Mapping[str, Any]] = []
+        self._snapshots: list[_Snapshot] = []
         self._board = {**_told(seen, internal, valid), **_in_a_new_stage(seen)}
 
     def follow(self, action: int, seen: Json, internal: Json, valid: Collection[int]) -> None:
@@ -41,7 +55,7 @@ class Followed:
         if is_new:
             remembered = _in_a_new_stage(seen)
         elif action == Program.UNDO:
-            remembered["atk_uses"] = self._snapshots.pop()["atk_uses"]
+            remembered["atk_uses"] = self._snapshots.pop().atk_uses
         elif action == Program.ATK:
             remembered["atk_uses"] += 1
         elif action == Program.STEP:
@@ -49,12 +63,18 @@ class Followed:
         elif action in _ENDS_THE_TURN:
             remembered["step"] = 0
         self._board = {**now, **remembered}
-        if not is_new and now["turn"] == before["turn"] + 1:
-            self._snapshots.append(self._board)
+        # After STEP no turn is counted, and none is remembered.
+        if action in _ENDS_THE_TURN and now["turn"] == before["turn"] + 1:
+            self._snapshots.append(_Snapshot.of(self._board))
 
     def state(self) -> State:
         """The board as it stands, with the newest snapshots."""
-        return scenario.load({**self._board, "history": self._snapshots})
+        state: Any = scenario.load(self._board)
+        words = np.zeros_like(state.history.snapshots)
+        newest = [snapshot.words for snapshot in self._snapshots[-HISTORY_DEPTH:]]
+        words[: len(newest)] = np.array(newest).reshape(-1, words.shape[-1])
+        depth: Any = np.int32(len(newest))
+        return state.replace(history=History(words, depth % HISTORY_DEPTH, depth))
 
 
 def _in_a_new_stage(seen: Json) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from hackmatrix.envs.headless.view import internal_state, observation
 from hackmatrix.game import hidden, scenario
 from hackmatrix.game.programs import Program
 from hackmatrix.game.randomness import as_key
-from hackmatrix.game.state import FIRST_PROGRAM
+from hackmatrix.game.state import FIRST_PROGRAM, HISTORY_DEPTH
 from tests.envs.headless.asking import ask
 from tests.envs.headless.recordings import differences, read
 
@@ -84,7 +84,7 @@ def test_to_one_who_looks_ahead_a_followed_game_is_the_game_itself() -> None:
     assert {Program.UNDO, Program.STEP, Program.ATK, Program.REDUC, Program.SHOW} < set(actions)
     stages = np.array([int(state.stage) for state in actual])
     assert (np.diff(stages) == 1).sum() >= 2
-    assert max(int(state.history.depth) for state in actual) > 4
+    assert max(int(state.history.depth) for state in actual) == HISTORY_DEPTH
     redrawn = jax.jit(jax.vmap(lambda state: hidden.redrawn(as_key(jax.random.key(1)), state)))
     stacked = [
         jax.tree.map(lambda *leaves: np.stack(leaves), *states)
@@ -130,3 +130,19 @@ def test_a_hidden_block_that_reduc_cannot_reduce_is_known_to_call_nothing() -> N
     for valid, spawn in (([0, 3, Program.REDUC], 1), ([0, 3], 0)):
         kind, _, known, _ = scenario.dump(Followed(seen, internal, valid).state())["cells"][7]
         assert (kind, known) == ("QD", spawn)
+
+
+def test_undo_over_the_end_of_a_stage_adds_no_snapshot() -> None:
+    """Although it may lead to the turn after the one that it is taken in."""
+    session, wait, up = Session(1), Program.WAIT, 0
+    player = {"row": 4, "col": 5, "credits": 9, "energy": 9}
+    start = {"player": player, "ownedPrograms": [wait, Program.UNDO], "turn": 0}
+    seen = ask(session, "setState", state=start)["observation"]
+    followed, turns = Followed(seen, *told(session)), []
+    for action in (wait, up, Program.UNDO):
+        seen = ask(session, "step", actionIndex=action)["observation"]
+        followed.follow(action, seen, *told(session))
+        turns.append(seen["turn"])
+    assert turns == [1, 0, 1]
+    assert Program.UNDO not in told(session)[1]
+    assert followed.state().history.depth == 0
