@@ -45,14 +45,14 @@ def main(_: list[str]) -> None:
         policy = NumpyPolicy(named)
         driving.check_plays(policy)
         what = f"playing {_GAMES.value:,} {'game' if _GAMES.value == 1 else 'games'}"
-        choose = driving.at_once(policy, draws)
+        decide = driving.at_once(policy, draws)
         if plan := plan_flag.plan():
-            choose = _looking_ahead(named, plan)
+            decide = _looking_ahead(named, plan)
             what = f"compiling and {what}"
         with starting.waiting(f"{PROGRAM}: {what}"), driving.GameProgram(command) as program:
             played: list[driving.Played] = []
             for number in range(_GAMES.value):
-                played.append(driving.play(program, choose))
+                played.append(driving.play(program, decide))
                 print(f"game {number}: {played[-1].summary}", flush=True)
         if len(played) > 1:
             print(f"{len(played):,} games, 95% intervals", *driving.table(played), sep="\n")
@@ -62,7 +62,7 @@ def main(_: list[str]) -> None:
         sys.exit(f"{PROGRAM}: {' '.join(str(error).split())}")
 
 
-def _looking_ahead(policy: str, plan: int) -> driving.Choose:
+def _looking_ahead(policy: str, plan: int) -> driving.Decide:
     starting.stay_off_accelerators()
     starting.keep_compiled_programs()
     with starting.waiting(f"{PROGRAM}: loading JAX and the policy"):

@@ -13,13 +13,13 @@ from hackmatrix.standalone import driving, inputs
 from hackmatrix.train.policies.player import Player
 
 
-def looking_ahead(agent: Agent, plan: int, seed: int) -> driving.Choose:
+def looking_ahead(agent: Agent, plan: int, seed: int) -> driving.Decide:
     """The actions that so many games, played on from each board, tell to be the best."""
     player = Player(agent.policy, seed, number=0, planner=agent.planner(plan))
     turns = itertools.count()
     followed: Followed
 
-    def choose(
+    def decide(
         program: driving.GameProgram, seen: inputs.Json, valid: list[int], last: int | None
     ) -> int:
         nonlocal followed
@@ -34,4 +34,4 @@ def looking_ahead(agent: Agent, plan: int, seed: int) -> driving.Choose:
         action, *_ = player.choose(observation, mask, next(turns), board)
         return action
 
-    return choose
+    return decide

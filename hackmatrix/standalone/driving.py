@@ -150,16 +150,16 @@ def _tells(answer: Any, wanted: dict[str, tuple[type, ...]]) -> bool:
 
 # The action to take: of the program, to be asked what else is needed, what is seen, the valid
 # actions, and the action that led there (None in a new game).
-Choose = Callable[[GameProgram, inputs.Json, list[int], int | None], int]
+Decide = Callable[[GameProgram, inputs.Json, list[int], int | None], int]
 
 
-def at_once(policy: NumpyPolicy, draws: np.random.Generator | None = None) -> Choose:
+def at_once(policy: NumpyPolicy, draws: np.random.Generator | None = None) -> Decide:
     """Actions drawn from the policy, or else the likeliest in each turn."""
 
-    def choose(_: GameProgram, seen: inputs.Json, valid: list[int], __: int | None) -> int:
+    def decide(_: GameProgram, seen: inputs.Json, valid: list[int], __: int | None) -> int:
         return int(policy.act(*looked_at(seen, valid), draws))
 
-    return choose
+    return decide
 
 
 def looked_at(seen: inputs.Json, valid: list[int]) -> tuple[np.ndarray, np.ndarray]:
@@ -192,14 +192,14 @@ def _reward(told: float) -> float:
     return told
 
 
-def play(program: GameProgram, choose: Choose) -> Played:
+def play(program: GameProgram, decide: Decide) -> Played:
     """A new game."""
     seen = program.ask("reset")["observation"]
     total, done = 0.0, False
     actions: list[int] = []
     while not done and len(actions) < MOST_STEPS:
         valid = program.ask("getValidActions")["validActions"]
-        actions.append(choose(program, seen, valid, actions[-1] if actions else None))
+        actions.append(decide(program, seen, valid, actions[-1] if actions else None))
         answer = program.ask("step", actionIndex=actions[-1])
         seen, done = answer["observation"], answer["done"]
         total += _reward(answer["reward"])

@@ -112,8 +112,8 @@ def test_a_policy_that_looks_ahead_is_shown_each_board_of_the_other_program(
         return onlookers[0]
 
     monkeypatch.setattr("hackmatrix.api.driving.Player", onlooker)
-    choose = looking_ahead(load(file), plan=4, seed=5)
-    games = [driving.play(Here(seed), choose) for seed in (5, 6)]
+    decide = looking_ahead(load(file), plan=4, seed=5)
+    games = [driving.play(Here(seed), decide) for seed in (5, 6)]
     (seen_by,) = onlookers
     assert seen_by.about["planner"].games == 4
     assert [step for _, _, step, _ in seen_by.shown] == list(range(len(seen_by.shown)))
