@@ -1,8 +1,8 @@
 """Expert iteration on a few CPU cores, from PPO: learns what a search in a tree of boards finds.
 
 Its search needs values that tell a good board from a bad one, so it begins with a policy of
-configs/recipe.py. Today's wins less afterwards (docs/experiments.md): this shows the algorithm, and
-is no step of a recipe.
+configs/recipe.py. That policy wins fewer games afterwards (docs/experiments.md): this shows the
+algorithm, and is no step of a recipe.
 """
 
 from ml_collections import config_dict

@@ -66,11 +66,12 @@ def _looking_ahead(policy: str, plan: int) -> driving.Decide:
     starting.stay_off_accelerators()
     starting.keep_compiled_programs()
     with starting.waiting(f"{PROGRAM}: loading JAX and the policy"):
+        from hackmatrix.api.agent import Agent
         from hackmatrix.api.driving import looking_ahead
-        from hackmatrix.api.loading import load
+        from hackmatrix.train.policies.policy import of_file
 
         starting.need_devices()
-        return looking_ahead(load(policy), plan, _SEED.value or 0)
+        return looking_ahead(Agent(of_file(policy)), plan, _SEED.value or 0)
 
 
 def _words(command: str) -> list[str]:

@@ -9,13 +9,17 @@ import numpy as np
 
 from hackmatrix.api.agent import Agent
 from hackmatrix.envs.headless import Followed
+from hackmatrix.errors import UserError
+from hackmatrix.search.planner import FEWEST
 from hackmatrix.standalone import driving, inputs
 from hackmatrix.train.policies.player import Player
 
 
 def looking_ahead(agent: Agent, plan: int, seed: int) -> driving.Decide:
-    """The actions that so many games, played on from each board, tell to be the best."""
-    player = Player(agent.policy, seed, number=0, planner=agent.planner(plan))
+    """Decides by playing `plan` games on from each board, with draws from this seed."""
+    if not (planner := agent.planner(plan)):
+        raise UserError(f"plan=0 does not look ahead: it must be {FEWEST} or more")
+    player = Player(agent.policy, seed, number=0, planner=planner)
     turns = itertools.count()
     followed: Followed
 

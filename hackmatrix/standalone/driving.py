@@ -148,8 +148,8 @@ def _tells(answer: Any, wanted: dict[str, tuple[type, ...]]) -> bool:
     )
 
 
-# The action to take: of the program, to be asked what else is needed, what is seen, the valid
-# actions, and the action that led there (None in a new game).
+# Gives the action to take. It is given the program, to ask for more, what is seen, the valid
+# actions, and the action before (None in a new game).
 Decide = Callable[[GameProgram, inputs.Json, list[int], int | None], int]
 
 

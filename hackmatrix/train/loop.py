@@ -32,17 +32,21 @@ def train(
             _check_count(update + updates, state, course)
         update += updates
         reporter.after_chunk(update, updates, report)  # tells of the chunk before, as this one runs
-        guard.compare_replicas(update, updates, state.learner)
+        if guard.is_comparison_due(update, updates):
+            with reporter.apart():
+                guard.compare_now(state.learner)
         measured = None
         if yardstick.is_due():
-            reporter.wait()
-            measured = yardstick.measure(update, state.learner)
+            with reporter.apart():
+                measured = yardstick.measure(update, state.learner)
+        if measured:
             reporter.measured(measured)
         if keeper.is_due(update, measured):
-            reporter.flush()  # a broken chunk must not be saved
-            guard.compare_now(state.learner)  # nor a state that devices do not share
-            keeper.save(update, state, measured)
-            reporter.saved(update, state.learner)
+            with reporter.apart():
+                reporter.flush()  # a broken chunk must not be saved
+                guard.compare_now(state.learner)  # nor a state that devices do not share
+                keeper.save(update, state, measured)
+                reporter.saved(update, state.learner)
     reporter.finish(state)
     if keeper.lacks(update):
         guard.compare_now(state.learner)

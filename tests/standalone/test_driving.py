@@ -124,6 +124,14 @@ def test_a_policy_that_looks_ahead_is_shown_each_board_of_the_other_program(
     np.testing.assert_array_equal(jax.vmap(game.valid_actions)(stacked), masks)
 
 
+def test_too_few_games_to_look_ahead_with_are_refused_in_one_line(file: Path) -> None:
+    other = file.rename(file.with_suffix(".policy"))  # as the policy of a file is found
+    refused = drive(f"--policy={other}", "--plan=3")
+    assert refused.returncode == 1
+    *_, line = refused.stderr.splitlines()
+    assert line.startswith("launch.drive: plan=3 tells no two actions apart: it must be 0, or 4")
+
+
 def test_many_games_are_told_of_in_the_words_of_an_evaluation() -> None:
     lost = driving.Played(-2.0, is_over=True, stage=1, score=0, actions=[0])
     won = driving.Played(600.0, is_over=True, stage=9, score=3, actions=[0, 1])

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hackmatrix.envs.headless.view import ENEMIES
-from hackmatrix.game import scenario
+from hackmatrix.game import bits, scenario
 from hackmatrix.game.programs import Program
 from hackmatrix.game.slots import CAPACITY
 from hackmatrix.game.state import FIRST_PROGRAM, HISTORY_DEPTH, SIPHON, History, State
@@ -39,8 +39,8 @@ class _Snapshot(NamedTuple):
 
 class Followed:
     """A game from its first turn. A board is told by the answers to reset or step, to
-    getInternalState and to getValidActions. LookupError, TypeError or ValueError where they tell of
-    none.
+    getInternalState and to getValidActions. Raises LookupError, TypeError, ValueError or
+    AttributeError where they describe no board.
     """
 
     def __init__(self, seen: Json, internal: Json, valid: Collection[int]) -> None:
@@ -98,7 +98,7 @@ def _told(seen: Json, internal: Json, valid: Collection[int]) -> dict[str, Any]:
         "stage": seen["stage"],
         "turn": seen["turn"],
         "cells": [_content(cell, siphoned, hidden_spawn) for cell in _cells(seen)],
-        # Ours keeps no more of them, either.
+        # Our game keeps no more of them, nor longer ones.
         "enemies": [_enemy(enemy) for enemy in internal["enemies"]][:CAPACITY],
         "transmissions": [
             _transmission(cell) for cell in _cells(seen) if "transmission" in cell
@@ -117,7 +117,9 @@ def _cells(seen: Json) -> Iterator[Json]:
 
 
 def _siphoned(seen: Json) -> set[tuple[int, int]]:
-    """Of a cell without a block it is not told, but where the player has siphoned."""
+    """The cells that count as siphoned. Of cells without a block the protocol does not tell it, but
+    it tells where the player has siphoned.
+    """
     centres = [(cell["row"], cell["col"]) for cell in _cells(seen) if cell["siphonCenter"]]
     return {(row + up, col + right) for row, col in centres for up, right in _CROSS}
 
@@ -157,4 +159,5 @@ def _enemy(enemy: Json) -> list[Any]:
 def _transmission(cell: Json) -> list[Any]:
     told = cell["transmission"]
     kind = ENEMIES.index(told.get("enemyType", ENEMIES[0]))
-    return [cell["row"], cell["col"], told["turnsUntilSpawn"], kind, 0, 0]
+    turns = min(told["turnsUntilSpawn"], bits.greatest(bits.TURNS))
+    return [cell["row"], cell["col"], turns, kind, 0, 0]

@@ -55,13 +55,10 @@ class Guard:
         """Whether it was, on any process."""
         return on_any(self._signals.asked_to_stop)
 
-    def compare_replicas(self, update: int, updates: int, learner: Any) -> None:
-        """Diverged if a comparison was due in the chunk of so many updates, up to this one, and
-        devices differ in what should be the same on all.
-        """
+    def is_comparison_due(self, update: int, updates: int) -> bool:
+        """Whether it was time for that in the chunk of so many updates, up to this one."""
         interval = self._config.replica_check_interval
-        if update // interval > (update - updates) // interval:
-            self.compare_now(learner)
+        return update // interval > (update - updates) // interval
 
     def compare_now(self, learner: Any) -> None:
         """Diverged if devices differ in what should be the same on all."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import jax
@@ -45,6 +46,7 @@ class _Chunk(NamedTuple):
     updates: int
     report: Report
     seconds: float  # that it has taken so far
+    is_over: bool = False
 
 
 class Progress:
@@ -71,20 +73,20 @@ class Progress:
         late, self._waiting = self._waiting, _Chunk(update, updates, report, self._lap())
         self._read(late)
 
-    def wait(self) -> None:
-        """Waits for the newest chunk: what is done before the next one starts is not its time."""
-        if self._waiting:
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Waits for the newest chunk; what is done inside is then the time of none."""
+        if self._waiting and not self._waiting.is_over:
             with self._clock.phase("run"):
                 jax.block_until_ready(self._waiting.report)
             taken = self._waiting.seconds + self._lap()
-            self._waiting = self._waiting._replace(seconds=taken)
+            self._waiting = self._waiting._replace(seconds=taken, is_over=True)
+        yield
+        self._lap()
 
     def add_measured(self, metrics: Mapping[str, float]) -> None:
-        """What was measured of the agent since the newest chunk had been waited for, to be told
-        with it.
-        """
+        """What was measured of the agent after the newest chunk, to be told with it."""
         self._measured = metrics
-        self._lap()
 
     def flush(self) -> None:
         """Waits for the newest chunk and tells about it too."""
@@ -101,13 +103,14 @@ class Progress:
         metrics = {name: float(value) for name, value in host.metrics.items()}
         if host.broken_at != NEVER:
             raise self._broken(int(host.broken_at), metrics)
-        seconds = chunk.seconds + self._lap()
+        lap = self._lap()
+        seconds = chunk.seconds if chunk.is_over else chunk.seconds + lap
         with self._clock.phase("write"):
             speed = self._speed(update, updates, seconds)
             self._tell(self._course.steps_after(update), {**metrics, **measured, **speed})
 
     def _lap(self) -> float:
-        """The seconds since it was asked before."""
+        """The seconds since the last call."""
         began, self._lap_began = self._lap_began, self._clock.seconds()
         return self._lap_began - began
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, Self
 
 from hackmatrix.rl.train_state import Report, TrainState
@@ -45,19 +46,21 @@ class Reporter:
 
     def before_chunk(self, update: int, state: TrainState) -> None:
         """So many updates are done, and led to this state."""
-        self._tracer.reached(update, state)
+        if self._tracer.is_due(update):
+            with self.apart():
+                self._tracer.reached(update, state)
 
     def after_chunk(self, update: int, updates: int, report: Report) -> None:
         """A chunk of so many updates, up to this one, has been started: tells of the one before."""
         self._progress.add(update, updates, report)
 
-    def wait(self) -> None:
-        """Waits for the newest chunk, without telling of it."""
-        self._progress.wait()
+    def apart(self) -> AbstractContextManager[None]:
+        """Waits for the newest chunk; what is done inside is then the time of none."""
+        return self._progress.apart()
 
-    def measured(self, measured: Measured | None) -> None:
-        """The agent was measured after the newest chunk, or that was broken off."""
-        self._progress.add_measured(measured.metrics if measured else {})
+    def measured(self, measured: Measured) -> None:
+        """The agent was measured after the newest chunk."""
+        self._progress.add_measured(measured.metrics)
 
     def saved(self, update: int, learner: Any) -> None:
         """A checkpoint was made after so many updates."""
@@ -69,7 +72,8 @@ class Reporter:
 
     def finish(self, state: TrainState) -> None:
         """No update follows the one that led to this state."""
-        self._tracer.finish(state)
+        with self.apart():
+            self._tracer.finish(state)
         self.flush()
 
     def _tell(self, step: int, metrics: Mapping[str, float]) -> None:

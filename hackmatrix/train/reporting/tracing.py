@@ -52,9 +52,13 @@ class Tracer:
         """The numbers of updates at which a chunk has to end, for the trace to hold whole ones."""
         return [self._wanted.first - 1, self._wanted.last] if self._wanted else []
 
+    def is_due(self, update: int) -> bool:
+        """Whether a trace begins or ends after so many updates."""
+        return update in self.ends and jax.process_index() == 0
+
     def reached(self, update: int, state: TrainState) -> None:
         """So many updates have been started, the last of which gives this state."""
-        if not self._wanted or jax.process_index() != 0:
+        if not self._wanted or not self.is_due(update):
             return
         if update == self._wanted.first - 1:
             jax.block_until_ready(state)

@@ -73,12 +73,12 @@ def device() -> Iterator[Device]:
 
 
 @pytest.mark.parametrize("waits_at_the_start", [True, False], ids=["GPU", "CPU or TPU"])
-@pytest.mark.parametrize("is_measured", [True, False])
+@pytest.mark.parametrize("meanwhile", ["nothing", "the agent is measured", "and saved"])
 def test_the_speed_of_a_chunk_is_its_own(
-    waits_at_the_start: bool, is_measured: bool, device: Device
+    waits_at_the_start: bool, meanwhile: str, device: Device
 ) -> None:
-    """Where starting it takes its time, and where the agent is measured meanwhile. The last chunk
-    is a short one.
+    """Also where starting it takes its time, or where something else is done before the next one.
+    The last chunk is a short one.
     """
     speeds: list[float] = []
     program: Any = Mock()
@@ -94,9 +94,13 @@ def test_the_speed_of_a_chunk_is_its_own(
         if waits_at_the_start:
             device.idle()
         progress.add(update, updates, report)
-        if is_measured and update == 40:
-            progress.wait()
-            device.wait_until(device.now + 30)
+        if update == 40 and meanwhile != "nothing":
+            with progress.apart():
+                device.wait_until(device.now + 30)
             progress.add_measured({})
+        if update == 40 and meanwhile == "and saved":
+            with progress.apart():
+                progress.flush()
+                device.wait_until(device.now + 20)
     progress.flush()
     assert speeds == pytest.approx([course.config.batch_size] * 4)
