@@ -6,7 +6,7 @@ import os
 import tempfile
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import MagicMock, Mock
 
 import jax
 import pytest
@@ -108,7 +108,7 @@ def test_a_supervisor_forgets_a_run_that_a_signal_ends_before_its_first_update(
 
 
 def test_a_chunk_that_is_broken_is_not_saved() -> None:
-    guard, keeper, reporter, yardstick = Mock(), Mock(), Mock(), Mock()
+    guard, keeper, reporter, yardstick = Mock(), Mock(), MagicMock(), Mock()
     guard.next_chunk.side_effect = [1, 0]
     yardstick.is_due.return_value = False
     reporter.flush.side_effect = Broken("a loss is not finite")
