@@ -22,6 +22,7 @@ from hackmatrix.api.loading import load
 from hackmatrix.envs import make
 from hackmatrix.envs.headless.states import read_state
 from hackmatrix.envs.headless.view import observation
+from hackmatrix.errors import UserError
 from hackmatrix.networks import Spec, files
 from hackmatrix.networks.files import About
 from hackmatrix.standalone import driving
@@ -130,6 +131,8 @@ def test_too_few_games_to_look_ahead_with_are_refused_in_one_line(file: Path) ->
     assert refused.returncode == 1
     *_, line = refused.stderr.splitlines()
     assert line.startswith("launch.drive: plan=3 tells no two actions apart: it must be 0, or 4")
+    with pytest.raises(UserError, match="plan=0 does not look ahead: it must be 4 or more"):
+        looking_ahead(load("policies/conv"), plan=0, seed=0)
 
 
 def test_many_games_are_told_of_in_the_words_of_an_evaluation() -> None:

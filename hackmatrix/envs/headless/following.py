@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hackmatrix.envs.headless.memory import CROSS
 from hackmatrix.envs.headless.view import ENEMIES
 from hackmatrix.game import bits, scenario
 from hackmatrix.game.programs import Program
@@ -22,7 +23,6 @@ from hackmatrix.game.state import FIRST_PROGRAM, HISTORY_DEPTH, SIPHON, History,
 
 Json = Mapping[str, Any]
 _ENDS_THE_TURN = (*range(SIPHON), SIPHON, Program.WAIT)
-_CROSS = ((0, 0), (1, 0), (-1, 0), (0, -1), (0, 1))
 
 
 class _Snapshot(NamedTuple):
@@ -121,7 +121,7 @@ def _siphoned(seen: Json) -> set[tuple[int, int]]:
     it tells where the player has siphoned.
     """
     centres = [(cell["row"], cell["col"]) for cell in _cells(seen) if cell["siphonCenter"]]
-    return {(row + up, col + right) for row, col in centres for up, right in _CROSS}
+    return {(row + up, col + right) for row, col in centres for up, right in CROSS}
 
 
 def _content(cell: Json, siphoned: Collection[tuple[int, int]], hidden_spawn: int) -> list[Any]:

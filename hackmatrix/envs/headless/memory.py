@@ -18,6 +18,7 @@ from hackmatrix.game.state import SIPHON, History
 
 Board = Mapping[str, Any]
 _DIRECTIONS = ((1, 0), (-1, 0), (0, -1), (0, 1))
+CROSS = ((0, 0), *_DIRECTIONS)  # what a siphon takes, in this order
 # What moves enemies about, but takes none off the board.
 _KEEPS_ENEMIES = (SIPHON, Program.PUSH, Program.PULL, Program.WAIT)
 _MAKES_ENEMIES_ANEW = (Program.POLY, Program.UNDO)
@@ -80,7 +81,7 @@ def _places(board: Board) -> list[Place]:
 def _acquired(before: Board, known: list[int], owned: list[int]) -> list[int]:
     """The new programs of a siphon: from the player's cell, up, down, left, right."""
     row, col = before["player"][:2]
-    cross = [(row + up, col + right) for up, right in ((0, 0), *_DIRECTIONS)]
+    cross = [(row + up, col + right) for up, right in CROSS]
     contents = [
         before["cells"][SIZE * row + col]
         for row, col in cross
