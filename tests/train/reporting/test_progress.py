@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from unittest.mock import Mock, patch
 
@@ -11,6 +12,7 @@ import jax.numpy as jnp
 import pytest
 
 from hackmatrix.rl.train_state import NEVER, Report
+from hackmatrix.train.loop import train
 from hackmatrix.train.reporting.progress import STEPS_PER_SECOND, Broken, Progress
 from hackmatrix.train.runs.clock import Clock
 from hackmatrix.train.runs.course import Course
@@ -104,3 +106,27 @@ def test_the_speed_of_a_chunk_is_its_own(
                 device.wait_until(device.now + 20)
     progress.flush()
     assert speeds == pytest.approx([course.config.batch_size] * 4)
+
+
+def test_devices_are_compared_and_agents_measured_and_saved_apart_from_chunks() -> None:
+    done: list[str] = []
+
+    @contextmanager
+    def apart() -> Iterator[None]:
+        done.append("apart")
+        yield
+        done.append("over")
+
+    guard, yardstick, keeper, reporter, program, state = (Mock() for _ in range(6))
+    guard.next_chunk.side_effect, state.learner.update = [1, 0], 1
+    program.run.return_value = state, Mock()
+    reporter.apart = apart
+    guard.compare_now.side_effect = lambda *_: done.append("compared")
+    yardstick.measure.side_effect = lambda *_: done.append("measured")
+    keeper.save.side_effect = lambda *_: done.append("saved")
+    keeper.lacks.return_value = False
+    train(state, Course(resolved()), program, guard, reporter, yardstick, keeper)
+    assert done == [
+        "apart", "compared", "over", "apart", "measured", "over",
+        "apart", "compared", "saved", "over",
+    ]  # fmt: skip
