@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from hackmatrix.game import blocks, observation, play, reward
+from hackmatrix.game import blocks, observation, play, reward, tracing
 from hackmatrix.game.cells import CELLS
 from hackmatrix.game.randomness import as_key
 from hackmatrix.game.ring import Newest
@@ -43,6 +43,10 @@ class Kernels:
         self, keys: Array, states: State, actions: Array
     ) -> tuple[State, Outcome, Seen]:
         """As `play.step_batch_and_restart`, and what is seen of the boards after it."""
+        with tracing.program_for(self.platform):
+            return self._stepped(keys, states, actions)
+
+    def _stepped(self, keys: Array, states: State, actions: Array) -> tuple[State, Outcome, Seen]:
         history, boards = states.history, states.replace(history=None)
         inputs = boards, history.depth, as_key(keys), actions.astype(jnp.int32), history.newest
         count, flag = (jax.ShapeDtypeStruct(actions.shape, kind) for kind in (jnp.int32, bool))

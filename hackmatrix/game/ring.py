@@ -6,11 +6,14 @@ is taken off, and tells which one is to be put on.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax import struct
+
+from hackmatrix.game import tracing
 
 Array = jax.Array
 
@@ -28,9 +31,7 @@ class History(struct.PyTreeNode):
     def newest(self) -> Array:
         """u32[words, ...]: the newest snapshot."""
         depth = self.snapshots.shape[-2]
-        chosen = jnp.arange(depth) == ((self.head - 1) % depth)[..., None]
-        words = jnp.where(chosen[..., None], self.snapshots, 0).sum(-2, dtype=jnp.uint32)
-        return jnp.moveaxis(words, -1, 0)
+        return jnp.moveaxis(_row(self.snapshots, (self.head - 1) % depth), -1, 0)
 
     def pushed(self, snapshot: Any, active: Array) -> History:
         """The ring with this snapshot (words first) on the active boards. The oldest one is
@@ -38,10 +39,9 @@ class History(struct.PyTreeNode):
         """
         depth = self.snapshots.shape[-2]
         place = jnp.where(active, self.head, depth)
-        written = (jnp.arange(depth) == place[..., None])[..., None]
         words = jnp.moveaxis(jnp.asarray(snapshot), 0, -1)
         return History(
-            jnp.where(written, words[..., None, :], self.snapshots),
+            _with_row(self.snapshots, place, words),
             jnp.where(active, (self.head + 1) % depth, self.head),
             jnp.minimum(self.depth + active, depth),
         )
@@ -102,3 +102,34 @@ class Newest(struct.PyTreeNode):
     def forgotten(self) -> Newest:
         nothing, everywhere = jnp.zeros_like(self.depth), jnp.ones_like(self.is_forgotten)
         return self.replace(depth=nothing, is_forgotten=everywhere)
+
+
+# A GPU reads and writes single rows of a ring; elsewhere it is sooner done with all of them.
+
+
+def _row(rings: Array, place: Array) -> Array:
+    """[..., words]: of each ring [depth, words] the row in this place."""
+    if tracing.on_gpu():
+        return _taken(rings, place)
+    chosen = jnp.arange(rings.shape[-2]) == place[..., None]
+    return jnp.where(chosen[..., None], rings, 0).sum(-2, dtype=jnp.uint32)
+
+
+def _with_row(rings: Array, place: Array, words: Array) -> Array:
+    """The rings with these words [..., words] in this place; one beyond the last leaves a ring as
+    it is.
+    """
+    if tracing.on_gpu():
+        return _put(rings, place, words)
+    written = (jnp.arange(rings.shape[-2]) == place[..., None])[..., None]
+    return jnp.where(written, words[..., None, :], rings)
+
+
+@partial(jnp.vectorize, signature="(d,w),()->(w)")
+def _taken(ring: Array, place: Array) -> Array:
+    return ring.at[place].get(mode="promise_in_bounds")
+
+
+@partial(jnp.vectorize, signature="(d,w),(),(w)->(d,w)")
+def _put(ring: Array, place: Array, words: Array) -> Array:
+    return ring.at[place].set(words, mode="drop")

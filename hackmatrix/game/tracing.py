@@ -52,7 +52,15 @@ def for_gpu() -> bool:
 
 
 def on_cpu() -> bool:
-    return (_target.value.platform or _default_platform()) == "cpu"
+    return _platform() == "cpu"
+
+
+def on_gpu() -> bool:
+    return _platform() == "gpu"
+
+
+def _platform() -> str:
+    return _target.value.platform or _default_platform()
 
 
 def _default_platform() -> str:

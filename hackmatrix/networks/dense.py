@@ -47,4 +47,36 @@ class Dense(nn.Module):
             )
             for part, its, numbers in zip(parts, rows, shapes, strict=True)
         ]
+        if len(products) > 1:
+            products[0] = _by_itself(products[0])
         return sum(products[1:], products[0]) + bias.astype(dtype)
+
+
+@jax.custom_vjp
+def relu(numbers: Array) -> Array:
+    """`jax.nn.relu`; what it gives tells its gradient, so what it was given need not be kept."""
+    return jnp.maximum(numbers, 0)
+
+
+def _relu(numbers: Array) -> tuple[Array, Array]:
+    result = relu(numbers)
+    return result, result
+
+
+def _back(result: Array, gradient: Array) -> tuple[Array]:
+    return (jnp.where(result > 0, gradient, 0),)
+
+
+relu.defvjp(_relu, _back)
+
+
+@jax.custom_vjp
+def _by_itself(product: Array) -> Array:
+    """The same. XLA for GPUs would put parts side by side, to multiply them by one gradient."""
+    return product
+
+
+_by_itself.defvjp(
+    lambda product: (product, None),
+    lambda nothing, gradient: (jax.lax.optimization_barrier(gradient),),
+)

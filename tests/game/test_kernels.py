@@ -129,7 +129,7 @@ def test_a_program_for_gpus_keeps_nothing_apart_and_puts_nothing_back_leaf_by_le
     step = jax.jit(by_program_for_gpus).trace(*shapes(4096))
     text = step.lower(lowering_platforms=("cuda",)).as_text()
     assert "inlineable" not in text
-    assert "stablehlo.scatter" not in text
+    assert text.count('"stablehlo.scatter"') == 1  # the row of a ring that a snapshot is put into
     assert text.count("stablehlo.while") <= 4
 
 
