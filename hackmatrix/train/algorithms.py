@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import Any, get_type_hints
 
 import jax
 
@@ -29,6 +29,17 @@ def find(name: str) -> Any:
             f"algorithm={name} cannot be built as NAME(env, network, config, axis): {error}"
         ) from None
     return kind
+
+
+def settings_of(name: str, kind: Any) -> set[str] | None:
+    """The settings that an algorithm of ours reads: those of the protocol that its `settings` are
+    of, which mypy holds it to. None for any other, which may read what it likes.
+    """
+    if name not in ALGORITHMS:
+        return None
+    protocol: type = get_type_hints(kind)["settings"]
+    members = (vars(each).items() for each in protocol.__mro__)
+    return {name for each in members for name, member in each if isinstance(member, property)}
 
 
 def check(name: str, algorithm: Any, network: Network, config: Config) -> None:

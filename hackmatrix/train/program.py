@@ -34,6 +34,9 @@ Array = jax.Array
 
 # Settings that say which run it is. (The seed is in the state.)
 _OF_THE_RUN = "run_name", "run_suffix", "resume", "rewind", "seed", "num_seeds"
+# What the program reads besides its algorithm, environment and network, which are told by
+# themselves.
+_OF_ALL_PROGRAMS = {"num_envs", "skip_nonfinite"}
 _SPECS = TrainState(learner=REPLICATED, players=SPLIT)  # type: ignore[arg-type]
 
 
@@ -156,9 +159,12 @@ class Program:
 
     def _settings(self) -> dict[str, Any]:
         """Those that are constants of the program, for all that is known of the algorithm."""
-        settings = self.config.settings().items()
-        others = (*self._inputs, *_OF_THE_RUN)
-        return {name: value for name, value in settings if name not in others}
+        config = self.config
+        names = algorithms.settings_of(config.algorithm, type(self.algorithm))
+        if names is None:
+            names = config.settings().keys() - {*_OF_THE_RUN}
+        names |= _OF_ALL_PROGRAMS
+        return {name: getattr(config, name) for name in sorted(names - {*self._inputs})}
 
     @property
     def _devices(self) -> list[jax.Device]:

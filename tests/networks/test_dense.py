@@ -19,7 +19,8 @@ def test_a_layer_of_parts_and_its_gradients_are_those_of_the_parts_side_by_side(
     params = layer.init(jax.random.key(0), *parts)
 
     def outputs(params: Any, *parts: Array) -> Array:
-        return jnp.square(layer.apply(params, *parts)).sum()
+        row: Any = layer.apply(params, *parts)
+        return jnp.square(row).sum()
 
     def both(*parts: Array) -> tuple[Any, tuple[Array, ...]]:
         of_params, *of_parts = jax.grad(outputs, argnums=range(1 + len(parts)))(params, *parts)
@@ -39,10 +40,11 @@ def test_what_is_cut_off_at_0_is_what_jax_cuts_off_and_so_is_its_gradient() -> N
     numbers = jnp.array([-jnp.inf, -2.0, -0.0, 0.0, 1e-30, 3.0, jnp.inf, jnp.nan])
     gradient = jnp.arange(1.0, 9.0)
     for dtype in jnp.float32, jnp.bfloat16:
-        ours, theirs = (
+        (result, back), (expected, theirs) = (
             jax.vjp(function, numbers.astype(dtype)) for function in (relu, jax.nn.relu)
         )
-        np.testing.assert_array_equal(ours[0], theirs[0])
-        np.testing.assert_array_equal(
-            ours[1](gradient.astype(dtype))[0], theirs[1](gradient.astype(dtype))[0]
-        )
+        pairs = (result, expected), (back(gradient.astype(dtype)), theirs(gradient.astype(dtype)))
+        for ours, wanted in pairs:
+            np.testing.assert_array_equal(
+                *(jnp.float32(jnp.asarray(each)) for each in (ours, wanted))
+            )

@@ -1,0 +1,86 @@
+"""A training program is found by all that is in it, and by nothing besides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from configs import default
+from hackmatrix.parallel import mesh
+from hackmatrix.train import inputs
+from hackmatrix.train.algorithms import settings_of
+from hackmatrix.train.config import resolve
+from hackmatrix.train.program import Program
+
+SMALL = {"env": "gymnax:CartPole-v1", "num_envs": 8, "num_steps": 8, "hidden_dim": 8}
+
+
+def program(**given: Any) -> Program:
+    config = resolve({**default.get_config(), **SMALL, **given}, "cpu", 1)
+    return Program(config, mesh.over(mesh.over().devices.flat[:1]))
+
+
+@pytest.fixture(scope="module")
+def name() -> str:
+    return program().name
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"seed": 1}, {"total_timesteps": 1_000_000}, {"time_limit_minutes": 2.0},
+        {"log_interval": 3}, {"eval_games": 8}, {"save_interval_minutes": 1.0},
+        {"keep_checkpoints": 9}, {"lr": 1e-3}, {"gamma": 0.9}, {"ent_coef": 0.5},
+        {"clip_eps": 0.1}, {"simulations": 8},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_run_of_another_length_or_that_is_looked_at_otherwise_finds_it(
+    name: str, setting: dict[str, Any]
+) -> None:
+    assert program(**setting).name == name
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"num_envs": 16}, {"num_steps": 16}, {"num_minibatches": 2}, {"update_epochs": 2},
+        {"hidden_dim": 16}, {"num_layers": 3}, {"separate_critic": True}, {"anneal_lr": True},
+        {"compute_dtype": "bfloat16"}, {"scale_returns": False}, {"compress_rewards": True},
+        {"skip_nonfinite": True}, {"episode_limit": 100},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_another_program_has_another_name(name: str, setting: dict[str, Any]) -> None:
+    assert program(**setting).name != name
+
+
+def test_an_algorithm_of_ours_is_traced_with_the_settings_that_it_says_it_reads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: set[str] = set()
+    given = inputs.given
+
+    class Noting:
+        def __init__(self, *of: Any) -> None:
+            self._given = given(*of)
+
+        def __getattr__(self, name: str) -> Any:
+            read.add(name)
+            return getattr(self._given, name)
+
+    monkeypatch.setattr(inputs, "given", Noting)
+    of_cartpole = program(anneal_lr=True)
+    of_cartpole.lower()
+    said = settings_of("ppo", type(of_cartpole.algorithm))
+    assert said is not None
+    assert read <= said
+    assert {"num_minibatches", "anneal_lr", "clip_eps"} <= read
+
+
+def test_of_an_algorithm_from_elsewhere_any_setting_may_be_a_part() -> None:
+    one, other = (
+        program(algorithm="hackmatrix.ppo:PPO", log_interval=updates).name for updates in (3, 4)
+    )
+    assert one != other
