@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import pytest
 
 from configs import default
@@ -18,7 +19,7 @@ SMALL = {"env": "gymnax:CartPole-v1", "num_envs": 8, "num_steps": 8, "hidden_dim
 
 def program(**given: Any) -> Program:
     config = resolve({**default.get_config(), **SMALL, **given}, "cpu", 1)
-    return Program(config, mesh.over(mesh.over().devices.flat[:1]))
+    return Program(config, mesh.over(jax.devices()[:1]))
 
 
 @pytest.fixture(scope="module")
