@@ -52,31 +52,26 @@ class Dense(nn.Module):
         return sum(products[1:], products[0]) + bias.astype(dtype)
 
 
-@jax.custom_vjp
+@jax.custom_jvp
 def relu(numbers: Array) -> Array:
     """`jax.nn.relu`; what it gives tells its gradient, so what it was given need not be kept."""
     return jnp.maximum(numbers, 0)
 
 
-def _relu(numbers: Array) -> tuple[Array, Array]:
-    result = relu(numbers)
-    return result, result
+@relu.defjvp
+def _relu_jvp(numbers: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    result = relu(*numbers)
+    return result, jnp.where(result > 0, *tangents, 0)
 
 
-def _back(result: Array, gradient: Array) -> tuple[Array]:
-    return (jnp.where(result > 0, gradient, 0),)
-
-
-relu.defvjp(_relu, _back)
-
-
-@jax.custom_vjp
+@jax.custom_jvp
 def _by_itself(product: Array) -> Array:
-    """The same. XLA for GPUs would put parts side by side, to multiply them by one gradient."""
+    """The product, whose gradient is a value of its own: parts that are multiplied by one and the
+    same gradient XLA for GPUs would first put side by side.
+    """
     return product
 
 
-_by_itself.defvjp(
-    lambda product: (product, None),
-    lambda nothing, gradient: (jax.lax.optimization_barrier(gradient),),
-)
+@_by_itself.defjvp
+def _by_itself_jvp(products: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    return _by_itself(*products), jax.lax.optimization_barrier(*tangents)

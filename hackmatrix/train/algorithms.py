@@ -32,14 +32,16 @@ def find(name: str) -> Any:
 
 
 def settings_of(name: str, kind: Any) -> set[str] | None:
-    """The settings that an algorithm of ours reads: those of the protocol that its `settings` are
-    of, which mypy holds it to. None for any other, which may read what it likes.
+    """The settings that an algorithm of ours may read: the members of the protocol that its
+    `settings` are of. None for any other, which may read what it likes.
     """
     if name not in ALGORITHMS:
         return None
     protocol: type = get_type_hints(kind)["settings"]
-    members = (vars(each).items() for each in protocol.__mro__)
-    return {name for each in members for name, member in each if isinstance(member, property)}
+    members = {*get_type_hints(protocol)}
+    for each in protocol.__mro__:
+        members |= {member for member, what in vars(each).items() if isinstance(what, property)}
+    return members
 
 
 def check(name: str, algorithm: Any, network: Network, config: Config) -> None:

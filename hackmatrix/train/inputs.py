@@ -1,7 +1,7 @@
 """Settings that are inputs of the compiled training program, which then serves any of their values.
 
-An algorithm names them as its `inputs`: numbers that it only computes with. All other settings are
-constants of the program.
+An algorithm names them as its `inputs`: numbers that it only computes with. All other settings that
+it reads are constants of the program.
 """
 
 from __future__ import annotations

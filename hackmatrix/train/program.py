@@ -32,10 +32,9 @@ from hackmatrix.train.config import Config
 
 Array = jax.Array
 
-# Settings that say which run it is. (The seed is in the state.)
+# Settings that say which run it is, which no algorithm reads. (The seed is in the state.)
 _OF_THE_RUN = "run_name", "run_suffix", "resume", "rewind", "seed", "num_seeds"
-# What the program reads besides its algorithm, environment and network, which are told by
-# themselves.
+# What the program reads besides what its algorithm does; environment and network tell of theirs.
 _OF_ALL_PROGRAMS = {"num_envs", "skip_nonfinite"}
 _SPECS = TrainState(learner=REPLICATED, players=SPLIT)  # type: ignore[arg-type]
 

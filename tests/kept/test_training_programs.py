@@ -1,4 +1,4 @@
-"""A training program is found by all that is in it, and by nothing besides."""
+"""A training program is found by what is in it, and not by how long a run is or what it keeps."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import pytest
 from configs import default
 from hackmatrix.parallel import mesh
 from hackmatrix.train import inputs
-from hackmatrix.train.algorithms import settings_of
+from hackmatrix.train.algorithms import find, settings_of
 from hackmatrix.train.config import resolve
+from hackmatrix.train.config.rules import ALGORITHMS
 from hackmatrix.train.program import Program
 
 SMALL = {"env": "gymnax:CartPole-v1", "num_envs": 8, "num_steps": 8, "hidden_dim": 8}
@@ -78,6 +79,29 @@ def test_an_algorithm_of_ours_is_traced_with_the_settings_that_it_says_it_reads(
     assert said is not None
     assert read <= said
     assert {"num_minibatches", "anneal_lr", "clip_eps"} <= read
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"simulations": 8}, {"potential_shaping": True}, {"owned_reward": 1.0},
+        {"owned_reward_end": 1.0}, {"network": "centred"}, {"turn_boards": True},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_so_has_expert_iteration_with_other_settings(setting: dict[str, Any]) -> None:
+    ours = {"algorithm": "expert", "env": "hackmatrix", "update_epochs": 1}
+    assert program(**ours, **setting).name != program(**ours).name
+    assert program(**ours, total_timesteps=1_000_000).name == program(**ours).name
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_what_an_algorithm_of_ours_may_read_are_settings(algorithm: str) -> None:
+    said = settings_of(algorithm, find(algorithm))
+    assert said is not None
+    assert {"num_steps", "anneal_lr", "owned_reward_end"} <= said
+    config = program().config
+    assert all(hasattr(config, name) for name in said - {"extra_updates"})
 
 
 def test_of_an_algorithm_from_elsewhere_any_setting_may_be_a_part() -> None:

@@ -36,9 +36,21 @@ def test_a_layer_of_parts_and_its_gradients_are_those_of_the_parts_side_by_side(
     )
 
 
+def test_a_layer_of_parts_has_derivatives_in_a_direction_too() -> None:
+    layer = Dense(width=5, scale=1)
+    parts = jnp.ones((7, 3)), jnp.ones((7, 2))
+    params = layer.init(jax.random.key(0), *parts)
+    _, tangent = jax.jvp(lambda part: layer.apply(params, part, parts[1]), parts[:1], parts[:1])
+    expected = layer.apply(params, parts[0], jnp.zeros((7, 2)))
+    np.testing.assert_allclose(tangent, jnp.asarray(expected), rtol=1e-6)
+
+
 def test_what_is_cut_off_at_0_is_what_jax_cuts_off_and_so_is_its_gradient() -> None:
     numbers = jnp.array([-jnp.inf, -2.0, -0.0, 0.0, 1e-30, 3.0, jnp.inf, jnp.nan])
     gradient = jnp.arange(1.0, 9.0)
+    np.testing.assert_array_equal(
+        *(jax.jvp(each, [numbers], [gradient])[1] for each in (relu, jax.nn.relu))
+    )
     for dtype in jnp.float32, jnp.bfloat16:
         (result, back), (expected, theirs) = (
             jax.vjp(function, numbers.astype(dtype)) for function in (relu, jax.nn.relu)
