@@ -14,6 +14,8 @@ import pytest
 from hackmatrix.rl.train_state import NEVER, Report
 from hackmatrix.train.loop import train
 from hackmatrix.train.reporting.progress import STEPS_PER_SECOND, Broken, Progress
+from hackmatrix.train.reporting.reporter import Reporter
+from hackmatrix.train.reporting.tracing import Tracer, parse_span
 from hackmatrix.train.runs.clock import Clock
 from hackmatrix.train.runs.course import Course
 from tests.train.settings import resolved
@@ -130,3 +132,24 @@ def test_devices_are_compared_and_agents_measured_and_saved_apart_from_chunks() 
         "apart", "compared", "over", "apart", "measured", "over",
         "apart", "compared", "saved", "over",
     ]  # fmt: skip
+
+
+def test_a_trace_begins_and_ends_apart_from_chunks(device: Device) -> None:
+    sinks, course, done = Mock(), Course(resolved()), []
+    program: Any = Mock(health=())
+    program.algorithm.vital, program.mesh.size = (), 1
+    tracer = Tracer(parse_span("21:20"), Mock(), Mock())
+
+    def reach(update: int, state: Any) -> None:
+        device.wait_until(device.now + 30)
+        done.append((update, device.now))
+
+    reporter = Reporter(program, course, Clock(), sinks, tracer, Mock(), Mock(), Mock())
+    with patch.object(tracer, "reached", reach):
+        for update in (0, 20, 40, 60):
+            reporter.before_chunk(update, Mock())
+            reporter.after_chunk(update + 20, 20, device.start(20))
+    reporter.flush()
+    assert done == [(20, 50), (40, 100)]
+    told = [call.args[1][STEPS_PER_SECOND] for call in sinks.write.call_args_list]
+    assert told == pytest.approx([course.config.batch_size] * 4)
