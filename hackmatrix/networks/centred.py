@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from hackmatrix.networks import Spec, board
-from hackmatrix.networks.dense import Dense, relu
+from hackmatrix.networks.dense import Dense
 from hackmatrix.networks.place import player_place
 from hackmatrix.networks.torso import Parts, Shapes, Torso
 
@@ -32,7 +32,7 @@ class Centred(Torso):
     def __call__(self, parts: Parts) -> Array:
         spec = self.spec
         embed = Dense(spec.channels, 1, spec.compute_dtype, name="embed")
-        cells = relu(embed(parts["cells"]))
+        cells = nn.relu(embed(parts["cells"]))
         # Apart from what makes them, which a GPU would do once more for each place and each use.
         cells, *place_of_player = jax.lax.optimization_barrier((cells, *player_place(parts)))
         laid_out = jax.lax.optimization_barrier(around(cells, *place_of_player))
@@ -41,7 +41,7 @@ class Centred(Torso):
         for number in range(spec.num_layers):
             name = f"Dense_{number}"
             layer = Dense(spec.hidden_dim, math.sqrt(2), spec.compute_dtype, name=name)
-            seen = [relu(layer(*seen))]
+            seen = [nn.relu(layer(*seen))]
         return seen[0]
 
 

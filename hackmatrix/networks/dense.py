@@ -53,18 +53,6 @@ class Dense(nn.Module):
 
 
 @jax.custom_jvp
-def relu(numbers: Array) -> Array:
-    """`jax.nn.relu`; what it gives tells its gradient, so what it was given need not be kept."""
-    return jnp.maximum(numbers, 0)
-
-
-@relu.defjvp
-def _relu_jvp(numbers: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    result = relu(*numbers)
-    return result, jnp.where(result > 0, *tangents, 0)
-
-
-@jax.custom_jvp
 def _by_itself(product: Array) -> Array:
     """The product, whose gradient is a value of its own: parts that are multiplied by one and the
     same gradient XLA for GPUs would first put side by side.
