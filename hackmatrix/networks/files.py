@@ -178,10 +178,16 @@ def _shipped(name: str) -> Path:
     )
 
 
+def shipped_as(name: str) -> str:
+    """Asks, at the end of a message, whether an agent that comes with the trainer was meant."""
+    name = Path(name).name
+    return f"; did you mean {SHIPPED}/{name}?" if (_FOLDER / f"{name}.npz").exists() else ""
+
+
 def _meant(missing: Path) -> str:
     """What may have been meant by a file that is not there."""
-    if (_FOLDER / f"{missing.name}.npz").exists():
-        return f"; did you mean {SHIPPED}/{missing.name}?"
+    if shipped := shipped_as(missing.name):
+        return shipped
     for folder in (missing.parent, _RUNS / missing):
         if (folder / "config.json").exists():
             run = shlex.quote(str(folder))

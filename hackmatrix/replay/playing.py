@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -84,9 +85,9 @@ class Playing:
                 case "save" | "load" if not rest:
                     self._say(f"{word} what? say {word} FILE")
                 case "save":
-                    self._save(Path(rest))
+                    self._save(Path(os.path.expanduser(rest)))
                 case "load":
-                    self._load(Path(rest))
+                    self._load(Path(os.path.expanduser(rest)))
                     self._show()
                 case _:
                     self._act(word)

@@ -15,6 +15,7 @@ from hackmatrix.replay.record import MOST_STEPS, Decision, Episode, record
 from hackmatrix.train.policies.player import Player
 from hackmatrix.train.policies.policy import Policy
 from hackmatrix.train.runs.directory import Run
+from hackmatrix.train.runs.places import on_disk
 
 if TYPE_CHECKING:
     from hackmatrix.search.planner import Planner
@@ -63,7 +64,7 @@ class Recorded:
 
     def save(self, file: str | Path) -> Path:
         """Writes the page of the game, or an animation to a file that ends in .gif."""
-        file = Path(file)
+        file = on_disk(file)
         if file.suffix.lower() == ".gif":
             file.write_bytes(self.film())
         else:

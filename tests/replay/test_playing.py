@@ -104,12 +104,14 @@ def test_without_colour_no_escape_is_written(talk: Talk, tmp_path: Path) -> None
     assert "\x1b" not in "".join(talk(f"load {rich(tmp_path)}", "help", "up"))
 
 
-def test_a_saved_board_is_loaded_again(talk: Talk, tmp_path: Path) -> None:
+def test_a_saved_board_is_loaded_again(
+    talk: Talk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
     action = valid(talk())[0]
-    file = tmp_path / "board.json"
-    there = talk(action, f"save {file}")
-    assert json.loads(file.read_text())["turn"] == 1
-    again = talk(f"load {file}", seed=9)
+    there = talk(action, "save ~/board.json")
+    assert json.loads((tmp_path / "board.json").read_text())["turn"] == 1
+    again = talk("load ~/board.json", seed=9)
     assert boards(again)[-1] == boards(there)[-1]
     assert valid(again) == valid(there)
 

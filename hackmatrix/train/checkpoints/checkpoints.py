@@ -150,11 +150,6 @@ class Checkpoints:
         found = read_on_first(lambda: scores.best(self._directory, self.steps()))
         return Best(*found) if found else None
 
-    def metadata(self, step: int) -> dict[str, Any]:
-        """What the run wrote beside the state."""
-        with self._no_other(step):
-            return self._read(step).metadata
-
     def restore_best(self, *layouts: Layout) -> Restored | None:
         """The checkpoint with the highest score, in the first layout that fits it."""
         best = self.best()

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from hackmatrix.errors import UserError
-from hackmatrix.networks.files import EXPORTED
+from hackmatrix.networks.files import EXPORTED, shipped_as
 from hackmatrix.train.config import Config, ConfigError
 from hackmatrix.train.config.rules import AUTO
 from hackmatrix.train.config.saved import from_json, to_json
@@ -190,7 +190,7 @@ def find(workdir: str | Path | Place, which: str, name: str | None = None) -> Ru
         lacking = next((_lacking(each) for each in places if each.names()), "")
         newest = sorted(_runs(root), key=_begun)[-5:]
     others = f"; the newest are {', '.join(each.name for each in newest)}" if newest else ""
-    raise RunError(f"there is no run {which!r} in {root}{lacking}{others}")
+    raise RunError(f"there is no run {which!r} in {root}{lacking}{shipped_as(which) or others}")
 
 
 def _lacking(there: Place) -> str:

@@ -112,6 +112,14 @@ def test_what_only_others_may_look_at_hides_no_run(
         find(tmp_path, "nobody")
 
 
+@pytest.mark.parametrize("name", ["champion", "elsewhere/policies/champion"])
+def test_who_names_an_agent_that_comes_with_the_trainer_is_told_how(
+    tmp_path: Path, name: str
+) -> None:
+    with pytest.raises(RunError, match="there is no run .*; did you mean policies/champion?"):
+        find(tmp_path, name)
+
+
 def test_a_run_of_an_older_version_is_found(tmp_path: Path, config: Config) -> None:
     """One that was saved before there were these settings."""
     run = create(tmp_path, config)
