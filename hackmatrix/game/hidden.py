@@ -24,7 +24,7 @@ from hackmatrix.game import bits, cells, digits, history, slots
 from hackmatrix.game.cells import CELLS, EVERY, CellSet, column_of, row_of
 from hackmatrix.game.programs import Program
 from hackmatrix.game.randomness import Key, Purpose, pick_cell, uniform_below, words
-from hackmatrix.game.state import CRYPTOG, ENEMY_HP, Board, Enemies, History, State, Transmissions
+from hackmatrix.game.state import CRYPTOG, ENEMY_HP, Board, Enemies, State, Transmissions
 from hackmatrix.game.valid import can_pay_for
 
 Array = jax.Array
@@ -37,18 +37,28 @@ def redrawn(key: Key, state: State) -> State:
     state. Any batch shape.
     """
     due, _ = words(key, Purpose.HIDDEN_SCHEDULE, 0)
-    return _redrawn(key, state).replace(
+    of_each = jax.tree.map(lambda word: word[..., None], key)
+    drawn = _redrawn(of_each, _snapshots_and_now(state))
+    snapshots = jnp.stack(history.pack(drawn), axis=-1)[..., :-1, :]
+    return jax.tree.map(lambda leaf: leaf[..., -1], drawn).replace(
         next_task=state.turn + 1 + uniform_below(due, state.interval),
-        history=_redrawn_history(key, state),
+        history=state.history.replace(snapshots=snapshots),
     )
 
 
-def _redrawn_history(key: Key, state: State) -> History:
-    snapshots = state.history.snapshots
-    of_each = jax.tree.map(lambda word: word[..., None], key)
-    past = history.unpack(jnp.moveaxis(snapshots, -1, 0), state)
-    redrawn_words = history.pack(_redrawn(of_each, past))
-    return state.history.replace(snapshots=jnp.stack(redrawn_words, axis=-1))
+def _snapshots_and_now(state: State) -> State:
+    """The snapshots, and last the state, along an axis of their own, to be redrawn by one program.
+    What no snapshot holds is there once.
+    """
+    now = state.replace(history=None)
+    past = history.unpack(jnp.moveaxis(state.history.snapshots, -1, 0), now)
+    return jax.tree.map(
+        lambda then, leaf: (
+            leaf[..., None] if then is leaf else jnp.concatenate([then, leaf[..., None]], -1)
+        ),
+        past,
+        now,
+    )
 
 
 def _redrawn(key: Key, state: State) -> State:

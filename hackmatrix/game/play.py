@@ -6,6 +6,7 @@ are written once, for a batch.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -35,28 +36,40 @@ NO_ACTION = -1
 
 
 def one_board(batch: Callable[..., Tree]) -> Callable[..., Tree]:
-    """Makes a function of one board from a function of a batch. Under vmap it is the function of
-    the batch again, so that rare rules stay cheap.
+    """Makes a function of one board from a function of a batch. Under vmap, however deep, it is the
+    function of one batch again, so that rare rules stay cheap.
     """
 
     @custom_vmap
+    def boards(*args: Any) -> Tree:
+        return batch(*args)
+
+    @boards.def_vmap
+    def batches(size: int, batched: list[Any], *args: Any) -> tuple[Tree, Any]:
+        def side_by_side(leaf: Array, is_batched: bool) -> Array:
+            each = leaf if is_batched else jnp.broadcast_to(leaf, (size, *leaf.shape))
+            return each.reshape(size * each.shape[1], *each.shape[2:])
+
+        def apart(leaf: Array) -> Array:
+            return leaf.reshape(size, leaf.shape[0] // size, *leaf.shape[1:])
+
+        result = boards(*jax.tree.map(side_by_side, args, tuple(batched)))
+        return jax.tree.map(apart, result), jax.tree.map(lambda leaf: True, result)
+
     def one(*args: Any) -> Tree:
-        return _only(batch(*jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], args)))
-
-    @one.def_vmap
-    def many(size: int, batched: list[Any], *args: Any) -> tuple[Tree, Any]:
-        def spread(leaf: Array, is_batched: bool) -> Array:
-            return leaf if is_batched else jnp.broadcast_to(leaf, (size, *jnp.shape(leaf)))
-
-        result = batch(*jax.tree.map(spread, args, tuple(batched)))
-        return result, jax.tree.map(lambda leaf: True, result)
+        return _only(boards(*jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], args)))
 
     return one
 
 
 def reset(key: Array, history_depth: int = HISTORY_DEPTH) -> State:
     """A new game."""
-    return one_board(lambda keys: reset_batch(keys, history_depth))(key)
+    return _reset(history_depth)(key)
+
+
+@functools.cache
+def _reset(history_depth: int) -> Callable[[Array], State]:
+    return _compiled_once(lambda keys: reset_batch(keys, history_depth))
 
 
 def reset_batch(keys: Array, history_depth: int = HISTORY_DEPTH) -> State:
@@ -69,13 +82,21 @@ def reset_batch(keys: Array, history_depth: int = HISTORY_DEPTH) -> State:
 
 def step(key: Array, state: State, action: Array) -> tuple[State, Outcome]:
     """Takes an action (0 to 27). An invalid one changes nothing and ends the game."""
-    return one_board(step_batch)(key, state, action)
+    return _step(key, state, action)
 
 
 def step_batch(keys: Array, states: State, actions: Array) -> tuple[State, Outcome]:
     """Takes an action on each of [E] boards."""
     state, outcome = play(as_key(keys), states, actions, restart=False)
     return state, reward.in_floats(outcome)
+
+
+def _compiled_once(batch: Callable[..., Tree]) -> Callable[..., Tree]:
+    """The function of one board, also where it is called outside of a compiled program."""
+    return jax.jit(one_board(batch), inline=True)
+
+
+_step = _compiled_once(step_batch)
 
 
 def step_batch_and_restart(keys: Array, states: State, actions: Array) -> tuple[State, Outcome]:

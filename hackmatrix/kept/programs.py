@@ -28,7 +28,7 @@ from jax.experimental.compilation_cache import compilation_cache
 from hackmatrix.kept import making
 from hackmatrix.kept.devices import Devices, are_among, devices_of
 from hackmatrix.kept.files import Files
-from hackmatrix.kept.sources import short_hash, source_hash
+from hackmatrix.kept.sources import has_changed, short_hash, source_hash
 
 Program = Callable[..., Any]
 Compiled = jax.stages.Compiled
@@ -165,6 +165,8 @@ class _Cache:
 
     def name_of(self, parts: Any, arguments: Any) -> str:
         """The name of the file that is about the program of these parts; or Untold."""
+        if has_changed():
+            raise making.Untold("this package, whose files were written after it was imported")
         return self.name(source_hash(), making.told(parts), making.arguments(arguments))
 
     def about(self, name: str) -> _About | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -38,6 +39,8 @@ def run(
     stays as it was when an update is not finite.
     """
 
+    # Traced once, for its shapes and for the loop.
+    @functools.partial(jax.jit, inline=True)
     def update(state: TrainState, counted: tally.Tally) -> tuple[TrainState, tally.Tally, Metrics]:
         results = algorithm.update(state.learner, state.players, counted)
         if not isinstance(results, tuple) or len(results) != 4:

@@ -82,6 +82,7 @@ class Evaluation:
         self._play_of = functools.partial(whole_games.play, agent, _STEPS)
         specs = REPLICATED, REPLICATED, REPLICATED, SPLIT, SPLIT
         self._play = jax.jit(on_devices(self._play_of, in_specs=specs), donate_argnums=3)
+        self._of_places: dict[int, tuple[Kept, Kept]] = {}
         self._key = jax.jit(seed_key, static_argnums=0, out_shardings=meshes.replicated(mesh))
 
     def play(
@@ -96,9 +97,7 @@ class Evaluation:
         key = self._key(seed)
         params = meshes.placed(params, replicated)
         choice = Choice(np.bool_(greedy), np.bool_(uniform))
-        devices = list(self._mesh.devices.flat)
-        begin = Kept(self._begin, self._begin_of, devices, everywhere)
-        play = Kept(self._play, self._play_of, devices, everywhere)
+        begin, play = self._programs(places)
         playing = begin(key, numbers)
         while on_any(_is_going_on_here(playing)):
             if not self._goes_on():
@@ -112,6 +111,16 @@ class Evaluation:
             tally.CUT_OFF: ~played.ended,
         }
         return {name: column[:games] for name, column in columns.items()}
+
+    def _programs(self, places: int) -> tuple[Kept, Kept]:
+        """Those that begin so many games and play them on."""
+        if places not in self._of_places:
+            devices = list(self._mesh.devices.flat)
+            self._of_places[places] = (
+                Kept(self._begin, self._begin_of, devices, everywhere),
+                Kept(self._play, self._play_of, devices, everywhere),
+            )
+        return self._of_places[places]
 
     def beside_random(
         self, params: Any, seed: int, games: int, *, greedy: bool = False, both: bool = False

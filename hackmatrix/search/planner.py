@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from hackmatrix.envs import Environment
+from hackmatrix.game.tracing import on_cpu
 from hackmatrix.rl import distributions
 from hackmatrix.rl.draws import key_of_each
 from hackmatrix.rl.games import Forward
@@ -85,7 +86,7 @@ class Planner:
         """`_played_on` for all boards, some at a time; those whose agent is certain come last, and
         are left out.
         """
-        at_once = _AT_ONCE_ON_CPU if jax.default_backend() == "cpu" else _AT_ONCE
+        at_once = _AT_ONCE_ON_CPU if on_cpu() else _AT_ONCE
         number, size = keys.size, min(keys.size, max(1, at_once // self.games))
         certain = dealt.number == 1
         places = jnp.pad(jnp.argsort(certain), (0, -number % size), mode="edge")
@@ -114,19 +115,34 @@ class Planner:
         action need not be valid on all worlds.
         """
         actions = jnp.take_along_axis(dealt.actions, dealt.which, 1)
-        worlds = key_of_each(keys[:, None], dealt.world)
-        imagined = jax.tree.map(lambda leaf: jnp.repeat(leaf, self.games, axis=0), boards)
-        returns, counts = self._returns(params, worlds.reshape(-1), imagined, actions.reshape(-1))
+        worlds, chance = self._worlds(keys, boards)
+        last = chance.shape[1] - 1  # more are dealt only to boards that are not planned
+        place = jnp.arange(keys.size)[:, None], jnp.minimum(dealt.world, last)
+        of_each = jax.tree.map(
+            lambda leaf: leaf[place].reshape(-1, *leaf.shape[2:]), (worlds, chance)
+        )
+        returns, counts = self._returns(params, *of_each, actions.reshape(-1))
         return returns.reshape(actions.shape), counts.reshape(actions.shape)
 
-    def _returns(
-        self, params: Any, keys: Array, boards: Any, actions: Array
-    ) -> tuple[Array, Array]:
-        """Of games [M] that go on by these actions from boards with what is hidden drawn anew, and
-        whether the action is valid there.
+    def _worlds(self, keys: Array, boards: Any) -> tuple[Any, Array]:
+        """The worlds [E, W] of each board, what is hidden drawn anew, and keys [E, W] of what
+        happens there.
         """
-        hidden, chance = (key_of_each(keys, number) for number in (0, 1))
-        boards = self.env.redrawn(jax.random.key_data(hidden), boards)
+        number = self.games // _TIMES
+        of_worlds = key_of_each(keys[:, None], jnp.arange(number))
+        hidden, chance = (key_of_each(of_worlds, purpose) for purpose in (0, 1))
+        imagined = jax.tree.map(lambda leaf: jnp.repeat(leaf, number, axis=0), boards)
+        worlds = self.env.redrawn(jax.random.key_data(hidden.reshape(-1)), imagined)
+        return jax.tree.map(
+            lambda leaf: leaf.reshape(*chance.shape, *leaf.shape[1:]), worlds
+        ), chance
+
+    def _returns(
+        self, params: Any, boards: Any, chance: Array, actions: Array
+    ) -> tuple[Array, Array]:
+        """Of games [M] that go on by these actions from these boards, and whether the action is
+        valid there.
+        """
         counts = jnp.take_along_axis(self.env.mask(boards), actions[:, None], 1)[:, 0]
         gamma = self.signal.gamma
 

@@ -243,14 +243,38 @@ def test_random_play_ends_games_and_completes_stages(played: list[Played]) -> No
         assert sum(getattr(each.outcome, ending).sum() for each in played[:: STEPS // 10]) > 5
 
 
-def test_vmap_of_a_step_is_the_batch() -> None:
-    """A board alone is a batch of one, which the headless protocol is tested with."""
-    states = jax.eval_shape(game.reset_batch, keys(0))
-    actions = np.arange(BATCH) % 4
-    batch = jax.make_jaxpr(game.step_batch)(keys(1), states, actions)
-    mapped = jax.make_jaxpr(jax.vmap(game.step))(keys(1), states, actions)
-    assert [aval.shape for aval in mapped.out_avals] == [aval.shape for aval in batch.out_avals]
-    assert len(mapped.eqns) == len(batch.eqns)
+@pytest.mark.parametrize("shape", [(BATCH,), (4, BATCH // 4)])
+def test_vmap_of_a_step_is_the_batch_however_deep_it_is(shape: tuple[int, ...]) -> None:
+    """A board alone is a batch of one, which the headless protocol is tested with. In a batch whose
+    conditions were batched, too, all boards would do what is rare.
+    """
+    arguments = keys(1), jax.eval_shape(game.reset_batch, keys(0)), np.zeros(BATCH, np.int32)
+    step = game.step
+    for _ in shape:
+        step = jax.vmap(step)
+    in_rows = jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct((*shape, *leaf.shape[1:]), leaf.dtype), arguments
+    )
+    assert loops(step, *in_rows) == loops(game.step_batch, *arguments) != []
+
+
+def loops(function: Any, *arguments: Any) -> list[list[str]]:
+    """What each loop of a program goes on with."""
+
+    def is_jaxpr(part: Any) -> bool:
+        return hasattr(part, "eqns")
+
+    def inside(jaxpr: Any) -> Iterator[list[str]]:
+        for equation in jaxpr.eqns:
+            if equation.primitive.name == "while":
+                yield [str(each.aval) for each in equation.outvars]
+            for part in jax.tree.leaves(
+                equation.params, is_leaf=lambda each: hasattr(each, "eqns")
+            ):
+                if hasattr(part, "eqns"):
+                    yield from inside(part)
+
+    return list(inside(jax.make_jaxpr(function)(*arguments)))
 
 
 def test_what_a_board_does_depends_on_no_other_board_of_the_batch(

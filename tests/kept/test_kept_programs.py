@@ -18,7 +18,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import mosaic_gpu
 
 from hackmatrix.envs import make
-from hackmatrix.kept import programs
+from hackmatrix.kept import programs, sources
 from hackmatrix.kept.files import Files
 from hackmatrix.kept.programs import Kept
 from hackmatrix.networks import Spec
@@ -125,6 +125,24 @@ def test_after_a_change_of_the_sources_a_program_that_says_the_same_is_not_compi
     with counted() as counts:
         np.testing.assert_equal(answer(params), expected)
     assert not counts[TRACED]
+
+
+def test_while_the_sources_are_edited_no_program_is_taken_for_that_of_what_they_say_now(
+    cache: Path, params: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = answer(params)
+    imported_before = min(path.stat().st_mtime for path in sources.PACKAGE.rglob("*.py"))
+    with monkeypatch.context() as patched, counted() as counts:
+        patched.setattr(sources, "_BEGAN", imported_before)
+        np.testing.assert_equal(answer(params), expected)
+        assert counts[TRACED]
+        assert not counts[COMPILED]
+        for each in cache.iterdir():
+            each.unlink()
+        answer(params)
+    with counted() as counts:
+        answer(params)
+    assert counts[TRACED]
 
 
 def test_another_version_does_not_find_it(

@@ -12,7 +12,7 @@ from hackmatrix.parallel import mesh
 from hackmatrix.rl.evaluation import Evaluation, Interrupted, curves
 from hackmatrix.rl.tally import CUT_OFF, LENGTH, RETURN
 from hackmatrix.train.reporting import results
-from tests.envs.toy import ACTIONS, Toy
+from tests.envs.toy import ACTIONS, Boards, Toy
 from tests.envs.toy import LENGTH as STEPS
 from tests.rl.rolled import mlp
 
@@ -107,3 +107,19 @@ def test_games_stop_as_soon_as_they_are_not_wanted_any_more(knowing: Any) -> Non
     with pytest.raises(Interrupted):
         few.play(knowing, 1, 4000)
     assert list(answers) == []
+
+
+def test_what_is_from_elsewhere_is_traced_once_however_often_it_is_evaluated(knowing: Any) -> None:
+    traced = []
+
+    class Elsewhere(Toy):
+        def step(self, keys: jax.Array, state: Boards, actions: jax.Array) -> Any:
+            traced.append(actions.shape)
+            return super().step(keys, state, actions)
+
+    own = Evaluation(Elsewhere(), NETWORK, mesh.over(jax.devices()[:1]), at_once=3)
+    own.play(knowing, 1, 3)
+    assert traced
+    traced.clear()
+    own.play(knowing, 2, 3)
+    assert not traced

@@ -116,7 +116,7 @@ def test_what_only_others_may_look_at_hides_no_run(
 def test_who_names_an_agent_that_comes_with_the_trainer_is_told_how(
     tmp_path: Path, name: str
 ) -> None:
-    with pytest.raises(RunError, match="there is no run .*; did you mean policies/champion?"):
+    with pytest.raises(RunError, match=r"there is no run .*; did you mean policies/champion\?"):
         find(tmp_path, name)
 
 
