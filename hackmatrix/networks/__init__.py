@@ -88,6 +88,12 @@ def make(settings: Any, env: Environment) -> Network:
     return network
 
 
+def check_is_trainable(network: Network, types_are_checked: bool) -> None:
+    """Raises NetworkError if no gradient leads through it."""
+    if fault := network.fault_in_training(types_are_checked):
+        raise NetworkError(f"network={network.spec.network}: {fault}")
+
+
 def numpy_torso(network: str) -> NumpyTorso:
     """The forward pass of a torso without JAX. That of a torso from outside of this package is
     named by its attribute `in_numpy`, as MODULE:NAME.

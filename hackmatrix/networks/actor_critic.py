@@ -9,6 +9,7 @@ from typing import Any, cast
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from jax.sharding import AbstractMesh, PartitionSpec
 
 from hackmatrix import plugins
 from hackmatrix.networks import Spec
@@ -80,12 +81,35 @@ class Network:
         try:
             return self._fault_of_shapes()
         except Exception as error:  # of code that is not ours, so it may be any
-            why = (str(error).splitlines() or [""])[0]
             return (
-                f"it fails, given an observation ({type(error).__name__}: {why}"
-                f"{plugins.line_of(error)}); a torso gives "
+                f"it fails, given an observation ({_why(error)}); a torso gives "
                 "features f32[..., F] of parts f32[..., *shape], without memory or chance"
             )
+
+    def fault_in_training(self, types_are_checked: bool) -> str | None:
+        """Why no gradient leads through it where each device has a part of the boards; None if one
+        does.
+        """
+
+        def gradient(params: Params, parts: Parts) -> Params:
+            return jax.grad(lambda params: sum(map(jnp.sum, self(params, parts))))(params)
+
+        on_devices = jax.shard_map(
+            gradient,
+            mesh=AbstractMesh((1,), ("boards",)),
+            in_specs=(PartitionSpec(), PartitionSpec("boards")),
+            out_specs=PartitionSpec(),
+            check_vma=types_are_checked,
+        )
+        try:
+            params = jax.eval_shape(self.init, jax.random.key(0))
+            jax.eval_shape(on_devices, params, self._some_parts(2))
+        except Exception as error:  # as above
+            return (
+                f"no gradient leads through it ({_why(error)}); loops must be jax.lax.scan, and "
+                "begin with what is made of their input, such as jnp.zeros_like"
+            )
+        return None
 
     def _fault_of_shapes(self) -> str | None:
         params = jax.eval_shape(self.init, jax.random.key(0))
@@ -95,17 +119,19 @@ class Network:
             if leaf.dtype != jnp.float32:
                 return f"its parameter {jax.tree_util.keystr(path)} is {leaf.dtype}, not float32"
         for batch in (2,), (3, 2):
-            parts = {
-                name: jax.ShapeDtypeStruct((*batch, *shape), jnp.float32)
-                for name, shape in self.observation.items()
-            }
-            logits, values = jax.eval_shape(self, params, parts)
+            logits, values = jax.eval_shape(self, params, self._some_parts(*batch))
             if (logits.shape[:-1], values.shape) != (batch, batch):
                 return (
                     f"of parts {[*batch]} its features have the shape "
                     f"{[*logits.shape[:-1]]} before their own axis"
                 )
         return None
+
+    def _some_parts(self, *batch: int) -> dict[str, jax.ShapeDtypeStruct]:
+        return {
+            name: jax.ShapeDtypeStruct((*batch, *shape), jnp.float32)
+            for name, shape in self.observation.items()
+        }
 
     def _outputs(self, params: Params, parts: Parts) -> tuple[Array, Array]:
         # Not in the order that they come in: JAX sorts what has names.
@@ -121,6 +147,12 @@ class Network:
         torso = self.torso(self.spec, seen)
         apart = self.torso(self.spec, seen) if self.spec.separate_critic else None
         return ActorCritic(torso, apart, self.num_actions)
+
+
+def _why(error: Exception) -> str:
+    """In a line, with that of the network's own code."""
+    first = (str(error).splitlines() or [""])[0]
+    return f"{type(error).__name__}: {first}{plugins.line_of(error)}"
 
 
 def with_value_unit(params: Params, unit: Array) -> Params:

@@ -73,7 +73,7 @@ class PPO(ActorCritic):
         """Values that were learned before this run are kept when their unit changes; those of a
         network that began with nothing follow the unit as they are learned.
         """
-        if self.settings.start_from is None:
+        if not self.settings.starts_from_another:
             rescaled: Learner = learner.replace(return_scale=scale)
             return rescaled
         return super().rescaled(learner, scale)

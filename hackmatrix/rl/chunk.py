@@ -46,13 +46,20 @@ def run(
         if not isinstance(results, tuple) or len(results) != 4:
             raise _misuse(algorithm, "it must give four: learner, players, counted, metrics")
         learner, players, counted, told = results
+        if not isinstance(told, dict):
+            raise _misuse(algorithm, "its metrics must be a dictionary, of a number by each tag")
         if skips:
             learner, told = _if_sound(algorithm, state.learner, learner, told)
         return TrainState(learner, players), counted, told
 
     counted = tally.empty(rollout.kind_of_step(env, state.players), env.episode_limit > 0)
-    after, _, told = jax.eval_shape(update, state, counted)
-    if fault := _fault(algorithm, state.learner, after.learner, told):
+    after, counted_after, told = jax.eval_shape(update, state, counted)
+    fault = _fault_of_metrics(algorithm, told) or _fault_of_trees(
+        ("the learner", state.learner, after.learner),
+        ("the players", state.players, after.players),
+        ("what is counted", counted, counted_after),
+    )
+    if fault:
         raise _misuse(algorithm, fault)
     sums = jax.tree.map(lambda metric: jnp.zeros(metric.shape, metric.dtype), told)
 
@@ -85,23 +92,31 @@ def _misuse(algorithm: Algorithm, fault: str) -> UserError:
     return UserError(f"{type(algorithm).__name__}.update: {fault}")
 
 
-def _fault(algorithm: Algorithm, before: Any, after: Any, told: Metrics) -> str | None:
-    """What an update does that cannot be done over and over."""
+def _fault_of_metrics(algorithm: Algorithm, told: Metrics) -> str | None:
     if missing := [tag for tag in algorithm.vital if tag not in told]:
         return f"it does not tell {', '.join(missing)}, which `vital` names"
     for tag, metric in told.items():
         if jnp.shape(metric):
             return f"its metric {tag} is of the shape {[*jnp.shape(metric)]}, and not one number"
-    one, other = map(jax.tree.structure, (before, after))
-    if str(one) != str(other):
-        return "the learner after it is another tree than the one before"
-    pairs = zip(jax.tree.leaves_with_path(before), jax.tree.leaves(after), strict=True)
-    for (path, old), new in pairs:
-        if (old.shape, old.dtype) != (new.shape, new.dtype):
-            return (
-                f"the learner's {jax.tree_util.keystr(path)} is {old.dtype}{[*old.shape]} before "
-                f"it and {new.dtype}{[*new.shape]} after it"
-            )
+    return None
+
+
+def _fault_of_trees(*trees: tuple[str, Any, Any]) -> str | None:
+    """What an update changes that cannot be changed over and over: of trees by name, before and
+    after it.
+    """
+    for name, before, after in trees:
+        one, other = map(jax.tree.structure, (before, after))
+        if str(one) != str(other):
+            return f"after it {name} is another tree than before"
+        pairs = zip(jax.tree.leaves_with_path(before), jax.tree.leaves(after), strict=True)
+        for (path, old), new in pairs:
+            if (old.shape, old.dtype) != (new.shape, new.dtype):
+                where = f"{name}{jax.tree_util.keystr(path)}"
+                return (
+                    f"{where} has {old.dtype}{[*old.shape]} before it and "
+                    f"{new.dtype}{[*new.shape]} after it"
+                )
     return None
 
 
@@ -112,7 +127,7 @@ def _are_sound(algorithm: Algorithm, told: Metrics) -> Array:
 def _is_finite(learner: Any) -> Array:
     leaves = jax.tree.leaves(learner)
     numbers = [leaf for leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.floating)]
-    return jnp.stack([jnp.isfinite(leaf).all() for leaf in numbers]).all()
+    return jnp.stack([jnp.bool_(True), *(jnp.isfinite(leaf).all() for leaf in numbers)]).all()
 
 
 def _if_sound(algorithm: Algorithm, before: Any, after: Any, told: Metrics) -> tuple[Any, Metrics]:

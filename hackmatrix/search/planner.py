@@ -118,10 +118,10 @@ class Planner:
         worlds, chance = self._worlds(keys, boards)
         last = chance.shape[1] - 1  # more are dealt only to boards that are not planned
         place = jnp.arange(keys.size)[:, None], jnp.minimum(dealt.world, last)
-        of_each = jax.tree.map(
+        boards, chance = jax.tree.map(
             lambda leaf: leaf[place].reshape(-1, *leaf.shape[2:]), (worlds, chance)
         )
-        returns, counts = self._returns(params, *of_each, actions.reshape(-1))
+        returns, counts = self._returns(params, boards, chance, actions.reshape(-1))
         return returns.reshape(actions.shape), counts.reshape(actions.shape)
 
     def _worlds(self, keys: Array, boards: Any) -> tuple[Any, Array]:

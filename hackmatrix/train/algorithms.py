@@ -6,6 +6,7 @@ import inspect
 from typing import Any, get_type_hints
 
 import jax
+import jax.numpy as jnp
 
 from hackmatrix import plugins
 from hackmatrix.errors import UserError
@@ -51,21 +52,47 @@ def check(name: str, algorithm: Any, network: Network, config: Config) -> None:
             f"algorithm={name} has no {', '.join(lacks)}: hackmatrix.rl.algorithm.Algorithm says "
             "what they are"
         )
+    for member in "vital", "inputs":
+        if not _are_names(getattr(algorithm, member, ())):
+            raise UserError(f'algorithm={name}: its `{member}` must be a tuple of names: ("...",)')
     inputs = getattr(algorithm, "inputs", ())
     if strange := [each for each in inputs if not hasattr(config, each)]:
         raise UserError(f"algorithm={name}: its `inputs` name no settings: {', '.join(strange)}")
-    if plugins.is_address(name) and not _acts(algorithm, network):
+    if strange := [each for each in inputs if not _is_number(getattr(config, each))]:
+        raise UserError(
+            f"algorithm={name}: its `inputs` must be numbers: {', '.join(strange)}"
+        )
+    if plugins.is_address(name):
+        _check_learner(name, algorithm, network)
+
+
+def _are_names(given: Any) -> bool:
+    return isinstance(given, tuple) and all(isinstance(each, str) for each in given)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _check_learner(name: str, algorithm: Any, network: Network) -> None:
+    key = seed_key(0)
+    learner = jax.eval_shape(algorithm.init, key)
+    update = getattr(learner, "update", None)
+    if (
+        (getattr(update, "shape", None), getattr(update, "dtype", None)) != ((), jnp.int32)
+        or not hasattr(learner, "key")
+        or not hasattr(learner, "replace")
+    ):
+        raise UserError(
+            f"algorithm={name}: its `init` must give a flax.struct.PyTreeNode with `update`, an "
+            f"i32, and `key`, and gives {type(learner).__name__}"
+        )
+    given, wanted = jax.eval_shape(algorithm.acting, learner), jax.eval_shape(network.init, key)
+    if _shapes(given) != _shapes(wanted):
         raise UserError(
             f"algorithm={name}: what its `acting` gives of a learner is not the network's "
             "parameters, a tree as of network.init"
         )
-
-
-def _acts(algorithm: Any, network: Network) -> bool:
-    key = seed_key(0)
-    given = jax.eval_shape(algorithm.acting, jax.eval_shape(algorithm.init, key))
-    wanted = jax.eval_shape(network.init, key)
-    return _shapes(given) == _shapes(wanted)
 
 
 def _shapes(tree: Any) -> list[Any]:

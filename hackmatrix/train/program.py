@@ -52,6 +52,8 @@ class Program:
         kind = algorithms.find(config.algorithm)
         self.algorithm: Algorithm = kind(self.env, self.network, config, ENVS)
         algorithms.check(config.algorithm, self.algorithm, self.network, config)
+        if plugins.is_address(config.network):
+            networks.check_is_trainable(self.network, self.types_are_checked)
         self._inputs: tuple[str, ...] = getattr(kind, "inputs", ())
         self._parts = chunks.run, kind, self.env, self.network, self._settings()
         self._acting = jax.jit(self.algorithm.acting)
@@ -222,7 +224,7 @@ def _has_kernels(device: Any, told: bool | None) -> bool:
     if told and device.platform == "gpu" and not takes_kernels(device):
         raise UserError(
             f"kernels=True: {device.device_kind} takes none, as NVIDIA's GPUs do from Hopper on; "
-            "leave it out, and a step of the game is some hundred small kernels"
+            "say --config.kernels=False, and a step of the game is some hundred small kernels"
         )
     return takes_kernels(device) if told is None else told
 

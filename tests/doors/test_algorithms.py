@@ -50,6 +50,21 @@ class Impatient(PPO):
     config_class: ClassVar[type[Config]] = Hasty
 
 
+class Undecided(PPO):
+    inputs = ("time_limit_minutes",)
+
+
+class Spelt(PPO):
+    inputs = "lr"  # type: ignore[assignment]
+
+
+class Loose(PPO):
+    """Its learner is a tree, but cannot be told how often it was updated."""
+
+    def init(self, key: jax.Array) -> Any:
+        return {"params": super().init(key).params, "update": 0}
+
+
 class Unbuilt(PPO):
     def __init__(self) -> None:
         pass
@@ -86,6 +101,9 @@ def address(kind: type) -> str:
     [
         (Bare, "has no update, acting, sections, vital, health"),
         (Misnaming, "its `inputs` name no settings: warmth"),
+        (Undecided, "its `inputs` must be numbers: time_limit_minutes"),
+        (Spelt, 'its `inputs` must be a tuple of names: ("...",)'),
+        (Loose, "its `init` must give a flax.struct.PyTreeNode with `update`, an i32, and `key`"),
         (Unbuilt, "cannot be built as NAME(env, network, config, axis): too many positional"),
         (Unacting, "what its `acting` gives of a learner is not the network's parameters"),
     ],

@@ -81,6 +81,11 @@ def test_an_algorithm_of_ours_is_traced_with_the_settings_that_it_says_it_reads(
     assert {"num_minibatches", "anneal_lr", "clip_eps"} <= read
 
 
+def test_it_begins_with_the_parameters_of_any_agent(name: str) -> None:
+    one, other = (program(start_from=policy).name for policy in ("policies/a", "policies/b"))
+    assert one == other != name
+
+
 @pytest.mark.parametrize(
     "setting",
     [

@@ -43,7 +43,7 @@ class Settings:
     compress_rewards: bool = False
     owned_reward: float = 0.0
     owned_reward_end: float = 0.0
-    start_from: str | None = None
+    starts_from_another: bool = False
 
 
 @dataclass

@@ -89,12 +89,30 @@ class Changing(Breaking):
         return learner.replace(**self.changes), players, counted, told
 
 
+class Swapping(Breaking):
+    """Gives players that are other ones."""
+
+    def update(self, *given: Any) -> Any:
+        learner, players, counted, told = super().update(*given)
+        return learner, players.replace(number=players.number * 1.0), counted, told
+
+
+class Mute(Breaking):
+    def update(self, *given: Any) -> Any:
+        return *super().update(*given)[:3], None
+
+
 @pytest.mark.parametrize(
     ("algorithm", "said"),
     [
+        (Mute(), "Mute.update: its metrics must be a dictionary, of a number by each tag"),
+        (Swapping(), "the players.number has uint32[2] before it and float32[2] after it"),
         (Silent(), "Silent.update: it does not tell train/grad_norm, which `vital` names"),
-        (Changing(weights=jnp.zeros(3)), ".weights is float32[2] before it and float32[3] after"),
-        (Changing(weights=(jnp.zeros(2),)), "after it is another tree than the one before"),
+        (
+            Changing(weights=jnp.zeros(3)),
+            "the learner.weights has float32[2] before it and float32[3]",
+        ),
+        (Changing(weights=(jnp.zeros(2),)), "after it the learner is another tree than before"),
     ],
 )
 def test_an_update_that_cannot_be_done_again_and_again_is_named(

@@ -169,6 +169,11 @@ class Config:
         return 0.0
 
     @property
+    def starts_from_another(self) -> bool:
+        """Whether the network begins with the parameters of another policy, whichever it is."""
+        return self.start_from is not None
+
+    @property
     def gradient_steps(self) -> int:
         """Gradient steps of an update."""
         return self.num_minibatches * self.update_epochs

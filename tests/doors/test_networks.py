@@ -1,0 +1,69 @@
+"""Networks from outside of the package: what no gradient leads through is refused in a line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import pytest
+
+from hackmatrix.errors import UserError
+from hackmatrix.networks.torso import Parts, Torso
+from hackmatrix.parallel import mesh as meshes
+from hackmatrix.train.program import Program
+from tests.train.settings import config
+from tests.train.test_yardstick import GRID
+
+Array = jax.Array
+
+
+class Loop(Torso):
+    """Adds up what it sees, a feature at a time."""
+
+    def begin(self, of: Array) -> Array:
+        return jnp.zeros_like(of)
+
+    def added(self, seen: Array) -> Array:
+        total, _ = jax.lax.scan(
+            lambda total, each: (total + each, None), self.begin(seen[0]), jnp.sin(seen)
+        )
+        return total
+
+    @nn.compact
+    def __call__(self, parts: Parts) -> Any:
+        part = parts["cells"]
+        seen = jnp.moveaxis(nn.Dense(4)(part.reshape(*part.shape[:-3], -1)), -1, 0)
+        return nn.Dense(4)(self.added(seen)[..., None])
+
+
+class Constant(Loop):
+    def begin(self, of: Array) -> Array:
+        return jnp.zeros(of.shape)
+
+
+class Endless(Loop):
+    def added(self, seen: Array) -> Array:
+        return jax.lax.while_loop(lambda total: total.sum() < 9, lambda total: total + 1, seen[0])
+
+
+def program(torso: type) -> Program:
+    return Program(config(env=GRID, network=f"{__name__}:{torso.__name__}"), meshes.over())
+
+
+def test_a_network_may_have_a_loop() -> None:
+    assert program(Loop).parameters() > 0
+
+
+@pytest.mark.parametrize(
+    ("torso", "why"),
+    [(Constant, "TypeError: scan body function carry"), (Endless, "ValueError: Reverse-mode")],
+)
+def test_a_loop_through_which_no_gradient_leads_is_named(torso: type, why: str) -> None:
+    with pytest.raises(UserError) as refused:
+        program(torso)
+    said = str(refused.value)
+    assert f"network={__name__}:{torso.__name__}: no gradient leads through it ({why}" in said
+    assert "begin with what is made of their input, such as jnp.zeros_like" in said
+    assert "\n" not in said
