@@ -66,7 +66,8 @@ def _do_the_same(*agents: tuple[Network, Params]) -> bool:
     rng = np.random.default_rng(0)
     shapes = agents[0][0].observation.items()
     parts = {name: jnp.asarray(rng.random((64, *shape), np.float32)) for name, shape in shapes}
-    was, now = (_in_float32(network)(params, parts) for network, params in agents)
+    with jax.default_matmul_precision("highest"):  # accelerators would round what they multiply
+        was, now = (_in_float32(network)(params, parts) for network, params in agents)
     return all(np.allclose(a, b, atol=_NEAR, rtol=_NEAR) for a, b in zip(was, now, strict=True))
 
 

@@ -18,7 +18,8 @@ from hackmatrix.train.runs.clock import Clock
 from hackmatrix.train.runs.directory import Run
 from tests.train.settings import config
 
-UPDATES = {"centred": 30, "conv": 50, "cells": 90}  # until it finds the goal, and some more
+NETWORKS = "centred", "conv", "cells"
+AT_A_TIME, MOST = 10, 100  # updates
 
 
 def walking(network: str) -> Config:
@@ -36,7 +37,7 @@ def walking(network: str) -> Config:
     )
 
 
-@pytest.fixture(scope="module", params=UPDATES)
+@pytest.fixture(scope="module", params=NETWORKS)
 def programs(request: pytest.FixtureRequest) -> dict[int, Program]:
     """The same training program for 1 and for 8 devices."""
     return {
@@ -47,11 +48,13 @@ def programs(request: pytest.FixtureRequest) -> dict[int, Program]:
 
 def test_it_learns_to_find_the_goal(programs: dict[int, Program]) -> None:
     program = programs[1]
-    state, first = program.run(program.first_state(), 1)
-    state, _ = program.run(state, UPDATES[program.config.network])
-    _, last = program.run(state, 5)
-    assert first.metrics["grid/reached"] < 0.7
-    assert last.metrics["grid/reached"] > 0.95
+    state, report = program.run(program.first_state(), 1)
+    assert report.metrics["grid/reached"] < 0.7
+    for _ in range(MOST // AT_A_TIME):
+        state, report = program.run(state, AT_A_TIME)
+        if report.metrics["grid/reached"] > 0.95:
+            return
+    pytest.fail(f"after {MOST} updates it finds the goal in {report.metrics['grid/reached']:.0%}")
 
 
 def test_three_updates_are_the_same_on_any_mesh(programs: dict[int, Program]) -> None:
