@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 
 from hackmatrix import plugins
-from hackmatrix.envs.protocol import Environment, NoSuchEnvironment
+from hackmatrix.envs.protocol import Environment, NoSuchEnvironment, changed
 
 # What a prefix of a name stands for; the rest of the name is handed to it.
 PREFIXES = {"gymnax:": "hackmatrix.envs.gymnax_adapter:FromGymnax"}
@@ -53,6 +52,4 @@ def _from_outside(address: str) -> Environment:
             f"{address} gives a {type(env).__name__}, which is no "
             "hackmatrix.envs.protocol.Environment"
         )
-    env = copy.copy(env)  # a function may give the same one every time
-    env.name = address
-    return env
+    return changed(env, "name", address)  # a copy: a function may give the same one every time

@@ -18,10 +18,12 @@ from jax.sharding import AbstractMesh, PartitionSpec
 
 from hackmatrix import plugins
 from hackmatrix.envs.metrics import OF_PLAY, Metric, Section
-from hackmatrix.envs.protocol import Environment, Step
+from hackmatrix.envs.protocol import Environment, Shaping, Step
 from hackmatrix.errors import UserError
 
 _BOARDS = 2
+_KEYS = jax.ShapeDtypeStruct((_BOARDS, 2), jnp.uint32)
+_ACTIONS = jax.ShapeDtypeStruct((_BOARDS,), jnp.int32)
 _NEEDED = "action_names", "observation", "truncates"
 _METRICS = "each_step", "each_episode", "highest"
 
@@ -46,14 +48,7 @@ def faults(env: Any) -> Iterator[str]:
     if not isinstance(env, Environment):
         yield f"it is of {type(env).__name__}, which is no subclass of {_kind(Environment)}"
         return
-    found = [*_of_attributes(env)]
-    yield from found
-    if found:
-        return
-    try:
-        yield from _of_functions(env)
-    except _Untraceable as untraceable:
-        yield str(untraceable)
+    yield from [*_of_attributes(env)] or [*_of_functions(env)] or [*_of_types(env)]
 
 
 def _of_attributes(env: Environment) -> Iterator[str]:
@@ -72,6 +67,14 @@ def _of_attributes(env: Environment) -> Iterator[str]:
         _is_list(section.metrics, Metric) for section in env.sections
     ):
         yield "sections must be a tuple of Sections, each with a tuple of Metrics"
+        return
+    tags = [metric.tag for metric in env.metrics]
+    if twice := _twice(tags):
+        yield f"`sections` declares the metrics {', '.join(twice)} more than once"
+    if taken := sorted({*tags} & {*OF_PLAY}):
+        yield f"`sections` declares {', '.join(taken)}, which the trainer declares itself"
+    if env.goal not in (None, *tags):
+        yield f"`sections` does not declare the metric {env.goal}, which `goal` names"
 
 
 def _of_actions(env: Environment) -> Iterator[str]:
@@ -81,7 +84,11 @@ def _of_actions(env: Environment) -> Iterator[str]:
         return
     if twice := _twice(names):
         yield f"action_names has {', '.join(twice)} more than once"
-    counted = {name for kind in env.action_kinds.values() for name in kind}
+    kinds = env.action_kinds
+    if not isinstance(kinds, Mapping) or not all(_is_list(kind, str) for kind in kinds.values()):
+        yield f"`action_kinds` must map the names of kinds to names of actions; it is {kinds}"
+        return
+    counted = {name for kind in kinds.values() for name in kind}
     if strange := sorted(counted - {*names}):
         yield f"`action_kinds` has what `action_names` lacks: {', '.join(strange)}"
 
@@ -97,8 +104,11 @@ def _is_of_shapes(observation: Any) -> bool:
     )
 
 
-def _of_landmark(env: Environment, landmark: int) -> Iterator[str]:
+def _of_landmark(env: Environment, landmark: Any) -> Iterator[str]:
     """Of the parts that turned boards need (hackmatrix.networks.turning)."""
+    if not isinstance(landmark, int):
+        yield f"`landmark` must be the number of a feature of cells; it is {landmark!r}"
+        return
     cells, player = (env.observation.get(part, ()) for part in ("cells", "player"))
     if len(cells) != 3 or not -cells[2] <= landmark < cells[2]:
         yield f"`landmark` is {landmark}, but no part cells [rows, columns, features] has that one"
@@ -107,9 +117,16 @@ def _of_landmark(env: Environment, landmark: int) -> Iterator[str]:
 
 
 def _of_functions(env: Environment) -> Iterator[str]:
-    """Of what each gives for some boards. What the next is given has to be sound."""
-    keys = jax.ShapeDtypeStruct((_BOARDS, 2), jnp.uint32)
-    states = _traced("reset", env.reset, keys)
+    """Of what each gives for some boards, as far as they can be traced."""
+    try:
+        yield from _of_traced(env)
+    except _Untraceable as untraceable:
+        yield str(untraceable)
+
+
+def _of_traced(env: Environment) -> Iterator[str]:
+    """What the next function is given has to be sound."""
+    states = _traced("reset", env.reset, _KEYS)
     if found := [*_of_leaves("reset", states)]:
         yield from found
         return
@@ -118,28 +135,32 @@ def _of_functions(env: Environment) -> Iterator[str]:
         yield from found
     else:
         yield from _of_decoded(env, _traced("decode", env.decode, seen))
-    actions = jax.ShapeDtypeStruct((_BOARDS,), jnp.int32)
-    result = _traced("step", env.step, keys, states, actions)
+    result = _traced("step", env.step, _KEYS, states, _ACTIONS)
     if not (isinstance(result, tuple | list) and len(result) == 2 and isinstance(result[1], Step)):
         yield f"step: it must give the states after it and a {_kind(Step)}"
         return
     after, step = result
-    yield from _of_states_after(states, after)
-    found = [*_of_step(env, step, seen), *_of_metrics(env, step)]
-    yield from found
-    if env.types_are_checked and not found:
-        yield from _of_types(env, keys, states, actions)
+    yield from _of_others("step: the states after it", after, "those of reset", states)
+    yield from _of_step(env, step, seen)
+    yield from _of_metrics(env, step)
+    if env.tells_what_is_hidden:
+        redrawn = _traced("redrawn", env.redrawn, _KEYS, states)
+        yield from _of_others("redrawn: the states", redrawn, "those of reset", states)
 
 
-def _of_types(env: Environment, *given: Any) -> Iterator[str]:
+def _of_types(env: Environment) -> Iterator[str]:
     """Of what shard_map takes for a mistake, where it checks the types of what differs among
     devices, as it does in training.
     """
+    if not env.types_are_checked:
+        return
     mesh, split = AbstractMesh((1,), ("boards",)), PartitionSpec("boards")
     on_devices = functools.partial(jax.shard_map, mesh=mesh, in_specs=split, out_specs=split)
+    states = jax.eval_shape(env.reset, _KEYS)
     try:
-        jax.eval_shape(on_devices(env.reset), given[0])
-        jax.eval_shape(on_devices(env.step), *given)
+        jax.eval_shape(on_devices(env.reset), _KEYS)
+        jax.eval_shape(on_devices(env.step), _KEYS, states, _ACTIONS)
+        jax.eval_shape(on_devices(lambda states: env.decode(env.encode(states))), states)
     except Exception as error:  # of code that is not ours, and that is sound by itself
         why = (str(error).splitlines() or [""])[0]
         yield (
@@ -189,33 +210,46 @@ def _of_decoded(env: Environment, decoded: Any) -> Iterator[str]:
         yield f"decode: the mask must be bool[{_BOARDS}, {env.num_actions}], but is {_told(mask)}"
 
 
-def _of_states_after(states: Any, after: Any) -> Iterator[str]:
-    if str(jax.tree.structure(states)) != str(jax.tree.structure(after)):
-        yield "step: the states after it have another structure than those of reset"
+def _of_others(one: str, given: Any, other: str, expected: Any) -> Iterator[str]:
+    """Of a tree that must be like another, leaf by leaf."""
+    if str(jax.tree.structure(given)) != str(jax.tree.structure(expected)):
+        yield f"{one} have another structure than {other}"
         return
-    pairs = zip(jax.tree.leaves_with_path(states), jax.tree.leaves(after), strict=True)
-    for (path, old), new in pairs:
-        if (old.shape, old.dtype) != (new.shape, new.dtype):
-            yield f"step: {_leaf(path)} is {_told(new)} after it, but {_told(old)} after reset"
+    pairs = zip(jax.tree.leaves_with_path(given), jax.tree.leaves(expected), strict=True)
+    for (path, new), old in pairs:
+        if (new.shape, new.dtype) != (old.shape, old.dtype):
+            yield f"{one} differ from {other}: {_leaf(path)} is {_told(new)}, there {_told(old)}"
 
 
 def _of_step(env: Environment, step: Step, seen: Any) -> Iterator[str]:
     kinds = {"reward": jnp.float32, "terminated": jnp.bool_, "truncated": jnp.bool_}
     for name, kind in kinds.items():
-        if not _is(leaf := getattr(step, name), kind):
-            expected = _told(jax.ShapeDtypeStruct((_BOARDS,), kind))
-            yield f"step: {name} must be {expected}, a number a board, but is {_told(leaf)}"
+        yield from _of_number(name, getattr(step, name), kind)
     if env.truncates == (step.final is None):
         yield "step: `final` must be given by an environment that truncates, and by no other"
-    elif env.truncates and str(jax.tree.structure(step.final)) != str(jax.tree.structure(seen)):
-        yield "step: `final` must have the structure of what `encode` gives"
-    if env.has_potential == (step.shaping is None):
+    elif env.truncates:
+        yield from _of_others("step: the ends in `final`", step.final, "what `encode` gives", seen)
+    shaping: Any = step.shaping
+    if env.has_potential == (shaping is None):
         yield "step: `shaping` must be given by an environment that has a potential, by no other"
-    elif env.has_possessions == (step.shaping is None or step.shaping.gained is None):
+    elif shaping is not None and not isinstance(shaping, Shaping):
+        yield f"step: `shaping` must be a {_kind(Shaping)}"
+    elif env.has_possessions == (shaping is None or shaping.gained is None):
         yield "step: `gained` must be given by an environment that has possessions, by no other"
+    elif shaping is not None:
+        for name, leaf in vars(shaping).items():
+            if leaf is not None:
+                yield from _of_number(f"shaping.{name}", leaf, jnp.float32)
+
+
+def _of_number(name: str, leaf: Any, kind: Any) -> Iterator[str]:
+    if not _is(leaf, kind):
+        expected = _told(jax.ShapeDtypeStruct((_BOARDS,), kind))
+        yield f"step: {name} must be {expected}, a number a board, but is {_told(leaf)}"
 
 
 def _of_metrics(env: Environment, step: Step) -> Iterator[str]:
+    tags: list[str] = []
     for name in _METRICS:
         if not isinstance(told := getattr(step, name), dict):
             yield f"step: `{name}` must be a dict of metrics by tag"
@@ -225,6 +259,9 @@ def _of_metrics(env: Environment, step: Step) -> Iterator[str]:
                 yield f"step: the metric {tag} must have one number a board, but is {_told(leaf)}"
         if taken := sorted(told.keys() & {*OF_PLAY}):
             yield f"step: `{name}` tells {', '.join(taken)}, which the trainer tells itself"
+        tags += told
+    if twice := _twice(tags):
+        yield f"step: two of {', '.join(_METRICS)} tell {', '.join(twice)}: give them two tags"
     if twice := _twice([tag.rpartition("/")[2] for tag in step.each_episode]):
         yield f"step: of two metrics named {', '.join(twice)} one would be lost: a run's eval/NAME"
     if env.goal not in (None, *step.each_episode):

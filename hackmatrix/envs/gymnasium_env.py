@@ -88,7 +88,8 @@ class HackMatrixEnv(gymnasium.Env[np.ndarray, np.int64]):
         return self._told(self._turn)
 
     def step(self, action: np.int64 | int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        self._current()
+        if self._current().outcome.done[0]:
+            raise ResetNeeded("this game is over: reset() begins the next")
         if np.ndim(action):
             raise InvalidAction(f"{action} is no action: give one integer, and no array")
         self._turn = self._games.play(checked([action]))

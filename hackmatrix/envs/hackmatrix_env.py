@@ -19,7 +19,7 @@ from hackmatrix.game.features import EXIT_SEEN
 from hackmatrix.game.kernels import Kernels
 from hackmatrix.game.programs import PROGRAMS, Program
 from hackmatrix.game.randomness import as_key
-from hackmatrix.game.reward import distances_to_exit
+from hackmatrix.game.reward import STEP_UNITS, UNITS, distances_to_exit
 from hackmatrix.game.state import FIRST_PROGRAM, SIPHON, STAGES
 from hackmatrix.game.valid import valid_word
 
@@ -27,7 +27,7 @@ Array = jax.Array
 ACTION_NAMES = ("up", "down", "left", "right", "siphon", *PROGRAMS)
 _ACTION_BITS = np.arange(game.ACTIONS, dtype=np.uint32)
 _COMPLETED = tuple(f"stats/completed_stage_{stage}" for stage in range(1, STAGES + 1))
-_A_STEP = 0.05  # what the reward gives for a step towards the exit
+_A_STEP = STEP_UNITS / UNITS  # what the reward gives for a step towards the exit
 # Parts of the reward for what a snapshot holds.
 _TAKEN_BACK = (
     "score_gain", "kills", "data_siphon", "resource_gain", "resource_holding", "damage_penalty",

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from hackmatrix import game
 from hackmatrix.game import play, reward, slots
 from hackmatrix.game.randomness import Key, uniform_below, word
-from hackmatrix.game.valid import valid_word
+from hackmatrix.game.valid import is_valid, valid_word
 
 Array = jax.Array
 
@@ -54,11 +54,9 @@ def take_action(
 def _redrawn(boards: game.State, key: Key, actions: Array) -> Array:
     """The actions, invalid ones replaced by valid ones."""
     valid = valid_word(boards)
-    in_range = (actions >= 0) & (actions < game.ACTIONS)
-    is_valid = in_range & (valid >> jnp.where(in_range, actions, 0).astype(jnp.uint32) & 1 != 0)
     choice = uniform_below(word(key, PURPOSE), slots.count(valid))
     drawn = slots.nth(valid, choice).astype(jnp.int32)
-    return jnp.where(is_valid, actions, drawn)
+    return jnp.where(is_valid(boards, actions), actions, drawn)
 
 
 def _charged(outcome: game.Outcome, can_go_on: Array) -> game.Outcome:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,7 @@ from hackmatrix.errors import UserError
 Array = jax.Array
 # The named parts of observations [E, ...], by name: their order is that of `observation`.
 Parts = dict[str, Array]
+Kind = TypeVar("Kind", bound="Environment")
 
 
 class NoSuchEnvironment(UserError, ValueError):
@@ -134,9 +135,7 @@ class Environment(abc.ABC):
 
     def limited(self, actions: int) -> Self:
         """The same environment, but that training cuts episodes off after so many actions."""
-        env = copy.copy(self)
-        env.episode_limit = actions
-        return env
+        return changed(self, "episode_limit", actions)
 
     def on(self, platform: str, kernels: bool = False) -> Self:
         """The same environment for devices of a platform: "cpu", "gpu" or "tpu"; by kernels of its
@@ -168,6 +167,20 @@ class Environment(abc.ABC):
     def mask(self, states: Any) -> Array:
         """bool[E, A]: which actions are valid."""
         return self.decode(self.encode(states))[1]
+
+
+def changed(env: Kind, attribute: str, value: Any) -> Kind:
+    """A copy of an environment in which an attribute is another, also of a frozen dataclass."""
+    env = copy.copy(env)
+    try:
+        object.__setattr__(env, attribute, value)
+    except AttributeError:
+        kind = type(env)
+        raise NoSuchEnvironment(
+            f"{kind.__module__}:{kind.__qualname__} has a property {attribute!r}, but the trainer "
+            "sets it: make it an attribute"
+        ) from None
+    return env
 
 
 def flat(parts: Parts, shapes: Mapping[str, tuple[int, ...]]) -> Array:

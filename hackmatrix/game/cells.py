@@ -37,6 +37,10 @@ def column_of(cell: Any) -> Any:
     return cell - SIZE * row_of(cell)
 
 
+def on_board(row: Array, column: Array) -> Array:
+    return (row >= 0) & (row < SIZE) & (column >= 0) & (column < SIZE)
+
+
 class CellSet(struct.PyTreeNode):
     """Rows 0 to 2 in `low`, rows 3 to 5 in `high`."""
 

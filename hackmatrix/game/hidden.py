@@ -22,13 +22,13 @@ import numpy as np
 
 from hackmatrix.game import bits, cells, digits, history, slots
 from hackmatrix.game.cells import CELLS, EVERY, CellSet, column_of, row_of
+from hackmatrix.game.layouts import SPAWNS
 from hackmatrix.game.programs import Program
 from hackmatrix.game.randomness import Key, Purpose, pick_cell, uniform_below, words
 from hackmatrix.game.state import CRYPTOG, ENEMY_HP, Board, Enemies, State, Transmissions
 from hackmatrix.game.valid import can_pay_for
 
 Array = jax.Array
-_SPAWNS = np.array([program.spawn for program in Program], np.int32)
 
 
 def redrawn(key: Key, state: State) -> State:
@@ -84,7 +84,7 @@ def _question_blocks(key: Key, state: State) -> Board:
         program = slots.nth(unused, uniform_below(which, slots.count(unused))).astype(jnp.int32)
         value = 1 + uniform_below(points, 9)
         label = jnp.where(is_program, program, value)
-        spawn = jnp.where(is_program, jnp.asarray(_SPAWNS)[program % len(Program)], value)
+        spawn = jnp.where(is_program, jnp.asarray(SPAWNS)[program % len(Program)], value)
         used = jnp.where(is_program, slots.ONE << program.astype(jnp.uint32), 0)
         return unused & ~used, (is_program, label, spawn)
 

@@ -39,7 +39,7 @@ _AT_ONCE = 8
 _BLOCK = Fields(program=1, question=1, label=bits.LABEL, spawn=bits.SPAWN)
 _USED = sum(field.bits for field in _BLOCK.values())
 _LABELS_A_WORD = WORD // bits.LABEL
-_SPAWNS = np.array([program.spawn for program in Program], np.int32)
+SPAWNS = np.array([program.spawn for program in Program], np.int32)
 
 
 class Search(struct.PyTreeNode):
@@ -168,7 +168,7 @@ def _content(key: Key, programs: tuple[Array, Array], number: several.Number) ->
     is_program, is_hidden = kind < 10, (kind == 0) | (kind == 10)
     program = _nth_program(programs, number)
     label = jnp.where(is_program, program, points)
-    spawn = jnp.where(is_program, several.look_up(_SPAWNS, program), points)
+    spawn = jnp.where(is_program, several.look_up(SPAWNS, program), points)
     return _BLOCK.pack(program=is_program, question=is_hidden, label=label, spawn=spawn)
 
 

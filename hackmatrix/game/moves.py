@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from hackmatrix.game import cells, combat, slots
-from hackmatrix.game.cells import SIZE, CellSet, column_of, row_of
+from hackmatrix.game.cells import SIZE, CellSet, column_of, on_board, row_of
 from hackmatrix.game.outline import outlined
 from hackmatrix.game.state import Effects, State
 
@@ -39,10 +39,6 @@ def ahead(row: Array, column: Array, direction: Array, distance: int) -> tuple[A
     vertical = jnp.where(direction == 0, distance, jnp.where(direction == 1, -distance, 0))
     horizontal = jnp.where(direction == 3, distance, jnp.where(direction == 2, -distance, 0))
     return row + vertical, column + horizontal
-
-
-def on_board(row: Array, column: Array) -> Array:
-    return (row >= 0) & (row < SIZE) & (column >= 0) & (column < SIZE)
 
 
 def move(state: State, active: Array, direction: Array) -> tuple[State, Effects]:

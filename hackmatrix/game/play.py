@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
 
 from hackmatrix.game import few, history, moves, programs, reward, stages
-from hackmatrix.game.programs import ACTIONS, Program
+from hackmatrix.game.programs import Program
 from hackmatrix.game.randomness import Key, as_key
 from hackmatrix.game.siphon import better_elsewhere, siphon
 from hackmatrix.game.state import (
@@ -28,7 +28,7 @@ from hackmatrix.game.state import (
     State,
 )
 from hackmatrix.game.turn import end_turn, enemy_turn
-from hackmatrix.game.valid import valid_word
+from hackmatrix.game.valid import is_valid
 
 Array = jax.Array
 Tree = TypeVar("Tree")
@@ -134,9 +134,7 @@ def take_action(before: State, key: Key, actions: Array) -> tuple[State, Outcome
     in whole units. Also returns the boards on which the enemy turn is yet to end.
     """
     action = jnp.asarray(actions).astype(jnp.int32)
-    in_range = (action >= 0) & (action < ACTIONS)
-    bit = jnp.where(in_range, action, 0).astype(jnp.uint32)
-    valid = in_range & ((valid_word(before) >> bit) & 1 != 0)
+    valid = is_valid(before, action)
     action = jnp.where(valid, action, NO_ACTION)
 
     state, effects = act(before, key, action)

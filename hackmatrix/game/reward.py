@@ -18,6 +18,7 @@ from hackmatrix.game.state import STAGES, Effects, Outcome, State
 Array = jax.Array
 
 UNITS = 200
+STEP_UNITS = 10  # for a step towards the exit
 PARTS = (
     "step_penalty", "stage_completion", "score_gain", "kills", "data_siphon", "distance_shaping",
     "victory", "death_penalty", "resource_gain", "resource_holding", "damage_penalty",
@@ -72,7 +73,7 @@ def reward_units(
         "score_gain": 100 * (new.score - old.score),
         "kills": 60 * effects.kills,
         "data_siphon": 200 * effects.picked,
-        "distance_shaping": 10 * jnp.where(died, 0, closer),
+        "distance_shaping": STEP_UNITS * jnp.where(died, 0, closer),
         "victory": jnp.where(won, 100_000 + 20_000 * new.score, 0),
         "death_penalty": jnp.where(died, -100 * ((1 << (before.stage - 1)) - 1), 0),
         "resource_gain": 10 * resources,

@@ -61,25 +61,29 @@ _SNAPSHOT_KEYS = [
     "atk_uses",
 ]
 _GREATEST_COUNT = greatest_to_grow(WORD - 1)
+_MOST_PENDING = 1023  # they appear one by one, all in one enemy turn; games have tens of them
+_MOST_SCORE = 100_000  # what a victory pays for much more does not fit into an int32 (reward.UNITS)
+_DEEPEST = 1 << 20
 _KEYS = [*_SNAPSHOT_KEYS, "stage", "exit", "step", "pending", "interval", "next_task"]
 
 
 def load(scenario: Mapping[str, Any], history_depth: int = HISTORY_DEPTH) -> State:
     """The state of a scenario. Raises ValueError naming the field and the value that is wrong."""
+    integer(history_depth, "the argument history_depth", 1, _DEEPEST)
     keys(scenario, _KEYS, "scenario")
     snapshots = sequence(scenario.get("history", []), "history")
     depth = min(
-        integer(scenario.get("history_depth", len(snapshots)), "history_depth", 0, 1 << 20),
+        integer(scenario.get("history_depth", len(snapshots)), "history_depth", 0, _DEEPEST),
         history_depth,
     )
-    integer(scenario["stage"], "stage", 1, STAGES + 1)
+    stage: Any = np.int32(integer(scenario["stage"], "stage", 1, STAGES + 1))
     length(scenario["exit"], "exit", 2)
     return State(
         **_read_snapshot(scenario, ""),
-        stage=whole(scenario["stage"], "stage", STAGES + 1),
+        stage=stage,
         exit_cell=_cell(scenario["exit"], "exit"),
         step=flag(scenario["step"], "step"),
-        pending=whole(scenario["pending"], "pending", _GREATEST_COUNT),
+        pending=whole(scenario["pending"], "pending", _MOST_PENDING),
         interval=whole(scenario["interval"], "interval", _GREATEST_COUNT),
         next_task=whole(scenario["next_task"], "next_task", _GREATEST_COUNT),
         history=_read_history(snapshots, depth, history_depth),
@@ -148,7 +152,7 @@ _PLAYER_REST = {
     "energy": (0, greatest_to_grow(bits.ENERGY)),
     "data_siphons": (0, greatest_to_grow(bits.DATA_SIPHONS)),
     "attack": (0, greatest_to_grow(bits.ATTACK)),
-    "score": (-(1 << 30), 1 << 30),
+    "score": (-_MOST_SCORE, _MOST_SCORE),
 }
 
 
@@ -242,11 +246,11 @@ def _as_tuple(digits: Any) -> tuple[Any, ...]:
 
 def _read_history(snapshots: list[Any], depth: int, places: int) -> History:
     """The newest snapshots given, above as many unknown ones as the depth has more."""
-    known = snapshots[max(0, len(snapshots) - depth) :]
+    unknown = depth - len(snapshots)
     words = np.zeros((places, history.WORDS), np.uint32)
-    for number, snapshot in enumerate(known):
-        fields = _read_snapshot(snapshot, f"history[{number}].")
-        words[depth - len(known) + number] = _packed(_only(fields))
+    for number in range(max(0, -unknown), len(snapshots)):
+        fields = _read_snapshot(snapshots[number], f"history[{number}].")
+        words[unknown + number] = _packed(_only(fields))
     newest: Any = (words, np.int32(depth % places), np.int32(depth))
     return History(*newest)
 

@@ -37,7 +37,7 @@ def _read_cell(
     entry: Any, cell: int, sets: dict[str, list[int]], numbers: dict[str, list[int]], where: str
 ) -> None:
     kind = entry[0] if isinstance(entry, list | tuple) and entry else None
-    if kind not in _PARTS_OF_KIND:
+    if not isinstance(kind, str) or kind not in _PARTS_OF_KIND:
         raise ValueError(
             f"{where}: unknown kind {kind!r}, expected one of {' '.join(_PARTS_OF_KIND)}"
         )

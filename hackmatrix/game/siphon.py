@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from hackmatrix.game import cells, digits
-from hackmatrix.game.cells import EMPTY, EVERY, SIZE, CellSet, column_of, row_of
+from hackmatrix.game.cells import EMPTY, EVERY, SIZE, CellSet, column_of, on_board, row_of
 from hackmatrix.game.digits import Digits
 from hackmatrix.game.outline import outlined
 from hackmatrix.game.programs import Program
@@ -64,11 +64,9 @@ def _programs_around(board: Board, centre: Array) -> Array:
     programs = jnp.uint32(0)
     row, column = row_of(centre), column_of(centre)
     for up, right in ((0, 0), (1, 0), (-1, 0), (0, -1), (0, 1)):
-        on_board = (
-            (row + up >= 0) & (row + up < SIZE) & (column + right >= 0) & (column + right < SIZE)
-        )
-        cell = jnp.where(on_board, centre + SIZE * up + right, 0)
-        found = on_board & blocks.has(cell)
+        is_there = on_board(row + up, column + right)
+        cell = jnp.where(is_there, centre + SIZE * up + right, 0)
+        found = is_there & blocks.has(cell)
         program = digits.read(board.label, cells.at(cell)).astype(jnp.uint32)
         programs = programs | jnp.where(found, np.uint32(1) << program, 0)
     return programs

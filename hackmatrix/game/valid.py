@@ -26,6 +26,13 @@ def valid_word(state: State) -> Array:
     return _valid_word(Situation(state, enemies, transmissions))
 
 
+def is_valid(state: State, action: Array) -> Array:
+    """Whether the number is one of an action, and the action is valid."""
+    is_action = (action >= 0) & (action < ACTIONS)
+    bit = jnp.where(is_action, action, 0).astype(jnp.uint32)
+    return is_action & ((valid_word(state) >> bit) & 1 != 0)
+
+
 @outlined
 def _valid_word(now: Situation) -> Array:
     conditions = [*_directions(now), now.state.player.data_siphons > 0]

@@ -34,12 +34,14 @@ class Mlp(Torso):
 
     def _rows(self, parts: Parts) -> tuple[list[Array], tuple[int, ...]]:
         """The parts in their order, and how many of their last axes have their numbers. Vectors
-        that follow one another are put side by side; a grid, which is large, is not copied, and
-        taken as cells [..., C, N].
+        that follow one another are put side by side, single numbers among them; a grid, which is
+        large, is not copied, and taken as cells [..., C, N].
         """
+        shapes = self.observation
+        seen = {name: part if shapes[name] else part[..., None] for name, part in parts.items()}
         rows, axes = [], []
-        for dimensions, names in itertools.groupby(parts, lambda name: len(self.observation[name])):
-            group = [parts[name] for name in names]
+        for dimensions, names in itertools.groupby(seen, lambda name: len(shapes[name]) or 1):
+            group = [seen[name] for name in names]
             if dimensions == 1:
                 group = [jnp.concatenate(group, axis=-1)]
             else:

@@ -1,7 +1,10 @@
-"""The conformance suite, on our environments and on ones that break a promise."""
+"""The conformance suite, on our environments and on ones that break a promise; and the names of
+environments from outside.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -9,8 +12,8 @@ import jax.numpy as jnp
 import pytest
 
 from hackmatrix.envs import conformance, make
-from hackmatrix.envs.protocol import Parts, Shaping, Step
-from tests.envs.toy import LENGTH, Boards, Toy
+from hackmatrix.envs.protocol import Environment, NoSuchEnvironment, Parts, Shaping, Step
+from tests.envs.toy import ACTIONS, LENGTH, Boards, Toy
 
 Array = jax.Array
 
@@ -172,3 +175,63 @@ def test_a_broken_promise_is_named(env: type[Toy], said: str) -> None:
     with pytest.raises(conformance.Broken) as broken:
         conformance.check(env(), steps=20)
     assert said in str(broken.value)
+
+
+class Sized(Toy):
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
+
+
+def sized() -> Sized:
+    return Sized(3)
+
+
+def nothing() -> None:
+    return None
+
+
+@dataclass(frozen=True)
+class Frozen(Toy):
+    truncates: bool = False
+    _cuts_off = False
+
+
+class Named(Toy):
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return "mine"
+
+
+class Unbegun(Environment):
+    truncates = False
+
+    def reset(self, keys: Array) -> Array:
+        return keys
+
+    def encode(self, states: Array) -> Array:
+        return states
+
+
+@pytest.mark.parametrize("name", ["Peeking", "sized", "Frozen"])
+def test_an_environment_from_outside_is_called_by_its_address(name: str) -> None:
+    address = f"{__name__}:{name}"
+    limited = make(address).limited(9)
+    assert (limited.name, limited.episode_limit) == (address, 9)
+    assert (Toy().name, Toy().episode_limit) == ("toy", 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("Unbegun", "lacks decode, step, which every environment has"),
+        ("Sized", "is called without arguments, but: missing a required argument: 'size'"),
+        ("ACTIONS", f"is called without arguments, but: {ACTIONS} is not a callable object"),
+        ("Named", "has a property 'name', but the trainer sets it: make it an attribute"),
+        ("nothing", "gives a NoneType, which is no hackmatrix.envs.protocol.Environment"),
+    ],
+)
+def test_a_name_that_stands_for_no_environment_is_refused(name: str, said: str) -> None:
+    with pytest.raises(NoSuchEnvironment) as refused:
+        make(f"{__name__}:{name}")
+    assert str(refused.value).startswith(f"{__name__}:{name} {said}")

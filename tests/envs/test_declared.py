@@ -1,4 +1,4 @@
-"""Environments that are not what they declare, and names that stand for none."""
+"""Environments that are not what they declare."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from hackmatrix.envs import conformance, declared, make
-from hackmatrix.envs.metrics import Metric
-from hackmatrix.envs.protocol import Environment, NoSuchEnvironment, Shaping, Step
-from tests.envs.toy import ACTIONS, Toy
+from hackmatrix.envs import conformance, declared
+from hackmatrix.envs.metrics import Metric, Section
+from hackmatrix.envs.protocol import Environment, Shaping, Step
+from tests.envs.toy import Boards, Toy
 
 Array = jax.Array
 
@@ -37,35 +37,14 @@ class OfOneBoard(Environment):
         raise AssertionError("what is seen of them is not sound either")
 
 
-class Sized(Toy):
-    def __init__(self, size: int) -> None:
-        super().__init__()
-        self.size = size
+class Forgetful(Toy):
+    """Its time is another kind of number where what is hidden is drawn anew."""
+
+    def redrawn(self, keys: Array, states: Boards) -> Boards:
+        return states.replace(time=1.0 * states.time)
 
 
-def sized() -> Sized:
-    return Sized(3)
-
-
-def nothing() -> None:
-    return None
-
-
-class Inherited(Toy):
-    """It declares no name of its own."""
-
-
-class Unbegun(Environment):
-    truncates = False
-
-    def reset(self, keys: Array) -> Array:
-        return keys
-
-    def encode(self, states: Array) -> Array:
-        return states
-
-
-def facing(landmark: int, **observation: tuple[int, ...]) -> Toy:
+def facing(landmark: Any, **observation: tuple[int, ...]) -> Toy:
     """A toy with directions and a landmark on a board of these parts."""
     names = "up", "down", "left", "right"
     return declaring(landmark=landmark, action_names=names, observation=observation)
@@ -84,14 +63,17 @@ def undeclared(name: str) -> Toy:
     return env
 
 
-def telling(**changed: Callable[[Step], Any]) -> Toy:
-    """A toy of whose steps these fields are others."""
+def telling(env: Toy | None = None, **changed: Callable[[Step], Any]) -> Toy:
+    """A toy, or this one, of whose steps these fields are others."""
+    env = env or Toy()
+    told = env.step
 
     def step(keys: Array, states: Any, actions: Array) -> tuple[Any, Step]:
-        after, step = Toy().step(keys, states, actions)
+        after, step = told(keys, states, actions)
         return after, step.replace(**{name: new(step) for name, new in changed.items()})
 
-    return declaring(step=step)
+    vars(env).update(step=step)
+    return env
 
 
 def seeing(change: Callable[[Any, Array], Any]) -> Toy:
@@ -107,6 +89,23 @@ def later(change: Callable[[Any], Any]) -> Toy:
         return change(after), step
 
     return declaring(step=step)
+
+
+def ending(change: Callable[[Boards], Any]) -> Toy:
+    """A toy that shows something else where it truncates."""
+    return telling(Toy(truncates=True), final=lambda step: change(step.final))
+
+
+def shaped(change: Callable[[Shaping], Any]) -> Toy:
+    """A toy with a potential that it tells in another way."""
+    return telling(declaring(has_potential=True), shaping=lambda step: change(shaping(step)))
+
+
+def counting(seen: Boards) -> Any:
+    """Its loop begins with a constant."""
+    parts, mask = Toy().decode(seen)
+    count = jax.lax.fori_loop(0, 3, lambda _, sum_: sum_ + seen.time, jnp.zeros(seen.time.shape))
+    return {**parts, "wanted": parts["wanted"] + count[:, None]}, mask
 
 
 def boom(*_: Any) -> Any:
@@ -129,7 +128,18 @@ def shaping(step: Step) -> Shaping:
         (declaring(observation={"x": 2}), "it is {'x': 2}"),
         (declaring(observation={"x": [2]}), "it is {'x': [2]}"),
         (declaring(sections=Metric("a/b", "b")), "sections must be a tuple of Sections"),
+        (
+            declaring(sections=(*Toy.sections, *Toy.sections[:1])),
+            "`sections` declares the metrics toy/highest_wanted, toy/invalid, toy/last_wanted more",
+        ),
+        (
+            declaring(sections=(Section("a", (Metric("train/mean_reward", "b"),)),)),
+            "`sections` declares train/mean_reward, which the trainer declares itself",
+        ),
         (declaring(action_kinds={"a": ["take 9"]}), "what `action_names` lacks: take 9"),
+        (declaring(action_kinds=("a",)), "must map the names of kinds to names of actions; it is"),
+        (declaring(action_kinds={"a": "take 1"}), "must map the names of kinds to names of"),
+        (facing("exit", cells=(4, 4, 2)), "must be the number of a feature of cells; it is 'exit'"),
         (facing(0, player=(3,)), "`landmark` is 0, but no part cells"),
         (facing(2, cells=(4, 4, 2), player=(3,)), "`landmark` is 2, but no part cells"),
         (facing(0, cells=(4, 4, 2), player=(1,)), "a part player [numbers] begins with"),
@@ -160,7 +170,7 @@ def shaping(step: Step) -> Shaping:
         (later(lambda after: {"time": after.time}), "another structure than those of reset"),
         (
             later(lambda after: after.replace(time=1.0 * after.time)),
-            "step: the leaf .time is float32[2] after it, but int32[2] after reset",
+            "step: the states after it differ from those of reset: the leaf .time is float32[2]",
         ),
         (telling(reward=lambda _: 1.0), "reward must be float32[2], a number a board, but is"),
         (telling(reward=lambda step: step.ended), "reward must be float32[2]"),
@@ -170,10 +180,29 @@ def shaping(step: Step) -> Shaping:
         (declaring(truncates=True), "`final` must be given by an environment that truncates"),
         (Toy(truncates=True), None),
         (
+            ending(lambda final: {"time": final.time}),
+            "step: the ends in `final` have another structure than what `encode` gives",
+        ),
+        (
+            ending(lambda final: final.replace(wanted=final.wanted[:, None])),
+            "differ from what `encode` gives: the leaf .wanted is int32[2, 1], there int32[2]",
+        ),
+        (
+            ending(lambda final: final.replace(wanted=1.0 * final.wanted)),
+            "differ from what `encode` gives: the leaf .wanted is float32[2], there int32[2]",
+        ),
+        (
             telling(shaping=shaping),
             "`shaping` must be given by an environment that has a potential",
         ),
         (declaring(has_potential=True), "`shaping` must be given by an environment that has"),
+        (shaped(lambda told: told.before), "`shaping` must be a hackmatrix.envs.protocol.Shaping"),
+        (
+            shaped(lambda told: told.replace(after=0.0)),
+            "step: shaping.after must be float32[2], a number a board, but is float32[]",
+        ),
+        (shaped(lambda told: told.replace(rewarded=told.before > 0)), "but is bool[2]"),
+        (shaped(lambda told: told), None),
         (telling(each_step=lambda _: None), "`each_step` must be a dict of metrics by tag"),
         (telling(highest=lambda _: {"a/b": 1.0}), "the metric a/b must have one number a board"),
         (
@@ -184,7 +213,17 @@ def shaping(step: Step) -> Shaping:
             telling(each_episode=lambda step: {"a/score": step.reward, "b/score": step.reward}),
             "of two metrics named score one would be lost: a run's eval/NAME",
         ),
+        (
+            telling(highest=lambda step: {**step.highest, **step.each_step}),
+            "two of each_step, each_episode, highest tell toy/invalid: give them two tags",
+        ),
         (declaring(goal="toy/invalid"), "no episode ends with the metric toy/invalid"),
+        (
+            declaring(goal="toy/last_wanted", sections=()),
+            "`sections` does not declare the metric toy/last_wanted, which `goal` names",
+        ),
+        (declaring(decode=counting), "within shard_map, which checks types in training, it fails"),
+        (Forgetful(), "redrawn: the states differ from those of reset: the leaf .time is float32"),
         (declaring(goal="toy/last_wanted"), None),
     ],
 )
@@ -218,25 +257,3 @@ def test_all_faults_are_told_at_once_with_what_finds_more() -> None:
 def test_what_is_not_as_declared_is_not_played() -> None:
     with pytest.raises(conformance.Broken, match="the array lacks the axis of the boards"):
         conformance.check(OfOneBoard())
-
-
-@pytest.mark.parametrize("name", ["Inherited", "sized", "OfOneBoard"])
-def test_an_environment_from_outside_is_called_by_its_address(name: str) -> None:
-    address = f"{__name__}:{name}"
-    assert make(address).name == address
-    assert Toy().name == "toy"
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("Unbegun", "lacks decode, step, which every environment has"),
-        ("Sized", "is called without arguments, but: missing a required argument: 'size'"),
-        ("ACTIONS", f"is called without arguments, but: {ACTIONS} is not a callable object"),
-        ("nothing", "gives a NoneType, which is no hackmatrix.envs.protocol.Environment"),
-    ],
-)
-def test_a_name_that_stands_for_no_environment_is_refused(name: str, said: str) -> None:
-    with pytest.raises(NoSuchEnvironment) as refused:
-        make(f"{__name__}:{name}")
-    assert str(refused.value).startswith(f"{__name__}:{name} {said}")

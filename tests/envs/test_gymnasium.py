@@ -98,6 +98,16 @@ def test_an_action_that_is_not_valid_ends_the_game_without_reward(env: Any) -> N
     np.testing.assert_array_equal(before, after)
 
 
+def test_a_game_that_is_over_is_not_played_on(env: Any) -> None:
+    env.reset(seed=1)
+    env.step(int(np.argmin(env.action_masks())))
+    valid = int(np.argmax(env.action_masks()))
+    with pytest.raises(gymnasium.error.ResetNeeded, match="this game is over: reset"):
+        env.step(valid)
+    env.reset()
+    env.step(int(np.argmax(env.action_masks())))
+
+
 @pytest.mark.parametrize("action", [99, -1, 28, 1.5, "up"])
 def test_an_action_that_is_not_in_the_space_is_refused_and_changes_nothing(
     env: Any, games: Any, action: Any

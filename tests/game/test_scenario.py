@@ -14,7 +14,9 @@ from boards import FLAGS, State, batches, plain, snapshot
 from hypothesis import HealthCheck, Phase, given, settings
 
 from hackmatrix import game
-from hackmatrix.game import history
+from hackmatrix.game import history, reward
+from hackmatrix.game.cells import LONGEST_PATH
+from hackmatrix.game.state import Effects
 
 few_examples = settings(
     max_examples=10,
@@ -75,6 +77,7 @@ def test_a_scenario_that_lacks_a_key_is_refused(name: str) -> None:
         # cells
         (("cells", 7), ["Z", FLAGS], "cells[7]", "'Z'"),
         (("cells", 7), [], "cells[7]", "None"),
+        (("cells", 7), [["x"], FLAGS], "cells[7]", "['x']"),
         (("cells", 7), ["D", 3, FLAGS], "cells[7]", "4 values"),
         (("cells", 7), [".", 3, 3, FLAGS], "cells[7]", "2 values"),
         (("cells", 7), [".", {"c": 1}], "cells[7]", "e, s, m"),
@@ -128,6 +131,10 @@ def test_a_scenario_that_lacks_a_key_is_refused(name: str) -> None:
         (("next_task",), -1, "next_task", "-1"),
         (("atk_uses",), -1, "atk_uses", "-1"),
         (("history_depth",), -1, "history_depth", "-1"),
+        # numbers that no game comes to
+        (("pending",), 1024, "pending", "1024"),
+        (("player", 7), 100_001, "player.score", "100001"),
+        (("player", 7), -100_001, "player.score", "-100001"),
     ],
 )
 def test_a_scenario_with_a_wrong_value_is_refused_with_its_field_and_value(
@@ -143,7 +150,8 @@ def test_a_scenario_with_a_wrong_value_is_refused_with_its_field_and_value(
         *((("player", 5 + number), (1 << 11) - 1) for number in range(2)),
         (("turn",), (1 << 15) - 1),
         (("atk_uses",), 63),
-        *(((name,), (1 << 30) - 1) for name in ("pending", "interval", "next_task")),
+        *(((name,), (1 << 30) - 1) for name in ("interval", "next_task")),
+        (("pending",), 1023),
     ],
 )
 def test_a_number_that_grows_has_room_to(path: tuple[Any, ...], greatest: int) -> None:
@@ -174,6 +182,32 @@ def test_a_wrong_snapshot_is_refused_with_its_place() -> None:
     assert game.scenario.dump(game.scenario.load(state)) == state
     expect_refused(changed(state, ("history", 1, "player", 2), 4), "history[1].player.hp", "4")
     expect_refused(changed(state, ("history", 0), {"turn": 1}), "history[0]", "lacks", "player")
+    many = {**plain(), "history": [snapshot(plain()) for _ in range(20)], "history_depth": 20}
+    expect_refused(changed(many, ("history", 19, "turn"), -1), "history[19].turn", "-1")
+
+
+@pytest.mark.parametrize("depth", [0, -1])
+def test_a_history_without_a_place_is_refused(depth: int) -> None:
+    with pytest.raises(ValueError, match=f"history_depth: {depth} is not an integer from 1 to"):
+        game.scenario.load(plain(), history_depth=depth)
+
+
+def test_a_victory_with_the_greatest_score_can_be_paid_for() -> None:
+    state = game.scenario.load({**plain(), "stage": 8, "player": [0, 4, 3, 0, 0, 0, 1, 100_000]})
+    given: Any = np.bool_(False), np.bool_(True), np.int32(0), np.int32(LONGEST_PATH)
+    no, yes, nothing, way = given
+    units = reward.reward_units(
+        state,
+        state,
+        action=nothing,
+        valid=yes,
+        completed=yes,
+        died=no,
+        effects=Effects(nothing, nothing, nothing),
+        closer=way,
+    )
+    assert units["victory"] == 100_000 + 20_000 * 100_000
+    assert sum(units.values()) == sum(map(int, units.values()))
 
 
 @pytest.mark.parametrize("action", [-1, 28, 1.5, "up", None, True])

@@ -12,10 +12,12 @@ import pytest
 from hackmatrix import networks
 from hackmatrix.envs import make
 from hackmatrix.envs.protocol import Parts, flat, in_parts
-from hackmatrix.networks import Spec
+from hackmatrix.networks import Spec, in_numpy
 
-SHAPES = {"player": (3,), "programs": (5,), "cells": (2, 2, 4), "rest": (1,)}
-SIZE = 3 + 5 + 16 + 1
+SHAPES: dict[str, tuple[int, ...]] = {
+    "player": (3,), "programs": (5,), "cells": (2, 2, 4), "time": (), "rest": (1,), "number": (),
+}  # fmt: skip
+SIZE = 3 + 5 + 16 + 1 + 1 + 1
 SPEC = Spec("mlp", 16, 2, 1, separate_critic=False, compute_dtype="float32")
 
 
@@ -55,3 +57,15 @@ def test_an_observation_in_parts_is_that_of_the_parts_side_by_side() -> None:
     whole = of_one(params, {"all": flat(parts, SHAPES)})
     for one, other in zip(network(params, parts), whole, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+def test_a_part_that_is_a_single_number_is_seen_with_numpy_alone_as_well() -> None:
+    env: Any = SimpleNamespace(name="several", observation=SHAPES, num_actions=6)
+    network = networks.make(SPEC, env)
+    params = network.init(jax.random.key(1))
+    layers = jax.device_get(params["params"])
+    parts: Any = {name: np.asarray(part) for name, part in parts_of(7).items()}
+    logits = in_numpy.dense(layers["actor"], in_numpy.mlp(layers, parts))
+    np.testing.assert_allclose(network(params, parts)[0], logits, atol=1e-5)
+    other = network(params, {**parts, "time": parts["time"] + 1})[0]
+    assert np.abs(other - logits).min(-1).max() > 1e-5

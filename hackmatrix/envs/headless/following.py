@@ -19,10 +19,10 @@ from hackmatrix.envs.headless.view import ENEMIES
 from hackmatrix.game import bits, scenario
 from hackmatrix.game.programs import Program
 from hackmatrix.game.slots import CAPACITY
-from hackmatrix.game.state import FIRST_PROGRAM, HISTORY_DEPTH, SIPHON, History, State
+from hackmatrix.game.state import FIRST_PROGRAM, HISTORY_DEPTH, History, State
 
 Json = Mapping[str, Any]
-_ENDS_THE_TURN = (*range(SIPHON), SIPHON, Program.WAIT)
+_ENDS_THE_TURN = (*range(FIRST_PROGRAM), Program.WAIT)
 
 
 class _Snapshot(NamedTuple):

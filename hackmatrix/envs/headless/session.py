@@ -162,8 +162,10 @@ class Session:
         playing = self._playing()
         if self._choose is None:
             raise CommandError("There is no policy to ask: start with --policy or --run")
+        if playing.is_over:
+            raise CommandError("The game is over: reset begins the next one")
         if not playing.mask.any():
-            raise CommandError("The game is over: no action is valid")
+            raise CommandError("No action is valid: any step ends the game")
         step = playing.board["turn"]
         chosen = self._choose(playing.seen, playing.mask, step, self._games.states)
         return dict(zip(("actionIndex", "probabilities", "value"), chosen, strict=True))
@@ -184,6 +186,7 @@ class _Game:
     def __init__(self, turn: Turn, state: game.State, owned: list[int]) -> None:
         self._look(turn, state)
         self._memory, self._snapshots = Memory(self.board, owned), Snapshots()
+        self.is_over = False
 
     def follow(self, action: int, turn: Turn, state: game.State) -> game.State:
         """The state that the action led to; another one where snapshots are back in reach."""
@@ -191,6 +194,7 @@ class _Game:
         if history is not state.history:
             state = state.replace(history=history)
         self._look(turn, state)
+        self.is_over |= bool(turn.outcome.done[0])
         if not turn.outcome.invalid[0]:
             self._memory.follow(action, self.board)
         return state

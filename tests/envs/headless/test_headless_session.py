@@ -22,7 +22,7 @@ from hackmatrix.envs.hosted import describe
 from hackmatrix.game import scenario
 from hackmatrix.game.programs import Program
 from tests.envs import reference_games
-from tests.envs.headless.asking import ask
+from tests.envs.headless.asking import ask, set_state
 
 UNDO = Program.UNDO
 SESSIONS = 40
@@ -147,6 +147,26 @@ def test_advice_is_on_the_board_as_it_is_and_changes_no_game() -> None:
         assert advice["value"] == 101 * turn
         stepped = [ask(each, "step", actionIndex=valid[0]) for each in (advised, alone)]
         assert stepped[0] == stepped[1]
+
+
+def test_there_is_no_advice_where_no_action_is_valid_or_the_game_is_over() -> None:
+    session = Session(3, first_valid)
+    walls = [{"row": row, "col": 1 - row, "type": "data"} for row in (0, 1)]
+    set_state(session, blocks=walls)
+    stuck = {"error": "No action is valid: any step ends the game"}
+    assert ask(session, "getAdvice") == stuck
+    assert ask(session, "step", actionIndex=0)["done"]
+    over = {"error": "The game is over: reset begins the next one"}
+    assert ask(session, "getAdvice") == over
+    beside = {"type": "virus", "row": 0, "col": 1, "hp": 2}
+    set_state(session, player={"row": 0, "col": 0, "hp": 1, "dataSiphons": 1}, enemies=[beside])
+    assert "actionIndex" in ask(session, "getAdvice")
+    told = ask(session, "step", actionIndex=4)
+    assert told["info"]["death"]
+    assert ask(session, "getValidActions")["validActions"]
+    assert ask(session, "getAdvice") == over
+    ask(session, "reset")
+    assert "actionIndex" in ask(session, "getAdvice")
 
 
 def test_without_a_policy_there_is_no_advice(session: Session) -> None:

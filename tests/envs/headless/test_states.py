@@ -42,6 +42,7 @@ def test_of_two_resources_in_a_cell_the_credits_count(session: Session) -> None:
         ({"player": {"row": 0, "col": 0, "hp": 4}}, "player.hp"),
         ({"player": {"row": True, "col": 0}}, "player.row: True is not an integer"),
         ({"player": {"row": 0, "col": 0, "credits": True}}, "player.credits"),
+        ({"player": {"row": 0, "col": 0, "score": 100_001}}, "player.score: 100001"),
         ({"player": "me"}, "player"),
         ({}, "lacks player"),
         ([], "state"),
