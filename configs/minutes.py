@@ -1,4 +1,4 @@
-"""Three minutes on a bare CPU: an agent better than one that walks the shortest way."""
+"""Two or three minutes on a bare CPU: an agent better than one that walks the shortest way."""
 
 from ml_collections import config_dict
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import numpy as np
 
 from hackmatrix.api.agent import Agent
 from hackmatrix.report import curves
+from hackmatrix.report.sheet import contents
 from hackmatrix.train.config import Config
 from hackmatrix.train.policies import policy as policies
 from hackmatrix.train.runs import directory
@@ -16,8 +18,8 @@ from hackmatrix.train.runs import directory
 class Run:
     """What training left behind."""
 
-    def __init__(self, run: directory.Run) -> None:
-        self._run = run
+    def __init__(self, run: directory.Run, is_finished: bool) -> None:
+        self._run, self._is_finished = run, is_finished
 
     @property
     def name(self) -> str:
@@ -32,6 +34,16 @@ class Run:
     def config(self) -> Config:
         """The settings that it was trained with, all of them."""
         return self._run.config
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it came to its end; if not, `hackmatrix.train(resume=run)` goes on."""
+        return self._is_finished
+
+    @functools.cached_property
+    def evaluation(self) -> dict[str, Any] | None:
+        """What its evaluation.json tells of the games at its end; None where none were played."""
+        return contents(directory.read_all(self._run).evaluation)
 
     @functools.cached_property
     def metrics(self) -> dict[str, np.ndarray]:

@@ -13,6 +13,7 @@ import numpy as np
 from hackmatrix.api.run import Run
 from hackmatrix.cache import keep_compiled_programs
 from hackmatrix.errors import UserError
+from hackmatrix.exit_codes import DONE
 from hackmatrix.report import games
 from hackmatrix.train.config import reading
 from hackmatrix.train.guards.interrupts import Interrupts
@@ -30,7 +31,7 @@ def train(
     **settings: Any,
 ) -> Run:
     """Trains an agent on all devices there are, and prints how that goes. An interrupt saves and
-    stops.
+    stops; the run's `is_finished` then says that it is not.
 
     `config` are settings, as get_config() of a configuration file gives them, or the path of such a
     file, configs/NAME.py for one of the trainer's; what it does not give is as in
@@ -40,10 +41,10 @@ def train(
     keep_compiled_programs()
     supervision = _Informing(Interrupts())
     request = _request(config, settings, workdir)
-    run_session(request, dict(reading.default()), games.recorded, supervision)
+    code = run_session(request, dict(reading.default()), games.recorded, supervision)
     found = directory.find(workdir, supervision.runs[-1])
     assert found
-    return Run(found)
+    return Run(found, code == DONE)
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,8 @@ def _request(
     values = {**usual, **given}
     if values["num_seeds"] != 1:
         raise UserError(
-            f"num_seeds={values['num_seeds']} is for launch.train; here train one seed at a time, "
-            "such as [hackmatrix.train(seed=seed) for seed in range(3)]"
+            f"num_seeds={values['num_seeds']} is for launch.train; here train one seed after the "
+            "other, hackmatrix.train(seed=...), as long as each run that it gives `is_finished`"
         )
     return Request(values, given, place(workdir))
 

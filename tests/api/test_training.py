@@ -87,9 +87,13 @@ def test_an_interrupt_saves_and_the_run_goes_on_later(tmp_path: Path) -> None:
     stopped = hackmatrix.train(cpu.get_config(), workdir=tmp_path, run_name="stopped", **endless)
     saved = int(stopped.metrics["step"][-1])
     assert 0 < saved < 10**9
+    assert not stopped.is_finished
+    assert stopped.evaluation is None
     assert stopped.agent().policy.step == saved
-    rest = hackmatrix.train(resume=stopped, total_timesteps=saved + 2 * BATCH)
+    rest = hackmatrix.train(resume=stopped, total_timesteps=saved + 2 * BATCH, eval_episodes=4)
     assert rest.name == stopped.name
+    assert rest.is_finished
+    assert (rest.evaluation or {})["episodes"] == 4
     assert rest.metrics["step"][-1] == saved + 2 * BATCH
 
 

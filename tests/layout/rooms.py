@@ -44,7 +44,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # The trainer as a library, which the package offers under its own name.
     "hackmatrix.api": _TRAIN
     | {"hackmatrix.replay", "hackmatrix.report", "hackmatrix.standalone", "hackmatrix.cache"}
-    | {"configs"},
+    | {"hackmatrix.exit_codes", "configs"},
     "hackmatrix": _ENVS | {"hackmatrix.api", "hackmatrix.machine"},
     "configs": set(),
 }
