@@ -23,8 +23,9 @@ class Estimate:
         return Estimate(self.mean, max(self.low, least), min(self.high, most))
 
     def shown(self, factor: int = 1) -> str:
+        """A single game has no interval."""
         mean, low, high = (f"{factor * each:.2f}" for each in (self.mean, self.low, self.high))
-        return f"{mean}  ({low} to {high})"
+        return mean if math.isnan(self.low) else f"{mean}  ({low} to {high})"
 
 
 def around(mean: float, error: float) -> Estimate:

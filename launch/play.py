@@ -29,6 +29,8 @@ def main(_: list[str]) -> None:
         from hackmatrix.replay.record import Decision
 
         decide = lambda *seen: Decision(*choose(*seen))  # noqa: E731
+    elif flags.FLAGS.best:
+        sys.exit(f"{PROGRAM}: --best needs a run: say --run=RUN")
 
     what = f"{PROGRAM}: compiling the game, or loading it from the cache"
     with starting.one_line_errors(PROGRAM), starting.waiting(what):
@@ -37,6 +39,7 @@ def main(_: list[str]) -> None:
         from hackmatrix.replay.playing import Playing
 
         playing = Playing(_SEED.value, _say, decide, colour=is_wanted_in_colour(sys.stdout))
+        playing.warm_up()
     with contextlib.suppress(KeyboardInterrupt, BrokenPipeError):
         if sys.stdin.isatty() and sys.stdout.isatty():
             from hackmatrix.replay import keyboard

@@ -7,49 +7,65 @@ from typing import Any
 
 from hackmatrix import game
 from hackmatrix.envs.headless.memory import survivors
-from hackmatrix.envs.headless.view import ENEMIES
+from hackmatrix.envs.headless.view import ENEMIES, visible_enemies
+from hackmatrix.game.programs import Program
 
 Board = Mapping[str, Any]
 _HP, _SCORE = 2, 7  # of a scenario's player
 _COUNTED = {3: "credits", 4: "energy", 5: "data siphons", 6: "attack", _SCORE: "score"}
 
 
-def tell(before: Board, action: int, after: Board, outcome: game.Outcome) -> list[str]:
-    """The player first, then the enemies, a line each."""
+def tell(
+    before: Board, action: int, after: Board, outcome: game.Outcome, *, only_seen: bool = False
+) -> list[str]:
+    """The player first, then the enemies, then the transmissions, a line each. `only_seen` tells of
+    enemies no more than the boards show of them.
+    """
     if outcome.invalid:
         return ["the action is not valid, which ends the game"]
     if outcome.stage_completed:
         return [*_player(before, after), f"stage {before['stage']} is completed"]
-    return [*_player(before, after), *_enemies(before, action, after), *_signals(before, after)]
+    if action == Program.UNDO:
+        return [f"UNDO brings back turn {after['turn']}", *_player(before, after, hit="")]
+    alive = survivors(before, action, after)
+    return [
+        *_player(before, after),
+        *_enemies(before, alive, after, only_seen),
+        *_transmissions(before, alive, after),
+    ]
 
 
-def _player(before: Board, after: Board) -> list[str]:
+def _player(before: Board, after: Board, hit: str = "enemies hit the player: ") -> list[str]:
+    """`hit` says why there are fewer hit points."""
     old, new = before["player"], after["player"]
     lines = [
         f"{name} {old[place]} → {new[place]}"
         for place, name in _COUNTED.items()
         if old[place] != new[place]
     ]
-    if new[_HP] < old[_HP]:
-        lines.append(f"enemies hit the player: hp {old[_HP]} → {new[_HP]}")
-    elif new[_HP] > old[_HP]:
-        lines.append(f"hp {old[_HP]} → {new[_HP]}")
+    if new[_HP] != old[_HP]:
+        lines.append(f"{hit if new[_HP] < old[_HP] else ''}hp {old[_HP]} → {new[_HP]}")
     return lines
 
 
-def _enemies(before: Board, action: int, after: Board) -> list[str]:
+def _enemies(before: Board, alive: list[int], after: Board, only_seen: bool) -> list[str]:
     """The survivors stand first in the list after, in the same order."""
-    old = before["enemies"]
-    alive = survivors(before, action, after)
-    known = dict(zip(alive, after["enemies"], strict=False))
-    lines = [_changed(enemy, known.get(number)) for number, enemy in enumerate(old)]
-    fresh = [f"{_name(enemy)} appears" for enemy in after["enemies"][len(alive) :]]
-    return [*filter(None, lines), *fresh]
+    old, new = before["enemies"], after["enemies"]
+    known = dict(zip(alive, new, strict=False))
+    pairs = [(enemy, known.get(number)) for number, enemy in enumerate(old)]
+    pairs += [(None, enemy) for enemy in new[len(alive) :]]
+    seen_before = visible_enemies(before).values() if only_seen else old
+    seen_after = visible_enemies(after).values() if only_seen else new
+    lines = [_enemy(was, now, was in seen_before, now in seen_after) for was, now in pairs]
+    return list(filter(None, lines))
 
 
-def _changed(old: list[int], new: list[int] | None) -> str:
-    if new is None:
-        return f"{_name(old)} is gone"
+def _enemy(old: list[int] | None, new: list[int] | None, was_seen: bool, is_seen: bool) -> str:
+    if not (new and is_seen):
+        end = "goes out of sight" if new else "is gone"
+        return f"{_name(old)} {end}" if old and was_seen else ""
+    if not (old and was_seen):
+        return f"{_name(new)} appears"
     changes = []
     if new[1:3] != old[1:3]:
         changes.append(f"moves to {_place(new)}")
@@ -60,9 +76,18 @@ def _changed(old: list[int], new: list[int] | None) -> str:
     return f"{_name(old)} {', '.join(changes)}" if changes else ""
 
 
-def _signals(before: Board, after: Board) -> list[str]:
-    more = len(after["transmissions"]) - len(before["transmissions"])
-    return [f"{more} new transmission{'s' if more > 1 else ''}"] if more > 0 else []
+def _transmissions(before: Board, alive: list[int], after: Board) -> list[str]:
+    """They stay in their cells, alone there, until they are destroyed or become an enemy."""
+    old, new = ([tuple(each[:2]) for each in board["transmissions"]] for board in (before, after))
+    become = [tuple(enemy[1:3]) for enemy in after["enemies"][len(alive) :]]
+    lines = [
+        f"transmission at row {row} col {col} is destroyed"
+        for row, col in old
+        if (row, col) not in [*new, *become]
+    ]
+    if more := len(set(new) - set(old)):
+        lines.append(f"{more} new transmission{'s' if more > 1 else ''}")
+    return lines
 
 
 def _name(enemy: list[int]) -> str:

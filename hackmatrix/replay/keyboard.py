@@ -101,7 +101,7 @@ def commands(
             typed = ""
         elif len(pressed) == 1:
             typed += pressed
-        if typed and (pressed in ("enter", *_ARROWS) or typed in at_once()):
+        if typed and (pressed in ("enter", *_ARROWS) or typed.lower() in at_once()):
             show(f"\r\x1b[K> {typed}\n")
             yield typed
             typed = ""

@@ -22,7 +22,7 @@ from hackmatrix.game import scenario
 from hackmatrix.game.programs import Program
 from hackmatrix.game.state import FIRST_PROGRAM, STAGES
 from hackmatrix.replay import happenings
-from hackmatrix.replay.record import Decide
+from hackmatrix.replay.record import Decide, Decision
 
 HELP = """  arrow keys              move, at once
   an action               by its name, at once; or the beginning of it or its number, and enter
@@ -53,12 +53,18 @@ class Playing:
         self._say, self._decide, self._colour = say, decide, colour
         self._start(self._games.new_games())
 
+    def warm_up(self) -> None:
+        """Compiles what gives advice, so that nobody waits for it before a board."""
+        if self._decide:
+            self._advice(self._decide)
+
     def converse(self, lines: Iterable[str]) -> None:
         """Obeys line by line, until the person has had enough."""
         self._say(HELP)
         self._show()
         for line in lines:
             word, _, rest = line.strip().partition(" ")
+            word = word.lower()  # the rules write UP and UNDO
             if word == "quit":
                 return
             self._obey(word, rest.strip())
@@ -107,7 +113,8 @@ class Playing:
         outcome = jax.tree.map(lambda leaf: leaf[0], self._turn.outcome)
         self._is_over = bool(outcome.done)
         self._show()
-        self._tell(happenings.tell(before, action, self._board, outcome), outcome)
+        happened = happenings.tell(before, action, self._board, outcome, only_seen=True)
+        self._tell(happened, outcome)
 
     def _tell(self, happened: list[str], outcome: game.Outcome) -> None:
         for line in [*happened, f"reward {float(outcome.reward):+.3f}"]:
@@ -121,19 +128,17 @@ class Playing:
         self._say(drawing.text(seen, self._colour))
         if self._is_over:
             return
-        mask = np.asarray(self._turn.mask[0])
-        valid = np.flatnonzero(mask)
+        valid = np.flatnonzero(self._turn.mask[0])
         self._say("valid: " + "  ".join(self._offer(int(each)) for each in valid))
         if self._decide:
-            decision = self._decide(
-                np.asarray(self._turn.observation[0]),
-                mask,
-                self._board["turn"],
-                self._games.states,
-            )
+            decision = self._advice(self._decide)
             ranked = sorted(valid, key=lambda action: -decision.probabilities[action])[:_LIKELIEST]
             shares = [f"{ACTION_NAMES[each]} {decision.probabilities[each]:.0%}" for each in ranked]
             self._say(f"the policy: {', '.join(shares)}; value {decision.value:.2f}")
+
+    def _advice(self, decide: Decide) -> Decision:
+        seen, mask = np.asarray(self._turn.observation[0]), np.asarray(self._turn.mask[0])
+        return decide(seen, mask, self._board["turn"], self._games.states)
 
     def _offer(self, action: int) -> str:
         """A valid action with its number, and what it costs."""

@@ -12,7 +12,17 @@ from hackmatrix.errors import UserError
 from hackmatrix.replay.html import inside_script
 from hackmatrix.report.charts import charts
 from hackmatrix.report.curves import Curves
-from hackmatrix.report.sheet import contents, framed, sheet, short, state, table, tables, word
+from hackmatrix.report.sheet import (
+    evaluation,
+    framed,
+    not_evaluated,
+    sheet,
+    short,
+    state,
+    table,
+    tables,
+    word,
+)
 from hackmatrix.train import algorithms
 from hackmatrix.train.reporting import declared, results
 from hackmatrix.train.reporting.results import Summary
@@ -38,16 +48,16 @@ class Told:
 
 def comparison(runs: Sequence[Told]) -> str:
     env = _one_environment([each.run for each in runs])
-    evaluations = {each.name: contents(each.run.evaluation) for each in runs}
-    told = {name: each for name, each in evaluations.items() if each}
+    found = {each.name: evaluation(each.run, env) for each in runs}
+    evaluations = {name: each for name, each in found.items() if each}
     return sheet(
         "comparison.html",
         TITLE=escape(" · ".join(each.name for each in runs)),
         STATES="".join(_state(each) for each in runs),
-        REACHED=_reached(told, env) + _missing(evaluations),
+        REACHED=_reached(evaluations, env) + _missing(runs, evaluations),
         SETTINGS=_settings(runs),
         GAMES="".join(_game(each) for each in runs),
-        METRICS=inside_script(_metrics(runs, env, told)),
+        METRICS=inside_script(_metrics(runs, env, evaluations)),
     )
 
 
@@ -72,12 +82,12 @@ def _reached(evaluations: Mapping[str, Any], env: Environment) -> str:
     players: dict[str, Summary] = {}
     random: dict[str, Summary] = {}
     games = []
-    for name, evaluation in evaluations.items():
-        there = results.from_json(evaluation)
+    for name, told in evaluations.items():
+        there = results.from_json(told)
         players |= {
             f"{name}{how}": there[player] for player, how in _PLAYERS.items() if player in there
         }
-        games.append(f"{name}: {results.games(evaluation)}")
+        games.append(f"{name}: {results.games(told)}")
         if _RANDOM in there:
             random = {"random player": there[_RANDOM]}
     if not players:
@@ -93,11 +103,11 @@ def _reached(evaluations: Mapping[str, Any], env: Environment) -> str:
     return f'{heading}<div class="side">{tables(alike, env)}</div>'
 
 
-def _missing(evaluations: Mapping[str, Any]) -> str:
+def _missing(runs: Sequence[Told], evaluations: Mapping[str, Any]) -> str:
     return "".join(
-        f"<p>{escape(name)}: not evaluated yet, as that is done at the end.</p>"
-        for name, evaluation in evaluations.items()
-        if not evaluation
+        f"<p>{escape(each.name)}: {not_evaluated(each.run)}</p>"
+        for each in runs
+        if each.name not in evaluations
     )
 
 

@@ -12,7 +12,18 @@ from hackmatrix.envs.metrics import Section
 from hackmatrix.replay.html import inside_script
 from hackmatrix.report.charts import charts
 from hackmatrix.report.curves import Curves
-from hackmatrix.report.sheet import contents, framed, sheet, short, state, table, tables, word
+from hackmatrix.report.sheet import (
+    evaluation,
+    framed,
+    not_evaluated,
+    sheet,
+    short,
+    showable,
+    state,
+    table,
+    tables,
+    word,
+)
 from hackmatrix.train import algorithms
 from hackmatrix.train.config import Config, resolve
 from hackmatrix.train.reporting import declared, results
@@ -25,19 +36,21 @@ def page(
     """`default` are the settings with nothing given; `replay` is the page of a game, and where
     there is none a line says why.
     """
-    evaluation, starts = contents(run.evaluation), contents(run.provenance) or []
     env = make(run.config.env)
+    reached = evaluation(run, env)
+    starts = showable(run.provenance, lambda told: (_resolved(default, told), _provenance(told)))
+    starts = starts or []
     sections = declared.sections(env, algorithms.find(run.config.algorithm))
     return sheet(
         "report.html",
         TITLE=escape(run.name),
         STATE=escape(state(run, curves)),
         FIGURES=_figures(curves, sections),
-        REACHED=_reached(evaluation, env) if evaluation else _not_evaluated(run),
+        REACHED=_reached(reached, env) if reached else _not_evaluated(run),
         REPLAY=framed(replay) if replay else f"<p>{escape(why_none)}</p>",
         SETTINGS=_settings(run.config, _resolved(default, starts)),
         PROVENANCE=_provenance(starts),
-        METRICS=inside_script(_metrics(curves, sections, evaluation)),
+        METRICS=inside_script(_metrics(curves, sections, reached)),
     )
 
 
@@ -55,18 +68,15 @@ def _figures(curves: Curves, sections: Iterable[Section]) -> str:
     )
 
 
-def _reached(evaluation: Mapping[str, Any], env: Environment) -> str:
-    games = f"{results.games(evaluation)}, 95% intervals"
-    there = tables(results.from_json(evaluation), env)
+def _reached(reached: Mapping[str, Any], env: Environment) -> str:
+    games = f"{results.games(reached)}, 95% intervals"
+    there = tables(results.from_json(reached), env)
     return f'<p class="faint">{games}</p><div class="side">{there}</div>'
 
 
 def _not_evaluated(run: Run) -> str:
     how = f"python -m launch.evaluate --run={shlex.quote(str(run.place))}"
-    return (
-        "<p>Not evaluated yet, as that is done at the end. For the newest checkpoint: "
-        f"<code>{escape(how)}</code></p>"
-    )
+    return f"<p>{not_evaluated(run)} For the newest checkpoint: <code>{escape(how)}</code></p>"
 
 
 def _resolved(default: Mapping[str, Any], starts: list[Mapping[str, Any]]) -> Config:
@@ -106,7 +116,7 @@ def _start(told: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
 
 
 def _metrics(
-    curves: Curves, sections: Iterable[Section], evaluation: Mapping[str, Any] | None
+    curves: Curves, sections: Iterable[Section], reached: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     """What the script of the page draws."""
     drawn = [
@@ -123,7 +133,7 @@ def _metrics(
         }
         for title, some in charts(sections, curves.values).items()
     ]
-    random = (evaluation or {}).get("random", {})
+    random = (reached or {}).get("random", {})
     return {
         "steps": curves.steps,
         "values": {tag: list(map(short, values)) for tag, values in curves.values.items()},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from html import escape
 from importlib import resources
@@ -30,6 +30,33 @@ def contents(file: Path) -> Any:
         return json.loads(file.read_text())
     except (OSError, ValueError):
         return None
+
+
+def showable(file: Path, show: Callable[[Any], object]) -> Any:
+    """The same; None also if `show` fails on it, as something else wrote it."""
+    told = contents(file)
+    try:
+        show(told)
+    except (LookupError, TypeError, ValueError, AttributeError, StopIteration):
+        return None
+    return told
+
+
+def evaluation(run: Run, env: Environment) -> Any:
+    """What the games at the end of a run came to; None where `not_evaluated` says why."""
+    return showable(
+        run.evaluation,
+        lambda told: (results.games(told), tables(results.from_json(told), env)),
+    )
+
+
+def not_evaluated(run: Run) -> str:
+    """Why there is no evaluation to show."""
+    if run.evaluation.exists():
+        return "Not evaluated: evaluation.json is damaged."
+    if not run.config.eval_episodes:
+        return "Not evaluated: eval_episodes=0."
+    return "Not evaluated yet, as that is done at the end."
 
 
 def state(run: Run, curves: Curves) -> str:

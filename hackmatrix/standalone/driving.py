@@ -23,7 +23,7 @@ MOST_STEPS = 2000  # of a game: a policy may walk to and fro for ever
 _LONGEST_QUOTE = 80
 WON = 9  # the stage after the last
 _PATIENCE = 3.0  # seconds that the program has to end by itself
-# What the answers to the commands tell.
+# What the answers to these commands tell; those to others are objects of any kind.
 _TOLD: dict[str, dict[str, tuple[type, ...]]] = {
     "reset": {"observation": (dict,)},
     "getValidActions": {"validActions": (list,)},
@@ -110,7 +110,7 @@ class GameProgram:
             answer = None
         if isinstance(answer, dict) and "error" in answer:
             raise ProtocolError(f"the program of the game says: {answer['error']}")
-        if not _tells(answer, _TOLD[action]):
+        if not _tells(answer, _TOLD.get(action, {})):
             raise ProtocolError(
                 f"the program of the game does not speak the headless protocol: it answered "
                 f"{action!r} with {textwrap.shorten(line, _LONGEST_QUOTE)}"

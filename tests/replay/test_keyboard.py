@@ -159,3 +159,9 @@ def test_an_arrow_drops_the_word_before_it() -> None:
     pressed = iter(["s", "a", "up", keyboard.END])
     told = keyboard.commands(lambda: next(pressed), lambda _: None, set)
     assert list(told) == ["up"]
+
+
+def test_a_whole_word_in_capitals_needs_no_enter_either() -> None:
+    pressed = iter([*"PUSH", keyboard.END])
+    told = keyboard.commands(lambda: next(pressed), lambda _: None, lambda: {"push"})
+    assert list(told) == ["PUSH"]

@@ -106,6 +106,23 @@ def test_a_click_on_the_curve_goes_to_that_turn(page: Browser, episode: Episode)
     assert page.evaluate("now") == last
 
 
+def test_value_and_return_have_a_scale_each_and_the_legend_says_what_they_are(
+    page: Browser, episode: Episode
+) -> None:
+    """A value is of the rewards that the policy learned from, which may be far smaller."""
+    heights = page.evaluate(
+        "[...document.querySelectorAll('#curve polyline')].map(line => line.getBBox().height)"
+    )
+    assert heights == pytest.approx([62, 62])
+    turns = page.evaluate("document.querySelector('#curve polyline').points.length")
+    assert turns == len(episode.frames) - 1  # nothing was expected of the last board
+    values = [frame.decision.value for frame in episode.frames if frame.decision]
+    legend = page.evaluate("document.getElementById('legend').innerText")
+    assert f"blue, {min(values):.2f} to {max(values):.2f}: the value" in legend
+    assert "of the kind that the policy learned from" in legend
+    assert "green, " in legend
+
+
 def test_a_turn_has_a_link_that_leads_to_it(page: Browser) -> None:
     scrub(page, 7)
     link = page.evaluate("document.getElementById('turn').href")

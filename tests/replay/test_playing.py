@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -65,6 +67,27 @@ def test_the_board_and_the_mask_are_shown_and_actions_are_taken(talk: Talk) -> N
     assert any(each.startswith("  reward ") for each in after)
     for spelling in (str(ACTION_NAMES.index(action)), action[:2]):
         assert talk(spelling) == after
+
+
+def test_words_may_be_written_as_the_rules_write_them(talk: Talk, tmp_path: Path) -> None:
+    action = valid(talk())[0]
+    assert talk(action.upper(), "QUIT", action) == talk(action)
+    there = tmp_path / "Board.json"
+    talk(f"SAVE {there}")
+    assert there.exists()
+
+
+def test_the_whereabouts_of_a_cryptog_are_told_only_where_it_is_seen(
+    talk: Talk, tmp_path: Path
+) -> None:
+    enemy = {"type": "cryptog", "row": 5, "col": 4, "hp": 2}
+    board, _ = read_state({"player": {"row": 0, "col": 0}, "enemies": [enemy]})
+    file = tmp_path / "board.json"
+    file.write_text(json.dumps(board))
+    said = talk(f"load {file}", "up")
+    assert "cryptog" not in "".join(said)
+    file.write_text(json.dumps({**board, "show": 1}))
+    assert "  cryptog at row 5 col 4 moves to row 4 col 4" in talk(f"load {file}", "up")
 
 
 def test_what_cannot_be_done_is_said_and_changes_nothing(talk: Talk) -> None:
@@ -141,6 +164,33 @@ def test_a_policy_gives_advice_if_asked(talk: Talk) -> None:
     assert any(
         each.startswith("the policy: ") and "value 1.50" in each for each in talk(advised=True)
     )
+
+
+def test_advice_is_compiled_before_there_is_a_board_to_think_about() -> None:
+    asked, said = [], list[str]()
+
+    def decide(*seen: Any) -> Decision:
+        asked.append(seen)
+        return Decision(0, [1.0] * len(ACTION_NAMES), 1.5)
+
+    Playing(4, said.append, decide, colour=False).warm_up()
+    assert len(asked) == 1
+    Playing(4, said.append, colour=False).warm_up()
+    assert said == []
+
+
+def test_a_best_checkpoint_of_no_run_is_refused_in_one_line() -> None:
+    refused = subprocess.run(
+        [sys.executable, "-m", "launch.play", "--best"],
+        cwd=Path(__file__).parents[2],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert refused.returncode == 1
+    assert refused.stderr == "launch.play: --best needs a run: say --run=RUN\n"
 
 
 def test_a_game_ends_and_another_begins(talk: Talk) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from hackmatrix.replay import html
+from hackmatrix.report import curves
+from hackmatrix.report.comparison import Told, comparison
 from hackmatrix.rl.tally import RETURN
 from hackmatrix.train.runs.directory import Run
 from tests.replay.browser import Browser, chromium
@@ -139,6 +141,21 @@ def test_runs_of_one_name_are_told_apart_and_one_run_is_shown_once(tmp_path: Pat
     assert done.stdout.endswith(f"report.html: {one}, {other}\n")
     page = (tmp_path / "a/report.html").read_text()
     assert f"<th>{one}</th><th>{other}</th>" in page
+
+
+def test_of_a_run_without_an_evaluation_it_is_said_why(tmp_path: Path) -> None:
+    games = {"reached": 9, "none": 0, "later": 9, "foreign": 9}
+    runs = [a_run(tmp_path, name=name, eval_episodes=each) for name, each in games.items()]
+    for found in runs:
+        tell(found, RETURN)
+    evaluate(runs[0])
+    runs[-1].evaluation.write_text('{"a": 1}')
+    told = [Told(each, each.name, curves.read(each.metrics), None, "") for each in runs]
+    page = comparison(told)
+    assert "reached: 9 games of seed 3" in page
+    assert "<p>none: Not evaluated: eval_episodes=0.</p>" in page
+    assert "<p>later: Not evaluated yet, as that is done at the end.</p>" in page
+    assert "<p>foreign: Not evaluated: evaluation.json is damaged.</p>" in page
 
 
 @pytest.mark.parametrize(

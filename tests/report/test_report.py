@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from hackmatrix.replay import html
+from hackmatrix.report import curves
+from hackmatrix.report import page as run_page
 from hackmatrix.rl.tally import RETURN
+from hackmatrix.train.config import reading
 from hackmatrix.train.runs.directory import Run
 from tests.replay.browser import Browser, chromium
 from tests.replay.short_game import TURNS, short_game
@@ -190,6 +193,39 @@ def test_where_there_is_no_game_to_show_the_page_says_why(
     text = (tmp_path / "page.html").read_text()
     assert why in text
     assert f"launch.evaluate --run={found.directory}" in text
+
+
+def page_of(found: Run) -> str:
+    return run_page.page(found, curves.read(found.metrics), reading.default(), None, "")
+
+
+def test_a_run_that_is_to_play_no_games_at_its_end_is_not_said_to_play_them_yet(
+    tmp_path: Path,
+) -> None:
+    for games, why in ((0, "Not evaluated: eval_episodes=0."), (9, "Not evaluated yet, as that")):
+        found = a_run(tmp_path, name=f"of-{games}", eval_episodes=games)
+        tell(found, RETURN)
+        assert why in page_of(found)
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    ["{}", "[]", "3", "null", '"a"', '{"a": 1}', "[{}]", "[1]", '{"episodes": 1, "seed": 0}',
+     '{"episodes": 1, "seed": 0, "agent": {"a": 1}}',
+     '{"episodes": 1, "seed": 0, "agent": {"train/mean_episode_length": {"mean": "a"}}}'],
+)  # fmt: skip
+def test_a_file_of_the_run_that_something_else_wrote_is_left_out(
+    tmp_path: Path, foreign: str
+) -> None:
+    found = a_run(tmp_path)
+    tell(found, RETURN)
+    found.provenance.write_text(foreign)
+    evaluate(found)
+    assert "9 games of seed 3" in page_of(found)
+    found.evaluation.write_text(foreign)
+    text = page_of(found)
+    assert "Not evaluated: evaluation.json is damaged." in text
+    assert "ent_coef" in text
 
 
 def test_a_run_that_has_told_nothing_yet_is_a_line(tmp_path: Path) -> None:

@@ -146,6 +146,7 @@ def test_many_games_are_told_of_in_the_words_of_an_evaluation() -> None:
         "return 299.00", "stage reached 5.00", "completed stage 1 (%) 50.00", "won (%) 50.00",
         "came to an end (%) 100.00",
     ]  # fmt: skip
+    assert driving.table([won])[0].split() == ["return", "600.00"]  # one game has no interval
 
 
 @pytest.mark.parametrize("content", [b"no archive", b"", pickle.dumps({"a": 1})])
@@ -272,6 +273,12 @@ def test_a_game_is_won_where_the_canonical_program_stays_in_the_last_stage(file:
 def test_what_is_no_json_is_told_in_one_line(file: Path, reset: str) -> None:
     with pytest.raises(driving.ProtocolError, match="it answered 'reset' with"):
         Treadmill().play(file, reset=reset)
+
+
+def test_a_command_that_play_has_no_use_for_is_answered_too() -> None:
+    server = [sys.executable, "-c", TREADMILL, json.dumps({"getAdvice": '{"actionIndex": 3}'})]
+    with driving.GameProgram(server) as program:
+        assert program.ask("getAdvice") == {"actionIndex": 3}
 
 
 def test_a_game_that_goes_on_for_ever_is_stopped_and_that_is_said(
