@@ -21,7 +21,7 @@ scripts/tpu.sh COMMAND NAME [--zone=ZONE] [--project=PROJECT] [--dry-run] ...
   status NAME [-- ARGS]   says of each worker whether it is busy, or how training ended; with ARGS,
                           how that of `train NAME -- ARGS` did
   logs NAME [--worker=0]  follows what training prints (Ctrl-C ends following, not training)
-  stop NAME [--wait=120]  has training save and stop; after --wait seconds, kills it
+  stop NAME [--wait=120]  has training save and stop, or ends a set-up; after --wait seconds, kills it
   fetch NAME FROM [TO]    copies a run, or the runs of a directory of runs, into TO (runs). FROM is a
                           path in the home directory of worker 0 (hackmatrix/runs/RUN) or a bucket
                           (gs://...)
@@ -181,8 +181,10 @@ setup() {
     say "changes that are not committed stay here: the workers get $(git -C "$here" rev-parse --short HEAD)"
   run git -C "$here" bundle create --quiet "$bundle/hackmatrix.bundle" HEAD
   copy "$bundle/hackmatrix.bundle" "$name:hackmatrix.bundle" --worker=all
+  # What it notes is for `stop`; and a git that was killed has left its locks.
   on_workers all "exec 9>>hackmatrix.run; flock --nonblock 9 ||\
  { echo \"\$HOSTNAME: training or set-up runs here: scripts/tpu.sh stop $name\" >&2; exit 1; };\
+ echo \$(ps -o sid= -p \$\$) set-up >hackmatrix.run; rm -f hackmatrix/.git/*.lock;\
  git init --quiet hackmatrix &&\
  git -C hackmatrix fetch --quiet ../hackmatrix.bundle HEAD &&\
  git -C hackmatrix checkout --quiet --force --detach FETCH_HEAD && rm -f hackmatrix.ended &&\
@@ -240,23 +242,38 @@ logs() {
 
 stop() { on_workers all "hackmatrix/scripts/tpu_worker.sh stop$(quoted "$patience")"; }
 
-# Of a directory of runs only these are copied: --run=NAME looks for them in TO itself. A dry run
-# takes FROM for a run.
+bring() { # FROM TO
+  run mkdir -p "$2"
+  if [[ $1 == gs://* ]]; then
+    # Beside the runs lie the compiled programs, which are of no use here.
+    run gcloud storage rsync --recursive '--exclude=\.compiled/.*' "$1" "$2"
+  else
+    copy --recurse "$name:$1" "$2/" --worker=0
+  fi
+}
+
+# Of a directory of runs only these are copied: --run=NAME looks for them in TO itself.
 fetch() {
   local from=${words[1]%/} to=${words[2]:-runs} runs=''
+  local one=("$from" "$to") each=("$from/*" "$to")
   if [[ $from == gs://* ]]; then
     local look=(gcloud storage ls "$from/*/config.json")
     echo "+$(quoted "${look[@]}")" >&2
     # That there are none is an error to gcloud.
     [[ $dry_run ]] || runs=$("${look[@]}" 2>/dev/null) || true
-    [[ $runs == *config.json* ]] || to+=/${from##*/}
-    run mkdir -p "$to"
-    run gcloud storage rsync --recursive "$from" "$to"
+    one=("$from" "$to/${from##*/}") each=("$from" "$to")
   else
     runs=$(on_workers 0 "ls$(quoted "$from")/*/config.json 2>/dev/null || true")
-    [[ $runs != *config.json* ]] || from+='/*'
-    run mkdir -p "$to"
-    copy --recurse "$name:$from" "$to/" --worker=0
+  fi
+  if [[ $dry_run ]]; then
+    echo "where it finds some, $from is a directory of runs:" >&2
+    bring "${each[@]}"
+    echo "where it finds none, $from is a run:" >&2
+    bring "${one[@]}"
+  elif [[ $runs == *config.json* ]]; then
+    bring "${each[@]}"
+  else
+    bring "${one[@]}"
   fi
 }
 

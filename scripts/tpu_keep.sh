@@ -8,18 +8,20 @@ scripts/tpu.sh keep NAME --type=v4-8 [--spot] [--hours=N] [--gcloud=FLAG ...] --
   Asks for the slice, sets it up and runs `python -m launch.train ARGS` on it. Where the slice was
   taken away, deletes what is left of it, asks for another, and goes on with the run. The run lives
   in a bucket: ARGS have --workdir=gs://BUCKET/...; its name is NAME unless --config.run_name is given.
-  Where other training runs on the slice, waits for its end.
+  Where others train on the slice, waits for the end of that.
 
-  --hours=N      no longer than this from each start of this command: then training saves and stops
+  --hours=N      so long after each start of this command training saves and stops, and the slice
+                 is deleted, whatever went wrong; but not where others train, or may
   --gcloud=FLAG  goes to gcloud when it creates the slice, as --gcloud=--network=N
 
   It ends, with the exit code of training,
     0   when the run is done; the slice is deleted
-    42  when the hours are over; the slice is deleted, unless other training runs on it. Or when
-        training was stopped or given up by its supervisor (docs/pods.md) though the slice is there;
-        the slice stays
+    42  when the hours are over; or when training was stopped, or given up by its supervisor
+        (docs/pods.md), though the slice is there; the slice stays
     1   when training failed, when set-up or the start of training fails again and again or the
         workers were never reached (the slice stays), or when the first request is refused
+  With --hours it goes on looking instead, trains on where that is mended, and deletes the slice at
+  their end.
   Ctrl-C ends the keeping and nothing else. The same command, here or on another computer, goes on
   with it, whatever the slice does meanwhile.
 END
@@ -141,10 +143,8 @@ was_active='' # whether it was ready
 asked_here='' # whether this command has asked for it
 refusals=0
 ask_for_it() {
-  if create; then
-    asked_here=yes
-    return
-  fi
+  [[ ! $trouble ]] || { say "$name is gone" && exit "$code"; }
+  create && asked_here=yes && return
   ask queued-resources state.state
   [[ $said == none ]] || return 0
   [[ $had_one ]] || fail "$name was refused, for the reason above"
@@ -152,8 +152,7 @@ ask_for_it() {
 }
 
 wait_longer() {
-  patience=$((60 * 2 ** (refusals < 4 ? refusals : 4)))
-  refusals=$((refusals + 1))
+  patience=$((60 * 2 ** (refusals < 4 ? refusals++ : 4)))
   say "$name was refused, for the reason above: asked for again in $patience s"
 }
 
@@ -184,8 +183,7 @@ failures=0 # in a row
 set_up_and_train() {
   local what='set-up'
   tpu setup && what='the start of training' && train && failures=0 && return
-  ((++failures < 5)) || fail "$what failed 5 times in a row, for the reason above. The slice stays:\
- scripts/tpu.sh delete $name"
+  ((++failures < 5)) || need_help 1 "$what failed 5 times in a row, for the reason above"
   say "$what did not end well: looking at the slice again"
 }
 
@@ -200,6 +198,30 @@ look() {
   ask_workers
   [[ $said == 'not reached' ]] || reached=yes is_others='' unreached=0
   [[ $said != waiting* ]] || is_others=yes
+  case $said in
+    busy) trouble='' code=42 ;;
+    failed) need_help 1 "training failed, and would fail again: mend, commit, scripts/tpu.sh setup $name" ;;
+    done)
+      show_log
+      say "the run is done"
+      delete_for_good
+      exit 0
+      ;;
+  esac
+}
+
+trouble='' # that does not end by itself
+code=42    # what the end of the hours returns
+need_help() { # CODE TROUBLE
+  [[ $trouble != "$2" ]] || return 0
+  code=$1 trouble=$2
+  [[ $said != failed && $said != stopped ]] || show_log
+  if [[ $has_end && ($reached || $asked_here) ]]; then
+    say "$trouble. The slice stays until the hours are over, and is then deleted"
+  else
+    say "$trouble. The slice stays: the same command again, or scripts/tpu.sh delete $name"
+    exit "$code"
+  fi
 }
 
 give_up_for_today() {
@@ -215,46 +237,24 @@ give_up_for_today() {
   fi
   if [[ $state == ACTIVE ]]; then tpu stop || true; fi
   [[ $state == none ]] || delete_for_good
-  exit 42
+  exit "$code"
 }
 
-stops=0 # that were seen in a row, as a slice that is being taken away stops its training first
-parts=0 # likewise, looks at which some workers trained and others could not
+looks=0 # in a row that said the same; a slice that is being taken away stops its training first
 look_at_workers() {
   look
-  [[ $said == stopped ]] || stops=0
-  [[ $said == *part ]] || parts=0
-  [[ $said != 'not reached' || $told == *"$said" ]] || cat "$answer.errors" >&2
+  [[ $told == *" is $said" ]] || looks=0
+  ((++looks))
+  [[ $said != 'not reached' || $looks -gt 1 ]] || cat "$answer.errors" >&2
   tell "$name: ACTIVE, training is $said"
   patience=60
   case $said in
-    done)
-      show_log
-      say "the run is done"
-      delete_for_good
-      exit 0
-      ;;
-    failed)
-      show_log
-      say "training failed, and would fail again. The slice stays: mend, commit, scripts/tpu.sh setup\
- $name, and the same command again; or scripts/tpu.sh delete $name"
-      exit 1
-      ;;
-    stopped)
-      ((++stops < 5)) && return
-      show_log
-      say "training was stopped, or given up. The slice stays: scripts/tpu.sh delete $name"
-      exit 42
-      ;;
+    stopped) ((looks < 5)) || need_help 42 "training was stopped, or given up" ;;
     idle) set_up_and_train ;;
-    'begun in part') begin_with_all ;;
+    # Those that train refuse to start again. One that has lost its checkout needs to be set up with all.
+    'begun in part') if ((looks < 5)); then train || true; else tpu stop || true; fi ;;
     'not reached') look_at_node ;;
   esac
-}
-
-# Those that train refuse to start again. One that has lost its checkout needs to be set up with all.
-begin_with_all() {
-  if ((++parts < 5)); then train || true; else tpu stop || true; fi
 }
 
 # Where its workers do not answer.
@@ -267,8 +267,7 @@ look_at_node() {
       ;;
     READY)
       [[ $reached ]] || ((++unreached < 10)) ||
-        fail "$name is READY, but could not be reached 10 times in a row, for the reason above.\
- It stays: scripts/tpu.sh delete $name"
+        need_help 1 "$name is READY, but could not be reached 10 times in a row, for the reason above"
       ;;
   esac
 }

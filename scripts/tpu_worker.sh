@@ -12,7 +12,7 @@ scripts/tpu_worker.sh status [ARGS]   says "busy" while it trains or is set up, 
                                       was started with them: "busy otherwise" where it does other
                                       things, "idle" where other training ended
 scripts/tpu_worker.sh stop [SECONDS]  asks it to save and stop (TERM), waits for 120 s or SECONDS,
-                                      kills what is left, and frees the TPU
+                                      kills what is left, and frees the TPU. A set-up, too
 scripts/tpu_worker.sh unlock          removes the lock file that a killed process left on the TPU,
                                       unless a process holds the TPU
 END
@@ -27,7 +27,8 @@ fail() {
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 checkout=${here%/*}
 log=$checkout.log
-# Held by every process of a run as long as it lives, so it cannot be stale as the id in it could.
+# Held by every process of training or set-up as long as it lives, so it cannot be stale, as what it
+# says could: their session, and which of the two they are.
 run=$checkout.run
 # How the last run ended, and in which life of the machine.
 ended=$checkout.ended
@@ -57,11 +58,12 @@ unlock() {
 start() {
   exec 9>>"$run"
   flock --nonblock 9 || fail "training or set-up runs here already: scripts/tpu.sh stop NAME"
+  : >"$run"
   unlock
   rm -f "$ended"
   printf '%q\n' "$@" >"$arguments"
   SUPERVISE_ENDED=$ended setsid "$here/supervise.sh" "$@" >>"$log" 2>&1 </dev/null &
-  echo "$!" >"$run"
+  echo "$! training" >"$run"
   say "training started, its output is in $log"
 }
 
@@ -83,27 +85,36 @@ status() {
 }
 
 stop() {
-  local patience=${1:-120} session
+  local patience=${1:-120}
   [[ $patience =~ ^[0-9]+$ ]] || fail "stop takes whole seconds, not '$patience'"
   if [[ ! -e $run ]] || flock --nonblock "$run" true; then
     say "nothing runs here"
   else
-    session=$(<"$run")
-    # The supervisor tells the trainer; where only the trainer is left, it is told itself.
-    if [[ $(ps -o stat= -p "$session") == [!Z]* ]]; then
-      kill -s TERM "$session" || true
-    else
-      pkill -TERM --session "$session" || true
-    fi
-    if flock --wait "$patience" "$run" true; then
-      say "stopped: $(tail -n 1 "$log")"
-    else
-      pkill -KILL --session "$session" || true
-      flock --wait 10 "$run" true || fail "training cannot be killed: delete the slice"
-      say "killed, it had not stopped within $patience s; the last checkpoint stands"
-    fi
+    stop_what_runs "$patience"
   fi
   unlock
+}
+
+stop_what_runs() { # SECONDS
+  local session='' what='' outcome='set-up has to be done again'
+  read -r session what <"$run" || true
+  [[ $session =~ ^[1-9][0-9]*$ ]] ||
+    fail "what runs here has only just begun: stop it again in a moment"
+  # The supervisor tells the trainer; where only the trainer is left, it is told itself.
+  if [[ $what == training && $(ps -o stat= -p "$session") == [!Z]* ]]; then
+    kill -s TERM "$session" || true
+  else
+    pkill -TERM --session "$session" || true
+  fi
+  if flock --wait "$1" "$run" true; then
+    [[ $what != training ]] || outcome=$(tail -n 1 "$log")
+    say "stopped: $outcome"
+  else
+    pkill -KILL --session "$session" || true
+    flock --wait 10 "$run" true || fail "$what cannot be killed: delete the slice"
+    [[ $what != training ]] || outcome='the last checkpoint stands'
+    say "killed, it had not stopped within $1 s; $outcome"
+  fi
 }
 
 case ${1:-} in

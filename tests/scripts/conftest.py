@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from tests.scripts.stubs import Stubs, make_checkout
-from tests.scripts.world import World
+from tests.scripts.world import SLICE, World
 
 
 @pytest.fixture
@@ -14,6 +14,13 @@ def stubs(tmp_path: Path) -> Stubs:
 @pytest.fixture
 def checkout(stubs: Stubs) -> Path:
     return make_checkout(stubs)
+
+
+@pytest.fixture
+def pod(stubs: Stubs, tmp_path: Path) -> Path:
+    """The home directories of two workers, which gcloud reaches."""
+    stubs.add("gcloud", SLICE.format(slice=tmp_path / "pod"))
+    return tmp_path / "pod"
 
 
 @pytest.fixture

@@ -88,3 +88,10 @@ def make_checkout(stubs: Stubs) -> Path:
     ):
         subprocess.run([*git, *command], cwd=checkout, check=True, env=stubs.environment)
     return checkout
+
+
+def set_up_by(checkout: Path, script: str) -> None:
+    """Its workers are set up by that script, committed, from now on."""
+    (checkout / "scripts/tpu_setup.sh").write_text(script)
+    git = ["git", "-C", str(checkout), "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "commit", "-qam", "b"], check=True)

@@ -172,7 +172,7 @@ def test_what_each_command_asks_of_gcloud(
 
 SCP = [*VM, "scp", "--recurse"]
 SCP_PATIENT = [f"--scp-flag=-o{option}" for option in PATIENT]
-RSYNC = ["storage", "rsync", "--recursive"]
+RSYNC = ["storage", "rsync", "--recursive", r"--exclude=\.compiled/.*"]
 
 
 @pytest.mark.parametrize(
@@ -229,9 +229,16 @@ def test_a_dry_run_prints_the_commands_and_runs_none(
     assert [each[:4] for each in printed(dry)] == [each[:4] for each in printed(real)]
 
 
-def test_a_dry_run_makes_no_directory(stubs: Stubs, tmp_path: Path) -> None:
-    stubs.run(TPU, "fetch", "pod", "hackmatrix/runs", "there", "--dry-run", cwd=tmp_path)
-    assert not (tmp_path / "there").exists()
+def test_a_dry_run_of_fetching_says_what_it_does_with_several_runs_and_with_one(
+    stubs: Stubs, tmp_path: Path
+) -> None:
+    dry = stubs.run(TPU, "fetch", "pod", "runs", "to", "--dry-run", cwd=tmp_path)
+    assert "where it finds some, runs is a directory of runs:\n+ mkdir" in dry.stderr
+    assert "where it finds none, runs is a run:\n+ mkdir" in dry.stderr
+    _, _, each, _, one = printed(dry)
+    assert each[1:8] == [*SCP, "pod:runs/*", "to/"]
+    assert one[1:8] == [*SCP, "pod:runs", "to/"]
+    assert not (tmp_path / "to").exists()
 
 
 def test_a_dry_run_needs_no_gcloud(stubs: Stubs) -> None:

@@ -96,30 +96,23 @@ def test_after_a_slice_was_there_the_pauses_begin_anew(world: World, stubs: Stub
 
 
 @pytest.mark.parametrize(
-    ("given", "added"),
+    ("status", "code", "did"),
     [
-        (["--config.num_seeds=3"], ["--config.run_name=pod", "--resume=auto"]),
-        (["--config.run_name", "mine"], ["--resume=auto"]),
+        ("busy", 42, ["stop", "delete"]),
+        ("stopped", 42, ["stop", "delete"]),
+        ("done", 0, ["delete"]),
+        ("failed busy", 1, ["stop", "delete"]),
     ],
 )
-def test_several_seeds_are_kept_and_a_name_may_be_a_word_of_its_own(
-    world: World, stubs: Stubs, given: list[str], added: list[str]
+def test_after_its_hours_training_saves_the_slice_is_deleted_and_its_code_returned(
+    world: World, status: str, code: int, did: list[str]
 ) -> None:
     world.will("states", "ACTIVE")
-    world.will("statuses", "idle", "done")
-    ended = world.stubs.run(world.tpu, *KEEP, "--", *TRAINING, *given)
-    assert ended.returncode == 0, ended.stderr
-    (command,) = [call[-1] for call in stubs.calls("gcloud") if "tpu_worker.sh start" in call[-1]]
-    assert command.split()[2:] == [*TRAINING, *given, *added]
-
-
-def test_after_its_hours_training_saves_and_the_slice_is_deleted(world: World) -> None:
-    world.will("states", "ACTIVE")
-    world.will("statuses", "busy")
+    world.will("statuses", status)
     # Bash counts the seconds on from those.
     ended = world.stubs.run(world.tpu, *KEEP, "--hours=1", "--", *TRAINING, SECONDS="3600")
-    assert ended.returncode == 42
-    assert world.did() == ["stop", "delete"]
+    assert ended.returncode == code
+    assert world.did() == did
     assert "1 hours are over" in ended.stdout
 
 
@@ -129,6 +122,51 @@ def test_within_its_hours_training_goes_on_until_it_is_done(world: World) -> Non
     ended = world.stubs.run(world.tpu, *KEEP, "--hours=1", "--", *TRAINING, SECONDS="3000")
     assert ended.returncode == 0
     assert world.did() == ["delete"]
+
+
+def test_what_still_fails_after_its_hours_is_deleted(world: World, stubs: Stubs) -> None:
+    world.will("states", "ACTIVE")
+    world.will("statuses", *["failed"] * 9)
+    stubs.add("sleep", "exec /bin/sleep 0.7")
+    ended = stubs.run(world.tpu, *KEEP, "--hours=1", "--", *TRAINING, SECONDS="3599")
+    assert ended.returncode == 1
+    assert world.did() == ["stop", "delete"]
+    assert ended.stdout.count("training failed, and would fail again") == 1
+    assert "The slice stays until the hours are over, and is then deleted" in ended.stdout
+
+
+def test_within_its_hours_what_failed_may_be_mended(world: World) -> None:
+    world.will("states", "ACTIVE")
+    world.will("statuses", "failed", "failed", "busy", "idle", "busy", "failed", "idle", "done")
+    ended = world.keep("--hours=1")
+    assert ended.returncode == 0
+    assert world.did() == ["set up", "train", "set up", "train", "delete"]
+    assert ended.stdout.count("training failed, and would fail again") == 2
+
+
+@pytest.mark.parametrize(
+    ("what", "answers", "trouble", "code"),
+    [
+        ("statuses", [*["stopped"] * 9, "taken"], "training was stopped, or given up", 42),
+        (
+            "statuses",
+            [*["cut"] * 12, "taken"],
+            "pod is READY, but could not be reached 10 times in a row",
+            1,
+        ),
+        ("set-ups", ["cut"] * 7, "set-up failed 5 times in a row", 1),
+    ],
+)
+def test_within_its_hours_a_slice_in_trouble_is_kept_until_somebody_deletes_it(
+    world: World, what: str, answers: list[str], trouble: str, code: int
+) -> None:
+    world.will("statuses", *["idle"] * 7, "taken")
+    world.will(what, *answers)
+    ended = world.keep("--hours=1")
+    assert ended.returncode == code
+    assert not (world.directory / what).read_text()
+    assert [each for each in world.did() if each != "set up"] == ["create", "delete"]
+    assert ended.stdout.count(trouble) == 1
 
 
 def test_on_another_computer_it_goes_on_with_what_the_slice_does(world: World) -> None:
@@ -144,7 +182,9 @@ def test_what_went_wrong_with_training_stays_to_be_looked_at(world: World) -> No
     ended = world.keep()
     assert ended.returncode == 1
     assert world.did() == []
-    assert "training failed, and would fail again. The slice stays" in ended.stdout
+    assert "training failed, and would fail again: mend, commit, scripts/tpu.sh setup pod. The" in (
+        ended.stdout
+    )
 
 
 def test_training_that_somebody_has_stopped_is_not_started_again(world: World) -> None:
@@ -194,39 +234,10 @@ def test_workers_that_were_never_reached_end_it_with_the_whole_reason(world: Wor
     assert ended.returncode == 1
     assert world.did() == []
     assert ended.stderr.count("ERROR: ssh: connection refused") == 1
-    assert ended.stderr.endswith(
-        "tpu.sh: pod is READY, but could not be reached 10 times in a row, for the reason above. It"
-        " stays: scripts/tpu.sh delete pod\n"
+    assert ended.stdout.endswith(
+        " keep: pod is READY, but could not be reached 10 times in a row, for the reason above. The"
+        " slice stays: the same command again, or scripts/tpu.sh delete pod\n"
     )
-
-
-def test_other_training_on_the_slice_is_waited_for(world: World) -> None:
-    world.will("states", "ACTIVE")
-    world.will("statuses", *["otherwise"] * 3, "idle", "busy", "done")
-    ended = world.keep()
-    assert ended.returncode == 0
-    assert world.did() == ["set up", "train", "delete"]
-    assert ended.stdout.count("waiting for the end of other training or set-up") == 1
-
-
-@pytest.mark.parametrize(
-    ("seconds", "statuses"),
-    [
-        ("3599", ["otherwise", "cut"]),  # it was there when workers last answered
-        ("3599", ["busy", "otherwise"]),
-        ("3600", ["otherwise"]),  # the hours are over before anybody has looked
-    ],
-)
-def test_after_its_hours_other_training_is_left_alone(
-    world: World, stubs: Stubs, seconds: str, statuses: list[str]
-) -> None:
-    world.will("states", "ACTIVE")
-    world.will("statuses", *statuses)
-    stubs.add("sleep", "exec /bin/sleep 1.5")
-    ended = stubs.run(world.tpu, *KEEP, "--hours=1", "--", *TRAINING, SECONDS=seconds)
-    assert ended.returncode == 42
-    assert world.did() == []
-    assert "other training runs on pod, which stays" in ended.stdout
 
 
 def test_after_its_hours_what_was_never_reached_stays(world: World) -> None:
@@ -266,7 +277,7 @@ def test_a_step_that_fails_again_and_again_ends_it(
     ended = world.keep()
     assert ended.returncode == 1
     assert world.did() == [*tries, "set up", "train", *tries * 5]
-    assert f"{name} failed 5 times in a row, for the reason above. The slice stays" in ended.stderr
+    assert f"{name} failed 5 times in a row, for the reason above. The slice stays" in ended.stdout
 
 
 def test_an_interrupt_ends_the_keeping_and_nothing_else(world: World, stubs: Stubs) -> None:
@@ -287,12 +298,3 @@ def test_a_gcloud_that_never_answers_is_not_asked_for_ever(world: World, stubs: 
     ended = world.keep()
     assert ended.returncode == 1
     assert ended.stderr.splitlines()[0] == "ERROR: you are not logged in"
-
-
-def test_a_dry_run_prints_what_it_begins_with(world: World, stubs: Stubs) -> None:
-    ended = world.keep("--dry-run")
-    assert ended.returncode == 0
-    assert stubs.calls("gcloud") == []
-    printed = [line for line in ended.stderr.splitlines() if line.startswith("+ gcloud")]
-    for line, part in zip(printed, ("create", "scp", "tpu_setup", "start"), strict=True):
-        assert part in line

@@ -5,35 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.scripts.stubs import ROOT, Stubs, until
-from tests.scripts.world import KEEP, TRAINING, World
+from tests.scripts.stubs import ROOT, Stubs, set_up_by, until
+from tests.scripts.world import KEEP, SLICE, TRAINING, World
 
 TPU = ROOT / "scripts/tpu.sh"
-
-# Does on each worker, a home directory, what the real one does over ssh and scp.
-SLICE = """
-for word; do case $word in
-  --worker=all) workers='w-0 w-1' ;;
-  --worker=*) workers=w-${{word#*=}} ;;
-  --command=*) line=${{word#*=}} ;;
-esac; done
-code=0
-for worker in $workers; do
-  home='{slice}'/$worker && mkdir -p "$home" && cd "$home"
-  case $4 in
-    ssh) HOME=$home HOSTNAME=t1v-n-5f3e-$worker bash -c "$line" || code=$? ;;
-    scp) cp "$5" "$home/${{6#*:}}" ;;
-  esac
-done
-exit $code
-"""
-
-
-@pytest.fixture
-def pod(stubs: Stubs, tmp_path: Path) -> Path:
-    """The home directories of two workers, which gcloud reaches."""
-    stubs.add("gcloud", SLICE.format(slice=tmp_path / "pod"))
-    return tmp_path / "pod"
 
 
 def test_words_reach_the_workers_as_they_were_given(stubs: Stubs, pod: Path) -> None:
@@ -57,12 +32,6 @@ def test_lines_of_several_workers_are_told_apart(stubs: Stubs, pod: Path) -> Non
     stubs.add("tail", 'cat "${!#}"')
     followed = stubs.run(TPU, "logs", "pod", "--worker=all")
     assert followed.stdout == "0: from w-0\n1: from w-1\n"
-
-
-def set_up_by(checkout: Path, script: str) -> None:
-    (checkout / "scripts/tpu_setup.sh").write_text(script)
-    git = ["git", "-C", str(checkout), "-c", "user.name=a", "-c", "user.email=a@b"]
-    subprocess.run([*git, "commit", "-qam", "b"], check=True)
 
 
 def commit(checkout: Path) -> str:
@@ -152,6 +121,35 @@ def test_a_slice_on_which_another_run_has_ended_trains_this_one(
     assert slice_of_two.did() == ["set up", "train"] * 2 + ["delete"]
     named = [call[-2] for call in stubs.calls("python")]
     assert named == ["--config.run_name=another"] * 2 + ["--config.run_name=pod"] * 2
+
+
+def test_other_training_on_the_slice_is_waited_for(world: World) -> None:
+    world.will("states", "ACTIVE")
+    world.will("statuses", *["otherwise"] * 3, "idle", "busy", "done")
+    ended = world.keep()
+    assert ended.returncode == 0
+    assert world.did() == ["set up", "train", "delete"]
+    assert ended.stdout.count("waiting for the end of other training or set-up") == 1
+
+
+@pytest.mark.parametrize(
+    ("seconds", "statuses"),
+    [
+        ("3599", ["otherwise", "cut"]),  # it was there when workers last answered
+        ("3599", ["busy", "otherwise"]),
+        ("3600", ["otherwise"]),  # the hours are over before anybody has looked
+    ],
+)
+def test_after_its_hours_other_training_is_left_alone(
+    world: World, stubs: Stubs, seconds: str, statuses: list[str]
+) -> None:
+    world.will("states", "ACTIVE")
+    world.will("statuses", *statuses)
+    stubs.add("sleep", "exec /bin/sleep 1.5")
+    ended = stubs.run(world.tpu, *KEEP, "--hours=1", "--", *TRAINING, SECONDS=seconds)
+    assert ended.returncode == 42
+    assert world.did() == []
+    assert "other training runs on pod, which stays" in ended.stdout
 
 
 def status(world: World, *arguments: str) -> list[str]:
@@ -255,3 +253,30 @@ def test_settings_that_are_committed_or_that_only_workers_have_are_trained_with(
     words = [*KEEP, "--dry-run", "--", *TRAINING, *given]
     ended = world.stubs.run(world.tpu, *words, cwd=tmp_path)
     assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "added"),
+    [
+        (["--config.num_seeds=3"], ["--config.run_name=pod", "--resume=auto"]),
+        (["--config.run_name", "mine"], ["--resume=auto"]),
+    ],
+)
+def test_several_seeds_are_kept_and_a_name_may_be_a_word_of_its_own(
+    world: World, stubs: Stubs, given: list[str], added: list[str]
+) -> None:
+    world.will("states", "ACTIVE")
+    world.will("statuses", "idle", "done")
+    ended = world.stubs.run(world.tpu, *KEEP, "--", *TRAINING, *given)
+    assert ended.returncode == 0, ended.stderr
+    (command,) = [call[-1] for call in stubs.calls("gcloud") if "tpu_worker.sh start" in call[-1]]
+    assert command.split()[2:] == [*TRAINING, *given, *added]
+
+
+def test_a_dry_run_prints_what_it_begins_with(world: World, stubs: Stubs) -> None:
+    ended = world.keep("--dry-run")
+    assert ended.returncode == 0
+    assert stubs.calls("gcloud") == []
+    printed = [line for line in ended.stderr.splitlines() if line.startswith("+ gcloud")]
+    for line, part in zip(printed, ("create", "scp", "tpu_setup", "start"), strict=True):
+        assert part in line

@@ -1,4 +1,4 @@
-"""scripts/tpu_worker.sh: a run in the background, its end, and the lock on the TPU."""
+"""scripts/tpu_worker.sh: training and set-up in the background, their ends, and the TPU's lock."""
 
 import os
 import signal
@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.scripts.stubs import Stubs, until
+from tests.scripts.stubs import Stubs, set_up_by, until
+from tests.scripts.world import SLICE
 
 # Ends by itself after 20 s, should no test stop it.
 TRAINS = "for i in {1..400}; do /bin/sleep 0.05; done"
@@ -22,6 +23,7 @@ class Worker:
     def __init__(self, stubs: Stubs, checkout: Path, root: Path) -> None:
         self.stubs = stubs
         self.script = checkout / "scripts/tpu_worker.sh"
+        self.run = checkout.with_suffix(".run")
         self.log = checkout.with_suffix(".log")
         self.ended = checkout.with_suffix(".ended")
         self.lock = root / "tmp/libtpu_lockfile"
@@ -116,7 +118,7 @@ def test_what_does_not_stop_is_killed(worker: Worker) -> None:
 
 def test_a_trainer_whose_supervisor_was_killed_is_stopped_too(worker: Worker) -> None:
     worker.train(SAVES)
-    supervisor = worker.script.parents[1].with_suffix(".run").read_text().strip()
+    supervisor, _ = worker.run.read_text().split()
     os.kill(int(supervisor), signal.SIGKILL)
     until(lambda: has_ended(supervisor))
     assert worker.do("stop").returncode == 0
@@ -127,6 +129,55 @@ def has_ended(process: str) -> bool:
     """Whether it is gone, but perhaps for its entry, which nobody has read."""
     state = subprocess.run(["ps", "-o", "stat=", "-p", process], capture_output=True, text=True)
     return not state.stdout or state.stdout.startswith("Z")
+
+
+@pytest.mark.parametrize(
+    ("deaf", "wait", "said"),
+    [
+        ("", "10", "stopped: set-up has to be done again"),
+        ("trap '' TERM", "1", "killed, it had not stopped within 1 s; set-up has to be done again"),
+    ],
+)
+def test_a_set_up_that_is_stopped_can_be_done_again(
+    stubs: Stubs, checkout: Path, tmp_path: Path, deaf: str, wait: str, said: str
+) -> None:
+    home, tpu = tmp_path / "pod/w-0", checkout / "scripts/tpu.sh"
+    stubs.add("gcloud", SLICE.format(slice=tmp_path / "pod").replace(" w-1", ""))
+    set_up_by(checkout, f"#!/bin/sh\n{deaf}\n[ -e ~/begun ] || {{ touch ~/begun; sleep 20; }}\n")
+    setting_up = stubs.start(tpu, "setup", "pod")
+    until((home / "begun").exists)
+    stopped = stubs.run(tpu, "stop", "pod", f"--wait={wait}")
+    setting_up.communicate(timeout=10)
+    assert setting_up.returncode != 0
+    assert stopped.returncode == 0
+    assert stopped.stdout == f"t1v-n-5f3e-w-0: {said}\n"
+    assert stopped.stderr.count("\n") == 1  # the command of gcloud
+    (home / "hackmatrix/.git/index.lock").touch()  # as a git that was killed leaves it
+    assert stubs.run(tpu, "setup", "pod").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("noted", "why"),
+    [
+        ("4194305 training", "training cannot be killed: delete the slice"),  # no process has that
+        ("4194305 set-up", "set-up cannot be killed: delete the slice"),
+        ("", "what runs here has only just begun: stop it again in a moment"),
+    ],
+)
+def test_what_cannot_be_stopped_is_called_by_its_name(
+    worker: Worker, stubs: Stubs, noted: str, why: str
+) -> None:
+    stubs.add(
+        "flock", '[[ "$*" != "--wait 10 "* ]] || set -- -w 0 "${@:3}"\nexec /usr/bin/flock "$@"'
+    )
+    worker.run.write_text(noted)
+    holder = subprocess.Popen(["/usr/bin/flock", worker.run, "sleep", "20"], start_new_session=True)
+    until(lambda: worker.status() == "busy")
+    stopped = worker.do("stop", "0")
+    os.killpg(holder.pid, signal.SIGKILL)
+    holder.wait()
+    assert stopped.returncode == 1
+    assert stopped.stderr == f"t1v-n-5f3e-w-0: {why}\n"
 
 
 def test_a_second_run_is_refused_while_one_trains(worker: Worker) -> None:

@@ -31,7 +31,7 @@ case "$*" in
     exit ;;
   *queued-resources\\ delete*)
     for run in slice/*/hackmatrix.run; do
-      [[ ! -s $run ]] || pkill -KILL --session "$(<"$run")"
+      ! read -r session _ <"$run" || pkill -KILL --session "$session"
     done
     rm -rf states slice
     exit ;;
@@ -51,6 +51,23 @@ case $answer in
   cut) fail ssh: connection refused ;;
   *) for word in $answer; do echo "t1v-n-5f3e-w-0: $word"; done ;;
 esac
+"""
+# Does on each worker, a home directory, what the real one does over ssh and scp.
+SLICE = """
+for word; do case $word in
+  --worker=all) workers='w-0 w-1' ;;
+  --worker=*) workers=w-${{word#*=}} ;;
+  --command=*) line=${{word#*=}} ;;
+esac; done
+code=0
+for worker in $workers; do
+  home='{slice}'/$worker && mkdir -p "$home" && cd "$home"
+  case $4 in
+    ssh) HOME=$home HOSTNAME=t1v-n-5f3e-$worker setsid --wait bash -c "$line" || code=$? ;;
+    scp) cp "$5" "$home/${{6#*:}}" ;;
+  esac
+done
+exit $code
 """
 
 
