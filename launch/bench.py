@@ -54,8 +54,10 @@ _JSON = flags.DEFINE_bool("json", False, "Print JSON, one line a measurement.")
 
 # What other modes have no use for.
 _FLAGS_OF = {
-    "env": (_BOARDS, _SLICE, _BOARDS_A_DEVICE, _OVERFLOW_STEPS),
-    "scaling": (_ENVS, _PROCESSES, _SLICES, _OUT),
+    ("env",): (_BOARDS, _SLICE, _BOARDS_A_DEVICE, _OVERFLOW_STEPS),
+    ("scaling",): (_ENVS, _PROCESSES, _SLICES, _OUT),
+    ("train", "scaling", "sinks"): (_CONFIG,),
+    ("env", "train", "scaling", "sinks", "gymnasium"): (_SECONDS,),
 }
 
 
@@ -116,11 +118,17 @@ def main(arguments: list[str]) -> None:
 
 
 def _check_flags(mode: str) -> None:
+    settings = config_flags.get_override_values(flags.FLAGS["config"])
     for of, holders in _FLAGS_OF.items():
-        names = [each.name for each in holders if each.present]
-        if of != mode and names:
-            sys.exit(f"{PROGRAM}: --{names[0]} is for {of}; {mode} has no use for it")
-    if mode == "scaling" and "num_envs" in config_flags.get_override_values(flags.FLAGS["config"]):
+        names = [each.name for each in holders if each.present or (each is _CONFIG and settings)]
+        if mode not in of and names:
+            sys.exit(f"{PROGRAM}: --{names[0]} is for {', '.join(of)}; {mode} has no use for it")
+    if mode == "env":
+        for holder in (_BOARDS, _SECONDS) if _SLICE.value else (_BOARDS_A_DEVICE,):
+            if holder.present:
+                which = "has no use with" if _SLICE.value else "is for"
+                sys.exit(f"{PROGRAM}: --{holder.name} {which} --slice")
+    if mode == "scaling" and "num_envs" in settings:
         sys.exit(
             f"{PROGRAM}: say --envs, not --config.num_envs: so many a device, or on all of them"
         )

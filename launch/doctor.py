@@ -20,6 +20,8 @@ _SECONDS = 30  # of silence, or of waiting for the others
 
 _WORKDIR = flags.DEFINE_string("workdir", "runs", "Where run directories are made, or gs://...")
 
+command_line.refuse_empty(_WORKDIR)
+
 
 def main(_: list[str]) -> None:
     logging.set_verbosity(logging.WARNING)

@@ -17,7 +17,9 @@ from launch.startup import outputs, policy_flags, starting
 PROGRAM = "launch.export"
 
 _OUT = outputs.define(
-    "out", "The directory to write to; by default RUN/exported, or exported/NAME of a policy."
+    "out",
+    "The directory to write to; by default RUN/exported, RUN/exported-best of its best, or "
+    "exported/NAME of a policy.",
 )
 
 

@@ -23,10 +23,12 @@ if TYPE_CHECKING:
 
 PROGRAM = "launch.report"
 
-_RUNS = flags.DEFINE_list("runs", [], "Compare these runs on one page instead.")
+_RUNS = flags.DEFINE_list("runs", None, "Compare these runs on one page instead.")
 _OUT = outputs.define(
     "out", "The file to write; by default report.html of the run, or of --workdir for --runs."
 )
+
+command_line.refuse_empty(_RUNS)
 
 
 def main(_: list[str]) -> None:
@@ -90,7 +92,7 @@ def _parse(arguments: list[str]) -> list[str]:
     rest = command_line.parser(PROGRAM)(arguments)
     if _RUNS.value and run_flags.name():
         sys.exit(f"{PROGRAM}: say --run=RUN or --runs=A,B, not both")
-    if not all(_RUNS.value):
+    if _RUNS.value and not all(_RUNS.value):
         sys.exit(f"{PROGRAM}: --runs={','.join(_RUNS.value)} has an empty name: say --runs=A,B")
     return rest
 

@@ -11,7 +11,7 @@ from absl import app, flags, logging
 from ml_collections import config_flags
 
 from hackmatrix.errors import UserError
-from hackmatrix.exit_codes import FAILED
+from hackmatrix.exit_codes import FAILED, RETRY
 from hackmatrix.train.config import reading
 from hackmatrix.train.config.command_line import define_config, parser
 from hackmatrix.train.guards.supervision import of_environment
@@ -38,6 +38,7 @@ _PROFILE = flags.DEFINE_string(
 )
 _RESUME = flags.DEFINE_string("resume", None, "The run to go on with: its name, or auto.")
 
+command_line.refuse_empty(_WORKDIR, _RESUME)
 flags.register_validator(
     _PROFILE,
     lambda text: text is None or bool(re.fullmatch(r"[1-9]\d*:[1-9]\d*", text)),
@@ -56,6 +57,7 @@ def main(arguments: list[str]) -> None:
     with starting.waiting(f"{PROGRAM}: loading JAX"):
         from hackmatrix.parallel import startup
         from hackmatrix.report import games
+        from hackmatrix.train.guards.replicas import Diverged
         from hackmatrix.train.seeds import run_seeds
         from hackmatrix.train.session import run_session
 
@@ -70,7 +72,7 @@ def main(arguments: list[str]) -> None:
     except UserError as error:
         for line in str(error).splitlines():
             print(f"{PROGRAM}: {line}", file=sys.stderr)
-        code = FAILED
+        code = RETRY if isinstance(error, Diverged) else FAILED
     except Away as error:
         print(f"{PROGRAM}: {error}: start again, with --resume=auto", file=sys.stderr)
         code = startup.code_after(error, _HEARTBEAT.value)

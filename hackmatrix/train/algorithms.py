@@ -59,9 +59,7 @@ def check(name: str, algorithm: Any, network: Network, config: Config) -> None:
     if strange := [each for each in inputs if not hasattr(config, each)]:
         raise UserError(f"algorithm={name}: its `inputs` name no settings: {', '.join(strange)}")
     if strange := [each for each in inputs if not _is_number(getattr(config, each))]:
-        raise UserError(
-            f"algorithm={name}: its `inputs` must be numbers: {', '.join(strange)}"
-        )
+        raise UserError(f"algorithm={name}: its `inputs` must be numbers: {', '.join(strange)}")
     if plugins.is_address(name):
         _check_learner(name, algorithm, network)
 

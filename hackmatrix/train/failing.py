@@ -8,13 +8,14 @@ from contextlib import contextmanager, suppress
 import jax
 
 from hackmatrix.errors import UserError
+from hackmatrix.train.guards.replicas import Diverged
 from hackmatrix.train.guards.signals import NOTHING_TO_SAVE
 from hackmatrix.train.guards.supervision import Supervision
 from hackmatrix.train.plan import Plan
 from hackmatrix.train.runs.directory import discard, has_learned
 from hackmatrix.train.runs.lease import TakenOver
 
-_MAY_PASS = OSError, jax.errors.JaxRuntimeError, TakenOver
+_MAY_PASS = OSError, jax.errors.JaxRuntimeError, TakenOver, Diverged
 
 
 class TooLarge(UserError):

@@ -18,7 +18,6 @@ from hackmatrix.train.reporting.yardstick import Measured
 from hackmatrix.train.runs.clock import Clock
 from hackmatrix.train.runs.course import Course
 from hackmatrix.train.runs.directory import Run
-from hackmatrix.train.runs.places import Away
 
 _PATIENCE, _PAUSE = 300.0, 10.0  # seconds
 _SECONDS = "seconds"  # of training, in the metadata of a checkpoint
@@ -112,7 +111,10 @@ class Keeper:
 
     def what_is_kept(self) -> str:
         """In words, for whoever has lost the state that was trained."""
-        steps = self.steps()
+        try:
+            steps = self.steps()
+        except OSError as error:
+            return f"what is kept cannot be told: {error}"
         if not steps:
             return "nothing was saved yet, so begin a new run"
         return f"the checkpoint at step {steps[-1]:,} is good and kept"
@@ -124,7 +126,8 @@ class Keeper:
     def _is_best(self, measured: Measured) -> bool:
         try:
             best = self._checkpoints.best()
-        except Away:  # where nothing can be saved
+        except OSError as error:
+            self._say(f"Whether this agent is the best cannot be told: {error}")
             return False
         return best is None or measured.score > best.score
 

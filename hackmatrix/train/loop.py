@@ -38,6 +38,7 @@ def train(
         measured = None
         if yardstick.is_due():
             with reporter.apart():
+                guard.expect("No game to measure by was played")  # it is compiled before
                 measured = yardstick.measure(update, state.learner)
         if measured:
             reporter.measured(measured)
@@ -50,6 +51,7 @@ def train(
     reporter.finish(state)
     if keeper.lacks(update):
         guard.compare_now(state.learner)
+    guard.expect("The last state was not saved")
     keeper.finish(update, state)
     return state
 

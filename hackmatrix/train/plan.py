@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from hackmatrix.envs import Environment
+from hackmatrix.errors import UserError
 from hackmatrix.kept import programs
 from hackmatrix.kept.sources import short_hash, source_hash
 from hackmatrix.parallel import mesh as meshes
@@ -86,9 +87,15 @@ def agree(
         prepared.append((plan, program))
         return _facts(plan, program) if jax.process_count() > 1 else {}
 
-    facts = on_all(prepare)
-    ((plan, program),) = prepared
-    _check(plan, facts)
+    try:
+        facts = on_all(prepare)
+        ((plan, program),) = prepared
+        _check(plan, facts)
+    except UserError:
+        if made and not made[0][0].resumes:
+            with contextlib.suppress(OSError):
+                directory.discard(made[0][0].run)
+        raise
     return plan, program
 
 

@@ -6,6 +6,7 @@ import io
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from absl import flags
 
@@ -33,6 +34,14 @@ def parser(program: str) -> Parse:
         return rest
 
     return with_help(program, parse)
+
+
+def refuse_empty(*names: flags.FlagHolder[Any]) -> None:
+    """Makes it a mistake to give one of these flags without a name: --run=$RUN, where RUN is not
+    set, would be taken for no flag at all.
+    """
+    for flag in names:
+        flags.register_validator(flag, lambda name: name is None or bool(name), "it names nothing")
 
 
 def with_help(program: str, parse: Parse) -> Parse:

@@ -24,6 +24,8 @@ _BEST = flags.DEFINE_bool(
     "best", False, "Of a run that measured itself, take the best checkpoint instead of the newest."
 )
 
+command_line.refuse_empty(_POLICY)
+
 _EXPORTED = "exported"
 
 
@@ -75,7 +77,9 @@ def adviser(program: str, plan: int) -> Choose | None:
 
 
 def place_for_exports() -> Path:
-    """A directory of this policy alone: in that of its run, if it is of one."""
+    """A directory of this policy alone: in that of its run, if it is of one, whose best has another
+    than its newest.
+    """
     from hackmatrix.networks.files import is_shipped
     from hackmatrix.train.runs import directory
 
@@ -84,7 +88,10 @@ def place_for_exports() -> Path:
         return Path(_EXPORTED, Path(named).stem)
     found = directory.find(run_flags.workdir(), named)
     assert found
-    return Path(_EXPORTED, found.name) if found.bucket else found.directory / _EXPORTED
+    best = "-best" if _BEST.value else ""
+    if found.bucket:
+        return Path(_EXPORTED, found.name + best)
+    return found.directory / (_EXPORTED + best)
 
 
 def again() -> str:

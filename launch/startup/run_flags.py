@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from hackmatrix.train.runs.places import BUCKETS
-from launch.startup import starting
+from launch.startup import command_line, starting
 
 if TYPE_CHECKING:
     from hackmatrix.train.runs.directory import Run
@@ -20,6 +20,8 @@ _WORKDIR = flags.DEFINE_string(
     "workdir", "runs", "Where run directories are: a path, or gs://BUCKET/..."
 )
 _LATEST = "auto"
+
+command_line.refuse_empty(_RUN, _WORKDIR)
 
 
 def name() -> str | None:

@@ -69,6 +69,19 @@ def start(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         ("watch", ["--html=/nowhere/a.html"], "/nowhere/a.html: No such file or directory; choose"),
         ("report", ["--runs=a,"], "--runs=a, has an empty name: say --runs=A,B"),
         ("watch", ["--gif=launch"], "launch: Is a directory; choose another --gif"),
+        ("train", ["--resume="], "flag --resume=: it names nothing"),
+        ("train", ["--workdir="], "flag --workdir=: it names nothing"),
+        ("doctor", ["--workdir="], "flag --workdir=: it names nothing"),
+        ("export", ["--run="], "flag --run=: it names nothing"),
+        ("watch", ["--policy="], "flag --policy=: it names nothing"),
+        ("evaluate", ["--workdir="], "flag --workdir=: it names nothing"),
+        ("report", ["--runs="], "flag --runs=[]: it names nothing"),
+        ("bench", ["starts", "--seconds=1"], "--seconds is for env, train, scaling, sinks, gymn"),
+        ("bench", ["env", "--config.lr=1e-3"], "--config is for train, scaling, sinks; env has"),
+        ("bench", ["gymnasium", "--config=configs/cpu.py"], "gymnasium has no use for it"),
+        ("bench", ["env", "--slice=v4-8", "--boards=4"], "--boards has no use with --slice"),
+        ("bench", ["env", "--slice=v4-8", "--seconds=1"], "--seconds has no use with --slice"),
+        ("bench", ["env", "--boards_a_device=4"], "--boards_a_device is for --slice"),
     ],
 )
 def test_a_wrong_command_line_is_told_in_one_line(
@@ -138,6 +151,7 @@ def test_what_is_exported_lies_with_its_run_or_under_its_name_and_never_in_git(
     of_run = {"run": "mine", "workdir": str(tmp_path)}
     for given, place in (
         (of_run, tmp_path / "mine/exported"),
+        ({**of_run, "best": "true"}, tmp_path / "mine/exported-best"),
         ({"policy": "policies/conv"}, Path("exported/conv")),
         ({"run": "policies/expert"}, Path("exported/expert")),
         ({"policy": "some/where.npz"}, Path("exported/where")),

@@ -205,5 +205,14 @@ def test_a_directory_that_is_not_the_same_for_all_is_refused(
 ) -> None:
     for each in found:
         assert "what process 0 writes there is not seen by process 1;" in each["blind"]
-    (run,) = (directory / "of_0/runs").iterdir()
-    assert {each.name for each in run.iterdir()} == {"config.json", "provenance.json", "owner"}
+
+
+def test_a_run_whose_processes_are_refused_is_not_left_behind(
+    directory: Path, found: list[dict[str, Any]]
+) -> None:
+    assert [*(directory / "of_0/runs").iterdir()] == []
+    names = {each.name for each in directory.iterdir()}
+    assert names == {"runs", "file", "of_0", "of_1"}
+    assert [each.name for each in (directory / "runs").iterdir()] == [
+        Path(found[0]["new"]["directory"]).name
+    ]

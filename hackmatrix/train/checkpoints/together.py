@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar, cast
 
 from hackmatrix.parallel.agreement import broadcast, gather, is_first
+from hackmatrix.parallel.failures import may_pass
 from hackmatrix.train.checkpoints.saving import one_line
 from hackmatrix.train.runs.places import Away
 
@@ -34,15 +35,17 @@ def read_on_all(work: Callable[[], T]) -> T:
 
 
 def read_on_first(work: Callable[[], T]) -> T:
-    """Reads on the first process, for all; where it finds the directory Away, so do all."""
-
-    def done() -> tuple[T | None, str | None]:
-        try:
-            return (work() if is_first() else None), None
-        except Away as error:
-            return None, str(error)
-
-    result, away = broadcast(done())
-    if away:
-        raise Away(away)
+    """Reads on the first process, for all; where it cannot, all have an OSError: Away, if it may
+    pass.
+    """
+    result, failure = None, None
+    try:
+        result = work() if is_first() else None
+    except OSError as error:
+        failure = error
+    told = failure and [may_pass(failure), str(failure)]
+    result, told = broadcast([result, told])
+    if told:
+        is_away, said = told
+        raise (Away if is_away else OSError)(said) from failure
     return cast(T, result)

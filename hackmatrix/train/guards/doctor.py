@@ -17,13 +17,11 @@ from hackmatrix import machine
 from hackmatrix.errors import UserError
 from hackmatrix.kept.sources import version
 from hackmatrix.parallel.agreement import broadcast, gather, is_first
-from hackmatrix.parallel.startup import is_taken
 from hackmatrix.train.runs.places import BUCKETS, Place, place
 from hackmatrix.train.runs.provenance import versions
 from hackmatrix.train.runs.shared_path import becomes_true, leave_sentinel
 
 LOCK = Path("/tmp/libtpu_lockfile")
-COORDINATOR_PORT = 8476  # of TPU slices, and in our examples
 DEVICES = "devices"
 _MOST_SKEW_SECONDS = 5.0
 _PIN = re.compile(r"([\w.\-]+)==(\S+)")
@@ -48,9 +46,7 @@ def examine(constraints: Path, workdir: str) -> Iterator[Finding]:
         return
     yield cache(jax.config.values["jax_compilation_cache_dir"])
     yield directory(workdir)
-    if jax.process_count() == 1:
-        yield port(COORDINATOR_PORT)
-    else:
+    if jax.process_count() > 1:
         yield clocks(gather(time.time()))
         yield same_versions(gather(versions()))
 
@@ -124,13 +120,6 @@ def cache(path: str | None) -> Finding:
         text = f"{failure}, so each start compiles anew: set JAX_COMPILATION_CACHE_DIR to another"
         return Finding("cache", text)
     return Finding("cache", f"compiled programs are kept in {path}")
-
-
-def port(number: int) -> Finding:
-    """The coordinator's, which other processes meet at."""
-    if is_taken(number):
-        return Finding("port", f"{number} is taken: choose another for --coordinator", False)
-    return Finding("port", f"{number} is free for a coordinator")
 
 
 def lock(path: Path) -> Finding:

@@ -17,7 +17,9 @@ from hackmatrix.train.checkpoints.named_arrays import named
 
 
 class Diverged(UserError):
-    """Devices differ in what should be the same on all."""
+    """Devices differ in what should be the same on all. What was saved before was compared, so the
+    run can go on from there.
+    """
 
 
 def check(tree: Any, mesh: Mesh) -> None:
@@ -31,7 +33,8 @@ def check(tree: Any, mesh: Mesh) -> None:
         if odd:
             raise Diverged(
                 f"{name} is not the same on all devices: {', '.join(odd)} differ from the others; "
-                "resume from an older checkpoint, and if it happens again, without that machine"
+                "go on from the last checkpoint, which is good, and if it happens again, without "
+                "that machine"
             )
 
 

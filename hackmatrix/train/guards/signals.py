@@ -1,4 +1,5 @@
-"""Signals that ask a run to stop: SIGTERM when a machine is preempted, SIGINT from a person.
+"""Signals that ask a run to stop: SIGTERM when a machine is preempted, SIGINT from a person, SIGHUP
+when the terminal is closed, unless that is to be ignored, as after nohup.
 
 A thread heeds them: Python's main thread may compile or wait for a device for minutes, and runs no
 handler of a signal meanwhile.
@@ -19,8 +20,9 @@ from typing import NoReturn
 from hackmatrix.exit_codes import RETRY
 
 NOTHING_TO_SAVE = "Stopped before the first update; nothing to save"
-_ASKING = (signal.SIGINT, signal.SIGTERM)
-# A machine that shuts down may signal a program and its supervisor, which passes it on.
+_ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# A machine that shuts down may signal a program and its supervisor, which passes it on; so may a
+# terminal that is closed, and its shell.
 _SAME_SIGNAL_SECONDS = 2
 
 
@@ -47,7 +49,8 @@ class Signals:
         # Python writes the number of a signal there in whichever thread it came.
         signal.set_wakeup_fd(told, warn_on_full_buffer=False)
         for number in _ASKING:
-            signal.signal(number, lambda *_: None)
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, lambda *_: None)
         threading.Thread(target=self._listen, args=(heard,), name="signals", daemon=True).start()
         atexit.register(_ignore)  # first of all, so it is called last
 
@@ -88,7 +91,7 @@ class Signals:
 
     def _heed(self, number: signal.Signals) -> None:
         seconds = self.seconds_since()
-        if seconds is not None and number == signal.SIGTERM and seconds < _SAME_SIGNAL_SECONDS:
+        if seconds is not None and number != signal.SIGINT and seconds < _SAME_SIGNAL_SECONDS:
             return
         if self._say is None:
             code = RETRY

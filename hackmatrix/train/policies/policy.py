@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +52,9 @@ def load(
     *,
     best: bool = False,
 ) -> Policy:
-    """The policy of the run of this name, or of this file; exactly one of them is given. Either may
-    be a policy that comes with the trainer, policies/NAME. A run's is the newest, or the best of
-    those that it measured.
+    """The policy of this file, or of the run of this name if no file is given. Either may be a
+    policy that comes with the trainer, policies/NAME. A run's is the newest, or the best of those
+    that it measured.
     """
     try:
         if named := file or (files.is_shipped(str(run_name)) and run_name):
@@ -77,7 +77,10 @@ def of_run(found: Run, say: Callable[[str], None] = print, *, best: bool = False
     from hackmatrix.train.checkpoints.checkpoints import Checkpoints, Layout
     from hackmatrix.train.program import Program
 
-    program = Program(found.config, meshes.over(jax.local_devices()[:1]))
+    config = found.config
+    if config.kernels:  # which was said of the machine that trains it
+        config = replace(config, kernels=None)
+    program = Program(config, meshes.over(jax.local_devices()[:1]))
     nothing: Any = None
     wanted = TrainState(learner=program.learner_shapes, players=nothing)
     checkpoints = Checkpoints(found.checkpoints, keep=found.config.keep_checkpoints, say=say)

@@ -19,7 +19,7 @@ class Health:
 
     def __init__(self, declared: Iterable[Range | Trend]) -> None:
         checks = list(declared)
-        self._outside = {each: 0 for each in checks if isinstance(each, Range)}
+        self._outside = {each: (0, 0) for each in checks if isinstance(each, Range)}
         self._trends = [_Watched(each) for each in checks if isinstance(each, Trend)]
 
     def observe(self, step: int, metrics: Metrics) -> list[str]:
@@ -31,16 +31,15 @@ class Health:
     def _warning(self, healthy: Range, value: float) -> str | None:
         if math.isnan(value):
             return None
-        below = value < healthy.low
-        if not below and value <= healthy.high:
-            self._outside[healthy] = 0
-            return None
-        self._outside[healthy] += 1
-        if self._outside[healthy] != PATIENCE:
+        side = (value > healthy.high) - (value < healthy.low)
+        before, reports = self._outside[healthy]
+        reports = reports + 1 if side == before else 1
+        self._outside[healthy] = side, reports
+        if not side or reports != PATIENCE:
             return None
         limit, meaning = (
             (f"below {healthy.low:g}", healthy.if_below)
-            if below
+            if side < 0
             else (f"above {healthy.high:g}", healthy.if_above)
         )
         return f"{healthy.tag} is {value:.3g}, {limit} for {PATIENCE} reports: {meaning}"

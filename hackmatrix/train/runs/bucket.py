@@ -43,7 +43,8 @@ def _asked(method: Callable[P, T]) -> Callable[P, T]:
             raise
         except Exception as error:  # of aiohttp, requests, google.auth or gcsfs
             said = textwrap.shorten(str(error), 200) or type(error).__name__
-            is_final = isinstance(error, ValueError) or said.startswith("Forbidden")
+            is_wrong = isinstance(error, ValueError) or getattr(error, "code", None) == 400
+            is_final = is_wrong or said.startswith("Forbidden")
             # On a worker this passes: its own credentials were not to be had for a moment.
             if said.startswith("Anonymous caller"):
                 said = f"nobody is logged in (gcloud auth application-default login): {said}"

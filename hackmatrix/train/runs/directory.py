@@ -8,7 +8,7 @@ tensorboard/       the same for TensorBoard
 checkpoints/       the train state
 replays/           games of the agent, as pages
 evaluation.json    what the agent reached
-exported/          its policy for other programs, where somebody asked for it
+exported/          its policy for other programs, where somebody asked for it; also exported-best/
 
 WORKDIR is a directory on a disk, or one in a bucket. A run in a bucket has its checkpoints there;
 all other files are written to a directory of this machine, and copied as they grow (mirror.py).

@@ -21,10 +21,11 @@ BUCKETS = "gs://"
 # What is written last into a directory of many files, such as a checkpoint, marks it as whole.
 WHOLE = "commit_success.txt"
 _ADDRESS = re.compile(r"\w+:/+")
+_BUCKET = re.compile(rf"{BUCKETS}[a-z0-9][a-z0-9._-]*(/|$)")
 
 
 class UnknownPlace(UserError):
-    """An address of some other kind."""
+    """An address of some other kind, or of no bucket that there can be."""
 
 
 class Away(ConnectionError):
@@ -118,10 +119,15 @@ class Disk:
     def create(self, text: str) -> bool:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            with self.path.open("x", encoding="utf-8") as file:
-                file.write(text)
+            file = self.path.open("x", encoding="utf-8")
         except FileExistsError:
             return False
+        try:
+            with file:
+                file.write(text)
+        except OSError:
+            self.path.unlink(missing_ok=True)  # or others take it for made
+            raise
         return True
 
     def claim(self) -> bool:
@@ -156,6 +162,11 @@ def place(where: str | Path | Place) -> Place:
     if not isinstance(where, str | Path):
         return where
     if str(where).startswith(BUCKETS):
+        if not _BUCKET.match(str(where)):
+            raise UnknownPlace(
+                f"{where} names no bucket: say {BUCKETS}BUCKET/..., with a name of small letters, "
+                "digits, hyphens, underscores and dots"
+            )
         from hackmatrix.train.runs.bucket import Bucket
 
         return Bucket(str(where).rstrip("/"))

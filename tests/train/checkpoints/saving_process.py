@@ -41,6 +41,10 @@ def away(*_: object, **__: object) -> bool:
     raise Away("the bucket is away")
 
 
+def forbidden(_: Disk) -> list[str]:
+    raise PermissionError(13, "Permission denied")
+
+
 def main() -> None:
     mesh = on(8)
     said: list[str] = []
@@ -77,6 +81,11 @@ def main() -> None:
             writer.save(6, state(mesh, seed=6), {})
         except Away as error:
             found["error"] = str(error)
+    with mock.patch.object(Disk, "names", forbidden) if PROCESS == 0 else nullcontext():
+        try:
+            writer.best()
+        except OSError as error:
+            found["unreadable"] = [isinstance(error, Away), str(error)]
     found["steps"] = writer.steps()
     print(json.dumps(found))
     jax.distributed.shutdown()

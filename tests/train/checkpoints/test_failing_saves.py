@@ -1,12 +1,9 @@
 """A run goes on where saving fails; what was half saved is not used."""
 
 import os
-import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import jax
@@ -15,17 +12,7 @@ import pytest
 
 from hackmatrix.train.checkpoints.checkpoints import Checkpoints, Layout
 from tests.train.checkpoints.small_state import like, on, state
-
-
-@contextmanager
-def no_file_larger_than(size: int) -> Iterator[None]:
-    """The disk is full for this process: a real write fails."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+from tests.train.runs.full_disk import no_file_larger_than
 
 
 def test_the_run_goes_on_when_the_disk_is_full_and_saves_again_when_it_is_not(

@@ -68,6 +68,11 @@ def test_a_process_that_alone_cannot_begin_to_save_does_not_let_the_others_wait(
         assert each["error"] == "checkpoint 6 could not be begun: the bucket is away"
 
 
+def test_what_the_first_process_cannot_read_is_an_error_of_all(found: list[dict[str, Any]]) -> None:
+    for each in found:
+        assert each["unreadable"] == [False, "[Errno 13] Permission denied"]
+
+
 def test_one_process_restores_what_two_saved(directory: Path, found: list[dict[str, Any]]) -> None:
     restored = Checkpoints(directory / "from_two", keep=3).restore_newest(Layout(like(on(1))))
     assert restored is not None

@@ -13,13 +13,17 @@ import pytest
 from jax.errors import JaxRuntimeError
 
 from hackmatrix.errors import UserError
+from hackmatrix.parallel.mesh import over
 from hackmatrix.train import failing, session
+from hackmatrix.train.guards.guard import Guard
+from hackmatrix.train.guards.replicas import Diverged
 from hackmatrix.train.guards.supervision import Supervision
 from hackmatrix.train.keeper import Keeper
 from hackmatrix.train.loop import train
 from hackmatrix.train.plan import Plan
 from hackmatrix.train.program import Program
 from hackmatrix.train.reporting.progress import Broken
+from hackmatrix.train.runs.clock import Clock
 from hackmatrix.train.runs.course import Course
 from hackmatrix.train.runs.directory import create
 from hackmatrix.train.runs.lease import TakenOver
@@ -90,8 +94,9 @@ def is_forgotten(supervision: Supervision, plan: Plan) -> bool:
 
 def test_a_supervisor_forgets_a_run_that_would_fail_again(begun: tuple[Supervision, Plan]) -> None:
     supervision, plan = begun
-    failing.after_failing(supervision, plan, OSError)  # which may pass
-    assert not is_forgotten(supervision, plan)
+    for may_pass in (OSError, Diverged):
+        failing.after_failing(supervision, plan, may_pass)
+        assert not is_forgotten(supervision, plan)
     failing.after_failing(supervision, plan, TypeError)
     assert is_forgotten(supervision, plan)
 
@@ -118,6 +123,24 @@ def test_a_chunk_that_is_broken_is_not_saved() -> None:
     with pytest.raises(Broken):
         train(Mock(), Course(resolved()), program, guard, reporter, yardstick, keeper)
     keeper.save.assert_not_called()
+
+
+def test_what_compiles_or_is_tried_for_minutes_gets_more_time_than_a_chunk() -> None:
+    supervision, seconds = Supervision(), list[float]()
+    course = Course(resolved(num_envs=8, num_steps=8, total_timesteps=64, watchdog_minutes=1.0))
+    guard = Guard(course, over(jax.devices()[:1]), Clock(), supervision)
+    keeper, program, yardstick, state = Mock(), Mock(), Mock(), Mock()
+    state.learner.update = 1
+    keeper.is_due.return_value = False
+
+    def note(*_: object) -> Any:
+        seconds.append(supervision.watchdog._seconds)
+        return state, Mock()
+
+    for each in (program.run, yardstick.measure, keeper.finish):
+        each.side_effect = note
+    train(state, course, program, guard, MagicMock(), yardstick, keeper)
+    assert seconds == [60, 3600, 3600]
 
 
 def test_a_run_that_breaks_when_it_has_told_of_itself_stays(

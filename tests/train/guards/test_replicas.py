@@ -1,5 +1,8 @@
 """The check that all devices have the same parameters."""
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock, Mock
 
@@ -16,6 +19,7 @@ from hackmatrix.train.runs.clock import Clock
 from hackmatrix.train.runs.course import Course
 from tests.train.settings import resolved
 
+ROOT = Path(__file__).parents[3]
 MESH = meshes.over()
 
 
@@ -60,3 +64,33 @@ def test_a_state_that_devices_do_not_share_is_not_saved(chunks: list[int]) -> No
     with pytest.raises(Diverged):
         train(state, Course(resolved()), program, guard, MagicMock(), yardstick, keeper)
     keeper.save.assert_not_called()
+
+
+DIVERGES = """
+import sys
+from launch import train
+from hackmatrix.train import session
+from hackmatrix.train.guards.replicas import Diverged
+
+def diverges(*_):
+    raise Diverged("a device differs")
+
+session.run_session = diverges
+train.parser(train.PROGRAM)(sys.argv)
+train.main(["launch.train"])
+"""
+
+
+def test_a_run_whose_devices_differ_is_to_be_started_again() -> None:
+    """A bit may have changed by itself, and what was saved before was compared."""
+    ended = subprocess.run(
+        [sys.executable, "-c", DIVERGES],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert ended.returncode == 42, ended.stderr
+    last = ended.stderr.splitlines()[-1]
+    assert last == "launch.train: a device differs"

@@ -50,7 +50,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         process.wait()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_where_nothing_is_to_be_saved_a_signal_ends_it_at_once_and_without_a_trace(
     start: Start, tmp_path: Path, number: signal.Signals
 ) -> None:
@@ -92,15 +92,32 @@ def test_a_second_ctrl_c_ends_it_at_once_although_it_is_busy(start: Start) -> No
     assert (told, errors) == ("", "Stopped at once; what was saved before stays\n")
 
 
-def test_a_machine_that_signals_a_program_and_its_supervisor_asks_once(start: Start) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_machine_that_signals_a_program_and_its_supervisor_asks_once(
+    start: Start, number: signal.Signals
+) -> None:
+    """And a terminal that is closed, with the shell in it."""
     process = start("after")
     for _ in range(2):
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(number)
         time.sleep(0.1)
     told, errors = process.communicate("\n", timeout=SECONDS)
     first, *rest = told.splitlines()
-    assert first.startswith("SIGTERM: saving and stopping;")
+    assert first.startswith(f"{number.name}: saving and stopping;")
     assert (process.returncode, rest, errors) == (42, ["saved"], "")
+
+
+def test_one_that_nohup_has_started_outlives_its_terminal(start: Start) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # which its children inherit
+    try:
+        process = start("after")
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    process.send_signal(signal.SIGHUP)
+    time.sleep(0.5)
+    process.terminate()
+    told, _ = process.communicate("\n", timeout=SECONDS)
+    assert told.startswith("SIGTERM: saving and stopping;")
 
 
 def test_one_that_has_done_its_work_is_not_killed_while_python_ends(start: Start) -> None:

@@ -39,6 +39,12 @@ def test_a_run_gives_the_policy_of_its_newest_checkpoint(found: Run) -> None:
     assert np.ptp(np.asarray(logits)) > 1  # no fresh parameters
 
 
+def test_what_a_run_was_told_of_kernels_is_for_the_machine_that_trains_it(found: Run) -> None:
+    config = dataclasses.replace(found.config, kernels=True)
+    env = policies.of_run(dataclasses.replace(found, config=config)).env
+    assert env.types_are_checked  # where a kernel is interpreted they are not
+
+
 def test_values_are_in_units_of_reward(found: Run) -> None:
     policy = policies.of_run(found)
     layers = policy.params["params"]

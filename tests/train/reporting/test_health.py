@@ -69,6 +69,15 @@ def test_a_short_excursion_is_not_warned_about() -> None:
         assert warnings(health, 1) == []
 
 
+def test_an_excursion_to_the_other_side_is_another_one() -> None:
+    health = watched()
+    assert warnings(health, PATIENCE - 1, step_penalty=-0.02) == []
+    assert warnings(health, PATIENCE - 1, step_penalty=0.0) == []
+    (said,) = warnings(health, 20, step_penalty=0.0)
+    assert "above -0.0095 for 3 reports" in said
+    assert len(warnings(health, 20, step_penalty=-0.02)) == 1
+
+
 def test_a_report_without_data_is_no_news() -> None:
     health = watched()
     assert warnings(health, PATIENCE - 1, entropy=0.05) == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -18,8 +20,10 @@ from hackmatrix.train.checkpoints.checkpoints import Checkpoints
 from hackmatrix.train.keeper import Keeper
 from hackmatrix.train.plan import Request
 from hackmatrix.train.program import Program
+from hackmatrix.train.reporting.yardstick import Measured
 from hackmatrix.train.runs.clock import Clock
 from hackmatrix.train.runs.directory import Run
+from hackmatrix.train.runs.places import Disk
 from hackmatrix.train.session import run_session
 from tests.train.settings import config
 
@@ -106,6 +110,23 @@ def test_a_state_that_was_only_restored_is_not_saved_again(
     keeper, state = trained
     keeper.finish(0, state)
     assert keeper.steps() == []
+
+
+def test_where_nobody_can_look_at_the_checkpoints_a_run_that_measures_itself_goes_on(
+    trained: tuple[Keeper, TrainState],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def stale(_: Disk) -> list[str]:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+    keeper, _ = trained
+    monkeypatch.setattr(Disk, "names", stale)
+    assert not keeper.is_due(1, Measured({}, 1.0))
+    (said,) = capsys.readouterr().out.splitlines()
+    assert said.startswith("Whether this agent is the best cannot be told: ")
+    assert "Stale file handle" in said
+    assert keeper.what_is_kept().startswith("what is kept cannot be told: ")
 
 
 @pytest.mark.usefixtures("refusing")

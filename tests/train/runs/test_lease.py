@@ -18,6 +18,7 @@ import pytest
 from hackmatrix.train.runs import lease
 from hackmatrix.train.runs.lease import Held, Lease, TakenOver
 from hackmatrix.train.runs.places import Place, place
+from tests.train.runs.full_disk import no_file_larger_than
 
 HOLDS = """
 import sys, time
@@ -133,6 +134,16 @@ def test_a_process_that_was_suspended_too_long_finds_the_run_taken_over(run: Pla
         assert TakenOver.__name__ in said
         taken.confirm()
         taken.give_back()
+
+
+def test_a_second_start_that_fails_on_a_full_disk_leaves_the_run_to_its_owner(
+    tmp_path: Path,
+) -> None:
+    held = take(place(tmp_path))
+    with no_file_larger_than(0), pytest.raises(OSError, match="File too large"):
+        take(place(tmp_path))  # as the owner cannot show either that it lives
+    time.sleep(0.6)
+    held.confirm()
 
 
 def test_a_run_from_before_leases_is_anybody_s(run: Place) -> None:

@@ -9,10 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from gcsfs.retry import HttpError
 
 from hackmatrix.train.runs.bucket import Bucket, service
 from hackmatrix.train.runs.places import Away, Disk, Place, UnknownPlace, place
 from tests.bucket_service import BUCKET, Service
+from tests.train.runs.full_disk import no_file_larger_than
 
 
 @pytest.fixture(params=["disk", "bucket"])
@@ -54,6 +56,14 @@ def test_of_many_that_create_a_file_or_claim_a_directory_one_does(there: Place) 
     assert not (there / "file").create("late")
     assert not (there / "directory").claim()
     assert (there / "directory").names() == []
+
+
+def test_a_file_that_could_not_be_written_is_not_made(tmp_path: Path) -> None:
+    file = place(tmp_path) / "file"
+    with no_file_larger_than(0), pytest.raises(OSError, match="File too large"):
+        file.create("text")
+    assert not file.exists()
+    assert file.create("text")
 
 
 def test_a_directory_that_has_files_cannot_be_claimed(there: Place) -> None:
@@ -138,6 +148,24 @@ def test_a_bucket_that_wants_to_know_who_asks_is_told_with_what_to_do(
     monkeypatch.setattr(service(), "cat_file", cat_file)
     with pytest.raises(Away, match=r"nobody is logged in .gcloud auth application-default login"):
         Bucket("gs://bucket/run/file").read()
+
+
+def test_a_request_that_the_service_calls_wrong_is_not_made_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def cat_file(path: str) -> bytes:
+        raise HttpError({"code": 400, "message": "Invalid bucket name: 'a..b'"})
+
+    monkeypatch.setattr(service(), "cat_file", cat_file)
+    with pytest.raises(OSError, match=r"gs://a\.\.b/run/file: Invalid bucket name") as failure:
+        Bucket("gs://a..b/run/file").read()
+    assert not isinstance(failure.value, Away)
+
+
+@pytest.mark.parametrize("address", ["gs://", "gs:///runs", "gs://MY-BUCKET/runs", "gs://-a/runs"])
+def test_an_address_without_the_name_of_a_bucket_is_refused(address: str) -> None:
+    with pytest.raises(UnknownPlace, match=f"^{address} names no bucket: say gs://BUCKET/"):
+        place(address)
 
 
 def test_a_path_may_begin_at_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
