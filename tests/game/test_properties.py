@@ -268,10 +268,8 @@ def loops(function: Any, *arguments: Any) -> list[list[str]]:
         for equation in jaxpr.eqns:
             if equation.primitive.name == "while":
                 yield [str(each.aval) for each in equation.outvars]
-            for part in jax.tree.leaves(
-                equation.params, is_leaf=lambda each: hasattr(each, "eqns")
-            ):
-                if hasattr(part, "eqns"):
+            for part in jax.tree.leaves(equation.params, is_leaf=is_jaxpr):
+                if is_jaxpr(part):
                     yield from inside(part)
 
     return list(inside(jax.make_jaxpr(function)(*arguments)))
