@@ -133,10 +133,12 @@ def test_a_process_has_so_many_simulated_devices() -> None:
         ("--out=gs://bucket/scaling", "written to a directory of this machine"),
     ],
 )
-def test_what_cannot_be_measured_is_said_in_one_line(argument: str, reason: str) -> None:
+def test_what_cannot_be_measured_is_said_in_one_line(
+    argument: str, reason: str, tmp_path: Path
+) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "launch.bench", "scaling", *SMALL, argument],
-        cwd=ROOT,
+        cwd=tmp_path,
         capture_output=True,
         text=True,
     )
