@@ -14,6 +14,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import AbstractMesh, PartitionSpec
 
 from hackmatrix import plugins
@@ -106,7 +107,7 @@ def _is_of_shapes(observation: Any) -> bool:
 
 def _of_landmark(env: Environment, landmark: Any) -> Iterator[str]:
     """Of the parts that turned boards need (hackmatrix.networks.turning)."""
-    if not isinstance(landmark, int):
+    if not isinstance(landmark, int | np.integer):
         yield f"`landmark` must be the number of a feature of cells; it is {landmark!r}"
         return
     cells, player = (env.observation.get(part, ()) for part in ("cells", "player"))

@@ -46,12 +46,14 @@ def one_board(batch: Callable[..., Tree]) -> Callable[..., Tree]:
 
     @boards.def_vmap
     def batches(size: int, batched: list[Any], *args: Any) -> tuple[Tree, Any]:
+        places = jax.tree.leaves(args)[0].shape[int(jax.tree.leaves(batched)[0])]
+
         def side_by_side(leaf: Array, is_batched: bool) -> Array:
             each = leaf if is_batched else jnp.broadcast_to(leaf, (size, *leaf.shape))
-            return each.reshape(size * each.shape[1], *each.shape[2:])
+            return each.reshape(size * places, *each.shape[2:])
 
         def apart(leaf: Array) -> Array:
-            return leaf.reshape(size, leaf.shape[0] // size, *leaf.shape[1:])
+            return leaf.reshape(size, places, *leaf.shape[1:])
 
         result = boards(*jax.tree.map(side_by_side, args, tuple(batched)))
         return jax.tree.map(apart, result), jax.tree.map(lambda leaf: True, result)

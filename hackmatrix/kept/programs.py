@@ -165,8 +165,9 @@ class _Cache:
 
     def name_of(self, parts: Any, arguments: Any) -> str:
         """The name of the file that is about the program of these parts; or Untold."""
-        if has_changed():
-            raise making.Untold("this package, whose files were written after it was imported")
+        # Processes that disagreed here would wait for each other; nor does anyone edit a pod.
+        if self.everywhere is bool and has_changed():
+            raise making.Untold("this package, whose files are others than those it runs")
         return self.name(source_hash(), making.told(parts), making.arguments(arguments))
 
     def about(self, name: str) -> _About | None:

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import time
 from importlib import metadata
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1]
-_BEGAN = time.time()
 
 
 @functools.cache
 def source_hash(package: Path = PACKAGE) -> str:
-    """A short hash of all source files of a package, by default this one."""
+    """A short hash of all source files of a package, by default this one, as they were when it was
+    first asked for: of this one that was when this module was imported.
+    """
+    return _hash(package)
+
+
+def _hash(package: Path) -> str:
     files = {str(path.relative_to(package)): path for path in package.rglob("*.py")}
     return short_hash(b"".join(name.encode() + files[name].read_bytes() for name in sorted(files)))
 
 
 def has_changed(package: Path = PACKAGE) -> bool:
-    """Whether a source file is younger than this process, which may run what was there before."""
+    """Whether the source files are others now: this process may run what was there before."""
     try:
-        return any(path.stat().st_mtime >= _BEGAN for path in package.rglob("*.py"))
+        return _hash(package) != source_hash(package)
     except FileNotFoundError:  # just now
         return True
 
@@ -37,3 +41,6 @@ def version(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
+
+
+source_hash()

@@ -92,7 +92,9 @@ class Network:
         """
 
         def gradient(params: Params, parts: Parts) -> Params:
-            return jax.grad(lambda params: sum(map(jnp.sum, self(params, parts))))(params)
+            own = jax.lax.pcast(params, "boards", to="varying")
+            gradient = jax.grad(lambda params: sum(map(jnp.sum, self(params, parts))))(own)
+            return jax.lax.pmean(gradient, "boards")
 
         on_devices = jax.shard_map(
             gradient,

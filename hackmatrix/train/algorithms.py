@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import Any, get_type_hints
 
 import jax
@@ -54,32 +55,35 @@ def check(name: str, algorithm: Any, network: Network, config: Config) -> None:
         )
     for member in "vital", "inputs":
         if not _are_names(getattr(algorithm, member, ())):
-            raise UserError(f'algorithm={name}: its `{member}` must be a tuple of names: ("...",)')
+            raise UserError(f'algorithm={name}: its `{member}` must be names, such as ("...",)')
     inputs = getattr(algorithm, "inputs", ())
     if strange := [each for each in inputs if not hasattr(config, each)]:
         raise UserError(f"algorithm={name}: its `inputs` name no settings: {', '.join(strange)}")
     if strange := [each for each in inputs if not _is_number(getattr(config, each))]:
         raise UserError(f"algorithm={name}: its `inputs` must be numbers: {', '.join(strange)}")
     if plugins.is_address(name):
-        _check_learner(name, algorithm, network)
+        is_changed = config.skip_nonfinite or config.starts_from_another
+        _check_learner(name, algorithm, network, is_changed)
 
 
 def _are_names(given: Any) -> bool:
-    return isinstance(given, tuple) and all(isinstance(each, str) for each in given)
+    is_one = isinstance(given, Sequence) and not isinstance(given, str)
+    return is_one and all(isinstance(each, str) for each in given)
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _check_learner(name: str, algorithm: Any, network: Network) -> None:
+def _check_learner(name: str, algorithm: Any, network: Network, is_changed: bool) -> None:
+    """Of the first learner, parts of which the trainer may change."""
     key = seed_key(0)
     learner = jax.eval_shape(algorithm.init, key)
     update = getattr(learner, "update", None)
     if (
         (getattr(update, "shape", None), getattr(update, "dtype", None)) != ((), jnp.int32)
         or not hasattr(learner, "key")
-        or not hasattr(learner, "replace")
+        or (is_changed and not hasattr(learner, "replace"))
     ):
         raise UserError(
             f"algorithm={name}: its `init` must give a flax.struct.PyTreeNode with `update`, an "

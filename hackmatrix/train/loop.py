@@ -40,6 +40,7 @@ def train(
             with reporter.apart():
                 guard.expect("No game to measure by was played")  # it is compiled before
                 measured = yardstick.measure(update, state.learner)
+                guard.expect_chunk()
         if measured:
             reporter.measured(measured)
         if keeper.is_due(update, measured):

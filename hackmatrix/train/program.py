@@ -29,6 +29,7 @@ from hackmatrix.rl.rollout import Players, UpdateKey
 from hackmatrix.rl.train_state import Report, TrainState
 from hackmatrix.train import algorithms, inputs, start
 from hackmatrix.train.config import Config
+from hackmatrix.train.config.rules import ALGORITHMS
 
 Array = jax.Array
 
@@ -52,8 +53,6 @@ class Program:
         kind = algorithms.find(config.algorithm)
         self.algorithm: Algorithm = kind(self.env, self.network, config, ENVS)
         algorithms.check(config.algorithm, self.algorithm, self.network, config)
-        if plugins.is_address(config.network):
-            networks.check_is_trainable(self.network, self.types_are_checked)
         self._inputs: tuple[str, ...] = getattr(kind, "inputs", ())
         self._parts = chunks.run, kind, self.env, self.network, self._settings()
         self._acting = jax.jit(self.algorithm.acting)
@@ -116,6 +115,8 @@ class Program:
     def lower(self) -> jax.stages.Lowered:
         """The program of `run`, ready to compile, also for devices that are not here."""
         if self._lowered is None:
+            if plugins.is_address(self.config.network) and self.config.algorithm in ALGORITHMS:
+                networks.check_is_trainable(self.network, self.types_are_checked)
             replicated = meshes.replicated(self.mesh)
             updates = jax.ShapeDtypeStruct((), jnp.int32, sharding=replicated)
             numbers = jax.ShapeDtypeStruct((len(self._inputs),), jnp.float32, sharding=replicated)

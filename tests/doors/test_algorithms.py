@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -65,6 +65,25 @@ class Loose(PPO):
         return {"params": super().init(key).params, "update": 0}
 
 
+class Kept(NamedTuple):
+    params: Any
+    update: jax.Array
+    key: jax.Array
+
+
+class Plain(PPO):
+    """Its learner is a tuple, its names are a list."""
+
+    vital = [*PPO.vital]  # type: ignore[assignment]  # noqa: RUF012
+
+    def init(self, key: jax.Array) -> Any:
+        learner = super().init(key)
+        return Kept(learner.params, learner.update, learner.key)
+
+    def acting(self, learner: Any) -> Any:
+        return learner.params
+
+
 class Unbuilt(PPO):
     def __init__(self) -> None:
         pass
@@ -102,7 +121,7 @@ def address(kind: type) -> str:
         (Bare, "has no update, acting, sections, vital, health"),
         (Misnaming, "its `inputs` name no settings: warmth"),
         (Undecided, "its `inputs` must be numbers: time_limit_minutes"),
-        (Spelt, 'its `inputs` must be a tuple of names: ("...",)'),
+        (Spelt, 'its `inputs` must be names, such as ("...",)'),
         (Loose, "its `init` must give a flax.struct.PyTreeNode with `update`, an i32, and `key`"),
         (Unbuilt, "cannot be built as NAME(env, network, config, axis): too many positional"),
         (Unacting, "what its `acting` gives of a learner is not the network's parameters"),
@@ -113,6 +132,16 @@ def test_what_lacks_a_part_of_an_algorithm_is_refused(kind: type, said: str) -> 
         Program(resolved(algorithm=address(kind)), meshes.over(jax.devices()[:1]))
     assert f"algorithm={address(kind)}" in str(refused.value)
     assert said in str(refused.value)
+
+
+def test_a_learner_is_any_tree_unless_the_trainer_is_to_change_it() -> None:
+    def made(**settings: Any) -> Program:
+        devices = meshes.over(jax.devices()[:1])
+        return Program(resolved(algorithm=address(Plain), **settings), devices)
+
+    assert made().parameters() > 0
+    with pytest.raises(UserError, match=r"its `init` must give a flax\.struct\.PyTreeNode"):
+        made(skip_nonfinite=True)
 
 
 @pytest.mark.parametrize(

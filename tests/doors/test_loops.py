@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import flax.linen as nn
@@ -48,12 +49,36 @@ class Endless(Loop):
         return jax.lax.while_loop(lambda total: total.sum() < 9, lambda total: total + 1, seen[0])
 
 
-def program(torso: type) -> Program:
-    return Program(config(env=GRID, network=f"{__name__}:{torso.__name__}"), meshes.over())
+@jax.custom_vjp
+def product(seen: Array, weights: Array) -> Array:
+    return seen @ weights
 
 
-def test_a_network_may_have_a_loop() -> None:
-    assert program(Loop).parameters() > 0
+product.defvjp(
+    lambda seen, weights: (product(seen, weights), (seen, weights)),
+    lambda saved, tangent: (tangent @ saved[1].T, saved[0].T @ tangent),
+)
+
+
+class Own(Torso):
+    """Its gradient is given by itself."""
+
+    @nn.compact
+    def __call__(self, parts: Parts) -> Any:
+        part = parts["cells"]
+        rows = part.reshape(-1, math.prod(part.shape[-3:]))
+        weights = self.param("weights", nn.initializers.normal(), (rows.shape[-1], 4))
+        return product(rows, weights).reshape(*part.shape[:-3], 4)
+
+
+def lowered(torso: type) -> str:
+    settings = config(env=GRID, network=f"{__name__}:{torso.__name__}")
+    return Program(settings, meshes.over()).lower().as_text()
+
+
+@pytest.mark.parametrize("torso", [Loop, Own])
+def test_a_network_may_have_a_loop_or_a_gradient_of_its_own(torso: type) -> None:
+    assert "while" in lowered(torso)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +87,7 @@ def test_a_network_may_have_a_loop() -> None:
 )
 def test_a_loop_through_which_no_gradient_leads_is_named(torso: type, why: str) -> None:
     with pytest.raises(UserError) as refused:
-        program(torso)
+        lowered(torso)
     said = str(refused.value)
     assert f"network={__name__}:{torso.__name__}: no gradient leads through it ({why}" in said
     assert "begin with what is made of their input, such as jnp.zeros_like" in said

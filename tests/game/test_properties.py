@@ -258,6 +258,11 @@ def test_vmap_of_a_step_is_the_batch_however_deep_it_is(shape: tuple[int, ...]) 
     assert loops(step, *in_rows) == loops(game.step_batch, *arguments) != []
 
 
+def test_there_may_be_no_boards_at_all() -> None:
+    states = jax.eval_shape(jax.vmap(game.reset), keys(0)[:0])
+    assert {leaf.shape[0] for leaf in jax.tree.leaves(states)} == {0}
+
+
 def loops(function: Any, *arguments: Any) -> list[list[str]]:
     """What each loop of a program goes on with."""
 

@@ -35,12 +35,16 @@ class Guard:
         """Something is begun that has no pace of its own; what is to be said if it hangs."""
         self._watchdog.expect(failure, max(LONG, 60 * self._config.watchdog_minutes))
 
+    def expect_chunk(self) -> None:
+        """What comes has the pace of chunks."""
+        seconds = 60 * self._config.watchdog_minutes
+        self._watchdog.expect("No chunk of updates was finished", seconds)
+
     def next_chunk(self, update: int) -> int:
         """How many updates to do next, after so many are done; 0 when all are, when the time is up,
         or when the run was asked to stop.
         """
-        seconds = 60 * self._config.watchdog_minutes
-        self._watchdog.expect("No chunk of updates was finished", seconds)
+        self.expect_chunk()
         is_time_up = self._course.is_time_up(self._clock.trained())
         if on_any(self._signals.asked_to_stop or is_time_up):
             return 0
