@@ -23,10 +23,10 @@ def _hash(package: Path) -> str:
     return short_hash(b"".join(name.encode() + files[name].read_bytes() for name in sorted(files)))
 
 
-def has_changed(package: Path = PACKAGE) -> bool:
+def has_changed() -> bool:
     """Whether the source files are others now: this process may run what was there before."""
     try:
-        return _hash(package) != source_hash(package)
+        return _hash(PACKAGE) != source_hash()
     except FileNotFoundError:  # just now
         return True
 

@@ -243,43 +243,6 @@ def test_random_play_ends_games_and_completes_stages(played: list[Played]) -> No
         assert sum(getattr(each.outcome, ending).sum() for each in played[:: STEPS // 10]) > 5
 
 
-@pytest.mark.parametrize("shape", [(BATCH,), (4, BATCH // 4)])
-def test_vmap_of_a_step_is_the_batch_however_deep_it_is(shape: tuple[int, ...]) -> None:
-    """A board alone is a batch of one, which the headless protocol is tested with. In a batch whose
-    conditions were batched, too, all boards would do what is rare.
-    """
-    arguments = keys(1), jax.eval_shape(game.reset_batch, keys(0)), np.zeros(BATCH, np.int32)
-    step = game.step
-    for _ in shape:
-        step = jax.vmap(step)
-    in_rows = jax.tree.map(
-        lambda leaf: jax.ShapeDtypeStruct((*shape, *leaf.shape[1:]), leaf.dtype), arguments
-    )
-    assert loops(step, *in_rows) == loops(game.step_batch, *arguments) != []
-
-
-def test_there_may_be_no_boards_at_all() -> None:
-    states = jax.eval_shape(jax.vmap(game.reset), keys(0)[:0])
-    assert {leaf.shape[0] for leaf in jax.tree.leaves(states)} == {0}
-
-
-def loops(function: Any, *arguments: Any) -> list[list[str]]:
-    """What each loop of a program goes on with."""
-
-    def is_jaxpr(part: Any) -> bool:
-        return hasattr(part, "eqns")
-
-    def inside(jaxpr: Any) -> Iterator[list[str]]:
-        for equation in jaxpr.eqns:
-            if equation.primitive.name == "while":
-                yield [str(each.aval) for each in equation.outvars]
-            for part in jax.tree.leaves(equation.params, is_leaf=is_jaxpr):
-                if is_jaxpr(part):
-                    yield from inside(part)
-
-    return list(inside(jax.make_jaxpr(function)(*arguments)))
-
-
 def test_what_a_board_does_depends_on_no_other_board_of_the_batch(
     programs: Programs, played: list[Played]
 ) -> None:

@@ -123,6 +123,18 @@ def test_an_update_that_cannot_be_done_again_and_again_is_named(
     assert said in str(refused.value)
 
 
+def test_an_update_is_traced_once() -> None:
+    traced = []
+
+    class Noting(Breaking):
+        def update(self, *given: Any) -> tuple[Learner, Players, Tally, Metrics]:
+            traced.append(self)
+            return super().update(*given)
+
+    run(Noting())
+    assert len(traced) == 1
+
+
 def test_an_update_that_is_not_finite_is_told_of_by_its_number(
     after: dict[bool, tuple[Learner, Report]],
 ) -> None:

@@ -143,6 +143,18 @@ def test_a_world_on_which_an_action_is_not_valid_tells_nothing_of_it(boards: Boa
     assert (found.value[:, 2] == 7).all()
 
 
+def test_what_is_hidden_is_drawn_once_for_all_actions_of_a_world(boards: Boards) -> None:
+    drawn = []
+
+    class Noting(Open):
+        def redrawn(self, keys: jax.Array, states: Boards) -> Boards:
+            drawn.append(len(keys))
+            return states
+
+    planning(Noting(), 8, prefers(0.5, 0.5, 1e-9, 1e-9, 1e-9, 1e-9))({}, boards)
+    assert drawn == [len(boards.wanted) * 8 // 2]  # an action is tried on two worlds at least
+
+
 def test_it_goes_for_what_its_agent_learned_to_own(boards: Boards) -> None:
     class Collecting(Open):
         """What is rewarded elsewhere is owned here."""

@@ -1,0 +1,62 @@
+"""The functions of one board: under vmap they are one batch, and they are traced once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from unittest.mock import Mock
+
+import jax
+import numpy as np
+import pytest
+from steps import BATCH, keys
+
+from hackmatrix import game
+from hackmatrix.game import play
+
+
+@pytest.mark.parametrize("shape", [(BATCH,), (4, BATCH // 4)])
+def test_vmap_of_a_step_is_the_batch_however_deep_it_is(shape: tuple[int, ...]) -> None:
+    """A board alone is a batch of one, which the headless protocol is tested with. In a batch whose
+    conditions were batched, too, all boards would do what is rare.
+    """
+    arguments = keys(1), jax.eval_shape(game.reset_batch, keys(0)), np.zeros(BATCH, np.int32)
+    step = game.step
+    for _ in shape:
+        step = jax.vmap(step)
+    in_rows = jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct((*shape, *leaf.shape[1:]), leaf.dtype), arguments
+    )
+    assert loops(step, *in_rows) == loops(game.step_batch, *arguments) != []
+
+
+def test_there_may_be_no_boards_at_all() -> None:
+    states = jax.eval_shape(jax.vmap(game.reset), keys(0)[:0])
+    assert {leaf.shape[0] for leaf in jax.tree.leaves(states)} == {0}
+
+
+def test_a_board_alone_is_traced_once_however_often_it_is_called(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reset, depth = Mock(wraps=game.reset_batch), 3  # which no other test has asked for
+    monkeypatch.setattr(play, "reset_batch", reset)
+    for _ in range(2):
+        jax.eval_shape(lambda key: game.reset(key, depth), keys(0)[0])
+    reset.assert_called_once()
+
+
+def loops(function: Any, *arguments: Any) -> list[list[str]]:
+    """What each loop of a program goes on with."""
+
+    def is_jaxpr(part: Any) -> bool:
+        return hasattr(part, "eqns")
+
+    def inside(jaxpr: Any) -> Iterator[list[str]]:
+        for equation in jaxpr.eqns:
+            if equation.primitive.name == "while":
+                yield [str(each.aval) for each in equation.outvars]
+            for part in jax.tree.leaves(equation.params, is_leaf=is_jaxpr):
+                if is_jaxpr(part):
+                    yield from inside(part)
+
+    return list(inside(jax.make_jaxpr(function)(*arguments)))
