@@ -17,6 +17,7 @@ from hackmatrix.rl import rollout
 from hackmatrix.rl.learning.actor_critic import ActorCritic
 from hackmatrix.rl.learning.learner import Learner
 from hackmatrix.rl.learning.metrics import GRAD_NORM, VF_LOSS
+from hackmatrix.rl.learning.settings import share_left
 from hackmatrix.rl.return_scale import ReturnScale
 from hackmatrix.rl.rollout import Batch, Players
 from hackmatrix.rl.tally import Metrics, Tally
@@ -50,6 +51,7 @@ class PPO(ActorCritic):
     ) -> tuple[Learner, Metrics]:
         targets = (advantage + batch.value) / learner.return_scale.unit
         samples = Samples(batch.seen, batch.action, batch.log_prob, advantage, targets)
+        weight = self._entropy_weight(learner.update)
 
         def loss(params: Params, chosen: Samples, moments: Moments) -> tuple[Array, Metrics]:
             mean, deviation = moments
@@ -57,7 +59,7 @@ class PPO(ActorCritic):
             chosen = chosen.replace(advantage=normalised)
             observation, mask = self.env.decode(chosen.seen)
             logits, values = self.network(params, observation)
-            return clipped_loss(logits, values, mask, chosen, self.settings)
+            return clipped_loss(logits, values, mask, chosen, self.settings, weight)
 
         (params, optimiser), told = self.descent.epochs(
             (learner.params, learner.optimiser),
@@ -77,6 +79,13 @@ class PPO(ActorCritic):
             rescaled: Learner = learner.replace(return_scale=scale)
             return rescaled
         return super().rescaled(learner, scale)
+
+    def _entropy_weight(self, update: Array) -> Array | float:
+        """Of an update: on the way from ent_coef to ent_coef_end, if there is one."""
+        begin, end = self.settings.ent_coef, self.settings.ent_coef_end
+        if end is None:
+            return begin
+        return end + (begin - end) * share_left(self.settings, update)
 
     def _moments(self, advantage: Array) -> Moments:
         """Mean and deviation [minibatches] over all devices, of [minibatches, samples] here."""

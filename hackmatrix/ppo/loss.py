@@ -27,7 +27,12 @@ class Samples(struct.PyTreeNode):
 
 
 def clipped_loss(
-    logits: Array, values: Array, mask: Array, samples: Samples, settings: Settings
+    logits: Array,
+    values: Array,
+    mask: Array,
+    samples: Samples,
+    settings: Settings,
+    entropy_weight: Array | float,
 ) -> tuple[Array, dict[str, Array]]:
     """The mean loss over the samples, and what to know about it.
 
@@ -40,7 +45,7 @@ def clipped_loss(
     pg_loss = -jnp.minimum(ratio * samples.advantage, clipped * samples.advantage).mean()
     vf_loss = 0.5 * jnp.square(values - samples.target).mean()
     entropy = choice.entropy().mean()
-    total = pg_loss + settings.vf_coef * vf_loss - settings.ent_coef * entropy
+    total = pg_loss + settings.vf_coef * vf_loss - entropy_weight * entropy
     return total, {
         metrics.PG_LOSS: pg_loss,
         VF_LOSS: vf_loss,

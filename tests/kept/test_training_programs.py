@@ -50,7 +50,7 @@ def test_a_run_of_another_length_or_that_is_looked_at_otherwise_finds_it(
         {"num_envs": 16}, {"num_steps": 16}, {"num_minibatches": 2}, {"update_epochs": 2},
         {"hidden_dim": 16}, {"num_layers": 3}, {"separate_critic": True}, {"anneal_lr": True},
         {"compute_dtype": "bfloat16"}, {"scale_returns": False}, {"compress_rewards": True},
-        {"skip_nonfinite": True}, {"episode_limit": 100},
+        {"skip_nonfinite": True}, {"episode_limit": 100}, {"ent_coef_end": 0.0},
     ],
     ids=str,
 )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -14,7 +15,7 @@ from hackmatrix.envs.protocol import Shaping
 from hackmatrix.ppo import metrics
 from hackmatrix.ppo.algorithm import PPO
 from hackmatrix.rl.learning import advantages, minibatches
-from hackmatrix.rl.learning.metrics import EXPLAINED_VARIANCE, LR, RETURN_SCALE
+from hackmatrix.rl.learning.metrics import ENTROPY, EXPLAINED_VARIANCE, LR, RETURN_SCALE
 from hackmatrix.rl.signal import NoPossessions, NoPotential
 from tests.envs.toy import Toy
 from tests.ppo import reference
@@ -193,20 +194,40 @@ def test_the_gradient_of_the_reference_is_the_slope_of_its_loss(played: Played) 
         np.testing.assert_allclose(gradient[name]["kernel"][index], slope, rtol=1e-4, atol=1e-9)
 
 
+def learned_in(
+    played: Played, settings: Settings, tag: str, updates: Sequence[int], advantage: jax.Array
+) -> list[float]:
+    """What is told of updates that learn from the same batch."""
+    algorithm = PPO(played.env, played.network, settings, AXIS)
+
+    def learn(update: jax.Array) -> jax.Array:
+        learner = played.before.replace(update=update)
+        return algorithm.learn(learner, played.players.number, played.batch, advantage)[1][tag]
+
+    compiled = on_one_device(learn)
+    return [float(compiled(jnp.int32(update))) for update in updates]
+
+
 def test_the_learning_rate_falls_to_nothing_when_told_to(played: Played) -> None:
-    def rates(settings: Settings, *updates: int) -> list[float]:
-        """Those of updates that learn from the same batch."""
-        algorithm = PPO(played.env, played.network, settings, AXIS)
-        advantage = jnp.zeros_like(played.batch.reward)
-
-        def rate(update: jax.Array) -> jax.Array:
-            learner = played.before.replace(update=update)
-            numbers = played.players.number
-            return algorithm.learn(learner, numbers, played.batch, advantage)[1][LR]
-
-        compiled = on_one_device(rate)
-        return [float(compiled(jnp.int32(update))) for update in updates]
-
+    nothing = jnp.zeros_like(played.batch.reward)
     falling = dataclasses.replace(played.settings, anneal_lr=True, num_updates=10)
-    np.testing.assert_allclose(rates(falling, 0, 5, 10, 12), [0.01, 0.005, 0, 0], atol=1e-9)
-    assert rates(played.settings, 9) == [np.float32(0.01)]
+    rates = learned_in(played, falling, LR, (0, 5, 10, 12), nothing)
+    np.testing.assert_allclose(rates, [0.01, 0.005, 0, 0], atol=1e-9)
+    assert learned_in(played, played.settings, LR, (9,), nothing) == [np.float32(0.01)]
+
+
+def test_the_weight_of_the_entropy_changes_over_a_run_when_told_to(played: Played) -> None:
+    """Told by the total loss of one gradient step: its other parts do not depend on the update."""
+    one_step = dataclasses.replace(played.settings, num_minibatches=1, update_epochs=1)
+    advantage = jnp.asarray(advantage_of(played), jnp.float32)
+
+    def told(tag: str, updates: Sequence[int], **settings: Any) -> np.ndarray:
+        changed = dataclasses.replace(one_step, num_updates=10, **settings)
+        return np.asarray(learned_in(played, changed, tag, updates, advantage))
+
+    (entropy,) = told(ENTROPY, (0,))
+    (without,) = told(metrics.TOTAL_LOSS, (0,), ent_coef=0.0)
+    losses = told(metrics.TOTAL_LOSS, (0, 5, 10, 12), ent_coef=0.2, ent_coef_end=0.1)
+    np.testing.assert_allclose((without - losses) / entropy, [0.2, 0.15, 0.1, 0.1], atol=1e-4)
+    (steady,) = told(metrics.TOTAL_LOSS, (9,), ent_coef=0.2)
+    assert (without - steady) / entropy == pytest.approx(0.2, abs=1e-4)

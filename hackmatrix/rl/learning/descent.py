@@ -14,7 +14,7 @@ from hackmatrix.networks.actor_critic import Params
 from hackmatrix.rl.gradients import mean_gradient
 from hackmatrix.rl.learning import minibatches
 from hackmatrix.rl.learning.metrics import GRAD_NORM, LR
-from hackmatrix.rl.learning.settings import Settings, share_done
+from hackmatrix.rl.learning.settings import Settings, share_left
 from hackmatrix.rl.rollout import UpdateKey
 from hackmatrix.rl.tally import Metrics
 
@@ -82,4 +82,4 @@ class Descent:
     def _learning_rate(self, update: Array | int) -> Array:
         if not self.settings.anneal_lr:
             return jnp.float32(self.settings.lr)
-        return self.settings.lr * jnp.maximum(1 - share_done(self.settings, update), 0)
+        return self.settings.lr * share_left(self.settings, update)

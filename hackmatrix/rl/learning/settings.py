@@ -60,3 +60,8 @@ class Settings(Protocol):
 def share_done(settings: Settings, update: Array | int) -> Array:
     """How much of a run is done before an update: 0 at its beginning, 1 at its end."""
     return jnp.asarray((update + settings.extra_updates) / settings.num_updates)
+
+
+def share_left(settings: Settings, update: Array | int) -> Array:
+    """How much of it is left: 1 at its beginning, 0 from its end on."""
+    return jnp.maximum(1 - share_done(settings, update), 0)

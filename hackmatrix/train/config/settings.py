@@ -32,7 +32,7 @@ from hackmatrix.train.config.rules import (
 
 FIRST_EDITION = 1  # of the settings; 2 came with pods, 3 with networks and algorithms by name,
 # 4 with expert iteration, 5 with milestones and limits of episodes, 6 with turned boards,
-# 7 with a reward for programs that lasts
+# 7 with a reward for programs that lasts, 8 with a weight of the entropy that changes
 _DECLARATION = "setting"
 _SAME = object()
 
@@ -103,6 +103,7 @@ class Config:
     clip_eps: float = setting(0.2, INNER_SHARE)
     vf_coef: float = setting(0.5, WEIGHT)
     ent_coef: float = setting(0.15, WEIGHT)
+    ent_coef_end: float | None = setting(None, WEIGHT, since=8)
     max_grad_norm: float = setting(0.5, POSITIVE)
     skip_nonfinite: bool = setting(False, FLAG, since=5)
     scale_returns: bool = setting(True, FLAG)

@@ -55,6 +55,7 @@ NAN = float("nan")
         "clip_eps": [0, 1, NAN],
         "vf_coef": [-1],
         "ent_coef": [-1, None],
+        "ent_coef_end": [-1, "none"],
         "max_grad_norm": [0],
         "skip_nonfinite": [1],
         "simulations": [0],

@@ -28,7 +28,7 @@ REFERENCE = {
     "time_limit_minutes": None, "keep_checkpoints": 3, "keep_milestones": 10,
     "eval_episodes": 256, "watchdog_minutes": 20.0, "replica_check_interval": 1000,
     "algorithm": "ppo", "network": "mlp", "channels": 32, "separate_critic": False,
-    "turn_boards": False, "owned_reward": 0.0, "owned_reward_end": 0.0,
+    "turn_boards": False, "owned_reward": 0.0, "owned_reward_end": 0.0, "ent_coef_end": None,
     "potential_shaping": False, "simulations": 16, "start_from": None,
     "compress_rewards": False, "num_seeds": 1, "skip_nonfinite": False,
     "episode_limit": 0, "kernels": None,

@@ -54,7 +54,7 @@ def test_what_an_old_run_did_without_a_setting_is_what_it_goes_on_with() -> None
     assert went_on == {
         "watchdog_minutes": 20.0, "replica_check_interval": 1000, "eval_episodes": 256,
         "algorithm": "ppo", "network": "mlp", "channels": 32, "separate_critic": False,
-        "turn_boards": False, "owned_reward": 0.0, "owned_reward_end": 0.0,
+        "turn_boards": False, "owned_reward": 0.0, "owned_reward_end": 0.0, "ent_coef_end": None,
         "potential_shaping": False, "simulations": 16, "start_from": None,
         "compress_rewards": False, "num_seeds": 1, "skip_nonfinite": False,
         "episode_limit": 0, "kernels": None,
