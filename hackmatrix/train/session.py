@@ -32,7 +32,7 @@ from hackmatrix.train.reporting.progress import Broken
 from hackmatrix.train.reporting.replays import Play, Replays
 from hackmatrix.train.reporting.reporter import Reporter
 from hackmatrix.train.reporting.sink_list import SINKS, SinkContext
-from hackmatrix.train.reporting.sinks import Sinks
+from hackmatrix.train.reporting.sinks import Sinks, load_ahead
 from hackmatrix.train.reporting.tracing import Tracer, check_span
 from hackmatrix.train.reporting.yardstick import Yardstick
 from hackmatrix.train.runs import directory
@@ -156,9 +156,7 @@ class _Session:
         self._clock.begin_training(course.seconds)
         console.begin(course.seconds)
         with reporter:
-            is_stopped = False
-            if trains:
-                state, is_stopped = self._train(state, reporter)
+            state, is_stopped = self._train(state, reporter) if trains else (state, False)
             step = course.steps_after(int(state.learner.update))
             if is_stopped or not self._evaluate(state, replays):
                 self._tell_that_it_stopped(state, step)
@@ -266,6 +264,8 @@ def _restored(
 ) -> tuple[TrainState, Course]:
     """The state to begin with, and where it stands."""
     supervision.watchdog.expect("No state to begin with was there", LONG)
+    if is_first():  # which writes
+        load_ahead()
     with console.waiting("Restoring the run" if plan.resumes else "Drawing the first boards"):
         state, course = keeper.restore()
     if plan.resumes and not course.update:

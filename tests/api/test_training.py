@@ -18,6 +18,7 @@ import pytest
 import hackmatrix
 from configs import cpu
 from hackmatrix.envs.protocol import Step
+from hackmatrix.train import session
 from hackmatrix.train.program import Program
 from hackmatrix.train.runs import directory
 from tests.envs.toy import Toy
@@ -109,15 +110,17 @@ def test_a_run_that_is_interrupted_before_it_has_anything_to_tell_leaves_nothing
     assert not [*tmp_path.iterdir()]
 
 
-def test_the_training_program_is_looked_for_while_the_first_boards_are_drawn(
+def test_what_training_needs_is_looked_for_while_the_first_boards_are_drawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sought = Mock()
+    sought, loaded = Mock(), Mock()
     monkeypatch.setattr(Program, "seek", sought)
+    monkeypatch.setattr(session, "load_ahead", loaded)
     monkeypatch.setattr(Program, "first_state", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         hackmatrix.train(cpu.get_config(), workdir=tmp_path, **CARTPOLE)
     sought.assert_called_once_with()
+    loaded.assert_called_once_with()
 
 
 def test_a_run_whose_first_files_cannot_be_written_is_free_again(

@@ -5,6 +5,7 @@ A metric that is NaN has no data (no episode ended, say), so it is left out.
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 import threading
@@ -192,6 +193,13 @@ class TensorBoard:
             _, session, _ = summary.hparams(self._settings, {})
             writer.write_event(Event(wall_time=time.time(), summary=session))
         return writer
+
+
+def load_ahead() -> None:
+    """Imports beside other work what TensorBoard's files are written with, as training would wait
+    for it: where PyTorch is installed that is imported too, for seconds.
+    """
+    threading.Thread(target=importlib.import_module, args=("tensorboardX",)).start()
 
 
 def known(metrics: Metrics) -> dict[str, float]:

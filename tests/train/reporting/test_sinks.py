@@ -4,6 +4,8 @@ import io
 import json
 import math
 import resource
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -173,6 +175,21 @@ def test_tensorboard_shows_some_pictures_of_a_game(tmp_path: Path) -> None:
         with Image.open(io.BytesIO(encoded)) as image:
             np.testing.assert_array_equal(np.asarray(image), picture)
     assert memory.written == []  # it shows no games
+
+
+def test_what_tensorboard_needs_is_imported_beside_other_work() -> None:
+    """Its writer, above all: that imports PyTorch where there is one."""
+    code = """
+import sys, threading
+from hackmatrix.train.reporting.sinks import load_ahead
+assert "tensorboardX" not in sys.modules
+load_ahead()
+for thread in threading.enumerate():
+    if thread is not threading.main_thread():
+        thread.join()
+assert "tensorboardX.writer" in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_resumed_run_purges_from_tensorboard_what_it_will_write_anew(tmp_path: Path) -> None:
