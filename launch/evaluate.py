@@ -29,8 +29,11 @@ def main(_: list[str]) -> None:
     agent = policy_flags.load(PROGRAM)
     episodes, seed, greedy, plan = _EPISODES.value, _SEED.value, _GREEDY.value, plan_flag.plan()
     what = f"{PROGRAM}: compiling and playing {episodes:,} games of each player"
-    with starting.one_line_errors(PROGRAM), starting.waiting(what):
-        results = agent.evaluate(episodes, seed=seed, greedy=greedy, plan=plan)
+    with starting.one_line_errors(PROGRAM), starting.waiting(what) as note:
+        results = agent.evaluate(
+            episodes, seed=seed, greedy=greedy, plan=plan,
+            tell=lambda share: note(f"{share:.0%} of all games are over"),
+        )  # fmt: skip
     if _JSON.value:
         print(json.dumps(results.as_json(), indent=2))
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -74,18 +75,24 @@ class Agent:
         return int(actions[0]) if alone else actions
 
     def evaluate(
-        self, games: int = 256, *, seed: int = 0, greedy: bool = False, plan: int = 0
+        self,
+        games: int = 256,
+        *,
+        seed: int = 0,
+        greedy: bool = False,
+        plan: int = 0,
+        tell: Callable[[float], None] = lambda share: None,
     ) -> Results:
         """What it reaches in so many games of a seed, the same ones each time, beside a player that
         takes any valid action. It is measured as it draws its actions, and as it takes the
         likeliest; with `greedy` only the latter. `plan` games are played on before each action,
-        which is then no draw.
+        which is then no draw. Meanwhile it tells the share of the games that are over.
         """
         _check_numbers(games=games, seed=seed, plan=plan)
         if games < 1:
             raise UserError(f"games={games} must be at least 1")
         played = self._evaluation(plan).beside_random(
-            self.policy.params, seed, games, greedy=greedy, both=not greedy and not plan
+            self.policy.params, seed, games, greedy=greedy, both=not greedy and not plan, tell=tell
         )
         return Results(self.policy, games, seed, greedy, plan, played)
 

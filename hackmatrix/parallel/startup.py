@@ -103,7 +103,7 @@ def join(
     program: str,
     heartbeat_seconds: int,
     join_seconds: int,
-    meanwhile: AbstractContextManager[None] | None = None,
+    meanwhile: AbstractContextManager[object] | None = None,
 ) -> None:
     """Meets the other processes of this program, if there are others; `meanwhile` is entered then.
     To be called before anything asks for devices. Several processes on a machine with GPUs take one

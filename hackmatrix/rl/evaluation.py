@@ -53,6 +53,9 @@ def curve(tag: str) -> str:
     return f"eval/{tag.rpartition('/')[2]}"
 
 
+Tell = Callable[[float], None]
+
+
 class Interrupted(Exception):
     """The games are not wanted any more; some of them had not ended."""
 
@@ -86,10 +89,18 @@ class Evaluation:
         self._key = jax.jit(seed_key, static_argnums=0, out_shardings=meshes.replicated(mesh))
 
     def play(
-        self, params: Any, seed: int, games: int, *, greedy: bool = False, uniform: bool = False
+        self,
+        params: Any,
+        seed: int,
+        games: int,
+        *,
+        greedy: bool = False,
+        uniform: bool = False,
+        tell: Tell = lambda share: None,
     ) -> dict[str, np.ndarray]:
         """What each of the games [games] ended with; "actions" [games, A] is how often each was
-        taken, "ended" whether it came to its own end in MOST_STEPS, and was not cut off.
+        taken, "ended" whether it came to its own end in MOST_STEPS, and was not cut off. Meanwhile
+        it tells the share of the games that are over.
         """
         places = -(-games // self._mesh.size) * self._mesh.size
         split, replicated = meshes.split(self._mesh), meshes.replicated(self._mesh)
@@ -103,6 +114,7 @@ class Evaluation:
             if not self._goes_on():
                 raise Interrupted
             playing = play(choice, params, key, playing, numbers)
+            tell(_share_over_here(playing))
         played = meshes.fetched(playing.played)
         columns: dict[str, np.ndarray] = {
             **played.result,
@@ -123,19 +135,39 @@ class Evaluation:
         return self._of_places[places]
 
     def beside_random(
-        self, params: Any, seed: int, games: int, *, greedy: bool = False, both: bool = False
+        self,
+        params: Any,
+        seed: int,
+        games: int,
+        *,
+        greedy: bool = False,
+        both: bool = False,
+        tell: Tell = lambda share: None,
     ) -> dict[str, dict[str, np.ndarray]]:
         """The games of the agent, and those of a player that takes any valid action; with `both`
-        also those in which the agent takes the likeliest.
+        also those in which the agent takes the likeliest. Meanwhile it tells the share of all
+        these games that are over.
         """
-        likeliest = {"agent_greedy": self.play(params, seed, games, greedy=True)} if both else {}
+        players = {"agent": {"greedy": greedy}}
+        if both:
+            players["agent_greedy"] = {"greedy": True}
+        players["random"] = {"uniform": True}
+
+        def tell_of(before: int, share: float) -> None:
+            tell((before + share) / len(players))
+
         return {
-            "agent": self.play(params, seed, games, greedy=greedy),
-            **likeliest,
-            "random": self.play(params, seed, games, uniform=True),
+            name: self.play(params, seed, games, **kind, tell=functools.partial(tell_of, before))
+            for before, (name, kind) in enumerate(players.items())
         }
 
 
 def _is_going_on_here(playing: Playing) -> bool:
     """Whether a device of this process has games to play."""
     return any(bool(np.asarray(each.data).any()) for each in playing.is_going_on.addressable_shards)
+
+
+def _share_over_here(playing: Playing) -> float:
+    """Of the games of this process's devices."""
+    lengths = playing.played.result[tally.LENGTH].addressable_shards
+    return float(np.mean([np.asarray(each.data) > 0 for each in lengths]))

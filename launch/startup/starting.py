@@ -14,7 +14,7 @@ from hackmatrix.train.runs import waiting as signs
 from hackmatrix.train.runs.places import Away
 
 
-def waiting(what: str) -> AbstractContextManager[None]:
+def waiting(what: str) -> AbstractContextManager[signs.Note]:
     """Says on standard error what is being waited for, and for how long already."""
     return signs.waiting(what, say)
 

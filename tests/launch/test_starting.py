@@ -31,6 +31,20 @@ def test_a_wait_is_announced_and_shows_signs_of_life_and_its_end(
     assert re.fullmatch(r"tea: done in \d\.\d s", last)
 
 
+def test_a_wait_says_how_much_is_done(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "_SECONDS_BETWEEN_LINES", 0.02)
+    with starting.waiting("tea") as note:
+        note("one cup")
+        note("two cups")
+        time.sleep(0.2)
+    _, *signs, last = capsys.readouterr().err.splitlines()
+    assert signs
+    assert all(sign == "tea: 0 s so far, two cups" for sign in signs)
+    assert last.startswith("tea: done in ")
+
+
 def test_a_wait_goes_on_when_nobody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
     class Closed:
         def write(self, text: str) -> int:

@@ -109,6 +109,18 @@ def test_games_stop_as_soon_as_they_are_not_wanted_any_more(knowing: Any) -> Non
     assert list(answers) == []
 
 
+def test_it_tells_what_share_of_the_games_is_over(evaluation: Evaluation, knowing: Any) -> None:
+    few = Evaluation(Toy(), NETWORK, mesh.over(jax.devices()[:2]), at_once=3)
+    told: list[float] = []
+    few.play(knowing, 1, 40, tell=told.append)
+    assert len(told) > 2
+    assert told == sorted(told)
+    assert 0 < told[0] < told[-1] == 1
+    of_three: list[float] = []
+    evaluation.beside_random(knowing, 1, 40, both=True, tell=of_three.append)
+    assert {1 / 3, 2 / 3, 1} <= {*of_three}
+
+
 def test_what_is_from_elsewhere_is_traced_once_however_often_it_is_evaluated(knowing: Any) -> None:
     traced = []
 

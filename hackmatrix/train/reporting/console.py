@@ -18,7 +18,7 @@ from hackmatrix.train.config import Config
 from hackmatrix.train.reporting.progress import HOURS_LEFT, STEPS_PER_SECOND
 from hackmatrix.train.reporting.sinks import Metrics
 from hackmatrix.train.runs.places import Place
-from hackmatrix.train.runs.waiting import waiting
+from hackmatrix.train.runs.waiting import Note, waiting
 
 LINES_A_PAGE = 20  # the titles come again after so many
 _WIDTH = 100
@@ -91,7 +91,7 @@ class Console:
     def say(self, line: str) -> None:
         self._print(f"  {line}")
 
-    def waiting(self, what: str) -> AbstractContextManager[None]:
+    def waiting(self, what: str) -> AbstractContextManager[Note]:
         """Within it there are signs of life."""
         return waiting(what, self.say)
 

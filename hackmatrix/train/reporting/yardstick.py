@@ -111,8 +111,10 @@ class Yardstick:
         run, env, games = self._run, self._program.env, self._run.config.eval_episodes
         step, params = self._step(state), self._program.acting(state.learner)
         replays.prepare(step, params)
-        with waiting(f"Evaluation: playing {games} games", self._say):
-            played = self._evaluation.beside_random(params, EVALUATION_SEED, games)
+        with waiting(f"Evaluation: playing {games} games", self._say) as note:
+            played = self._evaluation.beside_random(
+                params, EVALUATION_SEED, games, tell=lambda share: note(f"{share:.0%} are over")
+            )
         summaries = {name: results.summary(each, env) for name, each in played.items()}
         for line in results.table(summaries, env):
             self._say(line)

@@ -7,24 +7,32 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+Note = Callable[[str], None]
 _SECONDS_BETWEEN_LINES = 5
 
 
 @contextmanager
-def waiting(what: str, say: Callable[[str], None]) -> Iterator[None]:
-    """Says what is being waited for, for how long already, and in the end how long it took."""
+def waiting(what: str, say: Callable[[str], None]) -> Iterator[Note]:
+    """Says what is being waited for, for how long already, and in the end how long it took. What
+    is noted meanwhile, such as how much is done, is said with the next lines.
+    """
     done = threading.Event()
     start = time.monotonic()
+    noted = ""
+
+    def note(text: str) -> None:
+        nonlocal noted
+        noted = f", {text}"
 
     def say_so_far() -> None:
         while not done.wait(_SECONDS_BETWEEN_LINES):
-            say(f"{what}: {time.monotonic() - start:.0f} s so far")
+            say(f"{what}: {time.monotonic() - start:.0f} s so far{noted}")
 
     say(f"{what} ...")
     thread = threading.Thread(target=say_so_far, daemon=True)
     thread.start()
     try:
-        yield
+        yield note
     finally:
         done.set()
         thread.join()
