@@ -223,14 +223,14 @@ def _is_on_tpu() -> bool:
 def _refuse_taken(given: Place) -> None:
     """JAX would share the port, and wait."""
     port = int(given.coordinator.rpartition(":")[2])
-    if is_taken(port):
+    if _is_taken(port):
         raise StartError(
             f"--coordinator={given.coordinator}: port {port} is taken on this machine; end the "
             "program that holds it, or choose another port for all processes"
         )
 
 
-def is_taken(port: int) -> bool:
+def _is_taken(port: int) -> bool:
     """Whether another program on this machine holds the port."""
     with _listener() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
