@@ -31,10 +31,18 @@ def follow(config: config_dict.ConfigDict) -> config_dict.ConfigDict:
 
 
 def on_accelerators(num_envs: int) -> config_dict.ConfigDict:
-    """The same for GPUs and TPUs, with so many boards over all of them."""
+    """The recipe for GPUs and TPUs, with so many boards over all of them, for 500 million steps and
+    more.
+    """
     config = follow(default.get_config())
     # The type that their matrix products are made for; it learns as well.
     config.compute_dtype = "bfloat16"
+    # What so many steps can teach: a wider network, what programs are worth many turns later, and,
+    # once it has explored, to play by what it found.
+    config.hidden_dim = 256
+    config.gamma = 0.998
+    config.owned_reward_end = 1.0
+    config.ent_coef_end = 0.002
     # Few steps of many boards are a batch of fewer kernels than many of few, and teach as much.
     config.num_envs = num_envs
     config.num_steps = 16

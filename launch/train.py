@@ -89,13 +89,14 @@ def _request() -> Request:
     from hackmatrix.train.runs.places import place
 
     settings = dict(_CONFIG.value)
-    given = dict(config_flags.get_override_values(flags.FLAGS["config"]))
-    if flags.FLAGS["config"].present:
-        given = {**given_by(_CONFIG.value, reading.default()), **given}
+    by_flags = dict(config_flags.get_override_values(flags.FLAGS["config"]))
+    has_file = flags.FLAGS["config"].present
+    by_file = given_by(_CONFIG.value, reading.default()) if has_file else {}
     if _RESUME.value:
         settings["resume"] = _RESUME.value
     trace = parse_span(_PROFILE.value) if _PROFILE.value else None
-    return Request(settings, given, place(_WORKDIR.value), trace)
+    from_file = frozenset(by_file.keys() - by_flags.keys())
+    return Request(settings, {**by_file, **by_flags}, place(_WORKDIR.value), trace, from_file)
 
 
 if __name__ == "__main__":

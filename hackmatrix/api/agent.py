@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from hackmatrix.networks import files
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.report import games
 from hackmatrix.report.games import Recorded
-from hackmatrix.rl.evaluation import Evaluation
+from hackmatrix.rl.evaluation import Evaluation, Tell
 from hackmatrix.search.planner import FEWEST, Planner
 from hackmatrix.train.policies.artifact import artifact
 from hackmatrix.train.policies.policy import Policy, about
@@ -81,7 +80,7 @@ class Agent:
         seed: int = 0,
         greedy: bool = False,
         plan: int = 0,
-        tell: Callable[[float], None] = lambda share: None,
+        tell: Tell = lambda share: None,
     ) -> Results:
         """What it reaches in so many games of a seed, the same ones each time, beside a player that
         takes any valid action. It is measured as it draws its actions, and as it takes the

@@ -64,14 +64,16 @@ def _request(
     from configs import given_by  # only now: that another package hides it was said
 
     file = reading.read(config) if isinstance(config, str | Path) else config or {}
-    given = {name: _named(value) for name, value in {**given_by(file, usual), **settings}.items()}
+    by_file = given_by(file, usual)
+    given = {name: _named(value) for name, value in {**by_file, **settings}.items()}
     values = {**usual, **given}
     if values["num_seeds"] != 1:
         raise UserError(
             f"num_seeds={values['num_seeds']} is for launch.train; here train one seed after the "
             "other, hackmatrix.train(seed=...), as long as each run that it gives `is_finished`"
         )
-    return Request(values, given, place(workdir))
+    from_file = frozenset(by_file.keys() - settings.keys())
+    return Request(values, given, place(workdir), from_file=from_file)
 
 
 def _named(value: Any) -> Any:

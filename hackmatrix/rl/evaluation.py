@@ -53,7 +53,7 @@ def curve(tag: str) -> str:
     return f"eval/{tag.rpartition('/')[2]}"
 
 
-Tell = Callable[[float], None]
+Tell = Callable[[float], None]  # takes the share of the games that are over
 
 
 class Interrupted(Exception):
@@ -100,7 +100,7 @@ class Evaluation:
     ) -> dict[str, np.ndarray]:
         """What each of the games [games] ended with; "actions" [games, A] is how often each was
         taken, "ended" whether it came to its own end in MOST_STEPS, and was not cut off. Meanwhile
-        it tells the share of the games that are over.
+        it tells the share of the games that are over, of those of this process.
         """
         places = -(-games // self._mesh.size) * self._mesh.size
         split, replicated = meshes.split(self._mesh), meshes.replicated(self._mesh)

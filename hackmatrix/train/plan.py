@@ -18,7 +18,7 @@ from hackmatrix.kept.sources import short_hash, source_hash
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.parallel.agreement import is_first, on_all, on_first
 from hackmatrix.train.config import Config, resolve
-from hackmatrix.train.config.saved import from_json, resumed, to_json
+from hackmatrix.train.config.saved import from_json, of_another_run, resumed, to_json
 from hackmatrix.train.guards.consistency import compare
 from hackmatrix.train.program import Program
 from hackmatrix.train.reporting import weights_and_biases
@@ -37,13 +37,28 @@ _SEES = "sees the run's directory"
 @dataclass(frozen=True)
 class Request:
     """What a command line asks for: all settings, those of them that were given, and which updates
-    to trace.
+    to trace. `from_file` are the names of those that only a configuration file gives.
     """
 
     settings: Mapping[str, Any]
     given: Mapping[str, Any]
     workdir: Path | Place
     trace: Span | None = None
+    from_file: frozenset[str] = frozenset()
+
+    def given_to(self, saved: Config, say: Callable[[str], None]) -> dict[str, Any]:
+        """What is given for a run to go on with. A file that describes another run is no reason not
+        to go on as before: the files of a later revision may.
+        """
+        by_file = {name: self.given[name] for name in sorted(self.from_file)}
+        if not (other := of_another_run(saved, by_file)):
+            return dict(self.given)
+        names = ", ".join(f"{name}={value!r}" for name, value in other.items())
+        say(
+            f"the configuration file describes another run ({names}): nothing of it is taken, and "
+            "this one goes on with the settings that it has"
+        )
+        return {name: value for name, value in self.given.items() if name not in by_file}
 
 
 @dataclass(frozen=True)
@@ -110,8 +125,10 @@ def make_plan(
     found = directory.find(request.workdir, which, name) if which else None
     if found and name not in (None, found.name):
         raise RunError(f"run_name={name} cannot be changed: the run to resume is {found.name}")
-    given = {**request.given, "resume": which}
-    values = resumed(found.config, given) if found else request.settings
+    values = request.settings
+    if found:
+        given = request.given_to(found.config, print)
+        values = resumed(found.config, {**given, "resume": which})
     config = resolve(values, jax.default_backend(), jax.device_count())
     # What may be missing is asked for before a directory is made.
     program = Program(config, meshes.over())

@@ -135,6 +135,8 @@ class _Session:
         if self._plan.resumes:
             on_first(functools.partial(directory.write_down, self._plan.run))
             self._yardstick.forget_what_is_done_again()
+        if is_first():  # which writes
+            load_ahead()
         self._guard.expect("The training program was not compiled")
         what = "Compiling the training program (once; it is kept)"
         with self._clock.phase("compile"), self._console.waiting(what):
@@ -264,8 +266,6 @@ def _restored(
 ) -> tuple[TrainState, Course]:
     """The state to begin with, and where it stands."""
     supervision.watchdog.expect("No state to begin with was there", LONG)
-    if is_first():  # which writes
-        load_ahead()
     with console.waiting("Restoring the run" if plan.resumes else "Drawing the first boards"):
         state, course = keeper.restore()
     if plan.resumes and not course.update:

@@ -110,16 +110,25 @@ def test_a_run_that_is_interrupted_before_it_has_anything_to_tell_leaves_nothing
     assert not [*tmp_path.iterdir()]
 
 
-def test_what_training_needs_is_looked_for_while_the_first_boards_are_drawn(
+def test_the_training_program_is_looked_for_while_the_first_boards_are_drawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sought, loaded = Mock(), Mock()
+    sought = Mock()
     monkeypatch.setattr(Program, "seek", sought)
-    monkeypatch.setattr(session, "load_ahead", loaded)
     monkeypatch.setattr(Program, "first_state", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         hackmatrix.train(cpu.get_config(), workdir=tmp_path, **CARTPOLE)
     sought.assert_called_once_with()
+
+
+def test_what_metrics_are_written_with_is_loaded_while_the_program_is_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = Mock()
+    monkeypatch.setattr(session, "load_ahead", loaded)
+    monkeypatch.setattr(Program, "compile", Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        hackmatrix.train(cpu.get_config(), workdir=tmp_path, **CARTPOLE)
     loaded.assert_called_once_with()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -92,6 +93,23 @@ def test_a_run_cannot_become_another_one(tmp_path: Path, given: dict[str, Any], 
     with pytest.raises(UserError, match=said):
         make_plan(request(tmp_path, **{"run_name": "mine", "resume": "mine", **given}))
     assert (tmp_path / "mine/config.json").read_text() == before
+
+
+def test_a_file_that_describes_another_run_changes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the same file may in a later revision: an unattended run goes on as it was."""
+    first = planned(request(tmp_path, run_name="mine", gamma=0.5))
+    by_file: dict[str, Any] = {"hidden_dim": 16, "gamma": 0.7, "num_envs": 16}
+    again = request(tmp_path, resume="mine", run_name="mine", **by_file, lr=1e-3)
+    plan = planned(replace(again, from_file=frozenset(by_file)))
+    before = {**first.config.settings(), "resume": "mine", "lr": 1e-3}
+    assert plan.config.settings() == before
+    assert "another run (hidden_dim=16): nothing of it is taken" in capsys.readouterr().out
+    of_this_run = request(tmp_path, resume="mine", run_name="mine", gamma=0.7)
+    plan = planned(replace(of_this_run, from_file=frozenset({*SMALL, "gamma"})))
+    assert plan.config.gamma == 0.7
+    assert not capsys.readouterr().out
 
 
 def test_auto_begins_a_run_where_there_is_none(tmp_path: Path) -> None:

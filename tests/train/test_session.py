@@ -238,6 +238,16 @@ def test_another_network_is_refused_in_one_line_when_a_run_is_resumed(
     assert "Traceback" not in done.stdout
 
 
+def test_a_file_with_another_network_is_no_reason_not_to_go_on(
+    whole: tuple[Path, str], tmp_path: Path
+) -> None:
+    (wide := tmp_path / "wide.py").write_text("def get_config():\n    return {'hidden_dim': 24}\n")
+    done = launch(whole[0].parent, f"--resume={whole[0].name}", f"--config={wide}")
+    assert done.returncode == 0
+    assert "describes another run (hidden_dim=24)" in done.stdout
+    assert "The run is finished" in done.stdout
+
+
 def test_another_number_of_environments_begins_new_games(tmp_path: Path) -> None:
     launch(tmp_path, *SMALL, f"--config.total_timesteps={20 * BATCH}")
     done = launch(

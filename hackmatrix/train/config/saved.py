@@ -37,16 +37,28 @@ def from_json(text: str) -> Config:
     return replace(config, chosen=_seem_chosen(config) if chosen is None else tuple(chosen))
 
 
+def of_another_run(saved: Config, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the given settings that make a run the one that it is, where they are not as saved:
+    by them a configuration file describes another run, or this one as a later revision would begin
+    it.
+    """
+    before = saved.settings()
+    return {
+        name: given[name]
+        for name, setting in declared(type(saved)).items()
+        if setting.is_fixed and name in given and given[name] != before[name]
+    }
+
+
 def resumed(saved: Config, given: Mapping[str, Any]) -> dict[str, Any]:
     """The values to resume with: as they were saved, but for what is given now; what was chosen for
     the devices found is chosen anew. ConfigError where one is given that cannot be changed.
     """
     before = saved.settings()
     found = [
-        f"{name}={given[name]!r} cannot be changed: this run was begun with {before[name]!r}; "
+        f"{name}={value!r} cannot be changed: this run was begun with {before[name]!r}; "
         "leave it out, or begin a new run without --resume"
-        for name, setting in declared(type(saved)).items()
-        if setting.is_fixed and name in given and given[name] != before[name]
+        for name, value in of_another_run(saved, given).items()
     ]
     if found:
         raise ConfigError(found)

@@ -199,7 +199,12 @@ def load_ahead() -> None:
     """Imports beside other work what TensorBoard's files are written with, as training would wait
     for it: where PyTorch is installed that is imported too, for seconds.
     """
-    threading.Thread(target=importlib.import_module, args=("tensorboardX",)).start()
+
+    def load() -> None:
+        with suppress(Exception):  # whoever writes meets it, too, and says what it is
+            importlib.import_module("tensorboardX")
+
+    threading.Thread(target=load, name="tensorboardX").start()
 
 
 def known(metrics: Metrics) -> dict[str, float]:

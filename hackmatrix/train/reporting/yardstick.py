@@ -111,9 +111,12 @@ class Yardstick:
         run, env, games = self._run, self._program.env, self._run.config.eval_episodes
         step, params = self._step(state), self._program.acting(state.learner)
         replays.prepare(step, params)
-        with waiting(f"Evaluation: playing {games} games", self._say) as note:
+        with waiting(f"Evaluation: playing {games} games of each player", self._say) as note:
             played = self._evaluation.beside_random(
-                params, EVALUATION_SEED, games, tell=lambda share: note(f"{share:.0%} are over")
+                params,
+                EVALUATION_SEED,
+                games,
+                tell=lambda share: note(f"{share:.0%} of all are over"),
             )
         summaries = {name: results.summary(each, env) for name, each in played.items()}
         for line in results.table(summaries, env):

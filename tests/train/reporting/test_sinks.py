@@ -177,19 +177,43 @@ def test_tensorboard_shows_some_pictures_of_a_game(tmp_path: Path) -> None:
     assert memory.written == []  # it shows no games
 
 
-def test_what_tensorboard_needs_is_imported_beside_other_work() -> None:
-    """Its writer, above all: that imports PyTorch where there is one."""
+def test_what_tensorboard_needs_is_imported_beside_other_work(tmp_path: Path) -> None:
+    """Also PyTorch, where there is one; here it waits until the work is done."""
+    (tmp_path / "torch.py").write_text(
+        "import __main__\n__main__.is_done.wait(5)\nTensor = float\nprint('imported')\n"
+    )
     code = """
-import sys, threading
+import threading
 from hackmatrix.train.reporting.sinks import load_ahead
-assert "tensorboardX" not in sys.modules
+is_done = threading.Event()
 load_ahead()
-for thread in threading.enumerate():
-    if thread is not threading.main_thread():
-        thread.join()
-assert "tensorboardX.writer" in sys.modules
+print("worked", flush=True)
+is_done.set()
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    assert printed_by(code, tmp_path) == ["worked", "imported"]
+
+
+def test_what_cannot_be_imported_ahead_is_told_of_by_who_needs_it(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise OSError('a library is missing')\n")
+    code = """
+import pathlib, threading
+from hackmatrix.train.reporting.sinks import Sinks, TensorBoard, load_ahead
+load_ahead()
+[each.join() for each in threading.enumerate() if each.name == "tensorboardX"]
+Sinks(TensorBoard(pathlib.Path("events"))).write(1, {"train/lr": 1.0})
+"""
+    (said,) = printed_by(code, tmp_path)
+    assert said == "TensorBoard failed, the run goes on without it: a library is missing"
+
+
+def printed_by(code: str, directory: Path) -> list[str]:
+    """The lines on either output of a program that finds modules in the directory first."""
+    paths = [str(directory), *sys.path]
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path[:] = {paths!r}\n{code}"],
+        cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+    )  # fmt: skip
+    return done.stdout.splitlines()
 
 
 def test_a_resumed_run_purges_from_tensorboard_what_it_will_write_anew(tmp_path: Path) -> None:
