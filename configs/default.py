@@ -62,8 +62,8 @@ def get_config() -> config_dict.ConfigDict:
     # With rewards as they are the entropy collapses below 0.1; shaped and compressed ones, as in
     # recipe.py, want 0.01 to 0.02.
     config.ent_coef = 0.15
-    # What it becomes, linearly over total_timesteps; without one it stays. (Where a file gives one,
-    # the same as ent_coef means that.)
+    # What it becomes, linearly over total_timesteps; without one it stays. Where a file gives one,
+    # give the value of ent_coef here to keep that.
     config.ent_coef_end = config_dict.placeholder(float)
     config.max_grad_norm = 0.5
     # Leave out updates whose losses or gradients are not finite, and count them; otherwise the run

@@ -110,26 +110,20 @@ def test_a_run_that_is_interrupted_before_it_has_anything_to_tell_leaves_nothing
     assert not [*tmp_path.iterdir()]
 
 
-def test_the_training_program_is_looked_for_while_the_first_boards_are_drawn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("place", "begun", "meanwhile"),
+    [(Program, "seek", "first_state"), (session, "load_ahead", "compile")],
+    ids=["the training program is looked for", "what metrics are written with is imported"],
+)
+def test_what_training_would_wait_for_is_begun_beside_other_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: Any, begun: str, meanwhile: str
 ) -> None:
-    sought = Mock()
-    monkeypatch.setattr(Program, "seek", sought)
-    monkeypatch.setattr(Program, "first_state", Mock(side_effect=KeyboardInterrupt))
+    noted = Mock()
+    monkeypatch.setattr(place, begun, noted)
+    monkeypatch.setattr(Program, meanwhile, Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         hackmatrix.train(cpu.get_config(), workdir=tmp_path, **CARTPOLE)
-    sought.assert_called_once_with()
-
-
-def test_what_metrics_are_written_with_is_loaded_while_the_program_is_compiled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    loaded = Mock()
-    monkeypatch.setattr(session, "load_ahead", loaded)
-    monkeypatch.setattr(Program, "compile", Mock(side_effect=KeyboardInterrupt))
-    with pytest.raises(KeyboardInterrupt):
-        hackmatrix.train(cpu.get_config(), workdir=tmp_path, **CARTPOLE)
-    loaded.assert_called_once_with()
+    noted.assert_called_once_with()
 
 
 def test_a_run_whose_first_files_cannot_be_written_is_free_again(
