@@ -32,7 +32,9 @@ class PPO(ActorCritic):
 
     settings: Settings
 
-    inputs: ClassVar[tuple[str, ...]] = (*ActorCritic.inputs, "clip_eps", "ent_coef")
+    inputs: ClassVar[tuple[str, ...]] = (
+        *ActorCritic.inputs, "clip_eps", "ent_coef", "ent_coef_at_end",
+    )  # fmt: skip
     sections: ClassVar[tuple[Section, ...]] = (metrics.SECTION,)
     vital: ClassVar[tuple[str, ...]] = (metrics.PG_LOSS, VF_LOSS, GRAD_NORM)
 
@@ -80,11 +82,9 @@ class PPO(ActorCritic):
             return rescaled
         return super().rescaled(learner, scale)
 
-    def _entropy_weight(self, update: Array) -> Array | float:
-        """Of an update: on the way from ent_coef to ent_coef_end, if there is one."""
-        begin, end = self.settings.ent_coef, self.settings.ent_coef_end
-        if end is None:
-            return begin
+    def _entropy_weight(self, update: Array) -> Array:
+        """Of an update: on the way from ent_coef to what it is at the end."""
+        begin, end = self.settings.ent_coef, self.settings.ent_coef_at_end
         return end + (begin - end) * share_left(self.settings, update)
 
     def _moments(self, advantage: Array) -> Moments:

@@ -34,7 +34,7 @@ def name() -> str:
         {"seed": 1}, {"total_timesteps": 1_000_000}, {"time_limit_minutes": 2.0},
         {"log_interval": 3}, {"eval_games": 8}, {"save_interval_minutes": 1.0},
         {"keep_checkpoints": 9}, {"lr": 1e-3}, {"gamma": 0.9}, {"ent_coef": 0.5},
-        {"clip_eps": 0.1}, {"simulations": 8},
+        {"ent_coef_end": 0.0}, {"clip_eps": 0.1}, {"simulations": 8},
     ],
     ids=str,
 )  # fmt: skip
@@ -50,7 +50,7 @@ def test_a_run_of_another_length_or_that_is_looked_at_otherwise_finds_it(
         {"num_envs": 16}, {"num_steps": 16}, {"num_minibatches": 2}, {"update_epochs": 2},
         {"hidden_dim": 16}, {"num_layers": 3}, {"separate_critic": True}, {"anneal_lr": True},
         {"compute_dtype": "bfloat16"}, {"scale_returns": False}, {"compress_rewards": True},
-        {"skip_nonfinite": True}, {"episode_limit": 100}, {"ent_coef_end": 0.0},
+        {"skip_nonfinite": True}, {"episode_limit": 100},
     ],
     ids=str,
 )  # fmt: skip

@@ -35,7 +35,7 @@ class Settings:
     clip_eps: float = 0.1
     vf_coef: float = 0.5
     ent_coef: float = 0.02
-    ent_coef_end: float | None = None
+    ent_coef_at_end: float = 0.02
     max_grad_norm: float = 0.3
     lr: float = 0.01
     anneal_lr: bool = False

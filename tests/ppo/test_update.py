@@ -227,7 +227,7 @@ def test_the_weight_of_the_entropy_changes_over_a_run_when_told_to(played: Playe
 
     (entropy,) = told(ENTROPY, (0,))
     (without,) = told(metrics.TOTAL_LOSS, (0,), ent_coef=0.0)
-    losses = told(metrics.TOTAL_LOSS, (0, 5, 10, 12), ent_coef=0.2, ent_coef_end=0.1)
+    losses = told(metrics.TOTAL_LOSS, (0, 5, 10, 12), ent_coef=0.2, ent_coef_at_end=0.1)
     np.testing.assert_allclose((without - losses) / entropy, [0.2, 0.15, 0.1, 0.1], atol=1e-4)
-    (steady,) = told(metrics.TOTAL_LOSS, (9,), ent_coef=0.2)
+    (steady,) = told(metrics.TOTAL_LOSS, (9,), ent_coef=0.2, ent_coef_at_end=0.2)
     assert (without - steady) / entropy == pytest.approx(0.2, abs=1e-4)

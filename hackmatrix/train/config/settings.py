@@ -170,6 +170,11 @@ class Config:
         return 0.0
 
     @property
+    def ent_coef_at_end(self) -> float:
+        """The weight of the entropy when all is done; it stays as it is where no end is set."""
+        return self.ent_coef if self.ent_coef_end is None else self.ent_coef_end
+
+    @property
     def starts_from_another(self) -> bool:
         """Whether the network begins with the parameters of another policy, whichever it is."""
         return self.start_from is not None

@@ -160,6 +160,13 @@ def test_a_file_for_accelerators_has_the_recipe_in_short_rollouts_of_as_many_boa
     assert (config.owned_reward_end, config.ent_coef, config.ent_coef_end) == (1.0, 0.02, 0.002)
 
 
+@pytest.mark.parametrize(("end", "at_end"), [(None, 0.02), (0.0, 0.0), (0.05, 0.05)])
+def test_the_weight_of_the_entropy_stays_where_no_end_is_set(
+    end: float | None, at_end: float
+) -> None:
+    assert resolved(ent_coef=0.02, ent_coef_end=end).ent_coef_at_end == at_end
+
+
 def test_slices_of_any_size_make_as_many_updates() -> None:
     of_smallest, *others = (
         resolve(file.get_config(), "tpu", devices).num_updates
