@@ -27,9 +27,10 @@ def train(
     update = course.update
     while updates := guard.next_chunk(update):
         reporter.before_chunk(update, state)
-        state, report = program.run(state, updates, course.extra_updates)
-        if update == course.update:
-            _check_count(update + updates, state, course)
+        with reporter.starting():
+            state, report = program.run(state, updates, course.extra_updates)
+            if update == course.update:
+                _check_count(update + updates, state, course)
         update += updates
         reporter.after_chunk(update, updates, report)  # tells of the chunk before, as this one runs
         if guard.is_comparison_due(update, updates):

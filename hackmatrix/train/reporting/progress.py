@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple
 
 import jax
@@ -67,6 +67,10 @@ class Progress:
         self._waiting: _Chunk | None = None
         self._measured: Mapping[str, float] = {}
         self._lap_began = clock.seconds()
+
+    def starting(self) -> AbstractContextManager[None]:
+        """A chunk is started inside, for which a GPU takes nearly as long as for the chunk."""
+        return self._clock.phase("run")
 
     def add(self, update: int, updates: int, report: Report) -> None:
         """A chunk of so many updates, up to this one, has been started."""

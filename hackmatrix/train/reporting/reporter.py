@@ -50,6 +50,10 @@ class Reporter:
             with self.apart():
                 self._tracer.reached(update, state)
 
+    def starting(self) -> AbstractContextManager[None]:
+        """A chunk is started inside."""
+        return self._progress.starting()
+
     def after_chunk(self, update: int, updates: int, report: Report) -> None:
         """A chunk of so many updates, up to this one, has been started: tells of the one before."""
         self._progress.add(update, updates, report)

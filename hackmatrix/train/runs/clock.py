@@ -34,11 +34,11 @@ class Clock:
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Counts the time inside for the phase."""
-        start = time.monotonic()
+        start = self.seconds()
         try:
             yield
         finally:
-            self._spent[name] += time.monotonic() - start
+            self._spent[name] += self.seconds() - start
 
     def spent(self) -> Mapping[str, float]:
         """The seconds of each phase so far."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 from unittest.mock import Mock, patch
 
@@ -82,21 +82,23 @@ def test_the_speed_of_a_chunk_is_its_own(
     waits_at_the_start: bool, meanwhile: str, device: Device
 ) -> None:
     """Also where starting it takes its time, or where something else is done before the next one.
-    The last chunk is a short one.
+    The last chunk is a short one. The time for which chunks run is told, too.
     """
     speeds: list[float] = []
+    clock = Clock()
     program: Any = Mock()
     program.algorithm.vital, program.mesh.size = (), 1
     course = Course(resolved())
     progress = Progress(
-        program, course, Clock(), lambda _, metrics: speeds.append(metrics[STEPS_PER_SECOND])
+        program, course, clock, lambda _, metrics: speeds.append(metrics[STEPS_PER_SECOND])
     )
     update = 0
     for updates in (20, 20, 20, 5):
-        report = device.start(updates)
+        with progress.starting():
+            report = device.start(updates)
+            if waits_at_the_start:
+                device.idle()
         update += updates
-        if waits_at_the_start:
-            device.idle()
         progress.add(update, updates, report)
         if update == 40 and meanwhile != "nothing":
             with progress.apart():
@@ -108,6 +110,7 @@ def test_the_speed_of_a_chunk_is_its_own(
                 device.wait_until(device.now + 20)
     progress.flush()
     assert speeds == pytest.approx([course.config.batch_size] * 4)
+    assert clock.spent()["run"] == pytest.approx(65)
 
 
 def test_devices_are_compared_and_agents_measured_and_saved_apart_from_chunks() -> None:
@@ -122,7 +125,7 @@ def test_devices_are_compared_and_agents_measured_and_saved_apart_from_chunks() 
     guard, yardstick, keeper, reporter, program, state = (Mock() for _ in range(6))
     guard.next_chunk.side_effect, state.learner.update = [1, 0], 1
     program.run.return_value = state, Mock()
-    reporter.apart = apart
+    reporter.apart, reporter.starting = apart, nullcontext
     guard.compare_now.side_effect = lambda *_: done.append("compared")
     yardstick.measure.side_effect = lambda *_: done.append("measured")
     keeper.save.side_effect = lambda *_: done.append("saved")
