@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 from unittest.mock import Mock, patch
 
@@ -113,26 +114,30 @@ def test_the_speed_of_a_chunk_is_its_own(
     assert clock.spent()["run"] == pytest.approx(65)
 
 
-def test_devices_are_compared_and_agents_measured_and_saved_apart_from_chunks() -> None:
+def test_starting_a_chunk_is_told_and_all_between_chunks_is_done_apart_from_them() -> None:
     done: list[str] = []
 
     @contextmanager
-    def apart() -> Iterator[None]:
-        done.append("apart")
+    def inside(what: str) -> Iterator[None]:
+        done.append(what)
         yield
         done.append("over")
 
+    def run(*_: object) -> tuple[Any, Any]:
+        done.append("run")
+        return state, Mock()
+
     guard, yardstick, keeper, reporter, program, state = (Mock() for _ in range(6))
     guard.next_chunk.side_effect, state.learner.update = [1, 0], 1
-    program.run.return_value = state, Mock()
-    reporter.apart, reporter.starting = apart, nullcontext
+    program.run = run
+    reporter.apart, reporter.starting = partial(inside, "apart"), partial(inside, "starting")
     guard.compare_now.side_effect = lambda *_: done.append("compared")
     yardstick.measure.side_effect = lambda *_: done.append("measured")
     keeper.save.side_effect = lambda *_: done.append("saved")
     keeper.lacks.return_value = False
     train(state, Course(resolved()), program, guard, reporter, yardstick, keeper)
     assert done == [
-        "apart", "compared", "over", "apart", "measured", "over",
+        "starting", "run", "over", "apart", "compared", "over", "apart", "measured", "over",
         "apart", "compared", "saved", "over",
     ]  # fmt: skip
 
