@@ -70,7 +70,8 @@ def get_config() -> config_dict.ConfigDict:
     # ends there.
     config.skip_nonfinite = False
     # Rewards range from -10 to over 500: the critic learns returns in units of their running root
-    # mean square. The rewards stay as they are.
+    # mean square. The rewards stay as they are. A run keeps to it, as what the critic has learned
+    # is in that unit.
     config.scale_returns = True
     # Learn from potential-based shaping in place of the game's own reward for each step towards the
     # exit, which pays for going to and fro, and leave out what a player who has UNDO could earn

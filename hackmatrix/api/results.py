@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import html
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,7 +59,7 @@ class Results:
         """What a notebook shows."""
         headings = results.headings(self.players)
         players = dict(zip(headings, self.players.values(), strict=True))
-        return f"<p>{self.title}</p>{tables(players, self.policy.env)}"
+        return f"<p>{html.escape(self.title)}</p>{tables(players, self.policy.env)}"
 
     def as_json(self) -> dict[str, Any]:
         return {

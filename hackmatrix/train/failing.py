@@ -23,14 +23,18 @@ class TooLarge(UserError):
 
 
 def leave_no_trace(supervision: Supervision, plan: Plan) -> None:
-    """Has a signal before the first update end the program and remove what this start has made."""
+    """Has a signal before the first update end the program and remove what this start has made, as
+    long as the run is ours: whoever takes it next has files there.
+    """
 
     def undo() -> None:
-        if plan.lease:
-            plan.lease.give_back()
-        if not plan.resumes:
-            discard(plan.run)
-            supervision.forget()
+        try:
+            if not plan.resumes:
+                discard(plan.run)
+                supervision.forget()
+        finally:
+            if plan.lease:
+                plan.lease.give_back()
 
     supervision.signals.ends(NOTHING_TO_SAVE, undo=undo)
 

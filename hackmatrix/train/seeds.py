@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hackmatrix.envs import make
+from hackmatrix.envs import Environment, make
 from hackmatrix.errors import UserError
 from hackmatrix.estimates import Estimate
 from hackmatrix.exit_codes import DONE
@@ -115,19 +115,21 @@ def _tell(workdir: Place, name: str, runs: list[str]) -> None:
     """Prints the means over the runs, and keeps them in NAME-seeds.json."""
     told = [json.loads((workdir / run / EVALUATION).read()) for run in runs]
     agents = [results.from_json(each)["agent"] for each in told]
-    means = {"agents": over_seeds(agents)}
+    first = find(workdir, runs[0])
+    assert first
+    env = make(first.config.env)
+    means = {"agents": over_seeds(agents, env)}
     file = workdir / f"{name}-seeds.json"
     file.write(json.dumps({"runs": runs, **results.as_json(means)}, indent=2) + "\n")
     print(f"\n{len(runs)} agents, means over seeds with 95% intervals (Student's t), in {file}")
-    first = find(workdir, runs[0])
-    assert first
-    for line in results.table(means, make(first.config.env)):
+    for line in results.table(means, env):
         print(f"  {line}")
 
 
-def over_seeds(agents: list[results.Summary]) -> results.Summary:
+def over_seeds(agents: list[results.Summary], env: Environment) -> results.Summary:
     """Means over agents; the intervals tell how agents differ, not how their games do."""
-    return {tag: _over([each[tag].mean for each in agents]) for tag in agents[0]}
+    over = {tag: _over([each[tag].mean for each in agents]) for tag in agents[0]}
+    return {tag: each.within(*results.bounds(tag, env)) for tag, each in over.items()}
 
 
 def _over(means: list[float]) -> Estimate:

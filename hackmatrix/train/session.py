@@ -206,7 +206,7 @@ class _Session:
         has_played = functools.partial(self._ends_with, _WITHOUT_A_PAGE, self._code_of_pages)
         try:
             self._yardstick.play_final_games(state, replays, has_played)
-        except Interrupted:
+        except (Interrupted, KeyboardInterrupt):  # the latter from Python
             return False
         return True
 

@@ -20,6 +20,7 @@ from configs import cpu
 from hackmatrix.envs.protocol import Step
 from hackmatrix.train import session
 from hackmatrix.train.program import Program
+from hackmatrix.train.reporting.yardstick import Yardstick
 from hackmatrix.train.runs import directory
 from tests.envs.toy import Toy
 
@@ -96,6 +97,20 @@ def test_an_interrupt_saves_and_the_run_goes_on_later(tmp_path: Path) -> None:
     assert rest.is_finished
     assert (rest.evaluation or {})["episodes"] == 4
     assert rest.metrics["step"][-1] == saved + 2 * BATCH
+
+
+def test_an_interrupt_of_the_last_games_leaves_them_to_be_played_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = {**CARTPOLE, "total_timesteps": 2 * BATCH, "eval_episodes": 4}
+    with monkeypatch.context() as patch:
+        patch.setattr(Yardstick, "play_final_games", Mock(side_effect=KeyboardInterrupt))
+        stopped = hackmatrix.train(cpu.get_config(), workdir=tmp_path, **start)
+    assert not stopped.is_finished
+    assert stopped.agent().policy.step == 2 * BATCH
+    rest = hackmatrix.train(resume=stopped)
+    assert rest.is_finished
+    assert (rest.evaluation or {})["episodes"] == 4
 
 
 def test_a_run_that_is_interrupted_before_it_has_anything_to_tell_leaves_nothing(

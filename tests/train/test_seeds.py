@@ -11,6 +11,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import jax
+import numpy as np
 import pytest
 
 from configs import default
@@ -28,6 +29,8 @@ from hackmatrix.train.seeds import over_seeds
 from tests.search.open import Open
 from tests.train.settings import config, resolved
 from tests.train.test_session import ROOT, environment
+
+GAME = make("hackmatrix")
 
 SMALL = [
     "--config.env=gymnax:CartPole-v1", "--config.num_envs=8", "--config.num_steps=16",
@@ -165,9 +168,29 @@ def test_seeds_that_cannot_be_compared_are_refused(tmp_path: Path, given: str, s
 
 def test_intervals_tell_how_agents_differ() -> None:
     agents = [{"return": Estimate(mean, mean, mean)} for mean in (1.0, 2.0, 3.0)]
-    (each,) = over_seeds(agents).values()
+    (each,) = over_seeds(agents, GAME).values()
     assert each.mean == 2
     # Student's t with 2 degrees of freedom: 4.303 standard errors.
     assert each.high - each.mean == pytest.approx(4.303 / math.sqrt(3), rel=1e-3)
-    (alone,) = over_seeds(agents[:1]).values()
+    (alone,) = over_seeds(agents[:1], GAME).values()
     assert math.isnan(alone.low)
+
+
+@pytest.mark.parametrize(
+    ("tag", "means", "least", "most"),
+    [
+        ("stats/win_rate", (0.9, 0.95, 1.0), 0.0, 1.0),
+        ("stats/win_rate", (0.0, 0.0, 0.01), 0.0, 1.0),
+        ("kinds/programs", (0.0, 0.0, 0.01), 0.0, 1.0),
+        ("stats/mean_stage", (8.5, 8.9, 9.0), 1.0, 9.0),
+        ("train/mean_episode_return", (-1.0, 0.0, 1.0), -math.inf, math.inf),
+    ],
+)
+def test_an_interval_over_seeds_ends_where_no_agent_can_be(
+    tag: str, means: tuple[float, ...], least: float, most: float
+) -> None:
+    (each,) = over_seeds([{tag: Estimate(mean, mean, mean)} for mean in means], GAME).values()
+    half = 4.303 * np.std(means, ddof=1) / math.sqrt(3)
+    middle = np.mean(means)
+    assert each.low == pytest.approx(max(middle - half, least), abs=1e-3)
+    assert each.high == pytest.approx(min(middle + half, most), abs=1e-3)

@@ -106,7 +106,7 @@ class Config:
     ent_coef_end: float | None = setting(None, WEIGHT, since=8)
     max_grad_norm: float = setting(0.5, POSITIVE)
     skip_nonfinite: bool = setting(False, FLAG, since=5)
-    scale_returns: bool = setting(True, FLAG)
+    scale_returns: bool = setting(True, FLAG, is_fixed=True)
     potential_shaping: bool = setting(False, FLAG, since=3)
     compress_rewards: bool = setting(False, FLAG, since=4)
     owned_reward: float = setting(0.0, WEIGHT, since=6)
@@ -166,7 +166,7 @@ class Config:
 
     @property
     def extra_updates(self) -> float:
-        """None, as far as a configuration knows: see runs/course.py."""
+        """0 as far as a configuration knows: see runs/course.py."""
         return 0.0
 
     @property

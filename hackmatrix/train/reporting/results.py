@@ -38,9 +38,11 @@ def summary(games: Mapping[str, np.ndarray], env: Environment) -> Summary:
     counts = games[ACTIONS].astype(np.float64)
     taken = dict(zip(env.action_names, counts.T, strict=True))
     for kind, names in env.action_kinds.items():
-        results[f"{KINDS}/{kind}"] = _ratio(sum(taken[name] for name in names), counts.sum(1))
+        results[f"{KINDS}/{kind}"] = estimates.ratio(
+            sum(taken[name] for name in names), counts.sum(1)
+        )
     for name, column in taken.items():
-        results[f"{ACTIONS}/{name}"] = _ratio(column, counts.sum(1))
+        results[f"{ACTIONS}/{name}"] = estimates.ratio(column, counts.sum(1))
     return results
 
 
@@ -115,6 +117,14 @@ def from_json(told: Mapping[str, Any]) -> dict[str, Summary]:
     }
 
 
+def bounds(tag: str, env: Environment) -> tuple[float, float]:
+    """The least and the most that a mean of the summary can be."""
+    metric = {each.tag: each for each in outcomes(env)}.get(tag)
+    if tag.startswith((f"{KINDS}/", f"{ACTIONS}/")) or (metric and metric.unit == PERCENT):
+        return 0.0, 1.0
+    return (metric.least, metric.most) if metric else (-math.inf, math.inf)
+
+
 def _rows(results: Mapping[str, Summary], metrics: Sequence[Metric]) -> Rows:
     return [
         (metric.label, [each[metric.tag].shown(metric.factor) for each in results.values()])
@@ -126,15 +136,6 @@ def _result(column: np.ndarray, metric: Metric) -> Estimate:
     if metric.unit == PERCENT:
         return estimates.proportion(column)
     return estimates.mean(column).within(metric.least, metric.most)
-
-
-def _ratio(part: np.ndarray, whole: np.ndarray) -> Estimate:
-    """Of sums over games, which differ in length but do not depend on each other."""
-    ratio = float(part.sum() / max(whole.sum(), 1))
-    games = part.size
-    deviation = float((part - ratio * whole).std(ddof=1)) if games > 1 else math.nan
-    error = deviation / math.sqrt(games) / max(float(whole.mean()), 1)
-    return estimates.around(ratio, error).within(0.0, 1.0)
 
 
 def _without_nan(values: Mapping[str, float]) -> dict[str, float | None]:

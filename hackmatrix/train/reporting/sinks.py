@@ -213,11 +213,17 @@ def known(metrics: Metrics) -> dict[str, float]:
 
 
 def _keep_sound_lines(path: Path, last_step: int | None) -> None:
-    """Drops lines after a step, and a line that a crash or a full disk cut off."""
-    lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
-    kept = [line for line in lines if _is_sound(line, last_step)]
-    if kept != lines:
-        atomic_files.write(path, b"".join(kept).decode())
+    """Drops lines after a step, and a line that a crash or a full disk cut off. A month's are more
+    than should be in memory.
+    """
+    if not path.exists():
+        return
+    is_sound = partial(_is_sound, last_step=last_step)
+    with path.open("rb") as lines:
+        if all(map(is_sound, lines)):
+            return
+        lines.seek(0)
+        atomic_files.write_lines(path, filter(is_sound, lines))
 
 
 def _is_sound(line: bytes, last_step: int | None) -> bool:

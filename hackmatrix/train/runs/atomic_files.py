@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 _UNFINISHED = ".new"
 
 
 def write(path: Path, text: str) -> None:
+    write_lines(path, [text.encode()])
+
+
+def write_lines(path: Path, lines: Iterable[bytes]) -> None:
     fresh = unfinished(path)
-    with fresh.open("w", encoding="utf-8") as opened:
-        opened.write(text)
+    with fresh.open("wb") as opened:
+        opened.writelines(lines)
         opened.flush()
         os.fsync(opened.fileno())  # or after a power cut the new file may be there, and empty
     os.replace(fresh, path)

@@ -131,7 +131,10 @@ def take(run: Place, say: Callable[[str], None], stale_after: float = _STALE_AFT
         if last and not (holder and holder.is_gone):
             _wait_until_stale(run, last, holder, stale_after, say)
         if _file(run, last + 1).create(json.dumps(asdict(own))):
-            for number in _numbers(run):
+            if max(numbers := _numbers(run), default=0) > last + 1:
+                _file(run, last + 1).remove()  # two others had the run meanwhile: one has it now
+                continue
+            for number in numbers:
                 if number <= last:
                     _file(run, number).remove()
             return Lease(run, last + 1, own)

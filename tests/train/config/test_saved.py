@@ -92,6 +92,7 @@ def test_of_an_older_run_what_is_not_as_it_would_be_chosen_was_given() -> None:
     [
         ({"seed": 1}, "0"),
         ({"start_from": "policies/expert"}, "None"),
+        ({"scale_returns": False}, "True"),
         ({"network": "conv"}, "'mlp'"),
         ({"hidden_dim": 128}, "256"),
         ({"num_layers": 3}, "2"),

@@ -106,10 +106,12 @@ def test_a_supervisor_forgets_a_run_that_a_signal_ends_before_its_first_update(
 ) -> None:
     supervision, plan = begun
     failing.leave_no_trace(supervision, plan)
-    supervision.signals._undo()
-    assert is_forgotten(supervision, plan)
     given_back: Any = plan.lease
+    given_back.give_back.side_effect = lambda: plan.run.directory.mkdir()  # others wait for it
+    supervision.signals._undo()
     given_back.give_back.assert_called_once_with()
+    plan.run.directory.rmdir()  # it is theirs, and still there
+    assert is_forgotten(supervision, plan)
 
 
 def test_a_chunk_that_is_broken_is_not_saved() -> None:

@@ -123,6 +123,26 @@ def test_what_is_given_back_while_another_waits_for_it_is_taken(
     lease.take(run, lambda _: None, stale_after=5.0).confirm()
 
 
+def test_two_that_have_the_run_one_after_the_other_while_a_third_stands_still_leave_one(
+    run: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take(run).give_back()
+    owner, holds = lease._owner, list[Lease]()
+
+    def meanwhile(run: Place, number: int) -> lease.Owner | None:
+        found = owner(run, number)
+        monkeypatch.setattr(lease, "_owner", owner)
+        take(run).give_back()
+        holds.append(take(run))
+        return found
+
+    monkeypatch.setattr(lease, "_owner", meanwhile)
+    with pytest.raises(Held):
+        take(run)
+    holds[0].confirm()
+    assert (run / "owner").names() == ["3.json"]
+
+
 def test_a_process_that_was_suspended_too_long_finds_the_run_taken_over(run: Place) -> None:
     with another_process(run) as holder:
         os.kill(holder.pid, signal.SIGSTOP)
