@@ -66,9 +66,11 @@ def _are_numbers(texts: list[str]) -> bool:
 
 
 flags.register_validator(
-    _BOARDS, lambda texts: bool(texts) and _are_numbers(texts), "must be numbers like 256,1024"
+    _BOARDS,
+    lambda texts: bool(texts) and _are_numbers(texts),
+    "must be numbers from 1, like 256,1024",
 )
-flags.register_validator(_PROCESSES, _are_numbers, "must be numbers like 1,2,4")
+flags.register_validator(_PROCESSES, _are_numbers, "must be numbers from 1, like 1,2,4")
 flags.register_validator(
     _SLICES,
     lambda names: set(names) <= set(slices.SLICES),

@@ -159,7 +159,7 @@ class Agent:
 def _check_numbers(**given: int) -> None:
     for name, number in given.items():
         if not isinstance(number, int | np.integer) or not 0 <= number < 2**32:
-            raise UserError(f"{name}={number} must be a whole number from 0 to {2**32 - 1}")
+            raise UserError(f"{name}={number!r} must be a whole number from 0 to {2**32 - 1}")
 
 
 def _masked_logits(policy: Policy, params: Any, seen: jax.Array, valid: jax.Array) -> jax.Array:

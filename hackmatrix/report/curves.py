@@ -50,7 +50,9 @@ def read_whole(file: Path) -> Curves:
     except OSError as error:
         raise NoCurves(f"{file}: {error.strerror}; the run has no metrics yet") from None
     if not lines:
-        raise NoCurves(f"{file} has no metrics yet; a run writes some every few updates")
+        raise NoCurves(
+            f"{file} has no metrics that can be read; a run writes some every few updates"
+        )
     tags = sorted({tag for line in lines for tag in line} - {_STEP, _TIME})
     return Curves(
         steps=[line[_STEP] for line in lines],

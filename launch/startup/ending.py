@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import signal
 import sys
 from types import TracebackType
 
@@ -17,7 +18,16 @@ def is_quiet(program: str) -> None:
         elif not issubclass(kind, BrokenPipeError):
             sys.__excepthook__(kind, error, trace)
 
-    sys.excepthook = tell
+    def tell_too(ignored: sys.UnraisableHookArgs) -> None:
+        """As of Ctrl-C while garbage is collected: Python would go on."""
+        if not isinstance(ignored.exc_value, KeyboardInterrupt):
+            sys.__unraisablehook__(ignored)
+            return
+        tell(KeyboardInterrupt, ignored.exc_value, None)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGINT)
+
+    sys.excepthook, sys.unraisablehook = tell, tell_too
     if sys.stdout is not None:  # it may have been closed from the start
         atexit.register(_flush)
 

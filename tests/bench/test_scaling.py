@@ -123,7 +123,7 @@ def test_a_process_has_so_many_simulated_devices() -> None:
 @pytest.mark.parametrize(
     ("argument", "reason"),
     [
-        ("--processes=0", "must be numbers like 1,2,4"),
+        ("--processes=0", "must be numbers from 1, like 1,2,4"),
         ("--slices=v4-9", "must be some of v4-8"),
         ("--processes=3", "num_envs=4 forms 4 groups, which 3 devices cannot share equally"),
         ("--config.lr=-1", "lr=-1"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,18 @@ def test_ctrl_c_is_told_in_one_line() -> None:
         _, told = program.communicate(timeout=60)
     assert told.strip() == "launch.little: stopped"
     assert program.returncode == -signal.SIGINT  # as of any program that Ctrl-C ends
+
+
+def test_ctrl_c_ends_it_also_where_python_would_ignore_it() -> None:
+    collected = "import gc; gc.callbacks.append(lambda *_: signal.pause()); gc.collect()"
+    with start(f"{collected}; print('it goes on')") as program:
+        assert program.stdout
+        assert program.stdout.readline() == "a line\n"
+        time.sleep(0.5)
+        program.send_signal(signal.SIGINT)
+        said, told = program.communicate(timeout=60)
+    assert (said, told.strip()) == ("", "launch.little: stopped")
+    assert program.returncode == -signal.SIGINT
 
 
 @pytest.mark.parametrize(

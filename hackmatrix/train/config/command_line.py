@@ -19,11 +19,12 @@ from hackmatrix.train.config import faults, reading
 from hackmatrix.train.config.settings import Config, declared
 
 _NAME = "config"
-# What absl says to a value of the wrong kind, and what is to be given.
-_WRONG_KINDS = {
+# What absl and ml_collections say to what is given in the wrong way, and what to do.
+_IN_OTHER_WORDS = {
     r"invalid literal for int\(\).*": "give a whole number, like 1_000_000",
     r"could not convert string to float.*": "give a number, like 0.5 or 1e-3",
     r"\('Non-boolean argument to boolean flag'.*": "give True or False",
+    r"Found (\S+) in argv before a value for --config.*": r"put --config=FILE before \1",
 }
 _QUOTED_NAME = re.compile(r"['\"\\]*(\w+)['\"\\]*( Did you mean .*)?")
 _SETTING = re.compile(rf"--?(no)?{_NAME}\.([^=]+)")
@@ -97,7 +98,7 @@ def _one_line(program: str) -> Iterator[None]:
 
 
 def _flag_mistake(text: str) -> str:
-    for theirs, ours in _WRONG_KINDS.items():
+    for theirs, ours in _IN_OTHER_WORDS.items():
         text = re.sub(theirs, ours, text)
     return _in_a_line(text)
 

@@ -53,7 +53,11 @@ POSITIVE = Rule(lambda value: 0 < value < math.inf, "a number above 0")
 WEIGHT = Rule(lambda value: 0 <= value < math.inf, "a number from 0")
 SHARE = Rule(lambda value: 0 <= value <= 1, "a number from 0 to 1")
 INNER_SHARE = Rule(lambda value: 0 < value < 1, "a number between 0 and 1")
-NAME = Rule(_is_named, "a name of letters, digits, dots, dashes and underscores, up to 200")
+NAME = Rule(
+    _is_named,
+    "a name of up to 200 of a to z, A to Z, digits, dots, dashes and underscores, with no dot or "
+    "dash first",
+)
 RUN_NAME = Rule(
     lambda value: _is_named(value) and value != AUTO, f'{NAME.must_be}, and not "{AUTO}"'
 )

@@ -63,6 +63,10 @@ def test_flags_override_a_configuration_file_before_jax_is_loaded() -> None:
         (["--confg=configs/cpu.py"], "Unknown command line flag 'confg'"),
         (["--config.network.hidden_dim=64"], "have no parts: say --config.hidden_dim=64"),
         (["--config.hidden_dim.x=1"], "settings have no parts: say --config.hidden_dim=1"),
+        (
+            ["--config.lr=1", "--config=configs/cpu.py"],
+            "put --config=FILE before --config.lr=1",
+        ),
         (["--config.hidden-dim=64"], "hidden-dim is no setting: did you mean hidden_dim?"),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, list) else "",
