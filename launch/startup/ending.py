@@ -7,29 +7,43 @@ import os
 import signal
 import sys
 from types import TracebackType
+from typing import Any
 
 
 def is_quiet(program: str) -> None:
     """From now on such an end is no traceback. A mistake of ours still is one."""
+    is_stopped = False
 
     def tell(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        nonlocal is_stopped
         if issubclass(kind, KeyboardInterrupt):
+            is_stopped = True
             print(f"\n{program}: stopped", file=sys.stderr, flush=True)
         elif not issubclass(kind, BrokenPipeError):
             sys.__excepthook__(kind, error, trace)
 
-    def tell_too(ignored: sys.UnraisableHookArgs) -> None:
+    def tell_too(ignored: Any) -> None:
         """As of Ctrl-C while garbage is collected: Python would go on."""
-        if not isinstance(ignored.exc_value, KeyboardInterrupt):
+        if isinstance(ignored.exc_value, KeyboardInterrupt):
+            tell(KeyboardInterrupt, ignored.exc_value, None)
+            _end_as_by_ctrl_c()
+        else:
             sys.__unraisablehook__(ignored)
-            return
-        tell(KeyboardInterrupt, ignored.exc_value, None)
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        signal.raise_signal(signal.SIGINT)
+
+    def end() -> None:
+        """Before Python takes apart what XLA, stopped amid its work, may not survive."""
+        if is_stopped:
+            _end_as_by_ctrl_c()
 
     sys.excepthook, sys.unraisablehook = tell, tell_too
+    atexit.register(end)  # first of all, so it is called last
     if sys.stdout is not None:  # it may have been closed from the start
         atexit.register(_flush)
+
+
+def _end_as_by_ctrl_c() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.raise_signal(signal.SIGINT)
 
 
 def _flush() -> None:

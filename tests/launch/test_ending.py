@@ -42,8 +42,22 @@ def test_ctrl_c_is_told_in_one_line() -> None:
     assert program.returncode == -signal.SIGINT  # as of any program that Ctrl-C ends
 
 
+def test_ctrl_c_ends_it_before_python_takes_it_apart_and_after_exit_functions() -> None:
+    """XLA, stopped amid its work, would crash."""
+    apart = "signal.held = type('X', (), {'__del__': lambda _: os.write(2, b'taken apart')})()"
+    tidy = "atexit.register(print, 'tidied up')"
+    with start(f"import atexit, os; {tidy}; {apart}; signal.pause()") as program:
+        assert program.stdout
+        assert program.stdout.readline() == "a line\n"
+        time.sleep(0.5)
+        program.send_signal(signal.SIGINT)
+        said, told = program.communicate(timeout=60)
+    assert (said, told.strip()) == ("tidied up\n", "launch.little: stopped")
+
+
 def test_ctrl_c_ends_it_also_where_python_would_ignore_it() -> None:
-    collected = "import gc; gc.callbacks.append(lambda *_: signal.pause()); gc.collect()"
+    waits = "gc.callbacks.append(lambda *_: gc.callbacks.clear() or signal.pause())"
+    collected = f"import gc; {waits}; gc.collect()"
     with start(f"{collected}; print('it goes on')") as program:
         assert program.stdout
         assert program.stdout.readline() == "a line\n"
