@@ -32,40 +32,34 @@ def start(work: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, cwd=ROOT, stdout=pipe, stderr=pipe, text=True)
 
 
-def test_ctrl_c_is_told_in_one_line() -> None:
-    with start("signal.pause()") as program:
+def stopped(work: str) -> tuple[str, str]:
+    """What the program prints by Ctrl-C amid its work, and what it says on standard error."""
+    with start(work) as program:
         assert program.stdout
         assert program.stdout.readline() == "a line\n"
+        time.sleep(0.5)
         program.send_signal(signal.SIGINT)
-        _, told = program.communicate(timeout=60)
-    assert told.strip() == "launch.little: stopped"
+        said, told = program.communicate(timeout=60)
     assert program.returncode == -signal.SIGINT  # as of any program that Ctrl-C ends
+    return said, told.strip()
+
+
+def test_ctrl_c_is_told_in_one_line() -> None:
+    assert stopped("signal.pause()") == ("", "launch.little: stopped")
 
 
 def test_ctrl_c_ends_it_before_python_takes_it_apart_and_after_exit_functions() -> None:
     """XLA, stopped amid its work, would crash."""
     apart = "signal.held = type('X', (), {'__del__': lambda _: os.write(2, b'taken apart')})()"
     tidy = "atexit.register(print, 'tidied up')"
-    with start(f"import atexit, os; {tidy}; {apart}; signal.pause()") as program:
-        assert program.stdout
-        assert program.stdout.readline() == "a line\n"
-        time.sleep(0.5)
-        program.send_signal(signal.SIGINT)
-        said, told = program.communicate(timeout=60)
-    assert (said, told.strip()) == ("tidied up\n", "launch.little: stopped")
+    found = stopped(f"import atexit, os; {tidy}; {apart}; signal.pause()")
+    assert found == ("tidied up\n", "launch.little: stopped")
 
 
 def test_ctrl_c_ends_it_also_where_python_would_ignore_it() -> None:
     waits = "gc.callbacks.append(lambda *_: gc.callbacks.clear() or signal.pause())"
-    collected = f"import gc; {waits}; gc.collect()"
-    with start(f"{collected}; print('it goes on')") as program:
-        assert program.stdout
-        assert program.stdout.readline() == "a line\n"
-        time.sleep(0.5)
-        program.send_signal(signal.SIGINT)
-        said, told = program.communicate(timeout=60)
-    assert (said, told.strip()) == ("", "launch.little: stopped")
-    assert program.returncode == -signal.SIGINT
+    found = stopped(f"import gc; {waits}; gc.collect(); print('it goes on')")
+    assert found == ("", "launch.little: stopped")
 
 
 @pytest.mark.parametrize(
