@@ -90,7 +90,7 @@ def main(arguments: list[str]) -> None:
     logging.set_verbosity(logging.WARNING)
     if _SLICE.value:
         starting.stay_off_accelerators()
-    with starting.waiting(f"{PROGRAM}: loading JAX"):
+    with starting.loading(PROGRAM, "JAX"):
         from hackmatrix.bench import measuring
         from hackmatrix.bench.report import Report
     config, seconds, as_json = _CONFIG.value, _SECONDS.value, _JSON.value

@@ -27,7 +27,7 @@ def main(_: list[str]) -> None:
     logging.set_verbosity(logging.WARNING)
     starting.keep_compiled_programs()
     # Only now: it imports JAX, which reads where to keep compiled programs.
-    with starting.waiting(f"{PROGRAM}: loading JAX"):
+    with starting.loading(PROGRAM, "JAX"):
         from hackmatrix.parallel import startup
         from hackmatrix.train.guards import doctor
 

@@ -65,7 +65,7 @@ def main(_: list[str]) -> None:
 def _looking_ahead(policy: str, plan: int) -> driving.Decide:
     starting.stay_off_accelerators()
     starting.keep_compiled_programs()
-    with starting.waiting(f"{PROGRAM}: loading JAX and the policy"):
+    with starting.loading(PROGRAM, "JAX and the policy"):
         from hackmatrix.api.agent import Agent
         from hackmatrix.api.driving import looking_ahead
         from hackmatrix.train.policies.policy import of_file

@@ -26,7 +26,7 @@ def main(arguments: list[str]) -> None:
     logging.set_verbosity(logging.WARNING)
     starting.stay_off_accelerators()
     # Only now: it imports JAX, which reads at once which devices it is to use.
-    with starting.waiting(f"{PROGRAM}: loading JAX"):
+    with starting.loading(PROGRAM, "JAX"):
         from hackmatrix.bench.preflight import examine, lines, to_json
 
     with (

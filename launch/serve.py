@@ -40,7 +40,7 @@ def main(_: list[str]) -> None:
     starting.keep_compiled_programs()
     answers = _standard_output()
     choose = policy_flags.adviser(PROGRAM, plan_flag.plan())
-    loading = starting.waiting(f"{PROGRAM}: loading JAX and the game")
+    loading = starting.loading(PROGRAM, "JAX and the game")
     with starting.one_line_errors(PROGRAM), loading:
         starting.need_devices()
         from hackmatrix.envs import headless

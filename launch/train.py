@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> None:
     supervision.start()
     starting.keep_compiled_programs(_WORKDIR.value)
     # Only now: it imports JAX, which reads where to keep compiled programs, and takes a while.
-    with starting.waiting(f"{PROGRAM}: loading JAX"):
+    with starting.loading(PROGRAM, "JAX"):
         from hackmatrix.parallel import startup
         from hackmatrix.report import games
         from hackmatrix.train.guards.replicas import Diverged

@@ -13,7 +13,6 @@ import gc
 import hashlib
 import logging
 import pickle
-import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -26,6 +25,7 @@ from jax.experimental import serialize_executable
 from jax.experimental.compilation_cache import compilation_cache
 
 from hackmatrix.kept import making
+from hackmatrix.kept.calls import calls_of, can_be_made_ready
 from hackmatrix.kept.devices import Devices, are_among, devices_of
 from hackmatrix.kept.files import Files
 from hackmatrix.kept.sources import has_changed, short_hash, source_hash
@@ -38,9 +38,6 @@ Everywhere = Callable[[bool], bool]
 _LOG = logging.getLogger(__name__)
 _FOLDER = "hackmatrix"
 _FORMAT = "2"  # of the content of the files
-# Of code that is not in the program, such as LAPACK's: lowering is what makes that ready. Kernels
-# (Pallas) are in it.
-_CALL = re.compile(r"custom_call @(?!(?:tpu_custom_call|mosaic_gpu_v2)\b)")
 _compiling = threading.Lock()  # as the setting of JAX's cache is one of all threads
 _kept_meanwhile = threading.Event()  # programs are, although that setting is off for one of them
 _in_use: dict[tuple[Files, str], Compiled] = {}
@@ -144,6 +141,7 @@ class _About:
     """What is known of a program by what it is made of."""
 
     words: str  # the name of the file that it is in
+    calls: frozenset[str]
     takes: Any  # a tree without leaves
     gives: Any  # a tree of shapes and types
 
@@ -173,8 +171,7 @@ class _Cache:
     def about(self, name: str) -> _About | None:
         if content := self.files.read(name):
             try:
-                words, takes, gives = pickle.loads(content)
-                return _About(words, takes, gives)
+                return _About(*pickle.loads(content))
             except Exception as error:  # there may be anything in a file, and there is another way
                 _LOG.debug("%s cannot be used: %r", name, error)
         return None
@@ -210,9 +207,9 @@ class _Cache:
             return program
         lowered = traced(lower)
         program, words = self._found_by_words(lowered)
-        if not _CALL.search(lowered.as_text()):
-            gives = jax.tree.map(_without_place, lowered.out_info)
-            self.files.write(name, pickle.dumps((words, lowered.in_tree, gives)))
+        gives = jax.tree.map(_without_place, lowered.out_info)
+        about = words, calls_of(lowered), lowered.in_tree, gives
+        self.files.write(name, pickle.dumps(about))
         return program
 
     def _found_by_words(self, lowered: jax.stages.Lowered) -> tuple[Compiled, str]:
@@ -233,8 +230,9 @@ class _Cache:
         return program, name
 
     def _kept(self, name: str) -> Compiled | None:
-        about = self.about(name)
-        return self._loaded(about.words, *about.trees) if about else None
+        if (about := self.about(name)) and can_be_made_ready(about.calls):
+            return self._loaded(about.words, *about.trees)
+        return None
 
     def _loaded(self, name: str, in_tree: Any, out_tree: Any) -> Compiled | None:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 from importlib import metadata
 from pathlib import Path
 
@@ -26,15 +27,29 @@ def _hash(package: Path) -> str:
 def has_changed() -> bool:
     """Whether the source files are others now: this process may run what was there before."""
     try:
-        return _hash(PACKAGE) != source_hash()
+        return _written() != _WRITTEN and _hash(PACKAGE) != source_hash()
     except FileNotFoundError:  # just now
         return True
+
+
+def _written() -> set[tuple[str, int, int]]:
+    """Which source files there are, and when they were written: much sooner known than what they
+    say, and the same as long as that is.
+    """
+    files = (
+        os.path.join(folder, name)
+        for folder, _, names in os.walk(PACKAGE)
+        for name in names
+        if name.endswith(".py")
+    )
+    return {(file, (at := os.stat(file)).st_ino, at.st_ctime_ns) for file in files}
 
 
 def short_hash(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:12]
 
 
+@functools.cache
 def version(package: str) -> str | None:
     """The version of an installed package."""
     try:
@@ -43,4 +58,5 @@ def version(package: str) -> str | None:
         return None
 
 
+_WRITTEN = _written()  # first of both, so that no edit in between goes unseen
 source_hash()

@@ -54,7 +54,8 @@ class Program:
         self.algorithm: Algorithm = kind(self.env, self.network, config, ENVS)
         algorithms.check(config.algorithm, self.algorithm, self.network, config)
         self._inputs: tuple[str, ...] = getattr(kind, "inputs", ())
-        self._parts = chunks.run, kind, self.env, self.network, self._settings()
+        self._made_of = kind, self.env, self.network, self._settings()
+        self._parts = chunks.run, *self._made_of
         self._acting = jax.jit(self.algorithm.acting)
         self._lowered: jax.stages.Lowered | None = None
         self._compiled: jax.stages.Compiled | None = None
@@ -88,10 +89,10 @@ class Program:
 
     def first_state(self) -> TrainState:
         """The state of a new run."""
-        replicated = meshes.replicated(self.mesh)
-        learner = jax.jit(self._first_learner, out_shardings=replicated)(self._seed)
+        learner = self._first_learner(self._seed)
         if (params := self.params_to_start_from) is not None:
-            learner = learner.replace(params=meshes.placed(params, replicated))
+            params = meshes.placed(params, meshes.replicated(self.mesh))
+            learner = learner.replace(params=params)
         return TrainState(learner, self._first_players(self._seed))
 
     def new_players(self, learner: Any) -> Players:
@@ -109,7 +110,7 @@ class Program:
     @functools.cached_property
     def learner_shapes(self) -> Any:
         """The learner without its values. No board is drawn for it."""
-        learner = jax.eval_shape(self._first_learner, self._seed)
+        learner = self._first_learner.shapes(self._seed)
         return _placed(learner, meshes.replicated(self.mesh))
 
     def lower(self) -> jax.stages.Lowered:
@@ -176,8 +177,19 @@ class Program:
     def _seed(self) -> np.uint32:
         return np.uint32(self.config.seed)
 
-    def _first_learner(self, seed: Array) -> Any:
-        return self.algorithm.init(draws.seed_key(seed))
+    @functools.cached_property
+    def _first_learner(self) -> Kept:
+        """The learner of a new run, for a seed."""
+
+        def begin(seed: Array) -> Any:
+            return self.algorithm.init(draws.seed_key(seed))
+
+        return Kept(
+            jax.jit(begin, out_shardings=meshes.replicated(self.mesh)),
+            of=("init", *self._made_of, inputs.values(self.config, self._inputs)),
+            devices=self._devices,
+            everywhere=everywhere,
+        )
 
     @functools.cached_property
     def _first_players(self) -> Kept:

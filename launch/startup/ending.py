@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import signal
 import sys
@@ -31,9 +32,12 @@ def is_quiet(program: str) -> None:
             sys.__unraisablehook__(ignored)
 
     def end() -> None:
-        """Before Python takes apart what XLA, stopped amid its work, may not survive."""
+        """Before Python takes apart what XLA, stopped amid its work, may not survive. And without
+        looking through all that JAX has traced for garbage, which takes up to a second.
+        """
         if is_stopped:
             _end_as_by_ctrl_c()
+        gc.freeze()
 
     sys.excepthook, sys.unraisablehook = tell, tell_too
     atexit.register(end)  # first of all, so it is called last

@@ -48,7 +48,7 @@ def load(program: str) -> Agent:
     """
     if not _POLICY.value and run_flags.is_latest():
         run_flags.find(program, ", or say --policy=policies/winner")
-    with starting.waiting(f"{program}: loading JAX and the policy"):
+    with starting.loading(program, "JAX and the policy"):
         from hackmatrix.api.agent import Agent
         from hackmatrix.train.policies import policy
 

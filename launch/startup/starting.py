@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,18 @@ from hackmatrix.train.runs.places import Away
 def waiting(what: str) -> AbstractContextManager[signs.Note]:
     """Says on standard error what is being waited for, and for how long already."""
     return signs.waiting(what, say)
+
+
+@contextlib.contextmanager
+def loading(program: str, what: str) -> Iterator[None]:
+    """Says that this is loaded. It stays, so it is not looked through for garbage, now or later."""
+    gc.disable()
+    try:
+        with waiting(f"{program}: loading {what}"):
+            yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import mosaic_gpu
 
 from hackmatrix.envs import make
-from hackmatrix.kept import programs, sources
+from hackmatrix.kept import calls, programs
 from hackmatrix.kept.files import Files
 from hackmatrix.kept.programs import Kept
 from hackmatrix.networks import Spec
@@ -132,7 +132,7 @@ def test_while_the_sources_are_edited_no_program_is_taken_for_that_of_what_they_
 ) -> None:
     expected = answer(params)
     with monkeypatch.context() as patched, counted() as counts:
-        patched.setattr(sources, "_hash", lambda package: "edited")
+        patched.setattr(programs, "has_changed", lambda: True)
         np.testing.assert_equal(answer(params), expected)
         assert counts[TRACED]
         assert not counts[COMPILED]
@@ -167,24 +167,6 @@ def test_what_has_a_part_from_elsewhere_is_found_by_what_it_says(cache: Path, pa
     assert other[1] == 2 * first[1]
 
 
-def test_a_program_that_calls_code_outside_of_it_is_lowered_at_every_start(cache: Path) -> None:
-    """Such as LAPACK's, which orthogonal parameters need: a process that has not lowered such a
-    program dies of it.
-    """
-
-    def start() -> Counter[str]:
-        programs._in_use.clear()
-        begin = functools.partial(Network.init, NETWORK)
-        with counted() as counts:
-            Kept(jax.jit(begin), begin)(np.zeros(2, np.uint32))
-        return counts
-
-    first, second = start(), start()
-    assert first[COMPILED]
-    assert second[TRACED]
-    assert not second[COMPILED]
-
-
 def on_a_tpu(words: jax.Array) -> jax.Array:
     def one_more(given: Any, made: Any) -> None:
         made[...] = given[...] + 1
@@ -210,8 +192,8 @@ def test_a_kernel_is_code_within_a_program_which_need_not_be_lowered_at_every_st
     words = jax.ShapeDtypeStruct((8, 128), jnp.int32)
     text = jax.jit(kernel).trace(words).lower(lowering_platforms=(platform,)).as_text()
     assert f"custom_call @{name}" in text
-    assert not programs._CALL.search(text)
-    assert programs._CALL.search(text.replace(name, "lapack_sgeqrf"))
+    assert not calls.calls_in(text)
+    assert calls.calls_in(text.replace(name, "lapack_sgeqrf")) == {"lapack_sgeqrf"}
 
 
 @pytest.mark.usefixtures("cache")

@@ -56,6 +56,14 @@ def test_ctrl_c_ends_it_before_python_takes_it_apart_and_after_exit_functions() 
     assert found == ("tidied up\n", "launch.little: stopped")
 
 
+def test_at_its_end_nothing_is_looked_through_for_garbage() -> None:
+    """All that JAX has traced would be, for up to a second."""
+    tells = "lambda _, write=os.write: write(2, b'found')"
+    garbage = f"it = type('X', (), {{'__del__': {tells}}})(); it.me = it; del it"
+    with start(f"import gc, os; gc.disable(); {garbage}") as program:
+        assert program.communicate(timeout=60) == ("a line\n", "")
+
+
 def test_ctrl_c_ends_it_also_where_python_would_ignore_it() -> None:
     waits = "gc.callbacks.append(lambda *_: gc.callbacks.clear() or signal.pause())"
     found = stopped(f"import gc; {waits}; gc.collect(); print('it goes on')")

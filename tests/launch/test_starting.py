@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import sys
@@ -53,6 +54,24 @@ def test_a_wait_goes_on_when_nobody_listens(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(sys, "stderr", Closed())
     with starting.waiting("tea"):
         pass
+
+
+def test_what_is_loaded_is_not_looked_through_for_garbage(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    gc.unfreeze()
+    try:
+        with starting.loading("launch.tea", "the leaves"):
+            assert not gc.isenabled()
+            leaves = [[number] for number in range(100)]
+        assert gc.isenabled()
+        assert not any(each is leaves for each in gc.get_objects())  # but for those set apart
+        with pytest.raises(ValueError, match="spilt"), starting.loading("launch.tea", "the water"):
+            raise ValueError("spilt")
+        assert gc.isenabled()
+    finally:
+        gc.unfreeze()
+    assert capsys.readouterr().err.startswith("launch.tea: loading the leaves ...\n")
 
 
 def test_a_wait_that_fails_is_not_called_done(capsys: pytest.CaptureFixture[str]) -> None:

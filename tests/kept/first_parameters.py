@@ -1,0 +1,38 @@
+"""Draws the parameters that a network begins with, by a kept program, as a process of its own."""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from hackmatrix.kept.programs import Kept
+from hackmatrix.networks import Spec, make
+from hackmatrix.networks.actor_critic import Network
+from tests.networks.grid import GridWalk
+
+NETWORK = make(Spec("mlp", 4, 1, 4, False, "float32"), GridWalk())
+
+
+def draw() -> tuple[list[Any], bool]:
+    """The parameters, and whether the program was traced for them."""
+    is_traced = False
+
+    def begin(key: Any) -> Any:
+        nonlocal is_traced
+        is_traced = True
+        return NETWORK.init(key)
+
+    made_of = functools.partial(Network.init, NETWORK)
+    params = Kept(jax.jit(begin), made_of)(np.zeros(2, np.uint32))
+    return [np.asarray(leaf).tolist() for leaf in jax.tree.leaves(params)], is_traced
+
+
+if __name__ == "__main__":
+    jax.config.update("jax_compilation_cache_dir", sys.argv[1])
+    Path(sys.argv[2]).write_text(json.dumps(draw()))

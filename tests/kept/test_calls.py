@@ -1,0 +1,44 @@
+"""Programs that call code outside of them, such as LAPACK's, which orthogonal parameters need: a
+process dies of such a call that is not ready.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hackmatrix.kept import calls, programs
+from tests.kept.first_parameters import draw
+
+ROOT = Path(__file__).parents[2]
+
+
+def drawn_by_a_process(folder: Path) -> Any:
+    given = [str(folder), str(folder / "drawn.json")]
+    subprocess.run(
+        [sys.executable, "-m", "tests.kept.first_parameters", *given], cwd=ROOT, check=True
+    )
+    return json.loads((folder / "drawn.json").read_text())
+
+
+def test_such_a_program_is_found_by_a_process_that_has_lowered_none(tmp_path: Path) -> None:
+    (params, was_traced), (again, is_traced) = (drawn_by_a_process(tmp_path) for _ in range(2))
+    assert was_traced
+    assert not is_traced
+    assert params == again
+
+
+@pytest.mark.usefixtures("cache")
+def test_one_whose_calls_cannot_be_made_ready_is_lowered_at_every_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(calls, "_of_decomposition", lambda: frozenset({"lapack_other"}))
+    for _ in range(2):
+        programs._in_use.clear()
+        _, is_traced = draw()
+        assert is_traced
