@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from types import MappingProxyType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import jax
 import jax.numpy as jnp
@@ -16,12 +16,14 @@ from hackmatrix.envs.metrics import PERCENT, Metric, Range, Section, Trend
 from hackmatrix.envs.protocol import Environment, OlderLayout, Parts, Shaping, Step
 from hackmatrix.game import hidden, observation, older, tracing
 from hackmatrix.game.features import EXIT_SEEN
-from hackmatrix.game.kernels import Kernels
 from hackmatrix.game.programs import PROGRAMS, Program
 from hackmatrix.game.randomness import as_key
 from hackmatrix.game.reward import STEP_UNITS, UNITS, distances_to_exit
 from hackmatrix.game.state import FIRST_PROGRAM, SIPHON, STAGES
 from hackmatrix.game.valid import valid_word
+
+if TYPE_CHECKING:
+    from hackmatrix.game.kernels import Kernels
 
 Array = jax.Array
 ACTION_NAMES = ("up", "down", "left", "right", "siphon", *PROGRAMS)
@@ -112,7 +114,7 @@ class HackMatrix(Environment):
     def on(self, platform: str, kernels: bool = False) -> Self:
         env = copy.copy(self)
         env._platform = platform
-        env._kernels = Kernels(platform) if kernels else None
+        env._kernels = _kernels_for(platform) if kernels else None
         env.is_carried_together = platform == "gpu"
         env.types_are_checked = not (kernels and platform == "cpu")  # interpreted
         return env
@@ -158,6 +160,12 @@ def is_drawable(env: Environment) -> bool:
     of a subclass, whose rules and rewards may be others.
     """
     return type(env) is HackMatrix
+
+
+def _kernels_for(platform: str) -> Kernels:
+    from hackmatrix.game.kernels import Kernels  # only here: Pallas takes a while to load
+
+    return Kernels(platform)
 
 
 def _step(before: game.State, actions: Array, after: game.State, outcome: game.Outcome) -> Step:
