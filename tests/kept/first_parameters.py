@@ -11,12 +11,12 @@ from typing import Any
 import jax
 import numpy as np
 
+from hackmatrix import envs
 from hackmatrix.kept.programs import Kept
 from hackmatrix.networks import Spec, make
 from hackmatrix.networks.actor_critic import Network
-from tests.networks.grid import GridWalk
 
-NETWORK = make(Spec("mlp", 4, 1, 4, False, "float32"), GridWalk())
+NETWORK = make(Spec("mlp", 4, 1, 4, False, "float32"), envs.make("hackmatrix"))
 
 
 def draw() -> tuple[list[Any], bool]:
