@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
+from hackmatrix.kept import sources as _sources  # noqa: F401  # isort: skip  (before all else)
 from hackmatrix import machine
 from hackmatrix.errors import UserError
 

@@ -28,9 +28,10 @@ def main(_: list[str]) -> None:
     starting.stay_off_accelerators()
     agent = policy_flags.load(PROGRAM)
     try:
-        plain, compiled = agent.export(_OUT.value or policy_flags.place_for_exports())
+        plain, compiled = agent.export(folder := _OUT.value or policy_flags.place_for_exports())
     except OSError as error:
-        sys.exit(f"{PROGRAM}: {error.filename}: {error.strerror}; choose another --out")
+        place = error.filename or folder  # of a disk that is full nothing is named
+        sys.exit(f"{PROGRAM}: {place}: {error.strerror}; choose another --out")
     print(f"{agent.title}: {plain} and {compiled}")
 
 

@@ -23,6 +23,7 @@ from hackmatrix.rl.evaluation import Evaluation, Tell
 from hackmatrix.search.planner import FEWEST, Planner
 from hackmatrix.train.policies.artifact import artifact
 from hackmatrix.train.policies.policy import Policy, about
+from hackmatrix.train.runs import atomic_files
 from hackmatrix.train.runs.places import on_disk
 
 
@@ -113,9 +114,10 @@ class Agent:
         """
         folder = on_disk(directory)
         plain, compiled = folder / files.EXPORTED, folder / files.COMPILED
+        for_jax = artifact(self.policy)
         folder.mkdir(parents=True, exist_ok=True)
         files.write(plain, self.policy.params, about(self.policy))
-        compiled.write_bytes(artifact(self.policy))
+        atomic_files.write_lines(compiled, [for_jax])
         return plain, compiled
 
     def planner(self, plan: int) -> Planner | None:

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 # Kernels (Pallas) are in their programs.
-_CALL = re.compile(r"custom_call @(?!(?:tpu_custom_call|mosaic_gpu_v2)\b)(\w+)")
+_CALL = re.compile(r"custom_call @(?!(?:tpu_custom_call|mosaic_gpu_v2)\b)(\"[^\"]+\"|[\w.$-]+)")
 
 
 def calls_of(lowered: jax.stages.Lowered) -> frozenset[str]:

@@ -1,11 +1,16 @@
-"""What this package is made of, and which versions it stands on."""
+"""What this package is made of, and which versions it stands on.
+
+The package imports this before all else of it: what a process imports later is what it was then, or
+it `has_changed`.
+"""
 
 from __future__ import annotations
 
 import functools
 import hashlib
 import os
-from importlib import metadata
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1]
@@ -16,33 +21,31 @@ def source_hash(package: Path = PACKAGE) -> str:
     """A short hash of all source files of a package, by default this one, as they were when it was
     first asked for: of this one that was when this module was imported.
     """
-    return _hash(package)
-
-
-def _hash(package: Path) -> str:
-    files = {str(path.relative_to(package)): path for path in package.rglob("*.py")}
+    files = {str(path.relative_to(package)): path for path in _files(package)}
     return short_hash(b"".join(name.encode() + files[name].read_bytes() for name in sorted(files)))
 
 
 def has_changed() -> bool:
-    """Whether the source files are others now: this process may run what was there before."""
-    try:
-        return _written() != _WRITTEN and _hash(PACKAGE) != source_hash()
-    except FileNotFoundError:  # just now
-        return True
-
-
-def _written() -> set[tuple[str, int, int]]:
-    """Which source files there are, and when they were written: much sooner known than what they
-    say, and the same as long as that is.
+    """Whether a source file was written since: this process may run what was there before, or, if
+    that was taken back, what was there meanwhile.
     """
-    files = (
-        os.path.join(folder, name)
-        for folder, _, names in os.walk(PACKAGE)
-        for name in names
-        if name.endswith(".py")
-    )
-    return {(file, (at := os.stat(file)).st_ino, at.st_ctime_ns) for file in files}
+    return _written(PACKAGE) != _WRITTEN
+
+
+def _written(package: Path) -> set[tuple[Path, int, int]]:
+    """Which source files there are, and when they were written."""
+    found = set()
+    for file in _files(package):
+        with suppress(FileNotFoundError):  # just now
+            at = file.stat()
+            found.add((file, at.st_ino, at.st_ctime_ns))
+    return found
+
+
+def _files(package: Path) -> Iterator[Path]:
+    """Hidden ones are those of an editor."""
+    for folder, _, names in os.walk(package):
+        yield from (Path(folder, name) for name in names if name.endswith(".py") and name[0] != ".")
 
 
 def short_hash(content: bytes) -> str:
@@ -52,11 +55,13 @@ def short_hash(content: bytes) -> str:
 @functools.cache
 def version(package: str) -> str | None:
     """The version of an installed package."""
+    from importlib import metadata  # only here: standalone programs ask for none
+
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
 
 
-_WRITTEN = _written()  # first of both, so that no edit in between goes unseen
+_WRITTEN = _written(PACKAGE)  # first of both, so that no edit in between goes unseen
 source_hash()

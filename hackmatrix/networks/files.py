@@ -107,15 +107,19 @@ def write(file: Path, params: Params, about: About) -> None:
         f"{_PREFIX}{name}": np.asarray(leaf, np.float32) for name, leaf in _named(params["params"])
     }
     fresh = file.with_name(f"{file.name}.new")
-    with fresh.open("wb") as opened:
-        np.savez_compressed(
-            opened,
-            format=np.int32(FORMAT),
-            about=np.str_(json.dumps(asdict(about))),
-            allow_pickle=False,
-            **arrays,
-        )
-    os.replace(fresh, file)
+    try:
+        with fresh.open("wb") as opened:
+            np.savez_compressed(
+                opened,
+                format=np.int32(FORMAT),
+                about=np.str_(json.dumps(asdict(about))),
+                allow_pickle=False,
+                **arrays,
+            )
+        os.replace(fresh, file)
+    except BaseException:
+        fresh.unlink(missing_ok=True)
+        raise
 
 
 def is_shipped(name: str) -> bool:
@@ -129,11 +133,12 @@ def read(name: str | Path) -> tuple[Params, About]:
     its path, by the folder that launch.export wrote it to, or as policies/NAME.
     """
     file = _found(str(name))
-    if file.exists() and not zipfile.is_zipfile(file):
-        raise _foreign(file, "it is another file")
     try:
-        with np.load(file, allow_pickle=False) as opened:
-            arrays = dict(opened)
+        with file.open("rb") as opened:
+            if not zipfile.is_zipfile(opened):
+                raise _foreign(file, "it is another file")
+            opened.seek(0)
+            arrays = dict(np.load(opened, allow_pickle=False))
         number = int(arrays["format"])
         if number == FORMAT:
             return {"params": _nested(arrays)}, _about(json.loads(str(arrays["about"])))
@@ -141,6 +146,8 @@ def read(name: str | Path) -> tuple[Params, About]:
             return {"params": _nested_1(arrays)}, _about_1(arrays)
     except FileNotFoundError:
         raise PolicyFileError(f"there is no file {file}{_meant(file)}") from None
+    except PermissionError as error:
+        raise PolicyFileError(f"{file} cannot be read: {error.strerror}") from None
     except KeyError as error:
         raise _foreign(file, f"it has no array {error}") from error
     except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:

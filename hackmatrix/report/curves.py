@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from hackmatrix.errors import UserError
 
@@ -25,11 +24,7 @@ class Curves:
     steps: list[int]
     times: list[float]  # seconds since 1970
     values: dict[str, list[float | None]]
-
-    def last(self, tag: str) -> float | None:
-        """The newest value there is."""
-        values = self.values.get(tag, [])
-        return next((value for value in reversed(values) if value is not None), None)
+    newest: dict[str, float]
 
 
 def read(file: Path) -> Curves:
@@ -41,7 +36,7 @@ def read_whole(file: Path) -> Curves:
     """Lines that are cut off are left out. A run that went on from a checkpoint tells of the steps
     after it once more: the later lines hold.
     """
-    lines: list[dict[str, Any]] = []
+    lines: list[dict[str, float]] = []
     try:
         for line in _sound_lines(file):
             while lines and lines[-1][_STEP] >= line[_STEP]:
@@ -55,23 +50,24 @@ def read_whole(file: Path) -> Curves:
         )
     tags = sorted({tag for line in lines for tag in line} - {_STEP, _TIME})
     return Curves(
-        steps=[line[_STEP] for line in lines],
+        steps=[int(line[_STEP]) for line in lines],
         times=[line[_TIME] for line in lines],
         values={tag: [line.get(tag) for line in lines] for tag in tags},
+        newest={tag: value for line in lines for tag, value in line.items() if tag in tags},
     )
 
 
-def _sound_lines(file: Path) -> Iterator[dict[str, Any]]:
+def _sound_lines(file: Path) -> Iterator[dict[str, float]]:
     with file.open("rb") as lines:
         for text in lines:
             try:
                 line = json.loads(text)
             except ValueError:
                 continue
-            if isinstance(line, dict) and all(
-                isinstance(line.get(each), int | float) for each in (_STEP, _TIME)
-            ):
-                yield line
+            if isinstance(line, dict):
+                numbers = {tag: each for tag, each in line.items() if isinstance(each, int | float)}
+                if {_STEP, _TIME} <= numbers.keys():
+                    yield numbers
 
 
 def _thinned(curves: Curves) -> Curves:
@@ -85,6 +81,7 @@ def _thinned(curves: Curves) -> Curves:
             tag: [_mean(values[start : start + few]) for start in starts]
             for tag, values in curves.values.items()
         },
+        newest=curves.newest,
     )
 
 

@@ -60,7 +60,7 @@ def _figures(curves: Curves, sections: Iterable[Section]) -> str:
         (metric.title, metric.shown(value))
         for section in sections
         for metric in section.metrics
-        if metric.column and (value := curves.last(metric.tag)) is not None
+        if metric.column and (value := curves.newest.get(metric.tag)) is not None
     ]
     return '<span class="faint">the last chunk</span>' + "".join(
         f'<div><b>{escape(value)}</b><span class="faint">{escape(title)}</span></div>'

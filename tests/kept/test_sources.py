@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +20,19 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     copy = tmp_path / "hackmatrix"
     shutil.copytree(sources.PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(sources, "PACKAGE", copy)
-    monkeypatch.setattr(sources, "_WRITTEN", sources._written())
+    monkeypatch.setattr(sources, "_WRITTEN", sources._written(copy))
     return copy
 
 
-def test_an_edit_is_noticed_and_so_is_that_it_was_taken_back(package: Path) -> None:
+def test_an_edit_is_noticed_and_not_forgotten_when_it_is_taken_back(package: Path) -> None:
+    """What was imported meanwhile is what was edited."""
     assert not sources.has_changed()
     file = package / "game/turn.py"
     before = file.read_text()
     file.write_text(before.replace("a", "b"))
     assert sources.has_changed()
     file.write_text(before)
-    assert not sources.has_changed()
+    assert sources.has_changed()
 
 
 @pytest.mark.parametrize("change", [Path.unlink, lambda file: file.rename(file.with_name("t.py"))])
@@ -42,8 +46,19 @@ def test_a_file_that_is_new_is_noticed(package: Path) -> None:
     assert sources.has_changed()
 
 
-def test_while_nothing_is_written_no_file_is_read(
-    package: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sources, "_hash", None)
+def test_what_an_editor_hides_there_is_none_of_them(package: Path) -> None:
+    """Such as a link that leads nowhere, for a file that is being edited."""
+    before = sources.source_hash.__wrapped__(package)
+    (package / "game/.#turn.py").symlink_to("me@here.1234")
     assert not sources.has_changed()
+    assert sources.source_hash.__wrapped__(package) == before
+
+
+def test_what_was_edited_while_the_package_was_imported_is_noticed(package: Path) -> None:
+    """Rules may have been imported before what keeps programs is."""
+    edits = "pathlib.Path(game.__file__).with_name('turn.py').touch()"
+    asks = "from hackmatrix.kept import sources; sys.exit(sources.has_changed())"
+    for work, answer in ("pass", 0), (edits, 1):
+        program = f"import pathlib, sys; from hackmatrix import game; {work}; {asks}"
+        path = {**os.environ, "PYTHONPATH": str(package.parent)}
+        assert subprocess.run([sys.executable, "-c", program], env=path).returncode == answer

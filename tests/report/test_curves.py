@@ -29,7 +29,7 @@ def test_a_line_that_is_still_being_written_is_left_out(tmp_path: Path) -> None:
 def test_what_was_not_told_everywhere_has_gaps(tmp_path: Path) -> None:
     told = curves.read(written(tmp_path / "metrics", [line(1, a=2), line(2, b=3), line(3, a=4)]))
     assert told.values == {"a": [2, None, 4], "b": [None, 3, None]}
-    assert (told.last("a"), told.last("b"), told.last("c")) == (4, 3, None)
+    assert told.newest == {"a": 4, "b": 3}
 
 
 def test_what_a_resumed_run_tells_again_holds(tmp_path: Path) -> None:
@@ -44,6 +44,12 @@ def test_a_long_run_is_drawn_with_means_of_a_few_points(tmp_path: Path) -> None:
     assert told.steps[-1] == 2499
     assert told.values["a"][:2] == [1, 4]
     assert len(told.steps) <= 1000
+    assert told.newest == {"a": 2499}  # and no mean
+
+
+def test_what_is_no_number_is_left_out(tmp_path: Path) -> None:
+    told = curves.read(written(tmp_path / "metrics", [line(1, a=2), line(2, a="two")]))  # type: ignore[arg-type]
+    assert told.values == {"a": [2, None]}
 
 
 @pytest.mark.parametrize(

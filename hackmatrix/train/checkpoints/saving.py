@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 import orbax.checkpoint as ocp
+from orbax.checkpoint.experimental.v1.options import ArrayOptions
 
 from hackmatrix.parallel.agreement import Barrier
 from hackmatrix.train.checkpoints.manifest import MANIFEST
@@ -52,6 +53,7 @@ class Saving:
                     lightweight_initialize=True,  # else a damaged old checkpoint prevents a new one
                     async_options=ocp.AsyncOptions(barrier_sync_fn=Barrier()),
                 ),
+                handler_registry=_handlers(),
             )
             # By force, as the run has decided that it is time.
             self._manager.save(step, force=True, args=ocp.args.Composite(**content))
@@ -78,6 +80,22 @@ class _Manager(ocp.CheckpointManager):
         the processes would agree on a step that never comes.
         """
         return False
+
+
+def _handlers() -> ocp.handlers.CheckpointHandlerRegistry:
+    """Arrays that devices share are written by the first of them. Else each would write a part, and
+    orbax compile a program for each part at the first save: seconds, for a few megabytes.
+    """
+    whole = ocp.type_handlers.ArrayHandler(
+        use_replica_parallel=False,
+        array_metadata_store=ArrayOptions.Saving().array_metadata_store,  # as by default
+    )
+    arrays = ocp.type_handlers.create_type_handler_registry((jax.Array, whole))
+    registry = ocp.handlers.DefaultCheckpointHandlerRegistry()
+    state = ocp.PyTreeCheckpointHandler(type_handler_registry=arrays)
+    registry.add(STATE, ocp.args.PyTreeSave, state)
+    registry.add(MANIFEST, ocp.args.JsonSave, ocp.JsonCheckpointHandler())
+    return registry
 
 
 def _kept(newest: int, besides: Sequence[int]) -> Any:
