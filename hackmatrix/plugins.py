@@ -43,6 +43,12 @@ def load(address: str) -> Any:
         ) from None
 
 
+def why(error: BaseException) -> str:
+    """Of what code from outside raised: the kind of the error, its first line, and where."""
+    first = (str(error).splitlines() or [""])[0]
+    return f"{type(error).__name__}: {first}{line_of(error)}"
+
+
 def line_of(error: BaseException) -> str:
     """Where in the user's own code it came about, such as ", my_net.py:12"; "" if nowhere."""
     libraries = map(sysconfig.get_path, ("stdlib", "purelib", "platlib"))

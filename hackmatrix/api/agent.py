@@ -61,7 +61,10 @@ class Agent:
         each. It is drawn from the policy, or with `greedy` the likeliest. A seed draws the same
         each time; without one every call draws anew.
         """
-        seen, valid = np.asarray(observation, np.float32), np.asarray(mask, bool)
+        try:
+            seen, valid = np.asarray(observation, np.float32), np.asarray(mask, bool)
+        except (TypeError, ValueError) as error:
+            raise UserError(f"observations and masks are arrays of numbers: {error}") from None
         self._check(seen, valid)
         _check_numbers(seed=seed or 0)
         if not len(seen):

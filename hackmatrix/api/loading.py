@@ -8,6 +8,7 @@ from pathlib import Path
 from hackmatrix.api.agent import Agent
 from hackmatrix.api.run import Run
 from hackmatrix.cache import keep_compiled_programs
+from hackmatrix.errors import UserError
 from hackmatrix.networks import files
 from hackmatrix.train.policies import policy as policies
 
@@ -21,6 +22,8 @@ def load(which: str | Path | Run, *, workdir: str | Path = "runs", best: bool = 
     keep_compiled_programs()
     if isinstance(which, Run):
         return which.agent(best=best)
+    if not isinstance(which, str | Path):
+        raise UserError(f"{which!r} is no agent: give a run, its name, policies/NAME or FILE.npz")
     is_named = str(which).endswith((".npz", files.COMPILED))
     exported = is_named or Path(os.path.expanduser(which), files.EXPORTED).is_file()
     file = str(which) if exported else None

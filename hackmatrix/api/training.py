@@ -63,10 +63,11 @@ def _request(
     usual = dict(reading.default())
     from configs import given_by  # only now: that another package hides it was said
 
-    file = reading.read(config) if isinstance(config, str | Path) else config or {}
-    by_file = given_by(file, usual)
+    by_file = given_by(_settings(config), usual)
     given = {name: _named(value) for name, value in {**by_file, **settings}.items()}
     values = {**usual, **given}
+    if not isinstance(values["resume"], str | None):
+        raise UserError(f"resume={values['resume']!r} must be a run, or its name")
     if values["num_seeds"] != 1:
         raise UserError(
             f"num_seeds={values['num_seeds']} is for launch.train; here train one seed after the "
@@ -74,6 +75,20 @@ def _request(
         )
     from_file = frozenset(by_file.keys() - settings.keys())
     return Request(values, given, place(workdir), from_file=from_file)
+
+
+def _settings(config: Any) -> Mapping[str, Any]:
+    if config is None:
+        return {}
+    if isinstance(config, str | Path):
+        return reading.read(config)
+    if hasattr(config, "items") and all(isinstance(name, str) for name, _ in config.items()):
+        found: Mapping[str, Any] = config
+        return found
+    raise UserError(
+        f"{config!r} is no configuration: give settings by their names, as keywords or as "
+        "get_config() of a file does, or the path of such a file"
+    )
 
 
 def _named(value: Any) -> Any:

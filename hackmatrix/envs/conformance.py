@@ -43,6 +43,8 @@ def check(env: Environment, boards: int = 8, steps: int = 200, seed: int = 0) ->
     """Raises Broken, with all that is wrong: as it is declared, or else after so many steps of
     random valid play.
     """
+    if isinstance(env, type):
+        raise Broken(f"{env.__name__} is a class: give an environment, {env.__name__}()")
     if found := [*declared.faults(env)] or [*_faults(env, boards, steps, seed)]:
         raise Broken("\n".join(found))
 

@@ -176,10 +176,8 @@ def _traced(name: str, function: Callable[..., Any], *given: Any) -> Any:
     try:
         return jax.eval_shape(function, *given)
     except Exception as error:  # of code that is not ours, so it may be any
-        why = (str(error).splitlines() or [""])[0]
         raise _Untraceable(
-            f"{name}: it cannot be traced for {_BOARDS} boards: {type(error).__name__}: {why}"
-            f"{plugins.line_of(error)}"
+            f"{name}: it cannot be traced for {_BOARDS} boards: {plugins.why(error)}"
         ) from error
 
 

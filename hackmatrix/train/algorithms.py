@@ -33,6 +33,16 @@ def find(name: str) -> Any:
     return kind
 
 
+def built(name: str, kind: Any, *given: Any) -> Any:
+    """The algorithm for an environment, a network, a configuration and an axis."""
+    try:
+        return kind(*given)
+    except UserError:
+        raise
+    except Exception as error:  # of code that may be from elsewhere, so it may be any
+        raise UserError(f"algorithm={name} fails when it is built: {plugins.why(error)}") from error
+
+
 def settings_of(name: str, kind: Any) -> set[str] | None:
     """The settings that an algorithm of ours may read: the members of the protocol that its
     `settings` are of. None for any other, which may read what it likes.

@@ -51,7 +51,8 @@ class Program:
         self.env = env.limited(config.episode_limit)
         self.network = networks.make(config, self.env)
         kind = algorithms.find(config.algorithm)
-        self.algorithm: Algorithm = kind(self.env, self.network, config, ENVS)
+        given = self.env, self.network, config, ENVS
+        self.algorithm: Algorithm = algorithms.built(config.algorithm, kind, *given)
         algorithms.check(config.algorithm, self.algorithm, self.network, config)
         self._inputs: tuple[str, ...] = getattr(kind, "inputs", ())
         self._made_of = kind, self.env, self.network, self._settings()

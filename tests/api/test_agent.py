@@ -170,6 +170,9 @@ def test_what_cannot_be_done_is_told_in_a_line(agent: hackmatrix.Agent) -> None:
             lambda: hackmatrix.load("policies/nobody"),
             "there is policies/centred, policies/champion",
         ),
+        (lambda: agent.act("abc", np.ones(2)), "observations and masks are arrays of numbers"),  # type: ignore[arg-type]
+        (lambda: hackmatrix.load(None), "None is no agent: give a run, its name, policies/NAME"),  # type: ignore[arg-type]
+        (lambda: hackmatrix.load("a", workdir=3), "3 is no place: name a directory"),  # type: ignore[arg-type]
         (lambda: hackmatrix.load("nowhere.npz"), "there is no file nowhere.npz"),
         (lambda: hackmatrix.load("policies/expert", best=True), "only a run has a best one"),
     ):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import flax.linen as nn
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ import pytest
 import hackmatrix
 from configs import cpu
 from hackmatrix.envs.protocol import Step
+from hackmatrix.networks.torso import Torso
 from hackmatrix.train import session
 from hackmatrix.train.program import Program
 from hackmatrix.train.reporting.yardstick import Yardstick
@@ -37,6 +39,14 @@ class Free(Toy):
     def step(self, keys: Any, states: Any, actions: Any) -> tuple[Any, Step]:
         after, step = super().step(keys, states, actions)
         return after, step.replace(reward=0.0)
+
+
+class Blind(Torso):
+    """It sees nothing of what it is given."""
+
+    @nn.compact
+    def __call__(self, parts: Any) -> Any:
+        return next(iter(parts.values()))[..., :0]
 
 
 @pytest.fixture(scope="module")
@@ -168,6 +178,10 @@ def test_a_run_whose_first_files_cannot_be_written_is_free_again(
         ({"config": "configs/__init__.py"}, "configs/__init__.py has no get_config()"),
         ({"num_seeds": 3}, "num_seeds=3 is for launch.train"),
         ({"resume": "nobody"}, "there is no run 'nobody'"),
+        ({"resume": 3}, "resume=3 must be a run, or its name"),
+        ({"config": 3}, "3 is no configuration: give settings by their names"),
+        ({"config": []}, "[] is no configuration"),
+        ({"config": {3: 4}}, "{3: 4} is no configuration"),
     ],
 )
 def test_what_is_wrong_is_told_and_leaves_nothing_behind(
@@ -201,6 +215,13 @@ def test_a_configuration_of_the_trainer_is_found_from_any_directory(
         hackmatrix.train("configs/cpu.py", resume="nobody")
     with pytest.raises(hackmatrix.UserError, match=r"configs/gnu\.py cannot be read"):
         hackmatrix.train("configs/gnu.py")
+
+
+def test_what_could_not_be_saved_is_told_before_it_is_trained(tmp_path: Path) -> None:
+    said = "no checkpoint can have arrays without elements, as learner/params/.* is"
+    with pytest.raises(hackmatrix.UserError, match=said):
+        hackmatrix.train(workdir=tmp_path, **{**CARTPOLE, "network": f"{__name__}:Blind"})
+    assert not [*tmp_path.iterdir()]
 
 
 def test_an_environment_that_cannot_be_trained_on_is_told_before_a_run_begins(

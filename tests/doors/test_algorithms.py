@@ -111,6 +111,12 @@ class Unaveraged(PPO):
         return *others, {**told, "train/length": players.episode_length.mean()}
 
 
+class Falling(PPO):
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        raise KeyError("gravity")
+
+
 def address(kind: type) -> str:
     return f"{__name__}:{kind.__name__}"
 
@@ -124,6 +130,7 @@ def address(kind: type) -> str:
         (Spelt, 'its `inputs` must be names, such as ("...",)'),
         (Loose, "its `init` must give a flax.struct.PyTreeNode with `update`, an i32, and `key`"),
         (Unbuilt, "cannot be built as NAME(env, network, config, axis): too many positional"),
+        (Falling, "fails when it is built: KeyError: 'gravity', test_algorithms.py:"),
         (Unacting, "what its `acting` gives of a learner is not the network's parameters"),
     ],
 )

@@ -18,6 +18,11 @@ from tests.envs.toy import ACTIONS, LENGTH, Boards, Toy
 Array = jax.Array
 
 
+def test_a_class_in_place_of_an_environment_is_named() -> None:
+    with pytest.raises(conformance.Broken, match=r"Toy is a class: give an environment, Toy\(\)"):
+        conformance.check(Toy)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("name", "steps"),
     [
@@ -213,6 +218,12 @@ class Unbegun(Environment):
         return states
 
 
+class Falling(Toy):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = 1 / 0
+
+
 @pytest.mark.parametrize("name", ["Peeking", "sized", "Frozen"])
 def test_an_environment_from_outside_is_called_by_its_address(name: str) -> None:
     address = f"{__name__}:{name}"
@@ -228,6 +239,7 @@ def test_an_environment_from_outside_is_called_by_its_address(name: str) -> None
         ("Sized", "is called without arguments, but: missing a required argument: 'size'"),
         ("ACTIONS", f"is called without arguments, but: {ACTIONS} is not a callable object"),
         ("Named", "has a property 'name', but the trainer sets it: make it an attribute"),
+        ("Falling", "fails when it is made: ZeroDivisionError: division by zero, test_conf"),
         ("nothing", "gives a NoneType, which is no hackmatrix.envs.protocol.Environment"),
     ],
 )

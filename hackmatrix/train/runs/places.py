@@ -159,8 +159,14 @@ class Disk:
 
 def place(where: str | Path | Place) -> Place:
     """The place of a path, or of an address such as gs://BUCKET/runs."""
-    if not isinstance(where, str | Path):
+    if isinstance(where, str | Path):
+        return _named(where)
+    if hasattr(where, "address"):
         return where
+    raise UnknownPlace(f"{where!r} is no place: name a directory, or {BUCKETS}BUCKET/...")
+
+
+def _named(where: str | Path) -> Place:
     if str(where).startswith(BUCKETS):
         if not _BUCKET.match(str(where)):
             raise UnknownPlace(
