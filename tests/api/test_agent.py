@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import jax
@@ -194,6 +196,27 @@ def test_what_it_exports_is_the_same_agent(
             again.act(observations, masks, seed=0), agent.act(observations, masks, seed=0)
         )
         assert again.title == agent.title
+
+
+def test_an_export_that_fails_leaves_the_one_before(
+    agent: hackmatrix.Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(given: Any, **arrays: Any) -> None:
+        if arrays:
+            given.write(b"a half of it")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def files() -> dict[str, bytes]:
+        return {each.name: each.read_bytes() for each in tmp_path.iterdir()}
+
+    agent.export(tmp_path)
+    before = files()
+    for broken in "numpy.savez_compressed", "hackmatrix.api.agent.artifact":
+        with monkeypatch.context() as patched:
+            patched.setattr(broken, full)
+            with pytest.raises(OSError, match="No space left"):
+                agent.export(tmp_path)
+        assert files() == before
 
 
 def test_what_was_learned_in_a_variant_of_an_environment_plays_that_variant(tmp_path: Path) -> None:

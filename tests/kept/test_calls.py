@@ -33,6 +33,11 @@ def test_such_a_program_is_found_by_a_process_that_has_lowered_none(tmp_path: Pa
     assert params == again
 
 
+def test_names_of_calls_may_be_in_quotes() -> None:
+    text = 'stablehlo.custom_call @"my::sum"(%0) stablehlo.custom_call @lapack_sgeqrf_ffi(%1)'
+    assert calls.calls_in(text) == {'"my::sum"', "lapack_sgeqrf_ffi"}
+
+
 @pytest.mark.usefixtures("cache")
 def test_one_whose_calls_cannot_be_made_ready_is_lowered_at_every_start(
     monkeypatch: pytest.MonkeyPatch,

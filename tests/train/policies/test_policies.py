@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,17 @@ def test_values_are_in_units_of_reward(found: Run) -> None:
     learned = policy.network(params, observations())[1]
     assert np.abs(learned).max() > 0.1
     np.testing.assert_allclose(value, UNIT * learned, rtol=1e-5)
+
+
+def test_a_file_that_may_not_be_read_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*given: Any) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(UserError, match=r"policy\.npz cannot be read: Permission denied"):
+        files.read(tmp_path / "policy.npz")
 
 
 def test_a_file_gives_back_the_parameters_that_were_written(found: Run, tmp_path: Path) -> None:
