@@ -35,11 +35,13 @@ def find(name: str) -> Any:
 
 def built(name: str, kind: Any, *given: Any) -> Any:
     """The algorithm for an environment, a network, a configuration and an axis."""
+    if not plugins.is_address(name):
+        return kind(*given)
     try:
         return kind(*given)
     except UserError:
         raise
-    except Exception as error:  # of code that may be from elsewhere, so it may be any
+    except Exception as error:  # of code that is not ours, so it may be any
         raise UserError(f"algorithm={name} fails when it is built: {plugins.why(error)}") from error
 
 

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from hackmatrix.parallel import mesh as meshes
 from hackmatrix.train.checkpoints.checkpoints import Checkpoints, Incompatible, Layout
 from hackmatrix.train.checkpoints.scores import SCORE, Best
 from tests.train.checkpoints.small_state import ENVS, State, bits, like, on, state
@@ -66,6 +67,24 @@ def test_where_nothing_was_measured_nothing_is_best(two: Path) -> None:
     checkpoints = Checkpoints(two, keep=3)
     assert checkpoints.best() is None
     assert checkpoints.restore_best(Layout(like(on(1)))) is None
+
+
+def test_no_program_is_compiled_to_save_what_devices_share(checkpoints: Checkpoints) -> None:
+    """But for the one that makes the digests."""
+    compiled: list[str] = []
+
+    def note(event: str, duration_secs: float, **kwargs: str | int) -> None:
+        compiled.extend([event] if event.endswith("backend_compile_duration") else [])
+
+    place = meshes.replicated(on(8))
+    arrays = [jax.device_put(np.ones((8, 8 * number)), place) for number in (31, 37, 41)]
+    jax.monitoring.register_event_duration_secs_listener(note)
+    try:
+        checkpoints.save(1, {str(leaf.shape[1]): leaf for leaf in arrays}, {})
+        checkpoints.wait()
+    finally:
+        jax.monitoring.unregister_event_duration_listener(note)
+    assert len(compiled) <= 1
 
 
 def test_a_state_that_is_donated_right_after_is_saved_as_it_was(checkpoints: Checkpoints) -> None:
