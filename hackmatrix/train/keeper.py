@@ -9,7 +9,7 @@ import jax
 
 from hackmatrix.envs.protocol import OlderLayout
 from hackmatrix.errors import UserError
-from hackmatrix.parallel.agreement import on_any, on_first
+from hackmatrix.parallel.agreement import broadcast, on_any, on_first
 from hackmatrix.rl.train_state import TrainState
 from hackmatrix.train.checkpoints.checkpoints import Checkpoints, Layout
 from hackmatrix.train.checkpoints.named_arrays import named
@@ -51,6 +51,7 @@ class Keeper:
         )
         self._saved_at = clock.seconds()
         self._saved_update: int | None = None
+        self._saved_seconds = 0.0
 
     def restore(self) -> tuple[TrainState, Course]:
         """The state to go on from, and where it stands; a new one, where nothing was saved."""
@@ -64,7 +65,8 @@ class Keeper:
             state = self._with_new_games(state)
         self._say(f"Going on from the checkpoint at step {restored.step:,}")
         self._saved_update = update = int(state.learner.update)
-        seconds = restored.metadata.get(_SECONDS, 0.0)  # those of older runs are not known
+        # Those of older runs are not known.
+        self._saved_seconds = seconds = restored.metadata.get(_SECONDS, 0.0)
         self._course = Course(self._config, update, restored.step, seconds)
         return state, self._course
 
@@ -83,7 +85,8 @@ class Keeper:
             return
         score = {SCORE: measured.score} if measured else {}
         with self._clock.phase("save"):
-            metadata = {"update": update, _SECONDS: self._clock.trained(), **score}
+            self._saved_seconds = self._trained()
+            metadata = {"update": update, _SECONDS: self._saved_seconds, **score}
             self._checkpoints.save(step, state, metadata)
         self._saved_at, self._saved_update = self._clock.seconds(), update
 
@@ -107,6 +110,12 @@ class Keeper:
     def lacks(self, update: int) -> bool:
         """Whether the state after so many updates is not the one that was saved last."""
         return update != self._saved_update
+
+    def seconds(self, update: int) -> float:
+        """The seconds of training after so many updates: where that state was saved, those that
+        were saved with it. A run whose time is up here must not go on where it is resumed.
+        """
+        return self._trained() if self.lacks(update) else self._saved_seconds
 
     def steps(self) -> list[int]:
         """The environment steps of the states that are kept."""
@@ -139,6 +148,11 @@ class Keeper:
             return update % interval == 0
         seconds = self._clock.seconds() - self._saved_at
         return on_any(seconds >= 60 * self._config.save_interval_minutes)
+
+    def _trained(self) -> float:
+        """By the clock of the first process, on all of them."""
+        seconds: float = broadcast(self._clock.trained())
+        return seconds
 
     def _with_new_games(self, state: TrainState) -> TrainState:
         """The learner that was saved, on boards of another number or kind than it had."""

@@ -25,7 +25,7 @@ def train(
     saved if that can be done. All processes stop and save at the same update.
     """
     update = course.update
-    while updates := guard.next_chunk(update):
+    while updates := guard.next_chunk(update, keeper.seconds(update)):
         reporter.before_chunk(update, state)
         with reporter.starting():
             state, report = program.run(state, updates, course.extra_updates)

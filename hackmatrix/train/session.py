@@ -41,6 +41,7 @@ from hackmatrix.train.runs.course import Course
 from hackmatrix.train.runs.mirror import Mirror
 
 _FOR_GAMES = {"eval_episodes", "resume"}  # what a session without training takes
+_GOES_ON = "Stopped; --resume goes on"
 _WITHOUT_EVALUATION = "Stopped before the evaluation, which --resume plays; all is saved"
 _WITHOUT_A_PAGE = "Stopped; only the page of the best game is missing"
 _AT_THE_END = "Stopped at the very end; --resume looks whether anything is missing"
@@ -87,7 +88,7 @@ def run_session(
                 plan, program, course, console, clock, keeper, supervision, leave, is_all
             ).run(state, play, request.given)
             supervision.signals.ends(_AT_THE_END)
-    if plan.run.bucket and not on_first(lambda: mirror.has_sent_all):
+    if not on_first(lambda: mirror.has_sent_all):  # all wait, however long the first one writes
         code = RETRY
     supervision.signals.ends(_AT_THE_END, code if is_all else RETRY)
     return code
@@ -113,7 +114,7 @@ class _Session:
         self._signals, self._leave = supervision.signals, leave
         self._code_of_pages = DONE if is_all else RETRY  # once all but pages is there
         self._tracer = Tracer(plan.trace, plan.run, console.say)
-        self._guard = Guard(course, program.mesh, clock, supervision, self._tracer.ends)
+        self._guard = Guard(course, program.mesh, supervision, self._tracer.ends)
         self._yardstick = Yardstick(
             plan.run, program, course, clock, console.say, self._guard.goes_on
         )
@@ -176,6 +177,7 @@ class _Session:
         """
         guard, keeper = self._guard, self._keeper
         with self._signals.noted(self._console.say):
+            self._ends_with(_GOES_ON)
             try:
                 state = train(
                     state, self._course, self._program, guard, reporter, self._yardstick, keeper
@@ -192,7 +194,6 @@ class _Session:
             if not is_stopped and int(state.learner.update) < self._course.last_update:
                 limit = self._course.config.time_limit_minutes
                 self._console.say(f"The time is up: time_limit_minutes={limit:g}")
-            self._ends_with(_WITHOUT_EVALUATION)
         return state, is_stopped
 
     def _evaluate(self, state: TrainState, replays: Replays) -> bool:
@@ -245,8 +246,7 @@ class _Session:
             )
         elif (seconds := self._signals.seconds_since()) is not None:
             self._console.say(f"Saved and stopped {seconds:.1f} s after the signal")
-        run = self._plan.run
-        self._console.end("Stopped", step, run.place, goes_on=True)
+        self._console.end("Stopped", step, self._plan.run.place, goes_on=True)
 
 
 def _keeper(plan: Plan, program: Program, clock: Clock, console: Console, mirror: Mirror) -> Keeper:

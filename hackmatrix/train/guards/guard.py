@@ -12,7 +12,6 @@ from hackmatrix.train.guards import replicas
 from hackmatrix.train.guards.schedule import next_chunk
 from hackmatrix.train.guards.supervision import Supervision
 from hackmatrix.train.guards.watchdog import LONG
-from hackmatrix.train.runs.clock import Clock
 from hackmatrix.train.runs.course import Course
 
 
@@ -23,12 +22,11 @@ class Guard:
         self,
         course: Course,
         mesh: Mesh,
-        clock: Clock,
         supervision: Supervision,
         ends: Collection[int] = (),
     ) -> None:
         self._course, self._config = course, course.config
-        self._mesh, self._clock, self._ends = mesh, clock, ends
+        self._mesh, self._ends = mesh, ends
         self._signals, self._watchdog = supervision.signals, supervision.watchdog
 
     def expect(self, failure: str) -> None:
@@ -40,13 +38,12 @@ class Guard:
         seconds = 60 * self._config.watchdog_minutes
         self._watchdog.expect("No chunk of updates was finished", seconds)
 
-    def next_chunk(self, update: int) -> int:
-        """How many updates to do next, after so many are done; 0 when all are, when the time is up,
-        or when the run was asked to stop.
+    def next_chunk(self, update: int, seconds: float) -> int:
+        """How many updates to do next, after so many that took so long; 0 when all are done, when
+        the time is up, or when the run was asked to stop.
         """
         self.expect_chunk()
-        is_time_up = self._course.is_time_up(self._clock.trained())
-        if on_any(self._signals.asked_to_stop or is_time_up):
+        if on_any(self._signals.asked_to_stop) or self._course.is_time_up(seconds):
             return 0
         return next_chunk(self._course, update, self._ends)
 

@@ -251,7 +251,7 @@ def _open(there: Place) -> Run:
         raise
     except (OSError, ValueError, ConfigError) as error:
         why = "; ".join(str(error).splitlines())
-        raise RunError(f"{there / _CONFIG} cannot be read by this version: {why}") from error
+        raise RunError(f"{there / _CONFIG} cannot be read: {why}") from error
 
 
 def _runs(root: Place) -> list[Place]:

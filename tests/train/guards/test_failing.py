@@ -12,6 +12,7 @@ import jax
 import pytest
 from jax.errors import JaxRuntimeError
 
+from configs import default
 from hackmatrix.errors import UserError
 from hackmatrix.parallel.mesh import over
 from hackmatrix.train import failing, session
@@ -20,16 +21,15 @@ from hackmatrix.train.guards.replicas import Diverged
 from hackmatrix.train.guards.supervision import Supervision
 from hackmatrix.train.keeper import Keeper
 from hackmatrix.train.loop import train
-from hackmatrix.train.plan import Plan
+from hackmatrix.train.plan import Plan, Request
 from hackmatrix.train.program import Program
 from hackmatrix.train.reporting.progress import Broken
-from hackmatrix.train.runs.clock import Clock
 from hackmatrix.train.runs.course import Course
 from hackmatrix.train.runs.directory import create
 from hackmatrix.train.runs.lease import TakenOver
 from hackmatrix.train.runs.places import place
 from tests.train.settings import resolved
-from tests.train.test_yardstick import trained
+from tests.train.test_yardstick import SETTINGS, no_game, trained
 
 
 @pytest.fixture(params=["disk", "bucket"])
@@ -114,6 +114,27 @@ def test_a_supervisor_forgets_a_run_that_a_signal_ends_before_its_first_update(
     assert is_forgotten(supervision, plan)
 
 
+def test_a_signal_after_training_has_failed_removes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever takes the run over meanwhile has files there, and there may be a signal when another
+    machine of a slice is lost.
+    """
+    supervision = Supervision()
+
+    def fails(*_: object) -> None:
+        raise OSError("a machine is lost")
+
+    monkeypatch.setattr(session, "train", fails)
+    given = {**SETTINGS, "run_name": "lost"}
+    request = Request({**default.get_config(), **given}, given, tmp_path)
+    with pytest.raises(OSError, match="a machine is lost"):
+        session.run_session(request, default.get_config(), no_game, supervision)
+    supervision.signals._undo()
+    assert (tmp_path / "lost" / "config.json").exists()
+    assert "nothing to save" not in supervision.signals._words
+
+
 def test_a_chunk_that_is_broken_is_not_saved() -> None:
     guard, keeper, reporter, yardstick = Mock(), Mock(), MagicMock(), Mock()
     guard.next_chunk.side_effect = [1, 0]
@@ -130,7 +151,7 @@ def test_a_chunk_that_is_broken_is_not_saved() -> None:
 def test_what_compiles_or_is_tried_for_minutes_gets_more_time_than_a_chunk() -> None:
     supervision, seconds = Supervision(), list[float]()
     course = Course(resolved(num_envs=8, num_steps=8, total_timesteps=64, watchdog_minutes=1.0))
-    guard = Guard(course, over(jax.devices()[:1]), Clock(), supervision)
+    guard = Guard(course, over(jax.devices()[:1]), supervision)
     keeper, program, yardstick, state = Mock(), Mock(), Mock(), Mock()
     state.learner.update = 1
     keeper.is_due.return_value = False

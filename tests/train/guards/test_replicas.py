@@ -15,7 +15,6 @@ from hackmatrix.train.guards.guard import Guard
 from hackmatrix.train.guards.replicas import Diverged, check
 from hackmatrix.train.guards.supervision import Supervision
 from hackmatrix.train.loop import train
-from hackmatrix.train.runs.clock import Clock
 from hackmatrix.train.runs.course import Course
 from tests.train.settings import resolved
 
@@ -46,7 +45,7 @@ def test_the_first_leaf_that_differs_and_the_device_are_named(device: int) -> No
 
 
 def test_replicas_are_compared_after_each_chunk_with_an_update_at_which_that_is_due() -> None:
-    guard = Guard(Course(resolved(replica_check_interval=20)), MESH, Clock(), Supervision())
+    guard = Guard(Course(resolved(replica_check_interval=20)), MESH, Supervision())
     ends = (15, 30, 45, 60, 75)
     due = [update for update in ends if guard.is_comparison_due(update, 15)]
     assert due == [30, 45, 60]  # 20, 40 and 60 are among them

@@ -1,4 +1,4 @@
-"""The exit code of a session whose run lives in a bucket that is away at the end."""
+"""The end of a session: its exit code where a bucket is away, and whom it waits for."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ import pytest
 
 from configs import default
 from hackmatrix.exit_codes import DONE, RETRY
+from hackmatrix.train import session as session_module
 from hackmatrix.train.guards import signals as guards_signals
 from hackmatrix.train.guards.signals import Signals
 from hackmatrix.train.guards.supervision import Supervision
 from hackmatrix.train.plan import Request
 from hackmatrix.train.reporting.replays import Replays
+from hackmatrix.train.reporting.sinks import Sinks
 from hackmatrix.train.runs.places import place
 from hackmatrix.train.session import run_session
 from tests.bucket_service import Service
@@ -91,3 +93,25 @@ def test_a_signal_while_the_last_files_are_sent_leaves_something_to_do(
     assert codes == [RETRY]
     signals._heed(signal.SIGTERM)  # once all is done
     assert codes == [RETRY, DONE]
+
+
+def test_processes_wait_for_the_first_one_however_long_it_writes_to_sinks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of those that have ended JAX would take the first one for lost, and abort it."""
+    done: list[str] = []
+    together, closed = session_module.on_first, Sinks.close
+
+    def meets(work: Callable[[], Any]) -> Any:
+        done.append("met")
+        return together(work)
+
+    def closes(sinks: Sinks) -> None:
+        done.append("closed")
+        closed(sinks)
+
+    monkeypatch.setattr(session_module, "on_first", meets)
+    monkeypatch.setattr(Sinks, "close", closes)
+    request = Request({**default.get_config(), **GIVEN}, GIVEN, tmp_path)
+    assert run_session(request, default.get_config(), no_game) == DONE
+    assert done[-2:] == ["closed", "met"]

@@ -12,7 +12,7 @@ import jax
 import pytest
 
 from configs import default
-from hackmatrix.exit_codes import RETRY
+from hackmatrix.exit_codes import DONE, RETRY
 from hackmatrix.parallel import mesh
 from hackmatrix.rl.train_state import TrainState
 from hackmatrix.train import keeper as keepers
@@ -141,3 +141,25 @@ def test_a_run_whose_last_state_cannot_be_saved_is_not_called_done(
     assert "The last state could not be saved" in said
     assert "Done" not in said
     assert not [*tmp_path.glob("*/evaluation.json")]
+
+
+def test_a_run_whose_time_is_up_while_it_is_saved_trains_no_further_when_it_is_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds, save = [0.0], Checkpoints.save
+
+    def takes_long(self: Checkpoints, *content: Any) -> None:
+        save(self, *content)
+        seconds[0] += 40
+
+    monkeypatch.setattr(Checkpoints, "save", takes_long)
+    monkeypatch.setattr(Clock, "trained", lambda _: seconds[0])
+    given = {**CARTPOLE, "run_name": "run", "time_limit_minutes": 1.0, "log_interval": 1,
+             "save_interval": 1}  # fmt: skip
+    kept = []
+    for more in ({}, {"resume": "run"}):
+        request = Request({**default.get_config(), **given, **more}, {**given, **more}, tmp_path)
+        assert run_session(request, default.get_config(), no_game) == DONE
+        kept.append((tmp_path / "run" / "metrics.jsonl").read_text())
+    assert len(kept[0].splitlines()) == 3
+    assert kept[1] == kept[0]
