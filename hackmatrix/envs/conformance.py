@@ -16,6 +16,7 @@ import jax
 import numpy as np
 
 from hackmatrix.envs import declared
+from hackmatrix.envs.metrics import PERCENT
 from hackmatrix.envs.protocol import Environment, Step
 
 # After so many ends in a row it is no chance that no episode goes on.
@@ -123,10 +124,23 @@ def _faults_of_values(env: Environment, trace: list[Played]) -> Iterator[str]:
         yield "step: an episode is both terminated and truncated"
     if not env.truncates and any(each.step.truncated.any() for each in trace):
         yield "step: an episode is truncated, but `truncates` is False"
+    for metric in env.metrics:
+        if metric.unit == PERCENT and not _are_shares(metric.tag, trace):
+            yield f"step: the metric {metric.tag}, in {PERCENT}, must be from 0 to 1"
     step = trace[0].step
     told = step.each_step.keys() | step.each_episode.keys() | step.highest.keys()
     if undeclared := sorted(told - {metric.tag for metric in env.metrics}):
         yield f"step: `sections` does not declare the metrics {', '.join(undeclared)}"
+
+
+def _are_shares(tag: str, trace: list[Played]) -> bool:
+    """Whether all values of the metric that are counted are from 0 to 1."""
+    steps = [each.step for each in trace]
+    counted = [step.each_step[tag] for step in steps if tag in step.each_step]
+    for step in steps:
+        of_ends = {**step.each_episode, **step.highest}
+        counted += [of_ends[tag][step.terminated | step.truncated]] if tag in of_ends else []
+    return all(((values >= 0) & (values <= 1)).all() for values in counted)
 
 
 def _faults_of_ends(env: Environment, trace: list[Played]) -> Iterator[str]:
@@ -204,13 +218,13 @@ def _faults_of_neighbours(play: _Play, played: Played) -> Iterator[str]:
 
 def _faults_of_storage(env: Environment, played: Played) -> Iterator[str]:
     """What was seen may be stored, shuffled and decoded in another batch."""
-    rows = np.resize(np.arange(len(played.actions))[::-1], 3 * len(played.actions))
+    rows = np.resize(np.arange(len(played.actions))[:0:-1], 3 * len(played.actions))
     parts, mask = _host(jax.jit(env.decode)(jax.tree.map(lambda leaf: leaf[rows], played.seen)))
     close = all(
         np.allclose(parts[name], part[rows], atol=1e-6) for name, part in played.parts.items()
     )
     if not close or not np.array_equal(mask, played.mask[rows]):
-        yield "decode: the rows of what was seen, in another order, decode to other numbers"
+        yield "decode: the rows of what was seen, among others, decode to other numbers"
 
 
 def _are_weak(tree: Any) -> list[bool]:

@@ -18,7 +18,7 @@ import numpy as np
 from jax.sharding import AbstractMesh, PartitionSpec
 
 from hackmatrix import plugins
-from hackmatrix.envs.metrics import OF_PLAY, Metric, Section
+from hackmatrix.envs.metrics import OF_GAMES, OF_PLAY, Metric, Section
 from hackmatrix.envs.protocol import Environment, Shaping, Step
 from hackmatrix.errors import UserError
 
@@ -57,6 +57,11 @@ def _of_attributes(env: Environment) -> Iterator[str]:
         yield f"it lacks {', '.join(missing)}, which {_kind(Environment)} explains"
         return
     yield from _of_actions(env)
+    if env.episode_limit:
+        yield (
+            f"episode_limit={env.episode_limit} is said in training: leave it out, and give "
+            f"--config.episode_limit={env.episode_limit}"
+        )
     if not env.observation or not _is_of_shapes(env.observation):
         yield (
             "observation must map the names of its parts, one at least, to shapes, such as "
@@ -72,7 +77,7 @@ def _of_attributes(env: Environment) -> Iterator[str]:
     tags = [metric.tag for metric in env.metrics]
     if twice := _twice(tags):
         yield f"`sections` declares the metrics {', '.join(twice)} more than once"
-    if taken := sorted({*tags} & {*OF_PLAY}):
+    if taken := sorted({*tags} & {*OF_PLAY, *OF_GAMES}):
         yield f"`sections` declares {', '.join(taken)}, which the trainer declares itself"
     if env.goal not in (None, *tags):
         yield f"`sections` does not declare the metric {env.goal}, which `goal` names"
@@ -256,12 +261,13 @@ def _of_metrics(env: Environment, step: Step) -> Iterator[str]:
         for tag, leaf in told.items():
             if getattr(leaf, "shape", None) != (_BOARDS,):
                 yield f"step: the metric {tag} must have one number a board, but is {_told(leaf)}"
-        if taken := sorted(told.keys() & {*OF_PLAY}):
+        if taken := sorted(told.keys() & {*OF_PLAY, *OF_GAMES}):
             yield f"step: `{name}` tells {', '.join(taken)}, which the trainer tells itself"
         tags += told
     if twice := _twice(tags):
         yield f"step: two of {', '.join(_METRICS)} tell {', '.join(twice)}: give them two tags"
-    if twice := _twice([tag.rpartition("/")[2] for tag in step.each_episode]):
+    of_games = [*step.each_episode, *OF_PLAY, OF_GAMES[0]]
+    if twice := _twice([tag.rpartition("/")[2] for tag in of_games]):
         yield f"step: of two metrics named {', '.join(twice)} one would be lost: a run's eval/NAME"
     if env.goal not in (None, *step.each_episode):
         yield f"step: no episode ends with the metric {env.goal}, which `goal` names"

@@ -21,6 +21,9 @@ OF_PLAY = (
     "train/mean_reward",
     "train/num_episodes",
 )
+# What the trainer tells of whole games besides: whether one came to an end, and which actions were
+# taken in it (hackmatrix.rl.games).
+OF_GAMES = "ended", "actions"
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import numpy as np
 from flax import struct
 
 from hackmatrix.envs import Environment
+from hackmatrix.envs.metrics import OF_GAMES
 from hackmatrix.envs.protocol import Parts
 from hackmatrix.rl import distributions, rollout
 from hackmatrix.rl.rollout import Players, UpdateKey, planning_keys
@@ -23,7 +24,7 @@ Forward = Callable[[Any, Parts], tuple[Array, Array]]
 # Actions i32[E] that were planned with these parameters, from keys [E] and boards [E], and which
 # of them are wanted bool[E].
 LookAhead = Callable[[Any, Array, Any, Array], Array]
-ENDED, ACTIONS = "ended", "actions"
+ENDED, ACTIONS = OF_GAMES
 MOST_STEPS = 2000  # of a game: an agent may walk to and fro for ever
 
 

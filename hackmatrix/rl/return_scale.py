@@ -43,7 +43,7 @@ def explained_variance(returns: Array, values: Array, axis: str) -> Array:
     """1 when the values tell the returns, 0 when a constant would do as well."""
     rest = returns - values
     means = jax.lax.pmean((returns.mean(), rest.mean()), axis)
-    variances = jax.lax.pmean(
+    of_returns, of_rest = jax.lax.pmean(
         (jnp.square(returns - means[0]).mean(), jnp.square(rest - means[1]).mean()), axis
     )
-    return 1 - variances[1] / jnp.maximum(variances[0], 1e-12)
+    return jnp.where(of_returns > 0, 1 - of_rest / jnp.where(of_returns > 0, of_returns, 1), 0)

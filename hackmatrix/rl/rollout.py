@@ -170,7 +170,9 @@ def collect_decided(
             "ended": outcome.ended,
         }
         players = players.replace(
-            boards=boards, episode_return=total * going_on, episode_length=length * going_on
+            boards=boards,
+            episode_return=jnp.where(going_on, total, 0),
+            episode_length=jnp.where(going_on, length, 0),
         )
         return (players, next_seen, tally.add(counted, outcome, total, length)), played
 

@@ -141,7 +141,7 @@ class Keeper:
         except OSError as error:
             self._say(f"Whether this agent is the best cannot be told: {error}")
             return False
-        return best is None or measured.score > best.score
+        return on_first(lambda: best is None or measured.score > best.score)
 
     def _is_time(self, update: int) -> bool:
         if interval := self._config.save_interval:

@@ -72,6 +72,22 @@ class Unbatched(Toy):
         return {**parts, "wanted": parts["wanted"] * (len(mask) == 8)}, mask
 
 
+class Comparing(Toy):
+    """What is seen of a board is compared with the mean of all."""
+
+    def decode(self, seen: Boards) -> tuple[Parts, Array]:
+        parts, mask = super().decode(seen)
+        return {**parts, "wanted": parts["wanted"] - parts["wanted"].mean(0)}, mask
+
+
+class InHundredths(Toy):
+    """A metric in per cent is told times 100."""
+
+    def step(self, keys: Array, states: Any, actions: Array) -> tuple[Any, Step]:
+        after, step = super().step(keys, states, actions)
+        return after, step.replace(each_step={"toy/invalid": 100.0 * ~step.terminated})
+
+
 class Belated(Toy):
     """What it says is seen after a step is what was seen before it."""
 
@@ -164,6 +180,8 @@ class Unsteady(Potential):
         (Placed, "depends on its place in the batch"),
         (Weak, "other weak types than those of reset"),
         (Unbatched, "decode to other numbers"),
+        (Comparing, "decode to other numbers"),
+        (InHundredths, "the metric toy/invalid, in %, must be from 0 to 1"),
         (Belated, "something else than step and encode"),
         (Scant, "something else than step and encode"),
         (Undeclared, "does not declare the metrics toy/unknown"),

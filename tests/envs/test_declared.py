@@ -136,6 +136,11 @@ def shaping(step: Step) -> Shaping:
             declaring(sections=(Section("a", (Metric("train/mean_reward", "b"),)),)),
             "`sections` declares train/mean_reward, which the trainer declares itself",
         ),
+        (
+            declaring(sections=(Section("a", (Metric("ended", "b"),)),)),
+            "`sections` declares ended, which the trainer declares itself",
+        ),
+        (declaring(episode_limit=9), "leave it out, and give --config.episode_limit=9"),
         (declaring(action_kinds={"a": ["take 9"]}), "what `action_names` lacks: take 9"),
         (declaring(action_kinds=("a",)), "must map the names of kinds to names of actions; it is"),
         (declaring(action_kinds={"a": "take 1"}), "must map the names of kinds to names of"),
@@ -212,6 +217,10 @@ def shaping(step: Step) -> Shaping:
         (
             telling(each_episode=lambda step: {"a/score": step.reward, "b/score": step.reward}),
             "of two metrics named score one would be lost: a run's eval/NAME",
+        ),
+        (
+            telling(each_episode=lambda step: {"toy/ended": step.reward}),
+            "of two metrics named ended one would be lost: a run's eval/NAME",
         ),
         (
             telling(highest=lambda step: {**step.highest, **step.each_step}),

@@ -27,22 +27,22 @@ def test_the_return_scale_is_the_recent_root_mean_square() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "explained"),
+    ("returns", "values", "explained"),
     [
-        ([1.0, 2.0, 6.0], 1),
-        ([4.0, 5.0, 9.0], 1),  # a constant more than the returns
-        ([3.0, 3.0, 3.0], 0),
-        ([6.0, 2.0, 1.0], 1 - (50 / 3) / (14 / 3)),
+        ([1.0, 2.0, 6.0], [1.0, 2.0, 6.0], 1),
+        ([1.0, 2.0, 6.0], [4.0, 5.0, 9.0], 1),  # a constant more than the returns
+        ([1.0, 2.0, 6.0], [3.0, 3.0, 3.0], 0),
+        ([1.0, 2.0, 6.0], [6.0, 2.0, 1.0], 1 - (50 / 3) / (14 / 3)),
+        ([0.0, 0.0, 0.0], [1.0, 2.0, 6.0], 0),  # nothing was earned yet
     ],
 )
 def test_the_explained_variance_is_what_values_tell_of_the_returns(
-    values: list[float], explained: float
+    returns: list[float], values: list[float], explained: float
 ) -> None:
-    returns = jnp.array([1.0, 2.0, 6.0])
     explain = on_one_device(
         lambda returns, values: return_scale.explained_variance(returns, values, AXIS)
     )
-    found = explain(returns, jnp.array(values))
+    found = explain(jnp.array(returns), jnp.array(values))
     assert float(found) == pytest.approx(explained, abs=1e-6)
 
 

@@ -133,9 +133,11 @@ def _rows(results: Mapping[str, Summary], metrics: Sequence[Metric]) -> Rows:
 
 
 def _result(column: np.ndarray, metric: Metric) -> Estimate:
-    if metric.unit == PERCENT:
+    is_share = metric.unit == PERCENT and bool(((column >= 0) & (column <= 1)).all())
+    if is_share and np.isin(column, (0, 1)).all():
         return estimates.proportion(column)
-    return estimates.mean(column).within(metric.least, metric.most)
+    least, most = (0.0, 1.0) if is_share else (metric.least, metric.most)
+    return estimates.mean(column).within(least, most)
 
 
 def _without_nan(values: Mapping[str, float]) -> dict[str, float | None]:

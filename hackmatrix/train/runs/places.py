@@ -105,10 +105,17 @@ class Disk:
         return Disk(self.path / name)
 
     def names(self) -> list[str]:
-        return [each.name for each in self.path.iterdir()] if self.path.is_dir() else []
+        try:
+            return os.listdir(self.path)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
 
     def exists(self) -> bool:
-        return self.path.exists()
+        try:  # newer Pythons' Path.exists says no where a disk cannot be reached, too
+            self.path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
 
     def read(self) -> str:
         return self.path.read_text(encoding="utf-8")

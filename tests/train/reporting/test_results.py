@@ -53,6 +53,22 @@ def test_the_interval_of_a_share_holds_the_truth_also_where_it_is_rare() -> None
     assert np.mean(held) > 0.92
 
 
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([0.5, 0.5, 0.5, 0.5], (0.5, 0.5, 0.5)),  # the share of a game is no draw of 0 or 1
+        ([0.9, 1.0, 1.0, 1.0], (0.975, 0.975 - 0.0796, 1.0)),
+        ([60.0, 70.0, 70.0, 80.0], (70.0, 70.0 - 13.0, 70.0 + 13.0)),  # not what "%" is for
+    ],
+)
+def test_a_metric_in_percent_may_be_a_share_of_each_game(
+    values: list[float], expected: tuple[float, float, float]
+) -> None:
+    played = {**games(4), "stats/win_rate": np.array(values, np.float32)}
+    found = results.summary(played, GAME)["stats/win_rate"]
+    assert (found.mean, found.low, found.high) == pytest.approx(expected, rel=0.01)
+
+
 @pytest.mark.parametrize(("number", "least"), [(2, 0.92), (3, 0.93), (5, 0.93), (10, 0.93)])
 def test_intervals_of_few_games_are_as_wide_as_that_makes_them(number: int, least: float) -> None:
     rng = np.random.default_rng(2)

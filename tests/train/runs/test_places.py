@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
 import threading
 import time
@@ -186,3 +188,18 @@ def test_the_directory_that_one_is_in_has_its_name(
     monkeypatch.chdir(tmp_path / "run/checkpoints")
     assert (place(".").name, place("..").name) == ("checkpoints", "run")
     assert place("..").parent == place(tmp_path)
+
+
+@pytest.mark.parametrize("look", [Disk.names, Disk.exists])
+def test_a_disk_that_cannot_be_reached_is_not_taken_for_an_empty_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, look: Callable[[Disk], object]
+) -> None:
+    """As newer Pythons' `is_dir` and `exists` would take it."""
+
+    def stale(*_: object, **__: object) -> None:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+    monkeypatch.setattr(os, "stat", stale)
+    monkeypatch.setattr(os, "listdir", stale)
+    with pytest.raises(OSError, match="Stale file handle"):
+        look(Disk(tmp_path))
