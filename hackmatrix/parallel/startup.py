@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NoReturn
 
 import jax
@@ -193,7 +194,7 @@ def _share_gpus(given: Place) -> None:
     what has started them.
     """
     client = coordination_client()
-    client.key_value_set(f"{_HOST}/{given.process}", socket.gethostname())
+    client.key_value_set(f"{_HOST}/{given.process}", _machine())
     hosts = [
         client.blocking_key_value_get(f"{_HOST}/{process}", 1000 * _WAIT_SECONDS)
         for process in range(given.processes)
@@ -202,6 +203,13 @@ def _share_gpus(given: Place) -> None:
     if here is not None and not (_sees_one_gpu() or os.environ.get("JAX_LOCAL_DEVICE_IDS")):
         for maker in ("cuda", "rocm"):
             jax.config.update(f"jax_{maker}_visible_devices", str(here))
+
+
+def _machine() -> str:
+    """Its name, which other machines may have as well, and by which start of it."""
+    with contextlib.suppress(OSError):
+        return f"{socket.gethostname()} {Path('/proc/sys/kernel/random/boot_id').read_text()}"
+    return socket.gethostname()
 
 
 def own_gpu(hosts: Sequence[str], process: int) -> int | None:

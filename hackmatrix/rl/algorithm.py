@@ -16,7 +16,8 @@ Array = jax.Array
 
 class Learner(Protocol):
     """What is learned, and what the next update depends on besides the boards: a pytree that is the
-    same on all devices, best a `flax.struct.PyTreeNode`. `update` is the number of updates done,
+    same on all devices, best a `flax.struct.PyTreeNode`. Its floating-point numbers must be finite:
+    training ends with an update after which one is not. `update` is the number of updates done,
     i32, and `key` the key of the run's seed, which all draws come from. One with `replace` and a
     field `params`, the network's parameters, can start from another policy's (--config.start_from),
     whose values are in units of reward; one without can leave out no updates (skip_nonfinite).

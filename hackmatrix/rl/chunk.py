@@ -52,12 +52,12 @@ def run(
             learner, told = _if_sound(algorithm, state.learner, learner, told)
         return TrainState(learner, players), counted, told
 
-    counted = tally.empty(rollout.kind_of_step(env, state.players), env.episode_limit > 0)
-    after, counted_after, told = jax.eval_shape(update, state, counted)
+    nothing = tally.empty(rollout.kind_of_step(env, state.players), env.episode_limit > 0)
+    after, counted, told = jax.eval_shape(update, state, nothing)
     fault = _fault_of_metrics(algorithm, told) or _fault_of_trees(
         ("the learner", state.learner, after.learner),
         ("the players", state.players, after.players),
-        ("what is counted", counted, counted_after),
+        ("what is counted", nothing, counted),
     )
     if fault:
         raise _misuse(algorithm, fault)
@@ -65,18 +65,18 @@ def run(
 
     def one(_: Array, carry: tuple) -> tuple:
         state, counted, sums, broken_at = carry
-        state_after, counted, told = update(state, counted)
+        state_after, played, told = update(state, nothing)
         breaks = ~_are_sound(algorithm, told) & (broken_at == NEVER)
         return (
             state_after,
-            counted,
+            tally.together(counted, played),
             jax.tree.map(jnp.add, sums, told),
             jnp.where(breaks, state.learner.update, broken_at),
         )
 
     try:
         state, counted, sums, broken_at = jax.lax.fori_loop(
-            0, updates, one, (state, counted, sums, jnp.int32(NEVER))
+            0, updates, one, (state, nothing, sums, jnp.int32(NEVER))
         )
     except TypeError as error:
         if "varying" not in str(error):

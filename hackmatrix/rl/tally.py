@@ -78,6 +78,14 @@ def add(tally: Tally, step: Step, episode_return: Array, episode_length: Array) 
     )
 
 
+def together(one: Tally, other: Tally) -> Tally:
+    """Both. An update is counted alone and then added, as a float32 counts few millions of small
+    numbers one by one, and a chunk may have more steps.
+    """
+    both = jax.tree.map(jnp.add, one, other)
+    return both.replace(highest=jnp.maximum(one.highest, other.highest))
+
+
 def read(tally: Tally, axis: str) -> Metrics:
     """The metrics over all boards of all devices; NaN where no episode ended."""
     sums = (

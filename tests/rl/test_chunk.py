@@ -48,13 +48,13 @@ class Breaking:
         return after, players, counted, {LOSS: loss}
 
 
-def run(algorithm: Any, skips: bool = False) -> tuple[Learner, Report]:
+def run(algorithm: Any, skips: bool = False, updates: int = UPDATES) -> tuple[Learner, Report]:
     """So many updates of two boards."""
     env, key = Toy(), draws.seed_key(0)
     players = rollout.new_players(env, key, jnp.arange(2, dtype=jnp.uint32))
     learner = Learner(jnp.zeros(2), jnp.int32(0), key)
-    updates = on_one_device(functools.partial(chunk.run, env, algorithm, skips))
-    state, report = updates(TrainState(learner, players), jnp.int32(UPDATES))
+    chunks = on_one_device(functools.partial(chunk.run, env, algorithm, skips))
+    state, report = chunks(TrainState(learner, players), jnp.int32(updates))
     return state.learner, report
 
 
@@ -165,3 +165,24 @@ def test_skipped_updates_are_counted_and_left_out_of_the_means(
     assert float(report.metrics[SKIPPED]) == 2
     counted = [number for number in range(UPDATES) if number not in (BROKEN, OVERFLOWING)]
     assert float(report.metrics[LOSS]) == pytest.approx(np.mean(counted))
+
+
+def test_a_mean_over_more_steps_than_a_float32_can_count_one_by_one_is_right() -> None:
+    steps, reward = 2**16, 0.08
+
+    class Playing(Breaking):
+        """Counts as if each board had been played for many steps with the same reward."""
+
+        def update(self, *given: Any) -> tuple[Learner, Players, Tally, Metrics]:
+            learner, players, counted, _ = super().update(*given)
+            played = counted.replace(
+                steps=counted.steps + steps, each_step=_added(counted.each_step, reward, steps)
+            )
+            return learner, players, played, {LOSS: jnp.float32(0)}
+
+    _, report = run(Playing(), updates=64)
+    assert float(report.metrics["train/mean_reward"]) == pytest.approx(reward, rel=1e-3)
+
+
+def _added(sums: jax.Array, number: float, times: int) -> jax.Array:
+    return jax.lax.fori_loop(0, times, lambda _, sums: sums + number, sums)
