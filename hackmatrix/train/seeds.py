@@ -26,7 +26,7 @@ from hackmatrix.train.reporting import results
 from hackmatrix.train.reporting.replays import Play
 from hackmatrix.train.runs.directory import EVALUATION, find, is_run, must_be_free
 from hackmatrix.train.runs.places import Place, place
-from hackmatrix.train.session import run_session
+from hackmatrix.train.session import FOR_GAMES, run_session
 
 _CONFIDENCE = 0.975  # below the upper end of an interval of 95%
 
@@ -99,16 +99,33 @@ def _is_done(there: Place, given: Mapping[str, Any]) -> bool:
     resumed(found.config, given)
     if not (there / EVALUATION).exists():
         return False
-    before = found.config.settings()
     steps = [int(name) for name in found.checkpoints.names() if name.isdecimal()]
-    is_same = all(before[name] == given[name] for name in given.keys() & before.keys() - {"resume"})
     try:
         evaluated = json.loads((there / EVALUATION).read())["step"]
     except (ValueError, KeyError, TypeError):  # damaged: its games are played again
         return False
+    if max(steps, default=evaluated) != evaluated:
+        return False
+    before = found.config.settings()
+    others = {each for each in given.keys() & before.keys() if given[each] != before[each]}
+    lasting = sorted(others - FOR_GAMES)
+    if lasting and not _asks_for_more(given, before, evaluated + found.config.batch_size):
+        raise SeedsError(
+            f"{there.name} was trained to its end with {lasting[0]}={before[lasting[0]]!r}, and is "
+            f"not to be compared with one of {given[lasting[0]]!r}: choose another run_name"
+        )
     # Where its time was up before, its checkpoint knows.
     is_at_end = evaluated + found.config.batch_size > found.config.total_timesteps
-    return is_same and is_at_end and max(steps, default=evaluated) == evaluated
+    return is_at_end and not others - {"resume"}
+
+
+def _asks_for_more(given: Mapping[str, Any], before: Mapping[str, Any], steps: int) -> bool:
+    """Than a run was trained for, whose next update would lead to so many steps."""
+    asked = {**before, **given}
+    if steps > before["total_timesteps"]:
+        return bool(asked["total_timesteps"] >= steps)
+    limits = before["time_limit_minutes"], asked["time_limit_minutes"]  # else its time was up
+    return None in limits or limits[1] > limits[0]
 
 
 def _tell(workdir: Place, name: str, runs: list[str]) -> None:

@@ -40,7 +40,7 @@ from hackmatrix.train.runs.clock import Clock
 from hackmatrix.train.runs.course import Course
 from hackmatrix.train.runs.mirror import Mirror
 
-_FOR_GAMES = {"eval_episodes", "resume"}  # what a session without training takes
+FOR_GAMES = {"eval_episodes", "resume"}  # what a session without training takes
 _GOES_ON = "Stopped; --resume goes on"
 _WITHOUT_EVALUATION = "Stopped before the evaluation, which --resume plays; all is saved"
 _WITHOUT_A_PAGE = "Stopped; only the page of the best game is missing"
@@ -214,7 +214,7 @@ class _Session:
     def _tell_what_is_not_taken(self, given: Mapping[str, Any]) -> None:
         """Of what was given, where nothing is left to train with it."""
         changes = on_first(lambda: directory.changes(self._plan.run))
-        lost = [f"{each}={changes[each]}" for each in changes if each in given.keys() - _FOR_GAMES]
+        lost = [f"{each}={changes[each]}" for each in changes if each in given.keys() - FOR_GAMES]
         if lost:
             self._console.warn(
                 "nothing is left to train, so the run keeps the settings that it was trained with: "

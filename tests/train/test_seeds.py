@@ -107,6 +107,39 @@ def test_a_seed_that_was_stopped_after_its_evaluation_has_more_to_do(
     assert begun == ["a-seed1", "a-seed2"]
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"lr": 0.02}, "a-seed0 was trained to its end with lr=0.001, and is not to be compared"),
+        ({"total_timesteps": 128}, "a-seed0 was trained to its end with total_timesteps=256"),
+        ({"lr": 0.02, "total_timesteps": 512}, None),  # which all are trained for
+        ({"time_limit_minutes": 1.0, "lr": 0.02}, "trained to its end with lr=0.001"),
+        ({"eval_episodes": 100}, None),
+    ],
+)
+def test_agents_that_were_trained_in_other_ways_are_not_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], said: str | None
+) -> None:
+    """That is said before a seed is trained: the finished ones would stay as they are."""
+    alike: dict[str, Any] = {"num_envs": 8, "num_steps": 16, "lr": 0.001, "total_timesteps": 256}
+    run = create(tmp_path, resolved(run_name="a-seed0", seed=0, **alike))
+    run.evaluation.write_text(json.dumps({"step": 256}))
+    (run.directory / "checkpoints/256").mkdir(parents=True)
+    begun: list[str] = []
+
+    def run_session(request: Request, *_: object, is_all: bool) -> int:
+        begun.append(request.settings["run_name"])
+        return RETRY
+
+    monkeypatch.setattr(seeds, "run_session", run_session)
+    if said:
+        with pytest.raises(UserError, match=said):
+            run_seeds(tmp_path, run_name="a", num_seeds=2, **{**alike, **given})
+    else:
+        assert run_seeds(tmp_path, run_name="a", num_seeds=2, **{**alike, **given}) == RETRY
+    assert begun == ([] if said else ["a-seed0"])
+
+
 def run_seeds(workdir: Path, **given: Any) -> int:
     settings = dict(default.get_config())
     request = Request({**settings, **given}, given, workdir)
