@@ -21,11 +21,15 @@ from pathlib import Path
 from typing import Self
 
 from hackmatrix.errors import UserError
-from hackmatrix.train.runs.places import Place
+from hackmatrix.train.runs.places import Disk, Place
 
 _RENEWED_EVERY = 10.0  # seconds
 _STALE_AFTER = 60.0
 OWNER = "owner"  # a folder of every run
+_GONE = (
+    "is not there any more: it was moved or deleted while it was trained, and this process ends "
+    "without saving; --resume goes on with what was moved"
+)
 # It goes on while the machine sleeps.
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
@@ -35,7 +39,7 @@ class Held(UserError):
 
 
 class TakenOver(UserError):
-    """Another process trains this run now; this one has to leave it alone."""
+    """Another process trains this run now, or it is gone; this one has to leave it alone."""
 
 
 @dataclass(frozen=True)
@@ -70,24 +74,22 @@ class Lease:
     def __init__(self, run: Place, number: int, own: Owner) -> None:
         self._run, self._number, self._own = run, number, own
         self._renewed_at = time.clock_gettime(_CLOCK)
-        self._taken_by: str | None = None
+        self._lost: str | None = None  # in words
         self._lock = threading.Lock()
         self._over = threading.Event()
         threading.Thread(target=self._renew_always, name="lease", daemon=True).start()
 
     def confirm(self, *, asks: bool = True) -> None:
-        """TakenOver if another process has the run. Quick, unless this one was suspended or cut off
-        for so long that another may have taken it: then it asks, which takes half a minute where a
-        bucket is away, or goes by what is known.
+        """TakenOver if another process has the run, or nobody. Quick, unless this one was suspended
+        or cut off for so long that another may have taken it: then it asks, which takes half a
+        minute where a bucket is away, or goes by what is known.
         """
         with suppress(OSError):  # then nothing can be written there either
-            if asks and time.clock_gettime(_CLOCK) - self._renewed_at > _STALE_AFTER / 2:
+            silent = time.clock_gettime(_CLOCK) - self._renewed_at
+            if asks and (silent > _STALE_AFTER / 2 or self._has_gone_from_a_disk()):
                 self._renew()
-        if self._taken_by:
-            raise TakenOver(
-                f"{self._run} was taken over by {self._taken_by} while this process stood still: "
-                "it goes on there, and this one ends without saving"
-            )
+        if self._lost:
+            raise TakenOver(f"{self._run} {self._lost}")
 
     def __enter__(self) -> Self:
         return self
@@ -99,7 +101,7 @@ class Lease:
         """The next one need not wait."""
         self._over.set()
         with self._lock, suppress(OSError):
-            if self._taken_by is None and _numbers(self._run) == [self._number]:
+            if self._lost is None and _numbers(self._run) == [self._number]:
                 self._write(replace(self._own, has_ended=True))
 
     def _renew_always(self) -> None:
@@ -109,14 +111,18 @@ class Lease:
 
     def _renew(self) -> None:
         with self._lock:
-            if self._over.is_set() or self._taken_by:
+            if self._over.is_set() or self._lost:
                 return
             if (last := max(_numbers(self._run), default=0)) != self._number:
-                self._taken_by = str(_owner(self._run, last) or "another process")
+                self._lost = _taken_by(_owner(self._run, last)) if last else _GONE
                 return
             self._own = replace(self._own, count=self._own.count + 1)
             self._write(self._own)
             self._renewed_at = time.clock_gettime(_CLOCK)
+
+    def _has_gone_from_a_disk(self) -> bool:
+        """There it costs nothing to look, before anything is written to what somebody has moved."""
+        return isinstance(self._run, Disk) and not _file(self._run, self._number).exists()
 
     def _write(self, owner: Owner) -> None:
         _file(self._run, self._number).write(json.dumps(asdict(owner)))
@@ -156,6 +162,13 @@ def _wait_until_stale(
                 f"{run} is being trained by {now or 'another process'}: stop that one first, or "
                 "give this run another name by --config.run_name"
             )
+
+
+def _taken_by(owner: Owner | None) -> str:
+    return (
+        f"was taken over by {owner or 'another process'} while this process stood still: it goes "
+        "on there, and this one ends without saving"
+    )
 
 
 def _numbers(run: Place) -> list[int]:

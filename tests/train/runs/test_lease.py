@@ -156,6 +156,18 @@ def test_a_process_that_was_suspended_too_long_finds_the_run_taken_over(run: Pla
         taken.give_back()
 
 
+def test_a_run_that_was_moved_is_not_said_to_be_trained_by_another(tmp_path: Path) -> None:
+    """And nothing is written to where it was."""
+    run = tmp_path / "run"
+    held = take(place(run))
+    held.confirm()
+    run.rename(tmp_path / "moved")
+    with pytest.raises(TakenOver, match="run is not there any more: it was moved or deleted"):
+        held.confirm()
+    held.give_back()
+    assert [each.name for each in tmp_path.iterdir()] == ["moved"]
+
+
 def test_a_second_start_that_fails_on_a_full_disk_leaves_the_run_to_its_owner(
     tmp_path: Path,
 ) -> None:
