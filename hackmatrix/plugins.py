@@ -44,9 +44,12 @@ def load(address: str) -> Any:
 
 
 def why(error: BaseException) -> str:
-    """Of what code from outside raised: the kind of the error, its first line, and where."""
-    first = (str(error).splitlines() or [""])[0]
-    return f"{type(error).__name__}: {first}{line_of(error)}"
+    """Of what code from outside raised: the kind of the error, its first line, and where. A line
+    that ends with a colon only announces the next one.
+    """
+    first, *others = str(error).splitlines() or [""]
+    said = f"{first} {others[0].strip()}" if first.endswith(":") and others else first
+    return f"{type(error).__name__}: {said}{line_of(error)}"
 
 
 def line_of(error: BaseException) -> str:

@@ -27,12 +27,19 @@ def main(_: list[str]) -> None:
     logging.set_verbosity(logging.WARNING)
     starting.stay_off_accelerators()
     agent = policy_flags.load(PROGRAM)
+    from hackmatrix import networks  # only now: JAX is loaded
+
     try:
-        plain, compiled = agent.export(folder := _OUT.value or policy_flags.place_for_exports())
+        folder = _OUT.value or policy_flags.place_for_exports()
+        with starting.one_line_errors(PROGRAM):
+            plain, compiled = agent.export(folder)
     except OSError as error:
         place = error.filename or folder  # of a disk that is full nothing is named
         sys.exit(f"{PROGRAM}: {place}: {error.strerror}; choose another --out")
     print(f"{agent.title}: {plain} and {compiled}")
+    network = agent.policy.network.spec.network
+    if not networks.is_in_numpy(network):
+        print(f"{network} has no `in_numpy`: what plays with NumPy alone cannot play {plain}")
 
 
 if __name__ == "__main__":

@@ -10,20 +10,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from hackmatrix.api import exporting
 from hackmatrix.api.results import Results
 from hackmatrix.envs import Environment
 from hackmatrix.envs.hackmatrix_env import is_drawable
 from hackmatrix.envs.protocol import in_parts
 from hackmatrix.errors import UserError
-from hackmatrix.networks import files
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.report import games
 from hackmatrix.report.games import Recorded
 from hackmatrix.rl.evaluation import Evaluation, Tell
 from hackmatrix.search.planner import FEWEST, Planner
-from hackmatrix.train.policies.artifact import artifact
-from hackmatrix.train.policies.policy import Policy, about
-from hackmatrix.train.runs import atomic_files
+from hackmatrix.train.policies.policy import Policy
 from hackmatrix.train.runs.places import on_disk
 
 
@@ -115,13 +113,7 @@ class Agent:
         hackmatrix/networks/files.py) and policy.jax (an artifact of jax.export, described in
         hackmatrix/train/policies/artifact.py).
         """
-        folder = on_disk(directory)
-        plain, compiled = folder / files.EXPORTED, folder / files.COMPILED
-        for_jax = artifact(self.policy)
-        folder.mkdir(parents=True, exist_ok=True)
-        files.write(plain, self.policy.params, about(self.policy))
-        atomic_files.write_lines(compiled, [for_jax])
-        return plain, compiled
+        return exporting.export(self.policy, on_disk(directory))
 
     def planner(self, plan: int) -> Planner | None:
         """What plays so many games on before each action; None for an agent that acts at once."""

@@ -98,14 +98,22 @@ def numpy_torso(network: str) -> NumpyTorso:
     """The forward pass of a torso without JAX. That of a torso from outside of this package is
     named by its attribute `in_numpy`, as MODULE:NAME.
     """
-    known = NETWORKS.get(network)
-    address = known.in_numpy if known else getattr(plugins.load(network), "in_numpy", None)
-    if address is None:
+    if (address := _in_numpy(network)) is None:
         raise NetworkError(
             f"network={network} has no `in_numpy`, MODULE:NAME of its forward pass without JAX"
         )
     forward: NumpyTorso = plugins.load(address)
     return forward
+
+
+def is_in_numpy(network: str) -> bool:
+    """Whether a forward pass of its torso without JAX is known."""
+    return _in_numpy(network) is not None
+
+
+def _in_numpy(network: str) -> str | None:
+    known = NETWORKS.get(network)
+    return known.in_numpy if known else getattr(plugins.load(network), "in_numpy", None)
 
 
 def _torso(network: str) -> str:

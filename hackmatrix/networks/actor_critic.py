@@ -82,7 +82,7 @@ class Network:
             return self._fault_of_shapes()
         except Exception as error:  # of code that is not ours, so it may be any
             return (
-                f"it fails, given an observation ({_why(error)}); a torso gives "
+                f"it fails, given an observation ({plugins.why(error)}); a torso gives "
                 "features f32[..., F] of parts f32[..., *shape], without memory or chance"
             )
 
@@ -108,8 +108,9 @@ class Network:
             jax.eval_shape(on_devices, params, self._some_parts(2))
         except Exception as error:  # as above
             return (
-                f"no gradient leads through it ({_why(error)}); loops must be jax.lax.scan, and "
-                "begin with what is made of their input, such as jnp.zeros_like"
+                f"no gradient leads through it ({plugins.why(error)}); loops must be "
+                "jax.lax.scan, and begin with what is made of their input, such as jnp.zeros_like "
+                "(nn.RNN: its initial_carry)"
             )
         return None
 
@@ -149,12 +150,6 @@ class Network:
         torso = self.torso(self.spec, seen)
         apart = self.torso(self.spec, seen) if self.spec.separate_critic else None
         return ActorCritic(torso, apart, self.num_actions)
-
-
-def _why(error: Exception) -> str:
-    """In a line, with that of the network's own code."""
-    first = (str(error).splitlines() or [""])[0]
-    return f"{type(error).__name__}: {first}{plugins.line_of(error)}"
 
 
 def with_value_unit(params: Params, unit: Array) -> Params:

@@ -211,7 +211,7 @@ def test_an_export_that_fails_leaves_the_one_before(
 
     agent.export(tmp_path)
     before = files()
-    for broken in "numpy.savez_compressed", "hackmatrix.api.agent.artifact":
+    for broken in "numpy.savez_compressed", "hackmatrix.api.exporting.artifact":
         with monkeypatch.context() as patched:
             patched.setattr(broken, full)
             with pytest.raises(OSError, match="No space left"):

@@ -1,0 +1,88 @@
+"""What is exported says in NumPy what the network says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import hackmatrix
+from hackmatrix import networks
+from hackmatrix.networks import Spec
+from hackmatrix.networks.torso import Parts, Torso
+from hackmatrix.rl.signal import Signal
+from hackmatrix.standalone.policy import NumpyPolicy
+from hackmatrix.train.policies.policy import Policy
+from tests.envs.toy import Toy
+
+
+def in_numpy(params: Mapping[str, Any], parts: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Without the relu."""
+    layer = params["layer"]
+    return parts["wanted"] @ layer["kernel"] + layer["bias"]
+
+
+def failing(params: Mapping[str, Any], parts: Mapping[str, np.ndarray]) -> np.ndarray:
+    return parts["nothing like that"]
+
+
+class Linear(Torso):
+    in_numpy = f"{__name__}:in_numpy"
+
+    @nn.compact
+    def __call__(self, parts: Parts) -> jax.Array:
+        return nn.Dense(self.spec.hidden_dim, name="layer")(parts["wanted"])
+
+
+class Forgotten(Linear):
+    @nn.compact
+    def __call__(self, parts: Parts) -> jax.Array:
+        return nn.relu(nn.Dense(self.spec.hidden_dim, name="layer")(parts["wanted"]))
+
+
+class Failing(Linear):
+    in_numpy = f"{__name__}:failing"
+
+
+class InHalves(Linear):
+    """It rounds more than NumPy does."""
+
+    @nn.compact
+    def __call__(self, parts: Parts) -> jax.Array:
+        return nn.Dense(self.spec.hidden_dim, name="layer", dtype=jnp.bfloat16)(parts["wanted"])
+
+
+def agent(torso: type[Torso]) -> hackmatrix.Agent:
+    env = Toy()
+    spec = Spec(f"{__name__}:{torso.__name__}", 16, 1, 0, False, "float32")
+    network = networks.make(spec, env)
+    params = network.init(jax.random.key(0))
+    return hackmatrix.Agent(Policy(env, network, params, "mine", 0, Signal(0.99, False)))
+
+
+@pytest.mark.parametrize("torso", [Linear, InHalves])
+def test_a_network_that_is_the_same_function_in_numpy_is_exported(
+    torso: type[Torso], tmp_path: Path
+) -> None:
+    plain, _ = agent(torso).export(tmp_path)
+    logits, _ = NumpyPolicy(plain).outputs(np.eye(12, dtype=np.float32))
+    assert np.ptp(logits) > 0
+
+
+@pytest.mark.parametrize(
+    ("torso", "said"),
+    [
+        (Forgotten, "its `in_numpy` is not the same function: of made-up observations its logits"),
+        (Failing, r"its `in_numpy` fails: KeyError: 'nothing like that', test_exporting\.py:\d+"),
+    ],
+)
+def test_one_that_is_another_function_is_not(torso: type[Torso], said: str, tmp_path: Path) -> None:
+    with pytest.raises(hackmatrix.UserError, match=f"{said}.*; nothing was exported"):
+        agent(torso).export(tmp_path)
+    assert list(tmp_path.iterdir()) == []
