@@ -6,6 +6,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 
 from hackmatrix import networks, plugins
@@ -39,7 +40,7 @@ def _check_numpy(policy: Policy) -> None:
     spec, env = policy.network.spec, policy.env
     network = networks.make(replace(spec, compute_dtype="float32"), env)
     seen = np.random.default_rng(0).random((_ROWS, env.observation_size), np.float32)
-    expected = network(policy.params, in_parts(seen, env.observation))
+    expected = network(policy.params, in_parts(jnp.asarray(seen), env.observation))
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / files.EXPORTED
         files.write(file, policy.params, about(policy))

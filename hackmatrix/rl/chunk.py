@@ -8,8 +8,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from hackmatrix import plugins
 from hackmatrix.envs import Environment
-from hackmatrix.envs.metrics import Metric, Range, Section
+from hackmatrix.envs.metrics import OF_PLAY, Metric, Range, Section
 from hackmatrix.errors import UserError
 from hackmatrix.parallel.mesh import ENVS
 from hackmatrix.rl import rollout, tally
@@ -42,7 +43,7 @@ def run(
     # Traced once, for its shapes and for the loop.
     @functools.partial(jax.jit, inline=True)
     def update(state: TrainState, counted: tally.Tally) -> tuple[TrainState, tally.Tally, Metrics]:
-        results = algorithm.update(state.learner, state.players, counted)
+        results = _updated(algorithm, state, counted)
         if not isinstance(results, tuple) or len(results) != 4:
             raise _misuse(algorithm, "it must give four: learner, players, counted, metrics")
         learner, players, counted, told = results
@@ -54,7 +55,7 @@ def run(
 
     nothing = tally.empty(rollout.kind_of_step(env, state.players), env.episode_limit > 0)
     after, counted, told = jax.eval_shape(update, state, nothing)
-    fault = _fault_of_metrics(algorithm, told) or _fault_of_trees(
+    fault = _fault_of_metrics(env, algorithm, told) or _fault_of_trees(
         ("the learner", state.learner, after.learner),
         ("the players", state.players, after.players),
         ("what is counted", nothing, counted),
@@ -88,11 +89,25 @@ def run(
     return state, Report({**_means(sums, updates), **tally.read(counted, ENVS)}, broken_at)
 
 
+def _updated(algorithm: Algorithm, state: TrainState, counted: tally.Tally) -> Any:
+    """What an update gives. Where one from outside of this package fails, in a line."""
+    try:
+        return algorithm.update(state.learner, state.players, counted)
+    except UserError:
+        raise
+    except Exception as error:
+        if type(algorithm).__module__.startswith(f"{plugins.__package__}."):
+            raise
+        raise _misuse(algorithm, f"it fails: {plugins.why(error)}") from error
+
+
 def _misuse(algorithm: Algorithm, fault: str) -> UserError:
     return UserError(f"{type(algorithm).__name__}.update: {fault}")
 
 
-def _fault_of_metrics(algorithm: Algorithm, told: Metrics) -> str | None:
+def _fault_of_metrics(env: Environment, algorithm: Algorithm, told: Metrics) -> str | None:
+    if taken := sorted(told.keys() & {*OF_PLAY, *(metric.tag for metric in env.metrics)}):
+        return f"it tells {', '.join(taken)}, which the trainer or the environment tells"
     if missing := [tag for tag in algorithm.vital if tag not in told]:
         return f"it does not tell {', '.join(missing)}, which `vital` names"
     for tag, metric in told.items():

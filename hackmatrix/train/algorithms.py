@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, get_type_hints
 
 import jax
@@ -90,7 +90,7 @@ def _is_number(value: Any) -> bool:
 def _check_learner(name: str, algorithm: Any, network: Network, is_changed: bool) -> None:
     """Of the first learner, parts of which the trainer may change."""
     key = seed_key(0)
-    learner = jax.eval_shape(algorithm.init, key)
+    learner = _traced(name, "init", algorithm.init, key)
     update = getattr(learner, "update", None)
     if (
         (getattr(update, "shape", None), getattr(update, "dtype", None)) != ((), jnp.int32)
@@ -101,12 +101,23 @@ def _check_learner(name: str, algorithm: Any, network: Network, is_changed: bool
             f"algorithm={name}: its `init` must give a flax.struct.PyTreeNode with `update`, an "
             f"i32, and `key`, and gives {type(learner).__name__}"
         )
-    given, wanted = jax.eval_shape(algorithm.acting, learner), jax.eval_shape(network.init, key)
+    given = _traced(name, "acting", algorithm.acting, learner)
+    wanted = jax.eval_shape(network.init, key)
     if _shapes(given) != _shapes(wanted):
         raise UserError(
             f"algorithm={name}: what its `acting` gives of a learner is not the network's "
             "parameters, a tree as of network.init"
         )
+
+
+def _traced(name: str, member: str, function: Callable[..., Any], *given: Any) -> Any:
+    """What a function of an algorithm from outside gives, as shapes and types."""
+    try:
+        return jax.eval_shape(function, *given)
+    except UserError:
+        raise
+    except Exception as error:  # as above
+        raise UserError(f"algorithm={name}: its `{member}` fails: {plugins.why(error)}") from error
 
 
 def _shapes(tree: Any) -> list[Any]:

@@ -94,6 +94,11 @@ class Unacting(PPO):
         return learner
 
 
+class Undressed(PPO):
+    def acting(self, learner: Any) -> Any:
+        return learner["clothes"]
+
+
 class Short(PPO):
     def update(self, *given: Any) -> Any:
         return super().update(*given)[:3]
@@ -131,6 +136,10 @@ def address(kind: type) -> str:
         (Loose, "its `init` must give a flax.struct.PyTreeNode with `update`, an i32, and `key`"),
         (Unbuilt, "cannot be built as NAME(env, network, config, axis): too many positional"),
         (Falling, "fails when it is built: KeyError: 'gravity', test_algorithms.py:"),
+        (
+            Undressed,
+            "its `acting` fails: TypeError: 'Learner' object is not subscriptable, test_al",
+        ),
         (Unacting, "what its `acting` gives of a learner is not the network's parameters"),
     ],
 )

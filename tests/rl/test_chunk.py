@@ -97,6 +97,19 @@ class Swapping(Breaking):
         return learner, players.replace(number=players.number * 1.0), counted, told
 
 
+class Posing(Breaking):
+    """Tells what the trainer tells."""
+
+    def update(self, *given: Any) -> Any:
+        learner, players, counted, told = super().update(*given)
+        return learner, players, counted, {**told, "train/mean_reward": told[LOSS]}
+
+
+class Failing(Breaking):
+    def update(self, *given: Any) -> Any:
+        return given[0].nothing_like_that
+
+
 class Mute(Breaking):
     def update(self, *given: Any) -> Any:
         return *super().update(*given)[:3], None
@@ -105,6 +118,9 @@ class Mute(Breaking):
 @pytest.mark.parametrize(
     ("algorithm", "said"),
     [
+        (Posing(), "it tells train/mean_reward, which the trainer or the environment tells"),
+        (Failing(), "Failing.update: it fails: AttributeError: 'Learner' object has no attribute"),
+        (Failing(), "nothing_like_that', test_chunk.py:"),
         (Mute(), "Mute.update: its metrics must be a dictionary, of a number by each tag"),
         (Swapping(), "the players.number has uint32[2] before it and float32[2] after it"),
         (Silent(), "Silent.update: it does not tell train/grad_norm, which `vital` names"),
