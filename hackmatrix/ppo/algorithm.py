@@ -58,10 +58,7 @@ class PPO(ActorCritic):
         def loss(params: Params, chosen: Samples, moments: Moments) -> tuple[Array, Metrics]:
             mean, deviation = moments
             normalised = (chosen.advantage - mean) / (deviation + 1e-8)
-            chosen = chosen.replace(advantage=normalised)
-            observation, mask = self.env.decode(chosen.seen)
-            logits, values = self.network(params, observation)
-            return clipped_loss(logits, values, mask, chosen, self.settings, weight)
+            return self.loss(params, chosen.replace(advantage=normalised), weight)
 
         (params, optimiser), told = self.descent.epochs(
             (learner.params, learner.optimiser),
@@ -72,6 +69,16 @@ class PPO(ActorCritic):
             lambda rows: self._moments(advantage.reshape(-1)[rows]),
         )
         return learner.replace(params=params, optimiser=optimiser), told
+
+    def loss(
+        self, params: Params, samples: Samples, entropy_weight: Array | float
+    ) -> tuple[Array, Metrics]:
+        """The mean loss of samples of a minibatch, and what to know about it: what a subclass with
+        another term overrides.
+        """
+        observation, mask = self.env.decode(samples.seen)
+        logits, values = self.network(params, observation)
+        return clipped_loss(logits, values, mask, samples, self.settings, entropy_weight)
 
     def rescaled(self, learner: Learner, scale: ReturnScale) -> Learner:
         """Values that were learned before this run are kept when their unit changes; those of a

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -10,12 +11,15 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from hackmatrix.envs.metrics import Metric, Section
 from hackmatrix.errors import UserError
+from hackmatrix.networks.actor_critic import Params
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.ppo.algorithm import PPO
+from hackmatrix.ppo.loss import Samples
 from hackmatrix.rl.learning.learner import Learner
 from hackmatrix.rl.rollout import Players
-from hackmatrix.rl.tally import Tally
+from hackmatrix.rl.tally import Metrics, Tally
 from hackmatrix.train.config import Config, ConfigError, setting
 from hackmatrix.train.config.rules import SHARE
 from hackmatrix.train.program import Program
@@ -122,6 +126,20 @@ class Falling(PPO):
         raise KeyError("gravity")
 
 
+class Calm(PPO):
+    """The example of CONTRIBUTING.md, with a weight that shows soon."""
+
+    sections: ClassVar = (*PPO.sections, Section("Calm", (Metric("train/logits", "logits"),)))
+
+    def loss(
+        self, params: Params, samples: Samples, entropy_weight: jax.Array | float
+    ) -> tuple[jax.Array, Metrics]:
+        total, told = super().loss(params, samples, entropy_weight)
+        logits, _ = self.network(params, self.env.decode(samples.seen)[0])
+        square = jnp.square(logits).mean()
+        return total + 10 * square, {**told, "train/logits": square}
+
+
 def address(kind: type) -> str:
     return f"{__name__}:{kind.__name__}"
 
@@ -182,3 +200,9 @@ def test_who_does_not_count_its_updates_is_told_so_after_the_first_chunk(tmp_pat
     with pytest.raises(UserError, match="Uncounting does not count: its `update` has to add 1"):
         trained(tmp_path, "uncounted", 0.0, algorithm=address(Uncounting))
     assert not list(tmp_path.iterdir())
+
+
+def test_ppo_takes_another_term_into_its_loss_and_tells_of_it(tmp_path: Path) -> None:
+    run = trained(tmp_path, "calm", 0.0, algorithm=address(Calm))
+    told = [json.loads(line)["train/logits"] for line in run.metrics.read_text().splitlines()]
+    assert 0 < told[-1] < 0.5 * told[0]
