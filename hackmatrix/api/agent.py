@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,11 @@ class Agent:
         try:
             seen, valid = np.asarray(observation, np.float32), np.asarray(mask, bool)
         except (TypeError, ValueError) as error:
+            if isinstance(observation, Mapping):
+                parts = ", ".join(self.env.observation)
+                raise UserError(
+                    f"an observation is one array, of its parts {parts}, flat"
+                ) from None
             raise UserError(f"observations and masks are arrays of numbers: {error}") from None
         self._check(seen, valid)
         _check_numbers(seed=seed or 0)

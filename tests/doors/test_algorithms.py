@@ -54,6 +54,15 @@ class Impatient(PPO):
     config_class: ClassVar[type[Config]] = Hasty
 
 
+@dataclass(frozen=True)
+class Plainly(Config):
+    warmth: float = 0.5
+
+
+class Warm(PPO):
+    config_class: ClassVar[type[Config]] = Plainly
+
+
 class Undecided(PPO):
     inputs = ("time_limit_minutes",)
 
@@ -194,6 +203,11 @@ def test_an_update_that_gives_something_else_is_refused_in_a_line(kind: type, sa
 def test_an_algorithm_cannot_change_the_default_of_a_setting_of_the_trainer() -> None:
     with pytest.raises(ConfigError, match="gamma is a setting of the trainer, whose default Hasty"):
         resolved(algorithm=address(Impatient))
+
+
+def test_a_setting_of_its_own_has_to_be_declared() -> None:
+    with pytest.raises(ConfigError, match=r"warmth is no setting: Plainly has to declare it, by"):
+        resolved(algorithm=address(Warm))
 
 
 def test_who_does_not_count_its_updates_is_told_so_after_the_first_chunk(tmp_path: Path) -> None:

@@ -39,6 +39,8 @@ from hackmatrix.train.checkpoints.together import Damaged, read_on_all, read_on_
 from hackmatrix.train.runs.places import Disk, Place, place
 from hackmatrix.train.runs.shared_path import becomes_true
 
+_TOLD = 6  # differences
+
 
 class CheckpointError(UserError):
     """Checkpoints cannot be used as asked; the message says why and what to do."""
@@ -49,8 +51,12 @@ class Incompatible(CheckpointError):
 
     def __init__(self, step: int, lines: list[str]) -> None:
         changed = "the network, the algorithm or the environment has changed since"
-        told = f"checkpoint {step} does not fit this run: {changed}; undo that, or begin a new run"
-        super().__init__("\n".join([told, *lines]))
+        told = (
+            f"checkpoint {step} does not fit this run: {changed}; undo that, or begin a new run "
+            "(one that was copied here from another run is to be removed)"
+        )
+        more = [f"and {len(lines) - _TOLD} more"] if len(lines) > _TOLD else []
+        super().__init__("\n".join([told, *lines[:_TOLD], *more]))
         self.lines = lines
 
 

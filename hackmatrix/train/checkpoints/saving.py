@@ -124,6 +124,8 @@ def _first_of(error: BaseException) -> BaseException:
 def silence_orbax() -> None:
     """Its errors are raised, and said in one line; it need not print their tracebacks besides."""
     logging.getLogger("absl").addFilter(lambda entry: "orbax" not in entry.pathname)
+    # It says so of each array that could not be written after the first one.
+    logging.getLogger("asyncio").addFilter(lambda entry: "never retrieved" not in entry.msg)
     before = sys.unraisablehook
 
     def hook(unraisable: sys.UnraisableHookArgs) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from ml_collections import config_dict
 
+from hackmatrix import plugins
 from hackmatrix.errors import UserError
 from hackmatrix.train.config.settings import Config, declared
 
@@ -34,6 +35,10 @@ def read(named: str | Path) -> Mapping[str, Any]:
     except (OSError, SyntaxError) as error:
         why = re.sub(r"\[Errno \d+\] ", "", str(error))
         raise UserError(f"the configuration {named} cannot be read: {why}") from None
+    except (UserError, AttributeError, KeyError):  # the latter may be a name that is no setting
+        raise
+    except Exception as error:  # of code that is not ours, so it may be any
+        raise UserError(f"the configuration {named} fails: {plugins.why(error)}") from error
     if hasattr(found, "keys"):
         settings: Mapping[str, Any] = found
         return settings

@@ -6,7 +6,7 @@ Nothing here needs JAX unless an algorithm of the user's own does, so faults are
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from hackmatrix import plugins
@@ -65,7 +65,11 @@ def config_class(algorithm: Any) -> type[Config]:
 def _faults_of_class(kind: type[Config]) -> dict[str, str]:
     """What is wrong with the settings that an algorithm's own class declares."""
     of_kind = declared(kind)
+    own = {each.name for each in fields(kind)} - {each.name for each in fields(Config)}
     return {
+        name: f"{name} is no setting: {kind.__name__} has to declare it, by `setting(...)`"
+        for name in sorted(own - of_kind.keys())
+    } | {
         name: f"{name} is a setting of the trainer, whose default {kind.__name__} cannot change"
         for name, setting in declared(Config).items()
         if of_kind[name].default != setting.default

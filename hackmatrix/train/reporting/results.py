@@ -18,7 +18,7 @@ from hackmatrix.rl.games import ACTIONS
 from hackmatrix.rl.tally import RETURN
 
 KINDS = "kinds"
-_TITLE, _COLUMN = 24, 28
+_TITLE, _COLUMN = 24, 28  # at least
 
 
 Summary = dict[str, Estimate]
@@ -48,16 +48,20 @@ def summary(games: Mapping[str, np.ndarray], env: Environment) -> Summary:
 
 def table(results: Mapping[str, Summary], env: Environment) -> list[str]:
     """The players side by side: lines of what they reached and did, with 95% intervals."""
-    lines = ["".ljust(_TITLE) + _side_by_side(headings(results))]
+    lines = [("", headings(results))]
     for heading, rows in parts(results, env):
         indent = "  " if heading else ""
-        lines += [heading] if heading else []
-        lines += [f"{indent}{title}".ljust(_TITLE) + _side_by_side(cells) for title, cells in rows]
-    return lines
+        lines += [(heading, [])] if heading else []
+        lines += [(f"{indent}{title}", cells) for title, cells in rows]
+    first = max(_TITLE, *(len(title) for title, _ in lines))
+    column = max(_COLUMN, *(1 + len(cell) for _, cells in lines for cell in cells))
+    return [
+        title.ljust(first * bool(cells)) + _side_by_side(cells, column) for title, cells in lines
+    ]
 
 
-def _side_by_side(cells: Iterable[str]) -> str:
-    return "".join(f" {cell}".rjust(_COLUMN) for cell in cells)
+def _side_by_side(cells: Iterable[str], width: int) -> str:
+    return "".join(cell.rjust(width) for cell in cells)
 
 
 def headings(players: Iterable[str]) -> list[str]:

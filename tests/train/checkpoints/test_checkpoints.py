@@ -115,8 +115,9 @@ def test_another_network_is_refused_with_both_shapes(two: Path) -> None:
     assert f"learner/{kernel}" in lines
     assert len(lines) == 6  # kernel, bias, and two moments of each
     said, *rest = str(refusal.value).splitlines()
-    assert said.endswith("has changed since; undo that, or begin a new run")
+    assert "has changed since; undo that, or begin a new run" in said
     assert rest == lines
+    assert str(Incompatible(1, ["a line"] * 9)).splitlines()[1:] == ["a line"] * 6 + ["and 3 more"]
 
 
 def test_another_type_is_refused_and_not_cast(two: Path) -> None:

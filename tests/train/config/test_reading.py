@@ -55,6 +55,11 @@ def test_a_file_in_the_home_of_the_user_may_be_named_by_a_tilde(
         ),
         ("return (", r"mine\.py cannot be read: '\(' was never closed \(mine\.py, line 2\)"),
         ("open('nowhere')", r"mine\.py cannot be read: No such file or directory: 'nowhere'"),
+        ("import nothing", r"mine\.py fails: ModuleNotFoundError: No .* 'nothing', mine\.py:2"),
+        (
+            "return {'lr': 1 / 0}",
+            r"mine\.py fails: ZeroDivisionError: division by zero, mine\.py:2",
+        ),
         ("return {}\nget_config = None", r"mine\.py has no get_config\(\)"),
     ],
 )

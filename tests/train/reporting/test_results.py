@@ -69,6 +69,14 @@ def test_a_metric_in_percent_may_be_a_share_of_each_game(
     assert (found.mean, found.low, found.high) == pytest.approx(expected, rel=0.01)
 
 
+def test_columns_of_a_table_are_as_wide_as_their_longest_cell() -> None:
+    played = {**games(4), RETURN: np.array([-12_345.0, -12_345.0, -23_456.0, -34_567.0])}
+    summaries = {"agent": results.summary(played, GAME), "random": results.summary(games(4), GAME)}
+    lines = results.table(summaries, GAME)
+    assert lines[0].split() == ["agent", "random"]
+    assert {len(line) for line in lines if line != "of all actions"} == {len(lines[0])}
+
+
 @pytest.mark.parametrize(("number", "least"), [(2, 0.92), (3, 0.93), (5, 0.93), (10, 0.93)])
 def test_intervals_of_few_games_are_as_wide_as_that_makes_them(number: int, least: float) -> None:
     rng = np.random.default_rng(2)
