@@ -188,8 +188,10 @@ def find(workdir: str | Path | Place, which: str, name: str | None = None) -> Ru
             if is_run(there):
                 return _open(there)
         lacking = next((_lacking(each) for each in places if each.names()), "")
-        newest = sorted(_runs(root), key=_begun)[-5:]
-    others = f"; the newest are {', '.join(each.name for each in newest)}" if newest else ""
+        runs = [each.name for each in sorted(_runs(root), key=_begun)]
+    seeds = [each for each in runs if re.fullmatch(rf"{re.escape(which)}-seed\d+", each)]
+    told = ("its seeds", seeds) if seeds else ("the newest", runs[-5:])
+    others = f"; {told[0]} are {', '.join(told[1])}" if runs else ""
     raise RunError(f"there is no run {which!r} in {root}{lacking}{shipped_as(which) or others}")
 
 

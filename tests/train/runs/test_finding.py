@@ -15,6 +15,7 @@ from hackmatrix.train.runs.directory import Run, RunError, create, find
 from hackmatrix.train.runs.places import Away, Disk
 from tests.bucket_service import Service
 from tests.train.runs.test_directory import save, suffixed
+from tests.train.settings import resolved
 
 
 def test_a_run_is_found_by_name_and_by_path(tmp_path: Path, config: Config) -> None:
@@ -128,3 +129,10 @@ def test_a_run_of_an_older_version_is_found(tmp_path: Path, config: Config) -> N
         del saved[name]
     (run.directory / "config.json").write_text(json.dumps(saved))
     assert find(tmp_path, run.name) == run
+
+
+def test_who_names_a_run_of_several_seeds_is_told_their_names(tmp_path: Path) -> None:
+    for name in ("a-seed0", "a-seed1", "b"):
+        create(tmp_path, resolved(run_name=name))
+    with pytest.raises(RunError, match=r"there is no run 'a' in .*; its seeds are a-seed0, a-see"):
+        find(tmp_path, "a")
