@@ -46,7 +46,7 @@ def of_values(values: Mapping[str, Any], kind: type[Config]) -> Faults:
 def unknown(name: str, names: Collection[str] = declared(Config)) -> str:
     near = [ours] if (ours := _ELSEWHERE.get(name, "")) in names else []
     near = near or difflib.get_close_matches(name, names, n=1, cutoff=_A_SLIP)
-    own = "" if near else "; a file sets those of an algorithm of your own (CONTRIBUTING.md)"
+    own = "" if near else "; a --config=FILE sets those of an algorithm of your own, also to resume"
     near = near or difflib.get_close_matches(name, names, n=3, cutoff=_ALIKE)
     advice = f"did you mean {' or '.join(near)}? " if near else ""
     return f"{name} is no setting: {advice}configs/default.py has them all{own}"

@@ -26,7 +26,7 @@ SECTION = Section(
         Metric("perf/updates_per_second", "updates a second"),
         Metric(HOURS_LEFT, "hours left"),
         *(
-            Metric(f"{_SECONDS}{phase}", phase, chart="seconds spent")
+            Metric(f"{_SECONDS}{phase}", phase, chart="seconds spent since its last start")
             for phase in ("compile", "run", "evaluate", "save", "write")
         ),
     ),

@@ -51,7 +51,7 @@ def test_flags_override_a_configuration_file_before_jax_is_loaded() -> None:
         (["--config=configs/cpu.py", "--config.ent_coeff=3"], "did you mean ent_coef?"),
         (["--config.learning_rate=3"], "did you mean lr?"),
         (["--config.nonsense"], "no setting: did you mean seed or num_envs or channels?"),
-        (["--config.xyzzy=3"], "xyzzy is no setting: configs/default.py has them all; a file sets"),
+        (["--config.xyzzy=3"], "xyzzy is no setting: configs/default.py has them all; a --conf"),
         (["--config.num_envs=1e6"], "give a whole number, like 1_000_000"),
         (["--config.lr=fast"], "--config.lr=fast: give a number, like 0.5 or 1e-3"),
         (["--config.anneal_lr=maybe"], "--config.anneal_lr=maybe: give True or False"),
