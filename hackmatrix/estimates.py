@@ -19,7 +19,9 @@ class Estimate:
     high: float
 
     def within(self, least: float, most: float) -> Estimate:
-        """No mean is less than the least or more than the most."""
+        """No mean is less than the least or more than the most; where one is, they are wrong."""
+        if not least <= self.mean <= most:
+            return self
         return Estimate(self.mean, max(self.low, least), min(self.high, most))
 
     def shown(self, factor: int = 1) -> str:

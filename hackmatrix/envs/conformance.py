@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from hackmatrix.envs import declared
-from hackmatrix.envs.metrics import PERCENT
+from hackmatrix.envs.metrics import PERCENT, are_shares
 from hackmatrix.envs.protocol import Environment, Step
 
 # After so many ends in a row it is no chance that no episode goes on.
@@ -135,12 +135,13 @@ def _faults_of_values(env: Environment, trace: list[Played]) -> Iterator[str]:
 
 def _are_shares(tag: str, trace: list[Played]) -> bool:
     """Whether all values of the metric that are counted are from 0 to 1."""
-    steps = [each.step for each in trace]
-    counted = [step.each_step[tag] for step in steps if tag in step.each_step]
-    for step in steps:
+    for step in (each.step for each in trace):
         of_ends = {**step.each_episode, **step.highest}
-        counted += [of_ends[tag][step.terminated | step.truncated]] if tag in of_ends else []
-    return all(((values >= 0) & (values <= 1)).all() for values in counted)
+        if tag in step.each_step and not are_shares(step.each_step[tag]):
+            return False
+        if tag in of_ends and not are_shares(of_ends[tag][step.terminated | step.truncated]):
+            return False
+    return True
 
 
 def _faults_of_ends(env: Environment, trace: list[Played]) -> Iterator[str]:

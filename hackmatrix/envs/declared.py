@@ -59,8 +59,8 @@ def _of_attributes(env: Environment) -> Iterator[str]:
     yield from _of_actions(env)
     if env.episode_limit:
         yield (
-            f"episode_limit={env.episode_limit} is said in training: leave it out, and give "
-            f"--config.episode_limit={env.episode_limit}"
+            f"episode_limit is set by the trainer, which would overwrite {env.episode_limit}: "
+            f"leave it out, and give --config.episode_limit={env.episode_limit}"
         )
     if not env.observation or not _is_of_shapes(env.observation):
         yield (
@@ -266,7 +266,7 @@ def _of_metrics(env: Environment, step: Step) -> Iterator[str]:
         tags += told
     if twice := _twice(tags):
         yield f"step: two of {', '.join(_METRICS)} tell {', '.join(twice)}: give them two tags"
-    of_games = [*step.each_episode, *OF_PLAY, OF_GAMES[0]]
+    of_games = [*step.each_episode, *OF_PLAY[:2], OF_GAMES[0]]  # the return, the length, the end
     if twice := _twice([tag.rpartition("/")[2] for tag in of_games]):
         yield f"step: of two metrics named {', '.join(twice)} one would be lost: a run's eval/NAME"
     if env.goal not in (None, *step.each_episode):

@@ -10,7 +10,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 PERCENT = "%"
+_ROUNDING = 1e-6
 # The tags of what the trainer tells of any play: the return, the length and whether it was cut off
 # of an episode; the reward of a step; how many episodes ended (hackmatrix.rl.tally). No environment
 # may use them.
@@ -95,3 +98,8 @@ class Trend:
     flat: str
     gain: float
     meaning: str
+
+
+def are_shares(values: np.ndarray) -> bool:
+    """Whether they are from 0 to 1, but for the rounding of floats."""
+    return bool(((values >= -_ROUNDING) & (values <= 1 + _ROUNDING)).all())

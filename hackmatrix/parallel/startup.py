@@ -206,10 +206,11 @@ def _share_gpus(given: Place) -> None:
 
 
 def _machine() -> str:
-    """Its name, which other machines may have as well, and by which start of it."""
+    """Its host name, which others may have too, and the id of its boot."""
+    boot = ""
     with contextlib.suppress(OSError):
-        return f"{socket.gethostname()} {Path('/proc/sys/kernel/random/boot_id').read_text()}"
-    return socket.gethostname()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"{socket.gethostname()} {boot}"
 
 
 def own_gpu(hosts: Sequence[str], process: int) -> int | None:

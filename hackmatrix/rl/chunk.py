@@ -49,13 +49,16 @@ def run(
         learner, players, counted, told = results
         if not isinstance(told, dict):
             raise _misuse(algorithm, "its metrics must be a dictionary, of a number by each tag")
+        if taken := sorted(told.keys() & {*OF_PLAY, SKIPPED, *(each.tag for each in env.metrics)}):
+            others = "which the trainer or the environment tells"
+            raise _misuse(algorithm, f"it tells {', '.join(taken)}, {others}")
         if skips:
             learner, told = _if_sound(algorithm, state.learner, learner, told)
         return TrainState(learner, players), counted, told
 
     nothing = tally.empty(rollout.kind_of_step(env, state.players), env.episode_limit > 0)
     after, counted, told = jax.eval_shape(update, state, nothing)
-    fault = _fault_of_metrics(env, algorithm, told) or _fault_of_trees(
+    fault = _fault_of_metrics(algorithm, told) or _fault_of_trees(
         ("the learner", state.learner, after.learner),
         ("the players", state.players, after.players),
         ("what is counted", nothing, counted),
@@ -105,9 +108,7 @@ def _misuse(algorithm: Algorithm, fault: str) -> UserError:
     return UserError(f"{type(algorithm).__name__}.update: {fault}")
 
 
-def _fault_of_metrics(env: Environment, algorithm: Algorithm, told: Metrics) -> str | None:
-    if taken := sorted(told.keys() & {*OF_PLAY, *(metric.tag for metric in env.metrics)}):
-        return f"it tells {', '.join(taken)}, which the trainer or the environment tells"
+def _fault_of_metrics(algorithm: Algorithm, told: Metrics) -> str | None:
     if missing := [tag for tag in algorithm.vital if tag not in told]:
         return f"it does not tell {', '.join(missing)}, which `vital` names"
     for tag, metric in told.items():

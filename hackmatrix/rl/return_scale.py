@@ -46,4 +46,6 @@ def explained_variance(returns: Array, values: Array, axis: str) -> Array:
     of_returns, of_rest = jax.lax.pmean(
         (jnp.square(returns - means[0]).mean(), jnp.square(rest - means[1]).mean()), axis
     )
-    return jnp.where(of_returns > 0, 1 - of_rest / jnp.where(of_returns > 0, of_returns, 1), 0)
+    # Of returns that are all but the same the values may tell anything.
+    least = jnp.maximum(1e-12 * of_rest, 1e-30)
+    return jnp.where(of_returns > 0, 1 - of_rest / jnp.maximum(of_returns, least), 0)

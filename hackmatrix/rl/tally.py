@@ -79,8 +79,8 @@ def add(tally: Tally, step: Step, episode_return: Array, episode_length: Array) 
 
 
 def together(one: Tally, other: Tally) -> Tally:
-    """Both. An update is counted alone and then added, as a float32 counts few millions of small
-    numbers one by one, and a chunk may have more steps.
+    """Both. Each update is counted alone and then added: a float32 to which small numbers are added
+    one by one loses them after a few million, and a chunk may have more steps.
     """
     both = jax.tree.map(jnp.add, one, other)
     return both.replace(highest=jnp.maximum(one.highest, other.highest))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from hackmatrix.networks import files, numpy_torso
+from hackmatrix.networks.files import About
 from hackmatrix.networks.in_numpy import dense
 
 
@@ -17,10 +18,18 @@ class NumpyPolicy:
     """Computes in float32, whatever the type of the products was in training."""
 
     def __init__(self, file: str | Path) -> None:
-        params, self.about = files.read(file)
-        self._params = params["params"]
-        self._torso = numpy_torso(self.about.spec.network)
-        self._turning = self.about.turning
+        self._hold(*files.read(file))
+
+    @classmethod
+    def of(cls, params: Mapping[str, Any], about: About) -> Self:
+        """From arrays of NumPy, as such a file has them."""
+        policy = cls.__new__(cls)
+        policy._hold(params, about)
+        return policy
+
+    def _hold(self, params: Mapping[str, Any], about: About) -> None:
+        self._params, self.about = params["params"], about
+        self._torso, self._turning = numpy_torso(about.spec.network), about.turning
 
     def outputs(self, observation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Logits f32[..., A] and values f32[...] of observations f32[..., N]."""

@@ -113,7 +113,7 @@ class Keeper:
 
     def seconds(self, update: int) -> float:
         """The seconds of training after so many updates: where that state was saved, those that
-        were saved with it. A run whose time is up here must not go on where it is resumed.
+        were saved with it: else a run whose time is up here would go on when it is resumed.
         """
         return self._trained() if self.lacks(update) else self._saved_seconds
 

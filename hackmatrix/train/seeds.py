@@ -18,6 +18,7 @@ from hackmatrix.errors import UserError
 from hackmatrix.estimates import Estimate
 from hackmatrix.exit_codes import DONE
 from hackmatrix.parallel.agreement import is_first, on_first
+from hackmatrix.train.config import Config
 from hackmatrix.train.config.rules import AUTO, SEED
 from hackmatrix.train.config.saved import resumed
 from hackmatrix.train.guards.supervision import Supervision
@@ -28,6 +29,12 @@ from hackmatrix.train.runs.directory import EVALUATION, find, is_run, must_be_fr
 from hackmatrix.train.runs.places import Place, place
 from hackmatrix.train.session import FOR_GAMES, run_session
 
+# By these an agent is not another one.
+_OF_A_RUN_ALONE = FOR_GAMES | {
+    "kernels", "log_interval", "save_interval_minutes", "save_interval", "keep_checkpoints",
+    "keep_milestones", "watchdog_minutes", "replica_check_interval", "eval_interval_minutes",
+    "eval_games", "wandb", "rewind", "project", "entity", "no_artifact",
+}  # fmt: skip
 _CONFIDENCE = 0.975  # below the upper end of an interval of 95%
 
 
@@ -106,26 +113,51 @@ def _is_done(there: Place, given: Mapping[str, Any]) -> bool:
         return False
     if max(steps, default=evaluated) != evaluated:
         return False
-    before = found.config.settings()
-    others = {each for each in given.keys() & before.keys() if given[each] != before[each]}
-    lasting = sorted(others - FOR_GAMES)
-    if lasting and not _asks_for_more(given, before, evaluated + found.config.batch_size):
-        raise SeedsError(
-            f"{there.name} was trained to its end with {lasting[0]}={before[lasting[0]]!r}, and is "
-            f"not to be compared with one of {given[lasting[0]]!r}: choose another run_name"
-        )
+    others = _others(found.config, given)
+    next_step = evaluated + found.config.batch_size
     # Where its time was up before, its checkpoint knows.
-    is_at_end = evaluated + found.config.batch_size > found.config.total_timesteps
-    return is_at_end and not others - {"resume"}
+    is_at_end = next_step > found.config.total_timesteps
+    if not _goes_on(found.config, given, next_step, is_at_end):
+        _check_is_alike(found.config, given, others, is_at_end)
+    return is_at_end and not others
 
 
-def _asks_for_more(given: Mapping[str, Any], before: Mapping[str, Any], steps: int) -> bool:
-    """Than a run was trained for, whose next update would lead to so many steps."""
-    asked = {**before, **given}
-    if steps > before["total_timesteps"]:
-        return bool(asked["total_timesteps"] >= steps)
-    limits = before["time_limit_minutes"], asked["time_limit_minutes"]  # else its time was up
-    return None in limits or limits[1] > limits[0]
+def _others(config: Config, given: Mapping[str, Any]) -> set[str]:
+    """The settings that are given otherwise than a run has them."""
+    before = config.settings()
+    return {
+        name
+        for name in given.keys() & before.keys() - {"resume"}
+        if given[name] != before[name] and not (given[name] is None and name in config.chosen)
+    }
+
+
+def _goes_on(config: Config, given: Mapping[str, Any], next_step: int, is_at_end: bool) -> bool:
+    """Whether a run goes on by what is asked now, that has ended before its next update: at its
+    last step, or else as its time was up.
+    """
+    asked = {**config.settings(), **given}
+    if is_at_end:
+        return bool(next_step <= asked["total_timesteps"])
+    limit, now = config.time_limit_minutes, asked["time_limit_minutes"]
+    return limit is None or now is None or now > limit
+
+
+def _check_is_alike(
+    config: Config, given: Mapping[str, Any], others: set[str], is_at_end: bool
+) -> None:
+    """SeedsError where a run that stays as it is was trained otherwise than those to come."""
+    alike = set(_OF_A_RUN_ALONE)
+    if is_at_end:
+        alike.add("time_limit_minutes")
+    steps = given.get("total_timesteps", config.total_timesteps)
+    if steps // config.batch_size == config.total_timesteps // config.batch_size:
+        alike.add("total_timesteps")
+    for name in sorted(others - alike):
+        raise SeedsError(
+            f"{config.run_name} was trained to its end with {name}={getattr(config, name)!r}, and "
+            f"is not to be compared with one of {given[name]!r}: choose another run_name"
+        )
 
 
 def _tell(workdir: Place, name: str, runs: list[str]) -> None:

@@ -41,7 +41,7 @@ from hackmatrix.train.runs.course import Course
 from hackmatrix.train.runs.mirror import Mirror
 
 FOR_GAMES = {"eval_episodes", "resume"}  # what a session without training takes
-_GOES_ON = "Stopped; --resume goes on"
+_AS_SAVED = "Stopped; what was saved stays"
 _WITHOUT_EVALUATION = "Stopped before the evaluation, which --resume plays; all is saved"
 _WITHOUT_A_PAGE = "Stopped; only the page of the best game is missing"
 _AT_THE_END = "Stopped at the very end; --resume looks whether anything is missing"
@@ -88,7 +88,7 @@ def run_session(
                 plan, program, course, console, clock, keeper, supervision, leave, is_all
             ).run(state, play, request.given)
             supervision.signals.ends(_AT_THE_END)
-    if not on_first(lambda: mirror.has_sent_all):  # all wait, however long the first one writes
+    if not on_first(lambda: mirror.has_sent_all):  # all wait for the first, which may write
         code = RETRY
     supervision.signals.ends(_AT_THE_END, code if is_all else RETRY)
     return code
@@ -177,7 +177,7 @@ class _Session:
         """
         guard, keeper = self._guard, self._keeper
         with self._signals.noted(self._console.say):
-            self._ends_with(_GOES_ON)
+            self._ends_with(_AS_SAVED)
             try:
                 state = train(
                     state, self._course, self._program, guard, reporter, self._yardstick, keeper

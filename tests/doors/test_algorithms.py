@@ -206,7 +206,7 @@ def test_an_algorithm_cannot_change_the_default_of_a_setting_of_the_trainer() ->
 
 
 def test_a_setting_of_its_own_has_to_be_declared() -> None:
-    with pytest.raises(ConfigError, match=r"warmth is no setting: Plainly has to declare it, by"):
+    with pytest.raises(ConfigError, match=r"warmth is no setting: Plainly has to declare it, as"):
         resolved(algorithm=address(Warm))
 
 

@@ -140,7 +140,10 @@ def shaping(step: Step) -> Shaping:
             declaring(sections=(Section("a", (Metric("ended", "b"),)),)),
             "`sections` declares ended, which the trainer declares itself",
         ),
-        (declaring(episode_limit=9), "leave it out, and give --config.episode_limit=9"),
+        (
+            declaring(episode_limit=9),
+            "overwrite 9: leave it out, and give --config.episode_limit=9",
+        ),
         (declaring(action_kinds={"a": ["take 9"]}), "what `action_names` lacks: take 9"),
         (declaring(action_kinds=("a",)), "must map the names of kinds to names of actions; it is"),
         (declaring(action_kinds={"a": "take 1"}), "must map the names of kinds to names of"),

@@ -34,6 +34,7 @@ def test_the_return_scale_is_the_recent_root_mean_square() -> None:
         ([1.0, 2.0, 6.0], [3.0, 3.0, 3.0], 0),
         ([1.0, 2.0, 6.0], [6.0, 2.0, 1.0], 1 - (50 / 3) / (14 / 3)),
         ([0.0, 0.0, 0.0], [1.0, 2.0, 6.0], 0),  # nothing was earned yet
+        ([1e-17, 0.0, 0.0], [1.0, 2.0, 6.0], 1 - 1e12),
     ],
 )
 def test_the_explained_variance_is_what_values_tell_of_the_returns(
@@ -43,7 +44,7 @@ def test_the_explained_variance_is_what_values_tell_of_the_returns(
         lambda returns, values: return_scale.explained_variance(returns, values, AXIS)
     )
     found = explain(jnp.array(returns), jnp.array(values))
-    assert float(found) == pytest.approx(explained, abs=1e-6)
+    assert float(found) == pytest.approx(explained, rel=1e-6, abs=1e-6)
 
 
 def test_values_stay_what_they_were_when_their_unit_changes() -> None:

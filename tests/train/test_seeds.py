@@ -114,7 +114,9 @@ def test_a_seed_that_was_stopped_after_its_evaluation_has_more_to_do(
         ({"total_timesteps": 128}, "a-seed0 was trained to its end with total_timesteps=256"),
         ({"lr": 0.02, "total_timesteps": 512}, None),  # which all are trained for
         ({"time_limit_minutes": 1.0, "lr": 0.02}, "trained to its end with lr=0.001"),
-        ({"eval_episodes": 100}, None),
+        ({"time_limit_minutes": 1.0}, None),  # it had ended by its steps
+        ({"total_timesteps": 300}, None),  # which are as many updates
+        ({"num_minibatches": None, "watchdog_minutes": 5.0, "eval_episodes": 100}, None),
     ],
 )
 def test_agents_that_were_trained_in_other_ways_are_not_compared(
@@ -123,6 +125,7 @@ def test_agents_that_were_trained_in_other_ways_are_not_compared(
     """That is said before a seed is trained: the finished ones would stay as they are."""
     alike: dict[str, Any] = {"num_envs": 8, "num_steps": 16, "lr": 0.001, "total_timesteps": 256}
     run = create(tmp_path, resolved(run_name="a-seed0", seed=0, **alike))
+    assert "num_minibatches" in run.config.chosen
     run.evaluation.write_text(json.dumps({"step": 256}))
     (run.directory / "checkpoints/256").mkdir(parents=True)
     begun: list[str] = []
@@ -138,6 +141,22 @@ def test_agents_that_were_trained_in_other_ways_are_not_compared(
     else:
         assert run_seeds(tmp_path, run_name="a", num_seeds=2, **{**alike, **given}) == RETRY
     assert begun == ([] if said else ["a-seed0"])
+
+
+@pytest.mark.parametrize(("minutes", "is_refused"), [(2.0, False), (None, False), (0.5, True)])
+def test_a_run_whose_time_was_up_goes_on_for_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minutes: float | None, is_refused: bool
+) -> None:
+    alike: dict[str, Any] = {"num_envs": 8, "num_steps": 16, "time_limit_minutes": 1.0}
+    run = create(tmp_path, resolved(run_name="a-seed0", seed=0, **alike))
+    run.evaluation.write_text(json.dumps({"step": 256}))
+    monkeypatch.setattr(seeds, "run_session", lambda *_, is_all: RETRY)
+    asked = {**alike, "time_limit_minutes": minutes}
+    if is_refused:
+        with pytest.raises(UserError, match="a-seed0 was trained to its end with time_limit_min"):
+            run_seeds(tmp_path, run_name="a", num_seeds=2, **asked)
+    else:
+        assert run_seeds(tmp_path, run_name="a", num_seeds=2, **asked) == RETRY
 
 
 def run_seeds(workdir: Path, **given: Any) -> int:

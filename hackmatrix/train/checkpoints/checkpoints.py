@@ -52,8 +52,8 @@ class Incompatible(CheckpointError):
     def __init__(self, step: int, lines: list[str]) -> None:
         changed = "the network, the algorithm or the environment has changed since"
         told = (
-            f"checkpoint {step} does not fit this run: {changed}; undo that, or begin a new run "
-            "(one that was copied here from another run is to be removed)"
+            f"checkpoint {step} does not fit this run: {changed}; undo that, or begin a new run; "
+            "if the checkpoint was copied here from another run, remove it"
         )
         more = [f"and {len(lines) - _TOLD} more"] if len(lines) > _TOLD else []
         super().__init__("\n".join([told, *lines[:_TOLD], *more]))

@@ -8,6 +8,7 @@ import os
 import re
 import sys
 import textwrap
+import traceback
 from collections.abc import Sequence
 from typing import Any
 
@@ -124,8 +125,7 @@ def _first_of(error: BaseException) -> BaseException:
 def silence_orbax() -> None:
     """Its errors are raised, and said in one line; it need not print their tracebacks besides."""
     logging.getLogger("absl").addFilter(lambda entry: "orbax" not in entry.pathname)
-    # It says so of each array that could not be written after the first one.
-    logging.getLogger("asyncio").addFilter(lambda entry: "never retrieved" not in entry.msg)
+    logging.getLogger("asyncio").addFilter(lambda entry: not _is_of_orbax(entry))
     before = sys.unraisablehook
 
     def hook(unraisable: sys.UnraisableHookArgs) -> None:
@@ -133,6 +133,12 @@ def silence_orbax() -> None:
             before(unraisable)
 
     sys.unraisablehook = hook
+
+
+def _is_of_orbax(entry: logging.LogRecord) -> bool:
+    """Of an array that could not be written after the first one that could not."""
+    frames = traceback.extract_tb(entry.exc_info[2]) if entry.exc_info else []
+    return any("orbax" in frame.filename for frame in frames)
 
 
 def _is_left_over(unraisable: sys.UnraisableHookArgs) -> bool:

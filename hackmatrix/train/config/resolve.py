@@ -65,9 +65,11 @@ def config_class(algorithm: Any) -> type[Config]:
 def _faults_of_class(kind: type[Config]) -> dict[str, str]:
     """What is wrong with the settings that an algorithm's own class declares."""
     of_kind = declared(kind)
-    own = {each.name for each in fields(kind)} - {each.name for each in fields(Config)}
+    own = {each.name for each in fields(kind) if each.init}
+    own -= {each.name for each in fields(Config)}
     return {
-        name: f"{name} is no setting: {kind.__name__} has to declare it, by `setting(...)`"
+        name: f"{name} is no setting: {kind.__name__} has to declare it, as "
+        "`setting(0.5, WEIGHT, since=2)`"
         for name in sorted(own - of_kind.keys())
     } | {
         name: f"{name} is a setting of the trainer, whose default {kind.__name__} cannot change"

@@ -11,7 +11,7 @@ import numpy as np
 
 from hackmatrix import estimates
 from hackmatrix.envs import Environment
-from hackmatrix.envs.metrics import PERCENT, Metric
+from hackmatrix.envs.metrics import PERCENT, Metric, are_shares
 from hackmatrix.estimates import Estimate
 from hackmatrix.rl.evaluation import outcomes
 from hackmatrix.rl.games import ACTIONS
@@ -53,10 +53,11 @@ def table(results: Mapping[str, Summary], env: Environment) -> list[str]:
         indent = "  " if heading else ""
         lines += [(heading, [])] if heading else []
         lines += [(f"{indent}{title}", cells) for title, cells in rows]
-    first = max(_TITLE, *(len(title) for title, _ in lines))
+    first = max(_TITLE, *(len(title) for title, cells in lines if cells))
     column = max(_COLUMN, *(1 + len(cell) for _, cells in lines for cell in cells))
     return [
-        title.ljust(first * bool(cells)) + _side_by_side(cells, column) for title, cells in lines
+        f"{title:{first}}{_side_by_side(cells, column)}" if cells else title
+        for title, cells in lines
     ]
 
 
@@ -137,7 +138,7 @@ def _rows(results: Mapping[str, Summary], metrics: Sequence[Metric]) -> Rows:
 
 
 def _result(column: np.ndarray, metric: Metric) -> Estimate:
-    is_share = metric.unit == PERCENT and bool(((column >= 0) & (column <= 1)).all())
+    is_share = metric.unit == PERCENT and are_shares(column)
     if is_share and np.isin(column, (0, 1)).all():
         return estimates.proportion(column)
     least, most = (0.0, 1.0) if is_share else (metric.least, metric.most)

@@ -199,6 +199,8 @@ def test_a_disk_that_cannot_be_reached_is_not_taken_for_an_empty_one(
     def stale(*_: object, **__: object) -> None:
         raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
 
+    monkeypatch.setattr(Path, "is_dir", lambda *_: False)
+    monkeypatch.setattr(Path, "exists", lambda *_: False)
     monkeypatch.setattr(os, "stat", stale)
     monkeypatch.setattr(os, "listdir", stale)
     with pytest.raises(OSError, match="Stale file handle"):
