@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-
-import numpy as np
+from typing import Any
 
 PERCENT = "%"
 _ROUNDING = 1e-6
@@ -100,6 +99,6 @@ class Trend:
     meaning: str
 
 
-def are_shares(values: np.ndarray) -> bool:
-    """Whether they are from 0 to 1, but for the rounding of floats."""
+def are_shares(values: Any) -> bool:
+    """Whether numbers of an array are from 0 to 1, but for the rounding of floats."""
     return bool(((values >= -_ROUNDING) & (values <= 1 + _ROUNDING)).all())
