@@ -6,7 +6,7 @@ from configs import recipe
 
 
 def get_config() -> config_dict.ConfigDict:
-    config = recipe.get_config()
+    config = recipe.on_cpus()
     # It learns to leave, and not yet what may be gained on the way.
     config.compress_rewards = False
     config.gamma = 0.95

@@ -30,6 +30,15 @@ def follow(config: config_dict.ConfigDict) -> config_dict.ConfigDict:
     return config
 
 
+def look_far(config: config_dict.ConfigDict) -> None:
+    """For tens of millions of steps and more."""
+    # They can teach what programs are worth many turns later, and, once it has explored, to play by
+    # what it found.
+    config.gamma = 0.998
+    config.owned_reward_end = 1.0
+    config.ent_coef_end = 0.002
+
+
 def on_accelerators(num_envs: int) -> config_dict.ConfigDict:
     """The recipe for GPUs and TPUs, with so many boards over all of them, for 500 million steps and
     more.
@@ -37,12 +46,8 @@ def on_accelerators(num_envs: int) -> config_dict.ConfigDict:
     config = follow(default.get_config())
     # The type that their matrix products are made for; it learns as well.
     config.compute_dtype = "bfloat16"
-    # What so many steps can teach: a wider network, what programs are worth many turns later, and,
-    # once it has explored, to play by what it found.
     config.hidden_dim = 256
-    config.gamma = 0.998
-    config.owned_reward_end = 1.0
-    config.ent_coef_end = 0.002
+    look_far(config)
     # Few steps of many boards are a batch of fewer kernels than many of few, and teach as much.
     config.num_envs = num_envs
     config.num_steps = 16
@@ -54,7 +59,8 @@ def on_accelerators(num_envs: int) -> config_dict.ConfigDict:
     return config
 
 
-def get_config() -> config_dict.ConfigDict:
+def on_cpus() -> config_dict.ConfigDict:
+    """The recipe for a few CPU cores, for 20 million steps."""
     config = follow(default.get_config())
     config.num_envs = 64
     config.num_steps = 64
@@ -63,4 +69,10 @@ def get_config() -> config_dict.ConfigDict:
     config.anneal_lr = True
     config.total_timesteps = 20_000_000
     config.save_interval_minutes = 1.0
+    return config
+
+
+def get_config() -> config_dict.ConfigDict:
+    config = on_cpus()
+    look_far(config)
     return config

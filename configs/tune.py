@@ -6,7 +6,7 @@ from configs import recipe
 
 
 def get_config() -> config_dict.ConfigDict:
-    config = recipe.get_config()
+    config = recipe.on_cpus()
     config.start_from = "policies/centred"
     config.owned_reward = 0.0  # it knows what programs are for
     config.lr = 7e-4
