@@ -18,6 +18,7 @@ from hackmatrix.train.guards.supervision import Supervision
 from hackmatrix.train.plan import Request
 from hackmatrix.train.reporting.replays import Replays
 from hackmatrix.train.reporting.sinks import Sinks
+from hackmatrix.train.runs.lease import Owner
 from hackmatrix.train.runs.places import place
 from hackmatrix.train.session import run_session
 from tests.bucket_service import Service
@@ -43,7 +44,10 @@ def session(bucket_address: str, monkeypatch: pytest.MonkeyPatch) -> Session:
 
 @pytest.mark.usefixtures("patient_at_once")
 def test_a_run_whose_last_files_are_not_in_its_bucket_is_not_done_and_goes_on(
-    session: Session, bucket_address: str, bucket_service: Service
+    session: Session,
+    bucket_address: str,
+    bucket_service: Service,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whoever started it would take the machine for no longer needed, with the files on it."""
     evaluation = place(bucket_address) / "run" / "evaluation.json"
@@ -54,6 +58,7 @@ def test_a_run_whose_last_files_are_not_in_its_bucket_is_not_done_and_goes_on(
     assert session(goes_away) == RETRY
     bucket_service.fault = None
     assert not evaluation.exists()
+    monkeypatch.setattr(Owner, "is_gone", True)  # as a process is that has ended
     assert session(lambda: None, resume="run") == DONE
     assert evaluation.exists()
 
