@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from hackmatrix.networks.actor_critic import Params
+from hackmatrix.parallel import varying
 
 
 def mean_gradient(
@@ -20,4 +22,29 @@ def mean_gradient(
     # gradient.
     own = jax.lax.pcast(params, axis, to="varying")
     gradient, told = jax.grad(loss, has_aux=True)(own)
+    return jax.lax.pmean(gradient, axis), told
+
+
+def mean_gradient_of_parts(
+    loss: Callable[[Params, jax.Array], tuple[jax.Array, Any]],
+    params: Params,
+    parts: jax.Array,
+    axis: str,
+) -> tuple[Params, Any]:
+    """The same of the mean of a loss over parts [parts, ...] of a batch, one part after the other;
+    what the loss tells is the mean over them, too.
+    """
+    number = len(parts)
+    if number == 1:
+        return mean_gradient(lambda own: loss(own, parts[0]), params, axis)
+    gradient_of = jax.grad(loss, has_aux=True)
+    own = jax.lax.pcast(params, axis, to="varying")
+    sums = jax.eval_shape(gradient_of, own, parts[0])
+    nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), sums)
+
+    def add(sums: Any, part: jax.Array) -> tuple[Any, None]:
+        return jax.tree.map(jnp.add, sums, gradient_of(own, part)), None
+
+    sums, _ = jax.lax.scan(add, varying.like(parts, nothing), parts)
+    gradient, told = jax.tree.map(lambda leaf: leaf / number, sums)
     return jax.lax.pmean(gradient, axis), told

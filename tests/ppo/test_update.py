@@ -14,12 +14,12 @@ import pytest
 from hackmatrix.envs.protocol import Shaping
 from hackmatrix.ppo import metrics
 from hackmatrix.ppo.algorithm import PPO
-from hackmatrix.rl.learning import advantages, minibatches
+from hackmatrix.rl.learning import advantages, descent, minibatches
 from hackmatrix.rl.learning.metrics import ENTROPY, EXPLAINED_VARIANCE, LR, RETURN_SCALE
 from hackmatrix.rl.signal import NoPossessions, NoPotential
 from tests.envs.toy import Toy
 from tests.ppo import reference
-from tests.ppo.played import Played, Settings
+from tests.ppo.played import Played, Settings, play
 from tests.rl.rolled import AXIS, on_one_device
 
 
@@ -231,3 +231,27 @@ def test_the_weight_of_the_entropy_changes_over_a_run_when_told_to(played: Playe
     np.testing.assert_allclose((without - losses) / entropy, [0.2, 0.15, 0.1, 0.1], atol=1e-4)
     (steady,) = told(metrics.TOTAL_LOSS, (9,), ent_coef=0.2, ent_coef_at_end=0.2)
     assert (without - steady) / entropy == pytest.approx(0.2, abs=1e-4)
+
+
+def test_an_update_is_the_same_where_a_minibatch_is_taken_a_part_at_a_time(
+    played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a CPU does with more samples than its caches hold."""
+    traced: list[int] = []
+    of_parts = descent.mean_gradient_of_parts
+
+    def noting(loss: Any, params: Any, parts: jax.Array, axis: str) -> Any:
+        traced.append(len(parts))
+        return of_parts(loss, params, parts, axis)
+
+    monkeypatch.setattr(descent, "_AT_ONCE", 16)
+    monkeypatch.setattr(descent, "mean_gradient_of_parts", noting)
+    in_parts = play(truncates=False)
+    assert set(traced) == {3}
+    for one, other in (
+        (in_parts.after.params, played.after.params),
+        (in_parts.told, played.told),
+    ):
+        jax.tree.map(
+            lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5), one, other
+        )

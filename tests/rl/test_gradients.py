@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, PartitionSpec
 
-from hackmatrix.rl.gradients import mean_gradient
+from hackmatrix.rl.gradients import mean_gradient, mean_gradient_of_parts
 
 AXIS = "envs"
 
@@ -31,3 +31,24 @@ def test_the_gradient_of_a_mean_is_the_same_on_any_number_of_devices(devices: in
         on_each, mesh=mesh, in_specs=(PartitionSpec(), split), out_specs=PartitionSpec()
     )
     np.testing.assert_allclose(jax.jit(run)(params, numbers), [3.5, 7.0])
+
+
+@pytest.mark.parametrize("parts", [1, 4])
+def test_the_gradient_of_parts_is_that_of_the_whole(parts: int) -> None:
+    numbers, params = jnp.arange(8.0).reshape(parts, -1), jnp.float32(3)
+
+    def on_each(params: jax.Array, own: jax.Array) -> tuple[jax.Array, jax.Array]:
+        def loss(params: jax.Array, part: jax.Array) -> tuple[jax.Array, jax.Array]:
+            return jnp.square(params * part).mean(), part.mean()
+
+        gradient, told = mean_gradient_of_parts(loss, params, own, AXIS)
+        return gradient, jax.lax.pmean(told, AXIS)
+
+    run = jax.shard_map(
+        on_each,
+        mesh=Mesh(jax.devices()[:2], (AXIS,)),
+        in_specs=(PartitionSpec(), PartitionSpec(None, AXIS)),
+        out_specs=PartitionSpec(),
+    )
+    squares = np.square(np.arange(8)).mean()
+    np.testing.assert_allclose(jax.jit(run)(params, numbers), [2 * 3 * squares, 3.5])

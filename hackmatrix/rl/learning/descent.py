@@ -10,8 +10,9 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from hackmatrix.game.tracing import on_cpu
 from hackmatrix.networks.actor_critic import Params
-from hackmatrix.rl.gradients import mean_gradient
+from hackmatrix.rl.gradients import mean_gradient_of_parts
 from hackmatrix.rl.learning import minibatches
 from hackmatrix.rl.learning.metrics import GRAD_NORM, LR
 from hackmatrix.rl.learning.settings import Settings, share_left
@@ -23,6 +24,9 @@ State = tuple[Params, optax.OptState]
 # The mean loss over the samples of a minibatch, and what to know about it. The samples' leaves are
 # [samples, ...]; what was worked out for the whole minibatch, over all devices, comes beside them.
 Loss = Callable[[Params, Any, Any], tuple[Array, Metrics]]
+
+# The observations of more samples do not fit into the caches of a CPU once they are decoded.
+_AT_ONCE = 2048
 
 
 @dataclass(frozen=True)
@@ -54,8 +58,12 @@ class Descent:
 
             def minibatch(state: State, part: tuple[Array, Any]) -> tuple[State, Metrics]:
                 rows, prepared = part
-                chosen = jax.tree.map(lambda leaf: leaf[rows], samples)
-                return self._step(state, lambda own: loss(own, chosen, prepared), rate)
+
+                def of_rows(own: Params, rows: Array) -> tuple[Array, Metrics]:
+                    chosen = jax.tree.map(lambda leaf: leaf[rows], samples)
+                    return loss(own, chosen, prepared)
+
+                return self._step(state, of_rows, _in_parts(rows), rate)
 
             return jax.lax.scan(minibatch, state, (rows, prepare(rows)))
 
@@ -65,10 +73,14 @@ class Descent:
         return state, {**told, LR: rate}
 
     def _step(
-        self, state: State, loss: Callable[[Params], tuple[Array, Metrics]], rate: Array
+        self,
+        state: State,
+        loss: Callable[[Params, Array], tuple[Array, Metrics]],
+        parts: Array,
+        rate: Array,
     ) -> tuple[State, Metrics]:
         params, adam = state
-        gradient, told = mean_gradient(loss, params, self.axis)
+        gradient, told = mean_gradient_of_parts(loss, params, parts, self.axis)
         changes, adam = self._optimiser().update(gradient, adam, params)
         told[GRAD_NORM] = optax.tree.norm(gradient)
         params = jax.tree.map(lambda leaf, change: leaf - rate * change, params, changes)
@@ -83,3 +95,9 @@ class Descent:
         if not self.settings.anneal_lr:
             return jnp.float32(self.settings.lr)
         return self.settings.lr * share_left(self.settings, update)
+
+
+def _in_parts(rows: Array) -> Array:
+    """i32[parts, samples]: the rows of a minibatch, of which a CPU takes a part at a time."""
+    parts = -(-rows.size // _AT_ONCE)
+    return rows.reshape(parts, -1) if on_cpu() and rows.size % parts == 0 else rows[None]
