@@ -46,7 +46,7 @@ def on_accelerators(num_envs: int) -> config_dict.ConfigDict:
     config = follow(default.get_config())
     # The type that their matrix products are made for; it learns as well.
     config.compute_dtype = "bfloat16"
-    config.hidden_dim = 256
+    config.hidden_dim = 256  # so many steps can teach a wider network
     look_far(config)
     # Few steps of many boards are a batch of fewer kernels than many of few, and teach as much.
     config.num_envs = num_envs

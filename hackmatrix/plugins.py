@@ -6,6 +6,8 @@ import importlib
 import re
 import sysconfig
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +43,17 @@ def load(address: str) -> Any:
         raise UserError(
             f"{address}: the module {module!r} has no {name!r}{own if module == '__main__' else ''}"
         ) from None
+
+
+@contextmanager
+def told_in_a_line(what: str, kind: type[UserError] = UserError, then: str = "") -> Iterator[None]:
+    """Where code from outside raises something, it is said in words that begin with `what`."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:  # it is not ours, so it may be any
+        raise kind(f"{what}: {why(error)}{then}") from error
 
 
 def why(error: BaseException) -> str:

@@ -58,12 +58,6 @@ def _check_numpy(policy: Policy) -> None:
 def _in_numpy(policy: Policy, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Logits and values by the forward pass without JAX."""
     params = jax.tree.map(np.asarray, policy.params)
-    try:
+    what = f"network={policy.network.spec.network}: its `in_numpy` fails"
+    with plugins.told_in_a_line(what, then="; nothing was exported"):
         return NumpyPolicy.of(params, about(policy)).outputs(seen)
-    except UserError:
-        raise
-    except Exception as error:  # of code that is not ours, so it may be any
-        raise UserError(
-            f"network={policy.network.spec.network}: its `in_numpy` fails: {plugins.why(error)}; "
-            "nothing was exported"
-        ) from error

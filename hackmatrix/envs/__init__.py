@@ -6,7 +6,6 @@ import inspect
 
 from hackmatrix import plugins
 from hackmatrix.envs.protocol import Environment, NoSuchEnvironment, changed
-from hackmatrix.errors import UserError
 
 # What a prefix of a name stands for; the rest of the name is handed to it.
 PREFIXES = {"gymnax:": "hackmatrix.envs.gymnax_adapter:FromGymnax"}
@@ -47,12 +46,8 @@ def _from_outside(address: str) -> Environment:
             f"{address} is called without arguments, but: {error}; name a subclass of it, or a "
             "function without arguments, that gives them"
         ) from None
-    try:
+    with plugins.told_in_a_line(f"{address} fails when it is made", NoSuchEnvironment):
         env = kind()
-    except UserError:
-        raise
-    except Exception as error:  # of code that is not ours, so it may be any
-        raise NoSuchEnvironment(f"{address} fails when it is made: {plugins.why(error)}") from error
     if not isinstance(env, Environment):
         raise NoSuchEnvironment(
             f"{address} gives a {type(env).__name__}, which is no "

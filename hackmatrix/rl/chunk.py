@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from contextlib import nullcontext
 from typing import Any
 
 import jax
@@ -94,14 +95,13 @@ def run(
 
 def _updated(algorithm: Algorithm, state: TrainState, counted: tally.Tally) -> Any:
     """What an update gives. Where one from outside of this package fails, in a line."""
-    try:
+    kind = type(algorithm)
+    is_ours = kind.__module__.startswith(f"{plugins.__package__}.")
+    blamed = (
+        nullcontext() if is_ours else plugins.told_in_a_line(f"{kind.__name__}.update: it fails")
+    )
+    with blamed:
         return algorithm.update(state.learner, state.players, counted)
-    except UserError:
-        raise
-    except Exception as error:
-        if type(algorithm).__module__.startswith(f"{plugins.__package__}."):
-            raise
-        raise _misuse(algorithm, f"it fails: {plugins.why(error)}") from error
 
 
 def _misuse(algorithm: Algorithm, fault: str) -> UserError:

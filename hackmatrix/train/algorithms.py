@@ -37,12 +37,8 @@ def built(name: str, kind: Any, *given: Any) -> Any:
     """The algorithm for an environment, a network, a configuration and an axis."""
     if not plugins.is_address(name):
         return kind(*given)
-    try:
+    with plugins.told_in_a_line(f"algorithm={name} fails when it is built"):
         return kind(*given)
-    except UserError:
-        raise
-    except Exception as error:  # of code that is not ours, so it may be any
-        raise UserError(f"algorithm={name} fails when it is built: {plugins.why(error)}") from error
 
 
 def settings_of(name: str, kind: Any) -> set[str] | None:
@@ -112,12 +108,8 @@ def _check_learner(name: str, algorithm: Any, network: Network, is_changed: bool
 
 def _traced(name: str, member: str, function: Callable[..., Any], *given: Any) -> Any:
     """What a function of an algorithm from outside gives, as shapes and types."""
-    try:
+    with plugins.told_in_a_line(f"algorithm={name}: its `{member}` fails"):
         return jax.eval_shape(function, *given)
-    except UserError:
-        raise
-    except Exception as error:  # as above
-        raise UserError(f"algorithm={name}: its `{member}` fails: {plugins.why(error)}") from error
 
 
 def _shapes(tree: Any) -> list[Any]:
