@@ -97,10 +97,8 @@ def _updated(algorithm: Algorithm, state: TrainState, counted: tally.Tally) -> A
     """What an update gives. Where one from outside of this package fails, in a line."""
     kind = type(algorithm)
     is_ours = kind.__module__.startswith(f"{plugins.__package__}.")
-    blamed = (
-        nullcontext() if is_ours else plugins.told_in_a_line(f"{kind.__name__}.update: it fails")
-    )
-    with blamed:
+    told = plugins.told_in_a_line(f"{kind.__name__}.update: it fails")
+    with nullcontext() if is_ours else told:
         return algorithm.update(state.learner, state.players, counted)
 
 
