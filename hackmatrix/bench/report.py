@@ -76,6 +76,7 @@ class Report:
 
     def training(self, setting: str, result: Training) -> None:
         of_network = result.training.over(result.network)
+        quartiles = result.training.quartiles_over(result.network)
         rates = {
             "training": result.training,
             "network alone": result.network,
@@ -87,7 +88,9 @@ class Report:
             middle, limits = of_rate(rate)
             lines.append(f"  {name:<16}{middle:>10} steps/s {limits}")
         lines += [
-            f"  of network      {of_network:>10.3f}",
+            f"  of network      {of_network:>10.3f}         "
+            f"({quartiles[0]:.3f} - {quartiles[1]:.3f} for half of the "
+            f"{len(result.training.samples)} pairs of updates)",
             f"  chunks          {100 * result.chunk_overhead:>+10.2f} % time for calls and looks, "
             "against one call for a whole run",
             f"  compilations    {result.compilations:>10} after the first chunk, which took "
@@ -96,13 +99,16 @@ class Report:
             f"{result.state_bytes / 2**20:.1f}, temporary {result.temporary_bytes / 2**20:.1f} MiB "
             "a device",
         ]
-        values = {name.replace(" ", "_"): rate.as_json for name, rate in rates.items()}
+        values: dict[str, Any] = {
+            name.replace(" ", "_"): rate.as_json for name, rate in rates.items()
+        }
         rest = {
             name: value
             for name, value in asdict(result).items()
             if name not in ("training", "network", "rollouts", "updates")
         }
-        self._print("training", {**values, "of_network": of_network, **rest}, "\n".join(lines))
+        values |= {"of_network": of_network, "of_network_quartiles": quartiles, **rest}
+        self._print("training", values, "\n".join(lines))
 
     def crowd(self, crowd: Crowd, capacity: int) -> None:
         verdict = "was reached" if crowd.capacity_reached else "was not reached"

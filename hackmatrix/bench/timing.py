@@ -44,8 +44,16 @@ class Rate:
 
     def over(self, other: Rate) -> float:
         """How many times as fast as another that was measured in turns with it."""
+        return statistics.median(self._ratios(other))
+
+    def quartiles_over(self, other: Rate) -> tuple[float, float]:
+        """Half of the pairs of calls are between these many times as fast."""
+        lower, _, upper = statistics.quantiles(self._ratios(other), n=4, method="inclusive")
+        return lower, upper
+
+    def _ratios(self, other: Rate) -> list[float]:
         pairs = zip(self.samples, other.samples, strict=True)
-        return statistics.median(mine / its for mine, its in pairs)
+        return [mine / its for mine, its in pairs]
 
 
 @dataclass

@@ -16,7 +16,7 @@ from hackmatrix.parallel.agreement import is_first, on_first
 from hackmatrix.rl.evaluation import Interrupted
 from hackmatrix.rl.train_state import TrainState
 from hackmatrix.train.config import resolve
-from hackmatrix.train.config.summary import differences, summary
+from hackmatrix.train.config.summary import differences, summary, time_is_up
 from hackmatrix.train.failing import after_failing, leave_no_trace, told_if_too_large
 from hackmatrix.train.guards.guard import Guard
 from hackmatrix.train.guards.signals import NOTHING_TO_SAVE
@@ -190,10 +190,10 @@ class _Session:
                     keeper.close()
                 raise
             keeper.close()
-            is_stopped = guard.was_asked_to_stop() or keeper.lacks(int(state.learner.update))
-            if not is_stopped and int(state.learner.update) < self._course.last_update:
-                limit = self._course.config.time_limit_minutes
-                self._console.say(f"The time is up: time_limit_minutes={limit:g}")
+            course, update = self._course, int(state.learner.update)
+            is_stopped = guard.was_asked_to_stop() or keeper.lacks(update)
+            if not is_stopped and update < course.last_update:
+                self._console.say(time_is_up(course.config, course.steps_after(update)))
         return state, is_stopped
 
     def _evaluate(self, state: TrainState, replays: Replays) -> bool:

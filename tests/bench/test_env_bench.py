@@ -142,6 +142,7 @@ def test_a_rate_is_the_median_of_its_samples_and_is_compared_turn_by_turn() -> N
     rate, other = timing.Rate((1.0, 2e9, 4.0)), timing.Rate((1.0, 1e9, 1.0))
     assert (rate.low, rate.median, rate.high, rate.nanoseconds) == (1, 4, 2e9, 2.5e8)
     assert rate.over(other) == 2
+    assert rate.quartiles_over(other) == (1.5, 3)
 
 
 def test_the_network_learns_from_every_step() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from unittest.mock import Mock
 
 import jax
@@ -9,8 +10,11 @@ import pytest
 
 from configs import default
 from hackmatrix.bench import measuring
-from hackmatrix.bench.training import measure_training
+from hackmatrix.bench.report import Report
+from hackmatrix.bench.timing import Rate
+from hackmatrix.bench.training import Training, measure_training
 from hackmatrix.errors import UserError
+from tests.train.test_yardstick import GRID
 
 
 def test_what_is_measured_as_compiling_is_no_load_from_a_cache() -> None:
@@ -33,3 +37,28 @@ def test_an_algorithm_without_halves_is_refused_before_anything_is_measured(
     monkeypatch.setattr(measuring, "Program", lambda *_: Mock(algorithm=object()))
     with pytest.raises(UserError, match="algorithm=ppo: an update is measured in its halves"):
         measuring.measure_training(default.get_config(), 0, Mock())
+
+
+def test_training_its_halves_and_the_network_alone_are_measured_on_all_devices(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    raw = default.get_config()
+    raw.update(env=GRID, num_envs=8, num_steps=4, num_minibatches=1, hidden_dim=8)
+    measuring.measure_training(raw, 0, Report(as_json=True))
+    told = json.loads(capsys.readouterr().out)
+    for rate in ("training", "network_alone", "rollouts_alone", "updates_alone"):
+        assert 0 < told[rate]["min"] <= told[rate]["median"] <= told[rate]["max"]
+    below, above = told["of_network_quartiles"]
+    assert below <= told["of_network"] <= above
+    assert told["compilations"] == 0
+    assert told["state_bytes"] > 0
+
+
+def test_beside_the_share_of_the_network_is_told_how_much_it_varied(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fast, slow = Rate((2.0, 3.0, 8.0)), Rate((2.0, 2.0, 2.0))
+    Report(as_json=False).training("8 x 4", Training(1.0, fast, slow, fast, fast, 0.0, 0, 1, 1, 1))
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "of network" in line]
+    told = "of network 1.500 (1.250 - 2.750 for half of the 3 pairs of updates)"
+    assert line.split() == told.split()

@@ -60,6 +60,18 @@ def summary(config: Config, platform: str, devices: int, parameters: int) -> lis
     return [f"{name:<15}{text}" for name, text in rows.items()]
 
 
+def time_is_up(config: Config, steps: int) -> str:
+    """Why a run ends after so many steps although not all are done, and what that left undone."""
+    told = f"The time is up: time_limit_minutes={config.time_limit_minutes:g}"
+    if not config.anneal_lr:
+        return told
+    return (
+        f"{told}; the learning rate, which falls to 0 over total_timesteps, stood at "
+        f"{1 - steps / config.total_timesteps:.0%} of lr: --config.total_timesteps={steps} would "
+        "let it fall to 0 in that time"
+    )
+
+
 def _literal(value: Any) -> str:
     return f"{value:_}" if type(value) is int else repr(value)
 

@@ -1,6 +1,6 @@
 """A configuration in words, for people to read before it runs."""
 
-from hackmatrix.train.config.summary import differences, summary
+from hackmatrix.train.config.summary import differences, summary, time_is_up
 from tests.train.settings import resolved
 
 
@@ -28,3 +28,12 @@ def test_the_summary_says_what_will_run() -> None:
     without = summary(resolved(keep_milestones=0, eval_interval_minutes=0.0), "cpu", 1, 1)
     (kept,) = (line for line in without if line.startswith("of these kept"))
     assert kept.split(maxsplit=3)[3] == "the newest 3"
+
+
+def test_a_run_that_the_time_ends_says_where_its_learning_rate_stood() -> None:
+    config = resolved(time_limit_minutes=30.0, total_timesteps=20_000_000, anneal_lr=True)
+    told = time_is_up(config, 3_000_000)
+    assert told.startswith("The time is up: time_limit_minutes=30; the learning rate")
+    assert "stood at 85% of lr: --config.total_timesteps=3000000 would let it fall to 0" in told
+    constant = resolved(time_limit_minutes=0.5, anneal_lr=False)
+    assert time_is_up(constant, 3_000_000) == "The time is up: time_limit_minutes=0.5"
