@@ -15,7 +15,7 @@ from hackmatrix.exit_codes import FAILED, RETRY
 from hackmatrix.train.config import reading
 from hackmatrix.train.config.command_line import define_config, parser
 from hackmatrix.train.guards.supervision import of_environment
-from hackmatrix.train.runs.places import Away
+from hackmatrix.train.runs.protocol import Away
 from launch.startup import command_line, process_flags, starting
 
 if TYPE_CHECKING:

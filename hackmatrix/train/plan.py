@@ -27,7 +27,8 @@ from hackmatrix.train.runs import directory
 from hackmatrix.train.runs import lease as leases
 from hackmatrix.train.runs.directory import Run, RunError
 from hackmatrix.train.runs.lease import Lease
-from hackmatrix.train.runs.places import Away, Place, place
+from hackmatrix.train.runs.places import place
+from hackmatrix.train.runs.protocol import Away, Place
 from hackmatrix.train.runs.provenance import versions
 from hackmatrix.train.runs.shared_path import becomes_true, leave_sentinel
 

@@ -26,7 +26,8 @@ from hackmatrix.train.plan import Request
 from hackmatrix.train.reporting import results
 from hackmatrix.train.reporting.replays import Play
 from hackmatrix.train.runs.directory import EVALUATION, find, is_run, must_be_free
-from hackmatrix.train.runs.places import Place, place
+from hackmatrix.train.runs.places import place
+from hackmatrix.train.runs.protocol import Place
 from hackmatrix.train.session import FOR_GAMES, run_session
 
 # By these an agent is not another one.

@@ -11,8 +11,8 @@ from contextlib import AbstractContextManager
 
 from hackmatrix import cache, machine
 from hackmatrix.errors import UserError
-from hackmatrix.train.runs import waiting as signs
-from hackmatrix.train.runs.places import Away
+from hackmatrix.train import waiting as signs
+from hackmatrix.train.runs.protocol import Away
 
 
 def waiting(what: str) -> AbstractContextManager[signs.Note]:

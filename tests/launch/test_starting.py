@@ -14,8 +14,8 @@ import jax
 import pytest
 
 from hackmatrix import machine as machine_here
-from hackmatrix.train.runs import waiting
-from hackmatrix.train.runs.places import Away
+from hackmatrix.train import waiting
+from hackmatrix.train.runs.protocol import Away
 from launch.startup import starting
 
 

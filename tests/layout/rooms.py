@@ -53,7 +53,7 @@ MAY_IMPORT["launch"] = set(MAY_IMPORT)
 # Within train, each may import those of the lines above its own.
 TRAIN = (
     {"config"},
-    {"algorithms", "inputs", "start"},
+    {"algorithms", "inputs", "start", "waiting"},
     {"program"},
     {"runs"},
     {"checkpoints"},

@@ -12,7 +12,7 @@ from hackmatrix.rl.train_state import TrainState
 from hackmatrix.train.checkpoints.checkpoints import Checkpoints, Layout
 from hackmatrix.train.config.saved import from_json
 from hackmatrix.train.program import Program
-from hackmatrix.train.runs.places import Place
+from hackmatrix.train.runs.protocol import Place
 
 
 def state_of(run: Place, step: int) -> TrainState:

@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from hackmatrix.train.runs.bucket import Bucket
-from hackmatrix.train.runs.places import WHOLE, Disk
+from hackmatrix.train.runs.places import Disk
+from hackmatrix.train.runs.protocol import WHOLE
 from tests.bucket_service import BUCKET, Service
 from tests.compiling import COMPILE_ALIKE, xla_flags
 from tests.processes.pod import BATCH, SMALL, free_port

@@ -36,7 +36,8 @@ from hackmatrix.train.checkpoints.saving import (
 )
 from hackmatrix.train.checkpoints.scores import Best
 from hackmatrix.train.checkpoints.together import Damaged, read_on_all, read_on_first
-from hackmatrix.train.runs.places import Disk, Place, place
+from hackmatrix.train.runs.places import Disk, place
+from hackmatrix.train.runs.protocol import Place
 from hackmatrix.train.runs.shared_path import becomes_true
 
 _TOLD = 6  # differences

@@ -13,7 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from hackmatrix.train.runs import atomic_files
-from hackmatrix.train.runs.places import Disk, Place
+from hackmatrix.train.runs.places import Disk
+from hackmatrix.train.runs.protocol import Place
 
 NAME = "inventory.json"
 _OWN = {NAME, atomic_files.unfinished(Path(NAME)).name}

@@ -7,7 +7,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from hackmatrix.train.runs.places import WHOLE, Place
+from hackmatrix.train.runs.protocol import WHOLE, Place
 
 MANIFEST = "record"  # a folder of every checkpoint on a disk, so this name stays
 _SEAL = "sha256"

@@ -18,7 +18,7 @@ from orbax.checkpoint.experimental.v1.options import ArrayOptions
 
 from hackmatrix.parallel.agreement import Barrier
 from hackmatrix.train.checkpoints.manifest import MANIFEST
-from hackmatrix.train.runs.places import Away, Place
+from hackmatrix.train.runs.protocol import Away, Place
 
 STATE = "state"  # a folder of every checkpoint on a disk, so this name stays
 

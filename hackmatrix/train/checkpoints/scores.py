@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from hackmatrix.train.checkpoints import manifest
-from hackmatrix.train.runs.places import Away, Place
+from hackmatrix.train.runs.protocol import Away, Place
 
 SCORE = "score"
 

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterable
 
 from hackmatrix.train.runs.bucket import Bucket
-from hackmatrix.train.runs.places import WHOLE, Place
+from hackmatrix.train.runs.protocol import WHOLE, Place
 
 UNFINISHED = ".orbax-checkpoint-tmp"
 

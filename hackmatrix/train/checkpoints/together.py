@@ -8,7 +8,7 @@ from typing import TypeVar, cast
 from hackmatrix.parallel.agreement import broadcast, gather, is_first
 from hackmatrix.parallel.failures import may_pass
 from hackmatrix.train.checkpoints.saving import one_line
-from hackmatrix.train.runs.places import Away
+from hackmatrix.train.runs.protocol import Away
 
 T = TypeVar("T")
 

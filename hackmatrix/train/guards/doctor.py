@@ -17,7 +17,8 @@ from hackmatrix import machine
 from hackmatrix.errors import UserError
 from hackmatrix.kept.sources import version
 from hackmatrix.parallel.agreement import broadcast, gather, is_first
-from hackmatrix.train.runs.places import BUCKETS, Place, place
+from hackmatrix.train.runs.places import BUCKETS, place
+from hackmatrix.train.runs.protocol import Place
 from hackmatrix.train.runs.provenance import versions
 from hackmatrix.train.runs.shared_path import becomes_true, leave_sentinel
 

@@ -17,8 +17,8 @@ from hackmatrix.envs.metrics import Metric
 from hackmatrix.train.config import Config
 from hackmatrix.train.reporting.progress import HOURS_LEFT, STEPS_PER_SECOND
 from hackmatrix.train.reporting.sinks import Metrics
-from hackmatrix.train.runs.places import Place
-from hackmatrix.train.runs.waiting import Note, waiting
+from hackmatrix.train.runs.protocol import Place
+from hackmatrix.train.waiting import Note, waiting
 
 LINES_A_PAGE = 20  # the titles come again after so many
 _WIDTH = 100

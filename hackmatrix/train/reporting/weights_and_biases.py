@@ -19,7 +19,7 @@ from hackmatrix.train.config import ConfigError
 from hackmatrix.train.reporting.sinks import Game, Metrics, known
 from hackmatrix.train.runs.bucket import Bucket
 from hackmatrix.train.runs.directory import Run
-from hackmatrix.train.runs.places import Place
+from hackmatrix.train.runs.protocol import Place
 from hackmatrix.train.runs.provenance import provenance
 
 _ID = "wandb_id"  # a file in the run directory

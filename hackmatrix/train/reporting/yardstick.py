@@ -23,7 +23,7 @@ from hackmatrix.train.runs import atomic_files
 from hackmatrix.train.runs.clock import Clock
 from hackmatrix.train.runs.course import Course
 from hackmatrix.train.runs.directory import Run
-from hackmatrix.train.runs.waiting import waiting
+from hackmatrix.train.waiting import waiting
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from hackmatrix.errors import UserError
-from hackmatrix.train.runs.places import WHOLE, Away
+from hackmatrix.train.runs.protocol import WHOLE, Away
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -35,7 +35,8 @@ from hackmatrix.train.config.saved import from_json, to_json
 from hackmatrix.train.runs import copies
 from hackmatrix.train.runs.bucket import Bucket
 from hackmatrix.train.runs.lease import OWNER
-from hackmatrix.train.runs.places import WHOLE, Away, Disk, Place, place
+from hackmatrix.train.runs.places import Disk, place
+from hackmatrix.train.runs.protocol import WHOLE, Away, Place
 from hackmatrix.train.runs.provenance import provenance
 
 _CONFIG = "config.json"

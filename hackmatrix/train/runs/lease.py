@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Self
 
 from hackmatrix.errors import UserError
-from hackmatrix.train.runs.places import Disk, Place
+from hackmatrix.train.runs.places import Disk
+from hackmatrix.train.runs.protocol import Place
 
 _RENEWED_EVERY = 10.0  # seconds
 _STALE_AFTER = 60.0

@@ -1,8 +1,4 @@
-"""Places where runs live: directories and files on a disk or in a bucket, by the same operations.
-
-A bucket has no append, no rename and no directories; what runs need of a place is so little that
-it has both forms. Whatever goes wrong is an OSError.
-"""
+"""Places where runs live, on a disk or in a bucket, and the texts that name them."""
 
 from __future__ import annotations
 
@@ -12,72 +8,19 @@ import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, Self
 
 from hackmatrix.errors import UserError
 from hackmatrix.train.runs import atomic_files
+from hackmatrix.train.runs.bucket import Bucket
+from hackmatrix.train.runs.protocol import Place
 
 BUCKETS = "gs://"
-# What is written last into a directory of many files, such as a checkpoint, marks it as whole.
-WHOLE = "commit_success.txt"
 _ADDRESS = re.compile(r"\w+:/+")
 _BUCKET = re.compile(rf"{BUCKETS}[a-z0-9][a-z0-9._-]*(/|$)")
 
 
 class UnknownPlace(UserError):
     """An address of some other kind, or of no bucket that there can be."""
-
-
-class Away(ConnectionError):
-    """A place that cannot be reached now, and may be again."""
-
-
-class Place(Protocol):
-    """A directory or a file. Its text, for people and for `place`, is its path or address."""
-
-    @property
-    def address(self) -> str:
-        """What other libraries find it by, wherever the process is."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def parent(self) -> Place: ...
-
-    def __truediv__(self, name: str) -> Self: ...
-
-    def names(self) -> list[str]:
-        """The names of what is in this directory; none if it is not there."""
-
-    def exists(self) -> bool:
-        """Whether this is there, be it a file or a directory."""
-
-    def read(self) -> str:
-        """The text of this file; FileNotFoundError if it is not there."""
-
-    def write(self, text: str) -> None:
-        """Replaces this file, in a directory that is there: readers find all of it or the old."""
-
-    def create(self, text: str) -> bool:
-        """Makes this file if nobody has; of several that try at once, one does."""
-
-    def claim(self) -> bool:
-        """Makes this directory if nobody has; of several that try at once, one does."""
-
-    def changed_at(self) -> float:
-        """When this file was written, in seconds since 1970."""
-
-    def move(self, name: str) -> None:
-        """Gives this directory another name beside its own. If that is interrupted, it is whole
-        under one of the two.
-        """
-
-    def remove(self) -> None:
-        """Deletes this, with all that is in it; no error if it is not there."""
-
-    def try_to_write(self) -> None:
-        """Makes this directory and writes into it, to find out whether that can be done."""
 
 
 @dataclass(frozen=True)
@@ -180,8 +123,6 @@ def _named(where: str | Path) -> Place:
                 f"{where} names no bucket: say {BUCKETS}BUCKET/..., with a name of small letters, "
                 "digits, hyphens, underscores and dots"
             )
-        from hackmatrix.train.runs.bucket import Bucket
-
         return Bucket(str(where).rstrip("/"))
     if address := _ADDRESS.match(str(where)):
         raise UnknownPlace(f"{address[0]} is not known; name a directory, or {BUCKETS}BUCKET/...")

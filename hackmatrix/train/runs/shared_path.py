@@ -6,7 +6,7 @@ import time
 import uuid
 from collections.abc import Callable
 
-from hackmatrix.train.runs.places import Place
+from hackmatrix.train.runs.protocol import Place
 
 PATIENCE = 10.0  # seconds
 

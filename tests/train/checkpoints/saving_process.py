@@ -26,7 +26,8 @@ from orbax.checkpoint import CheckpointManager  # noqa: E402
 
 from hackmatrix.parallel.agreement import broadcast, gather  # noqa: E402
 from hackmatrix.train.checkpoints.checkpoints import Checkpoints, Layout  # noqa: E402
-from hackmatrix.train.runs.places import Away, Disk  # noqa: E402
+from hackmatrix.train.runs.places import Disk  # noqa: E402
+from hackmatrix.train.runs.protocol import Away  # noqa: E402
 from tests.train.checkpoints.small_state import like, local_bits, on, state  # noqa: E402
 
 SMALL_FILES = 1 << 16

@@ -13,7 +13,8 @@ import pytest
 
 from hackmatrix.train.checkpoints.checkpoints import Checkpoints, Layout
 from hackmatrix.train.checkpoints.saving import Saving
-from hackmatrix.train.runs.places import Away, place
+from hackmatrix.train.runs.places import place
+from hackmatrix.train.runs.protocol import Away
 from tests.bucket_service import Service
 from tests.train.checkpoints.small_state import bits, like, on, state
 

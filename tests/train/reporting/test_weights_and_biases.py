@@ -22,7 +22,7 @@ from hackmatrix.train.reporting import weights_and_biases
 from hackmatrix.train.reporting.sinks import JsonLines, Sinks
 from hackmatrix.train.reporting.weights_and_biases import WeightsAndBiases
 from hackmatrix.train.runs.directory import Run, create, find
-from hackmatrix.train.runs.places import Away
+from hackmatrix.train.runs.protocol import Away
 from tests.train.reporting import wandb_files
 from tests.train.reporting.pictured_game import TURNS, PicturedGame
 

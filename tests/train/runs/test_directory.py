@@ -24,7 +24,8 @@ from hackmatrix.train.runs.directory import (
     resume,
     write_down,
 )
-from hackmatrix.train.runs.places import WHOLE, place
+from hackmatrix.train.runs.places import place
+from hackmatrix.train.runs.protocol import WHOLE
 
 ROOT = Path(__file__).parents[3]
 RUNS_A_PROCESS = 100

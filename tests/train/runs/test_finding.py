@@ -12,7 +12,8 @@ import pytest
 from hackmatrix.train.config import Config
 from hackmatrix.train.config.saved import to_json
 from hackmatrix.train.runs.directory import Run, RunError, create, find
-from hackmatrix.train.runs.places import Away, Disk
+from hackmatrix.train.runs.places import Disk
+from hackmatrix.train.runs.protocol import Away
 from tests.bucket_service import Service
 from tests.train.runs.test_directory import save, suffixed
 from tests.train.settings import resolved

@@ -17,7 +17,8 @@ import pytest
 
 from hackmatrix.train.runs import lease
 from hackmatrix.train.runs.lease import Held, Lease, TakenOver
-from hackmatrix.train.runs.places import Place, place
+from hackmatrix.train.runs.places import place
+from hackmatrix.train.runs.protocol import Place
 from tests.train.runs.full_disk import no_file_larger_than
 
 HOLDS = """

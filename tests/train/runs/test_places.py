@@ -14,7 +14,8 @@ import pytest
 from gcsfs.retry import HttpError
 
 from hackmatrix.train.runs.bucket import Bucket, service
-from hackmatrix.train.runs.places import Away, Disk, Place, UnknownPlace, place
+from hackmatrix.train.runs.places import Disk, UnknownPlace, place
+from hackmatrix.train.runs.protocol import Away, Place
 from tests.bucket_service import BUCKET, Service
 from tests.train.runs.full_disk import no_file_larger_than
 
