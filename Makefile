@@ -30,9 +30,10 @@ help: ## list the targets
 CONFIG_cpu := minutes
 CONFIG_cuda := gpu
 CONFIG_tpu := v4_8
+CONFIG = $(if $(filter --config=%,$(TRAIN_ARGS)),,--config=configs/$(CONFIG_$(ACCELERATOR)).py)
 .PHONY: train
 train: .venv/.with-$(ACCELERATOR) ## train on the accelerator found here; TRAIN_ARGS="--config.lr=1e-4 ..."
-	@$(BIN)/python -m launch.train --config=configs/$(CONFIG_$(ACCELERATOR)).py $(TRAIN_ARGS)
+	@$(BIN)/python -m launch.train $(CONFIG) $(TRAIN_ARGS)
 
 .PHONY: bench
 bench: .venv/.with-$(ACCELERATOR) ## measure speed; BENCH_ARGS="env", "train", "scaling" ...

@@ -11,6 +11,7 @@ starts     programs with an empty cache, and with what the first start left ther
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -108,7 +109,7 @@ def main(arguments: list[str]) -> None:
                 _SLICES.value,
                 _ENVS.value,
                 seconds,
-                Path(_OUT.value),
+                Path(os.path.expanduser(_OUT.value)),
                 as_json,
             )
         elif mode == "sinks":

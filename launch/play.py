@@ -29,8 +29,6 @@ def main(_: list[str]) -> None:
         from hackmatrix.replay.record import Decision
 
         decide = lambda *seen: Decision(*choose(*seen))  # noqa: E731
-    elif flags.FLAGS.best:
-        sys.exit(f"{PROGRAM}: --best needs a run: say --run=RUN")
 
     what = f"{PROGRAM}: compiling the game, or loading it from the cache"
     with starting.one_line_errors(PROGRAM), starting.waiting(what):

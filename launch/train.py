@@ -66,18 +66,18 @@ def main(arguments: list[str]) -> None:
         process_flags.meet(PROGRAM, heartbeat_seconds=_HEARTBEAT.value, join_seconds=_JOIN.value)
         starting.need_devices()
         request = _request()
-        run = run_seeds if request.settings.get("num_seeds", 1) > 1 else run_session
+        run = run_seeds if (request.settings.get("num_seeds") or 1) > 1 else run_session
         code = run(request, dict(reading.default()), games.recorded, supervision)
         has_failed = False
     except UserError as error:
         for line in str(error).splitlines():
-            print(f"{PROGRAM}: {line}", file=sys.stderr)
+            starting.say(f"{PROGRAM}: {line}")
         code = RETRY if isinstance(error, Diverged) else FAILED
     except Away as error:
-        print(f"{PROGRAM}: {error}: start again, with --resume=auto", file=sys.stderr)
+        starting.say(f"{PROGRAM}: {error}: start again, with --resume=auto")
         code = startup.code_after(error, _HEARTBEAT.value)
     except Exception as error:
-        traceback.print_exc()
+        starting.say(traceback.format_exc().rstrip())
         code = startup.code_after(error, _HEARTBEAT.value)
     startup.exit_together(code, has_failed=has_failed)
 

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 PROGRAM = "launch.watch"
 
-_EPISODE = flags.DEFINE_integer("episode", 0, "The number of the game.", lower_bound=0)
+_EPISODE = flags.DEFINE_integer(
+    "episode", 0, "The number of the game.", lower_bound=0, upper_bound=2**32 - 1
+)
 _SEED = flags.DEFINE_integer("seed", 0, "The seed of the games.", lower_bound=0)
 _GREEDY = flags.DEFINE_bool("greedy", False, "Take the likeliest action instead of drawing one.")
 _HTML = outputs.define("html", "Write the game as a page to this file.")

@@ -11,6 +11,7 @@ scripts/supervise.sh ARGS
                          each time, with --resume=RUN: the run that it began or went on with. Three
                          such ends in a row at the same step of the run are enough
     anything else        gives up: it would fail again
+  It works in the checkout: files and directories are named from there, or by their whole path.
   SIGTERM and SIGINT are passed on to the trainer (SIGHUP as SIGTERM), and its exit code is returned.
 
 Environment (seconds, but for the first):
@@ -25,14 +26,15 @@ Environment (seconds, but for the first):
 END
 }
 
-# The terminal may be gone.
-say() { printf '%(%F %T)T supervise: %s\n' -1 "$*" || true; }
+# The terminal may be gone, or whoever read what is said.
+trap '' PIPE
+say() { printf '%(%F %T)T supervise: %s\n' -1 "$*" 2>/dev/null || true; }
 fail() {
   echo "supervise.sh: $*" >&2
   exit 1
 }
 
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+here=$(CDPATH='' cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$here/.."
 
 restarts=${SUPERVISE_RESTARTS:-10}
@@ -40,7 +42,7 @@ good_run=${SUPERVISE_GOOD_RUN:-1800}
 first_pause=${SUPERVISE_PAUSE:-5}
 longest_pause=${SUPERVISE_LONGEST_PAUSE:-120}
 for number in "$restarts" "$good_run" "$first_pause" "$longest_pause"; do
-  [[ $number =~ ^[0-9]+$ ]] || fail "SUPERVISE_... takes whole numbers, not '$number'"
+  [[ $number =~ ^(0|[1-9][0-9]*)$ ]] || fail "SUPERVISE_... takes whole numbers, not '$number'"
 done
 
 python=${PYTHON:-.venv/bin/python}

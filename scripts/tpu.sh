@@ -39,7 +39,7 @@ fail() {
 }
 
 ((BASH_VERSINFO[0] * 10 + BASH_VERSINFO[1] >= 44)) || fail "needs bash 4.4 or newer"
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+here=$(CDPATH='' cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 export CLOUDSDK_CORE_DISABLE_PROMPTS=1
 
 quoted() {

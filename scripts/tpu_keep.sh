@@ -33,7 +33,7 @@ fail() {
   exit 1
 }
 
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+here=$(CDPATH='' cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 [[ ${1:-} != --help ]] || { usage && exit; }
 
 name=$1 && shift

@@ -27,7 +27,7 @@ fail() {
 
 [[ ${1:-} != --help ]] || { usage && exit; }
 (($# == 0)) || fail "tpu_setup.sh takes no arguments, not '$*'"
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+CDPATH='' cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 uv=.cache/uv/bin/uv
 python=.venv/bin/python

@@ -24,7 +24,7 @@ fail() {
   exit 1
 }
 
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+here=$(CDPATH='' cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 checkout=${here%/*}
 log=$checkout.log
 # Held by every process of training or set-up as long as it lives, so it cannot be stale, as what it

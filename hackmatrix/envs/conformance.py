@@ -96,7 +96,12 @@ def _look(env: Environment, states: Any) -> Any:
 
 
 def _host(tree: Any) -> Any:
-    return jax.tree.map(np.asarray, tree)
+    """With arrays of NumPy, which has none of typed keys."""
+    return jax.tree.map(lambda leaf: leaf if _is_key(leaf) else np.asarray(leaf), tree)
+
+
+def _is_key(leaf: Any) -> bool:
+    return bool(jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key))
 
 
 def _faults_of_reset(play: _Play) -> Iterator[str]:
@@ -229,7 +234,7 @@ def _faults_of_storage(env: Environment, played: Played) -> Iterator[str]:
 
 
 def _are_weak(tree: Any) -> list[bool]:
-    return [bool(leaf.weak_type) for leaf in jax.tree.leaves(tree)]
+    return [bool(jax.typeof(leaf).weak_type) for leaf in jax.tree.leaves(tree)]
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -237,4 +242,8 @@ def _same(one: Any, other: Any) -> bool:
     if str(jax.tree.structure(one)) != str(jax.tree.structure(other)):
         return False
     pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
-    return all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in pairs)
+    return all(_bytes(a) == _bytes(b) for a, b in pairs)
+
+
+def _bytes(leaf: Any) -> bytes:
+    return np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf).tobytes()

@@ -85,7 +85,7 @@ def _of_attributes(env: Environment) -> Iterator[str]:
 
 def _of_actions(env: Environment) -> Iterator[str]:
     names = env.action_names
-    if not names or not _is_list(names, str):
+    if not _is_list(names, str) or not names:
         yield "action_names must be a tuple of names, one at least"
         return
     if twice := _twice(names):
@@ -266,7 +266,7 @@ def _of_metrics(env: Environment, step: Step) -> Iterator[str]:
         tags += told
     if twice := _twice(tags):
         yield f"step: two of {', '.join(_METRICS)} tell {', '.join(twice)}: give them two tags"
-    of_games = [*step.each_episode, *OF_PLAY[:2], OF_GAMES[0]]  # the return, the length, the end
+    of_games = [*step.each_episode, *OF_PLAY[:3], OF_GAMES[0]]  # the return, the length, the ends
     if twice := _twice([tag.rpartition("/")[2] for tag in of_games]):
         yield f"step: of two metrics named {', '.join(twice)} one would be lost: a run's eval/NAME"
     if env.goal not in (None, *step.each_episode):

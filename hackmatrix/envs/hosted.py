@@ -49,7 +49,7 @@ class HostedGames:
         self._keys = np.zeros((boards, 2), np.uint32)
         self._turns = np.zeros(boards, np.uint32)
         self._words: Any = np.zeros((boards, _layout().size), np.uint32)
-        self._take_turn = {each: _kept(each) for each in {invalid, "end"}}
+        self._take_turn = {each: _kept(each, boards) for each in {invalid, "end"}}
 
     @property
     def states(self) -> game.State:
@@ -154,8 +154,9 @@ def _state(words: Any) -> game.State:
     return state
 
 
-def _kept(invalid: str) -> Kept:
-    """The compiled turn in which actions that are not valid lead to this."""
+@functools.cache
+def _kept(invalid: str, boards: int) -> Kept:
+    """The compiled turn of so many boards in which actions that are not valid lead to this."""
     return Kept(jax.jit(partial(_turn, invalid=invalid)), (_turn, invalid))
 
 

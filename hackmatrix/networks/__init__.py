@@ -82,6 +82,11 @@ def make(settings: Any, env: Environment) -> Network:
             f"turn_boards=True is not for {env.name}, which does not say what its boards can be "
             "turned towards (Environment.landmark), or has no actions up, down, left and right"
         )
+    if turning and (taken := turning.shapes({}).keys() & env.observation.keys()):
+        raise NetworkError(
+            f"turn_boards=True is not for {env.name}: it tells the network how a board was turned "
+            f"in the part {taken.pop()}, and the environment has one of that name"
+        )
     network = Network(spec, torso, env.observation, env.num_actions, turning)
     if spec.network not in NETWORKS and (fault := network.fault()):
         raise NetworkError(f"network={spec.network}: {fault}")

@@ -24,6 +24,8 @@ class Cells(Torso):
     mean of all.
     """
 
+    samples_at_once = 128
+
     @classmethod
     def refuses(cls, spec: Spec, observation: Shapes) -> str | None:
         if spec.channels % HEAD_WIDTH:

@@ -22,6 +22,8 @@ class Conv(Torso):
     `hidden_dim` reads the player's cell, and the maximum and the mean over the board.
     """
 
+    samples_at_once = 128
+
     @classmethod
     def refuses(cls, spec: Spec, observation: Shapes) -> str | None:
         return board.refuses(observation)

@@ -38,6 +38,11 @@ SHIPPED = "policies"  # agents that come with the trainer are named policies/NAM
 _FOLDER = Path(__file__).parents[2] / SHIPPED
 _RUNS = Path("runs")  # where they are unless --workdir says otherwise
 _PREFIX = "params/"
+# What reading a damaged file may raise; a RuntimeError where it seems to be encrypted.
+_DAMAGED = (
+    OSError, ValueError, TypeError, AttributeError, RuntimeError, EOFError, zipfile.BadZipFile,
+    zlib.error,
+)  # fmt: skip
 _UNNAMED = "observation", "action"  # what files of format 1 call parts and actions
 Params = dict[str, Any]
 
@@ -150,7 +155,7 @@ def read(name: str | Path) -> tuple[Params, About]:
         raise PolicyFileError(f"{file} cannot be read: {error.strerror}") from None
     except KeyError as error:
         raise _foreign(file, f"it has no array {error}") from error
-    except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except _DAMAGED as error:
         raise _foreign(file, str(error)) from error
     raise PolicyFileError(f"{file} has format {number}; this version reads 1 and {FORMAT}")
 

@@ -22,7 +22,7 @@ _HEAD_WIDTH = 16  # of attention, as in hackmatrix/networks/cells.py
 
 
 def mlp(params: Params, parts: Parts) -> Array:
-    return _dense_layers(params, [part.reshape(len(part), -1) for part in parts.values()])
+    return _dense_layers(params, [_flat(part) for part in parts.values()])
 
 
 def centred(params: Params, parts: Parts) -> Array:
@@ -32,7 +32,7 @@ def centred(params: Params, parts: Parts) -> Array:
     for board, row, column in zip(range(boards), *player_place(parts), strict=True):
         up, right = rows - 1 - row, columns - 1 - column
         around[board, up : up + rows, right : right + columns] = cells[board]
-    seen = [around.reshape(boards, -1), _player_plane(parts).reshape(boards, -1), _numbers(parts)]
+    seen = [_flat(around), _flat(_player_plane(parts)), _numbers(parts)]
     return _dense_layers(params, seen)
 
 
@@ -51,7 +51,7 @@ def conv(params: Params, parts: Parts) -> Array:
 def cells(params: Params, parts: Parts) -> Array:
     plane, numbers = _player_plane(parts), _numbers(parts)
     of_cells = dense(params["embed_cells"], np.concatenate([parts["cells"], plane], axis=-1))
-    tokens = of_cells.reshape(len(plane), -1, of_cells.shape[-1]) + params["places"]
+    tokens = _in_a_row(of_cells) + params["places"]
     of_player = dense(params["embed_player"], numbers)
     tokens = np.concatenate([of_player[:, None], tokens], axis=1)
     for block in _numbered(params, "Block"):
@@ -59,7 +59,7 @@ def cells(params: Params, parts: Parts) -> Array:
         wide = np.maximum(dense(block["wide"], _normed(block["norm_1"], tokens)), 0)
         tokens = tokens + dense(block["narrow"], wide)
     tokens = _normed(params["norm"], tokens)
-    here = (tokens[:, 1:] * plane.reshape(len(plane), -1, 1)).sum(1)
+    here = (tokens[:, 1:] * _in_a_row(plane)).sum(1)
     seen = [tokens[:, 0], here, tokens.mean(1)]
     return np.maximum(dense(params["read"], np.concatenate(seen, axis=-1)), 0)
 
@@ -75,6 +75,17 @@ def dense(layer: Params, inputs: Array) -> Array:
     """[..., outputs] of [..., inputs]."""
     product: Array = inputs @ layer["kernel"] + layer["bias"]
     return product
+
+
+def _flat(part: Array) -> Array:
+    """f32[B, N], also where B or N is 0."""
+    return part.reshape(len(part), math.prod(part.shape[1:]))
+
+
+def _in_a_row(cells: Array) -> Array:
+    """f32[B, rows x columns, N] of [B, rows, columns, N]."""
+    boards, rows, columns, numbers = cells.shape
+    return cells.reshape(boards, rows * columns, numbers)
 
 
 def _numbered(params: Params, name: str) -> Iterator[Params]:
@@ -123,7 +134,8 @@ def _normed(layer: Params, tokens: Array) -> Array:
 
 def _attend(block: Params, tokens: Array) -> Array:
     boards, count, channels = tokens.shape
-    asked = dense(block["asked"], tokens).reshape(boards, count, 3, -1, _HEAD_WIDTH)
+    heads = channels // _HEAD_WIDTH, _HEAD_WIDTH
+    asked = dense(block["asked"], tokens).reshape(boards, count, 3, *heads)
     query, key, value = np.moveaxis(asked, 2, 0).swapaxes(2, 3)
     scores = query @ key.swapaxes(-1, -2) / np.float32(math.sqrt(_HEAD_WIDTH))
     weights = np.exp(scores - scores.max(-1, keepdims=True))

@@ -27,6 +27,10 @@ class Torso(nn.Module):
     # package are named in NETWORKS instead.
     in_numpy: ClassVar[str]
 
+    # Of how many samples a CPU takes the gradient at a time: what is worked out of more of them
+    # does not fit into its caches.
+    samples_at_once: ClassVar[int] = 1024
+
     @classmethod
     def refuses(cls, spec: Spec, observation: Shapes) -> str | None:
         """Why there is no torso of this spec for observations of these parts; None if there is."""

@@ -105,7 +105,8 @@ def _places(xp: Any, turn: Turn, rows: int, columns: int) -> Array:
 
 def _taken(xp: Any, cells: Array, places: Array) -> Array:
     """Boards [..., R, C, F] whose cells are those of these places."""
-    rows = cells.reshape(*cells.shape[:-3], -1, cells.shape[-1])
+    *boards, height, width, numbers = cells.shape
+    rows = cells.reshape(*boards, height * width, numbers)
     unchecked = {} if xp.__name__ == "numpy" else {"mode": "promise_in_bounds"}
     return xp.take_along_axis(rows, places[..., None], axis=-2, **unchecked).reshape(cells.shape)
 

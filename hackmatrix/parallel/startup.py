@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 import jax
 from jax.errors import JaxRuntimeError
 
+from hackmatrix import streams
 from hackmatrix.errors import UserError
 from hackmatrix.exit_codes import FAILED, RETRY
 from hackmatrix.parallel.failures import may_pass
@@ -154,8 +155,7 @@ def exit_together(code: int, *, has_failed: bool = False) -> NoReturn:
     """
     _end.code = code
     _end.set()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    streams.flush()
     client = coordination_client()
     if client is None:
         if code == RETRY:
@@ -183,7 +183,8 @@ def _fail_with_others(program: str) -> None:
     if _end.wait(_SHUTDOWN_SECONDS / 2):
         return
     _end.code = FAILED
-    os.write(2, f"{program}: process {failed} has failed, and says why\n".encode())
+    with contextlib.suppress(OSError):  # nobody may be listening
+        os.write(2, f"{program}: process {failed} has failed, and says why\n".encode())
     with contextlib.suppress(JaxRuntimeError):
         client.wait_at_barrier(_AT_END, 1000 * _SHUTDOWN_SECONDS)
     os._exit(FAILED)  # no shutdown of what other threads wait for
@@ -268,7 +269,8 @@ def _where_jax_aborts(words: str) -> None:
     @ctypes.CFUNCTYPE(None, ctypes.c_int)
     def on_abort(number: int) -> None:
         if _end.code is None:
-            os.write(2, f"{words}\n".encode())
+            with contextlib.suppress(OSError):
+                os.write(2, f"{words}\n".encode())
         os._exit(RETRY if _end.code is None else _end.code)
 
     _handlers.append(on_abort)  # C calls it, and does not keep it

@@ -91,10 +91,14 @@ def _settings(config: Config, default: Config) -> str:
     """
     usual, own = default.settings(), config.settings()
     own = {name: value for name, value in own.items() if name not in ("run_name", "resume")}
+    as_usual = {name for name in own.keys() & usual.keys() if own[name] == usual[name]}
     changed = [
-        (name, [word(own[name]), word(usual[name])]) for name in own if own[name] != usual[name]
+        # An algorithm from outside has settings of its own.
+        (name, [word(own[name]), word(usual[name]) if name in usual else ""])
+        for name in own
+        if name not in as_usual
     ]
-    rest = [(name, [word(own[name])]) for name in own if own[name] == usual[name]]
+    rest = [(name, [word(own[name])]) for name in own if name in as_usual]
     ours = table(changed, ["changed", "", "default here"], "changed") if changed else ""
     return f'<div class="side">{ours}{table(rest, ["as by default", ""])}</div>'
 

@@ -53,6 +53,7 @@ def run(
         if taken := sorted(told.keys() & {*OF_PLAY, SKIPPED, *(each.tag for each in env.metrics)}):
             others = "which the trainer or the environment tells"
             raise _misuse(algorithm, f"it tells {', '.join(taken)}, {others}")
+        told = jax.tree.map(lambda metric: jnp.asarray(metric, jnp.float32), told)
         if skips:
             learner, told = _if_sound(algorithm, state.learner, learner, told)
         return TrainState(learner, players), counted, told

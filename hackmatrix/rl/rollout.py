@@ -148,7 +148,7 @@ def collect_decided(
         carry: tuple[Players, Any, Tally], step: Array
     ) -> tuple[tuple[Players, Any, Tally], dict[str, Any]]:
         players, seen, counted = carry
-        decided = decide(step, players, seen)
+        decided = varying.like(players.number, decide(step, players, seen))
         _, happen = step_keys(update_key, step, players.number)
         stepped = varying.like(
             players.number, env.step_and_encode(happen, players.boards, decided.action)
@@ -183,7 +183,7 @@ def collect_decided(
     else:
         carry, played = jax.lax.scan(one, carry, steps)
     players, last_seen, counted = carry
-    last_value = evaluate(env.decode(last_seen)[0])[1]
+    last_value = varying.like(players.number, evaluate(env.decode(last_seen)[0])[1])
     return players, Batch(**played, last_value=last_value), counted
 
 

@@ -34,7 +34,7 @@ class NumpyPolicy:
     def outputs(self, observation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Logits f32[..., A] and values f32[...] of observations f32[..., N]."""
         batch = observation.shape[:-1]
-        rows = observation.reshape(-1, observation.shape[-1]).astype(np.float32)
+        rows = observation.reshape(math.prod(batch), observation.shape[-1]).astype(np.float32)
         parts = _in_parts(rows, self.about.observation)
         if self._turning:
             parts, turn = self._turning.turned(parts)
@@ -48,7 +48,7 @@ class NumpyPolicy:
         )
         if self._turning:
             logits = self._turning.turned_back(logits, turn)
-        return logits.reshape(*batch, -1), value.reshape(batch)
+        return logits.reshape(*batch, logits.shape[-1]), value.reshape(batch)
 
     def act(
         self, observation: np.ndarray, mask: np.ndarray, draws: np.random.Generator | None = None
@@ -68,6 +68,6 @@ def _in_parts(rows: np.ndarray, shapes: Mapping[str, tuple[int, ...]]) -> dict[s
     sizes = [math.prod(shape) for shape in shapes.values()]
     columns = np.split(rows, np.cumsum(sizes)[:-1], axis=-1)
     return {
-        name: column.reshape(-1, *shape)
+        name: column.reshape(len(rows), *shape)
         for (name, shape), column in zip(shapes.items(), columns, strict=True)
     }

@@ -155,6 +155,7 @@ def make_plan(
 
 def _take(run: Run) -> Lease:
     try:
+        run.place.try_to_write()
         return leases.take(run.place, print)
     except Away:
         raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import gc
 import os
 import signal
@@ -10,16 +11,21 @@ import sys
 from types import TracebackType
 from typing import Any
 
+from hackmatrix import streams
+
 
 def is_quiet(program: str) -> None:
     """From now on such an end is no traceback. A mistake of ours still is one."""
     is_stopped = False
+    # Where it was closed from the start, what is meant for it would go to standard output.
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
 
     def tell(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         nonlocal is_stopped
         if issubclass(kind, KeyboardInterrupt):
             is_stopped = True
-            print(f"\n{program}: stopped", file=sys.stderr, flush=True)
+            with contextlib.suppress(OSError):  # nobody may be listening
+                print(f"\n{program}: stopped", file=sys.stderr, flush=True)
         elif not issubclass(kind, BrokenPipeError):
             sys.__excepthook__(kind, error, trace)
 
@@ -41,18 +47,9 @@ def is_quiet(program: str) -> None:
 
     sys.excepthook, sys.unraisablehook = tell, tell_too
     atexit.register(end)  # first of all, so it is called last
-    if sys.stdout is not None:  # it may have been closed from the start
-        atexit.register(_flush)
+    atexit.register(streams.flush)
 
 
 def _end_as_by_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.raise_signal(signal.SIGINT)
-
-
-def _flush() -> None:
-    """What is still to be printed; Python would complain where nobody reads it."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -35,7 +36,7 @@ def check(program: str, *named: flags.FlagHolder[Path | None]) -> None:
         file = flag.value
         if not file:
             continue
-        was_there = file.exists()
+        was_there = os.path.lexists(file)
         try:
             with file.open("ab"):
                 pass

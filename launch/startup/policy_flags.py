@@ -65,6 +65,8 @@ def adviser(program: str, plan: int) -> Choose | None:
     if not (run_flags.name() or _POLICY.value):
         if plan:
             sys.exit(f"{program}: --plan={plan} needs a policy: say --run=RUN or --policy=FILE")
+        if _BEST.value:
+            sys.exit(f"{program}: --best needs a run: say --run=RUN")
         return None
     agent = load(program)
     if agent.env.name != "hackmatrix":
@@ -85,13 +87,21 @@ def place_for_exports() -> Path:
 
     named = str(_POLICY.value or run_flags.name())
     if _POLICY.value or is_shipped(named):
-        return Path(_EXPORTED, Path(named).stem)
+        return Path(_EXPORTED, _name_of(Path(named)))
     found = directory.find(run_flags.workdir(), named)
     assert found
     best = "-best" if _BEST.value else ""
     if found.bucket:
         return Path(_EXPORTED, found.name + best)
     return found.directory / (_EXPORTED + best)
+
+
+def _name_of(policy: Path) -> str:
+    """That of its run, where the file or folder of a policy is one that `launch.export` wrote."""
+    folder = policy.parent if policy.name == "policy.npz" else policy
+    if folder.name in (_EXPORTED, f"{_EXPORTED}-best"):
+        return folder.parent.name + folder.name.removeprefix(_EXPORTED)
+    return folder.name.removesuffix(".npz")
 
 
 def again() -> str:

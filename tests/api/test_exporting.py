@@ -66,6 +66,13 @@ def agent(torso: type[Torso]) -> hackmatrix.Agent:
     return hackmatrix.Agent(Policy(env, network, params, "mine", 0, Signal(0.99, False)))
 
 
+def test_the_landmark_of_an_environment_may_be_a_number_of_numpy(tmp_path: Path) -> None:
+    exported = agent(Linear)
+    vars(exported.env).update(landmark=np.int64(1))
+    plain, _ = exported.export(tmp_path)
+    assert NumpyPolicy(plain).about.landmark == 1
+
+
 @pytest.mark.parametrize("torso", [Linear, InHalves])
 def test_a_network_that_is_the_same_function_in_numpy_is_exported(
     torso: type[Torso], tmp_path: Path

@@ -14,6 +14,7 @@ from hackmatrix.errors import UserError
 from hackmatrix.networks.torso import Parts, Torso
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.train.program import Program
+from tests.networks.grid import GridWalk
 from tests.train.settings import config
 from tests.train.test_yardstick import GRID
 
@@ -92,3 +93,16 @@ def test_a_loop_through_which_no_gradient_leads_is_named(torso: type, why: str) 
     assert f"network={__name__}:{torso.__name__}: no gradient leads through it ({why}" in said
     assert "begin with what is made of their input, such as jnp.zeros_like" in said
     assert "\n" not in said
+
+
+class Blind(GridWalk):
+    """It looks the same always."""
+
+    def decode(self, seen: Any) -> tuple[Any, Array]:
+        parts, mask = super().decode(seen)
+        return {name: jnp.ones_like(part) for name, part in parts.items()}, mask
+
+
+def test_what_is_thought_of_an_environment_may_be_a_constant() -> None:
+    """And so the same on all devices, as what comes of it is not."""
+    Program(config(env=GRID), meshes.over(), Blind()).lower()

@@ -41,6 +41,28 @@ def test_an_environment_may_truncate_or_not(truncates: bool) -> None:
     conformance.check(Toy(truncates))
 
 
+class Keyed(Toy):
+    """Each board has a typed key of its own among its states."""
+
+    def boards(self, keys: Array, time: Array) -> Any:
+        return super().boards(keys, time), jax.random.wrap_key_data(keys)
+
+    def reset(self, keys: Array) -> Any:
+        return self.boards(keys, jnp.zeros_like(keys[:, 0], jnp.int32))
+
+    def step(self, keys: Array, states: Any, actions: Array) -> tuple[Any, Step]:
+        toy = Toy()
+        after, step = toy.step(keys, states[0], actions)
+        return (after, states[1]), step
+
+    def encode(self, states: Any) -> Boards:
+        return super().encode(states[0])
+
+
+def test_an_environment_may_keep_typed_keys() -> None:
+    conformance.check(Keyed())
+
+
 class Peeking(Toy):
     """What happens on a board depends on the key of the first."""
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from hackmatrix.envs import conformance, declared
@@ -123,6 +124,7 @@ def shaping(step: Step) -> Shaping:
         (undeclared("truncates"), "it lacks truncates, which"),
         (declaring(action_names=()), "action_names must be a tuple of names, one at least"),
         (declaring(action_names="up"), "action_names must be a tuple of names"),
+        (declaring(action_names=np.array(["up", "down"])), "action_names must be a tuple of names"),
         (declaring(action_names=("up", "on", "up")), "action_names has up more than once"),
         (declaring(observation={}), "must map the names of its parts, one at least, to shapes"),
         (declaring(observation={"x": 2}), "it is {'x': 2}"),
@@ -224,6 +226,10 @@ def shaping(step: Step) -> Shaping:
         (
             telling(each_episode=lambda step: {"toy/ended": step.reward}),
             "of two metrics named ended one would be lost: a run's eval/NAME",
+        ),
+        (
+            telling(each_episode=lambda step: {"toy/cut_off": step.reward}),
+            "of two metrics named cut_off one would be lost: a run's eval/NAME",
         ),
         (
             telling(highest=lambda step: {**step.highest, **step.each_step}),

@@ -8,6 +8,7 @@ import warnings
 from typing import Any
 
 import gymnasium
+import jax
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
@@ -51,6 +52,21 @@ def test_importing_the_package_registers_it_without_loading_jax() -> None:
 def test_the_package_does_without_gymnasium() -> None:
     code = "import sys; sys.modules['gymnasium'] = None; import hackmatrix.game; print('plays')"
     assert run(code) == "plays\n"
+
+
+def test_one_more_environment_of_a_process_compiles_nothing(env: gymnasium.Env[Any, Any]) -> None:
+    env.reset(seed=0)
+    timed: list[str] = []
+
+    def note(event: str, duration_secs: float, **_: str | int) -> None:
+        timed.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(note)
+    try:
+        gymnasium.make("HackMatrix-v0").reset(seed=1)
+    finally:
+        jax.monitoring.unregister_event_duration_listener(note)
+    assert not [event for event in timed if "compile" in event]
 
 
 @pytest.mark.parametrize("render_mode", [None, "ansi", "rgb_array"])
@@ -233,8 +249,8 @@ def test_many_games_are_cut_off_at_a_limit_of_steps() -> None:
     games.reset(seed=0)
     masks = games.action_masks()
     steps = [games.step(games.action_masks().argmax(-1)) for _ in range(7)]
-    assert not any(terminated.any() for _, _, terminated, _, _ in steps)
-    cut_off = [truncated.tolist() for _, _, _, truncated, _ in steps]
+    assert not any(step[2].any() for step in steps)
+    cut_off = [step[3].tolist() for step in steps]
     assert cut_off == [[number in (2, 6)] * GAMES for number in range(7)]  # the fourth begins anew
     np.testing.assert_array_equal(games.reset(seed=0)[1]["action_mask"], masks)
     assert not games.step(masks.argmax(-1))[3].any()
@@ -276,10 +292,9 @@ def test_maskable_ppo_of_stable_baselines_trains(env: Any) -> None:
         (weights != old).any() and weights.isfinite().all()
         for weights, old in zip(model.policy.parameters(), before, strict=True)
     )
-    episodes = list(model.ep_info_buffer)
-    assert len(episodes) > 10
-    # An action that is not valid would have ended the game.
-    assert np.mean([episode["l"] for episode in episodes]) > 20
+    lengths = [episode["l"] for episode in model.ep_info_buffer]
+    assert len(lengths) > 10
+    assert np.mean(lengths) > 20  # an action that is not valid would have ended the game
     observation, _ = env.reset(seed=0)
     action, _ = model.predict(observation, action_masks=env.action_masks())
     assert env.action_masks()[action]

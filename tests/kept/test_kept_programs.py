@@ -90,6 +90,15 @@ def test_at_the_second_start_nothing_is_traced_and_the_result_is_the_same_bit_fo
         assert len({np.asarray(leaf).tobytes() for leaf in each}) == 1
 
 
+def test_a_typed_key_and_its_words_are_two_programs(cache: Path) -> None:
+    """Although the compiler is told the same of both."""
+    typed = jax.random.split(jax.random.key(0), 4)
+    for keys in (typed, jax.random.key_data(typed)):
+        programs._in_use.clear()
+        swapped = Kept(jax.jit(lambda keys: keys[::-1]), ("swapped", keys.dtype))(keys)
+        assert swapped.dtype == keys.dtype
+
+
 def test_another_network_is_another_program(cache: Path, params: Any) -> None:
     answer(params)
     wider = make_network(Spec("mlp", 16, 1, 4, False, "float32"), GAME)

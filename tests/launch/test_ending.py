@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -80,6 +82,28 @@ def test_what_nobody_reads_any_more_is_no_mistake(work: str) -> None:
         assert program.stdout.readline() == "a line\n"
         program.stdout.close()
         assert program.stderr.read() == ""
+
+
+@pytest.mark.parametrize("code", [0, 1, 42])
+def test_where_nothing_can_be_written_the_exit_code_is_what_it_would_be(code: int) -> None:
+    """As on a full disk, or where a terminal was closed."""
+    ends = f"from hackmatrix.parallel import startup; print('more'); startup.exit_together({code})"
+    program = PROGRAM.format(work=ends).replace(", flush=True", "")
+    environment = {name: os.environ[name] for name in os.environ if name != "PYTHONUNBUFFERED"}
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", program], cwd=ROOT, env=environment, stdout=full, stderr=full
+        )
+    assert done.returncode == code
+
+
+def test_what_is_said_where_standard_error_is_closed_is_no_part_of_the_output() -> None:
+    says = "import sys; print('a notice', file=sys.stderr); sys.stderr.fileno()"
+    command = shlex.join([sys.executable, "-c", PROGRAM.format(work=says)])
+    done = subprocess.run(
+        f"{command} 2>&-", shell=True, cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "a line\n"
 
 
 def test_a_mistake_of_ours_is_a_traceback() -> None:

@@ -56,3 +56,21 @@ def test_what_a_terminal_has_no_sign_for_is_a_question_mark(
     parse()
     print("hp 3 \u2192 2", flush=True)
     assert written.getvalue() == b"hp 3 ? 2\n"
+
+
+def test_a_link_that_leads_nowhere_stays_a_link(
+    page: flags.FlagHolder[Path | None], tmp_path: Path
+) -> None:
+    link = tmp_path / "tea.html"
+    link.symlink_to(tmp_path / "kettle.html")
+    parse(f"--page={link}")
+    outputs.check("launch.tea", page)
+    assert link.is_symlink()
+
+
+def test_a_name_that_no_file_can_have_is_refused_in_one_line(
+    page: flags.FlagHolder[Path | None], tmp_path: Path
+) -> None:
+    parse(f"--page={tmp_path}/{'x' * 300}.html")
+    with pytest.raises(SystemExit, match="File name too long; choose another --page"):
+        outputs.check("launch.tea", page)

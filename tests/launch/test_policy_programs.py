@@ -155,6 +155,9 @@ def test_what_is_exported_lies_with_its_run_or_under_its_name_and_never_in_git(
         ({"policy": "policies/conv"}, Path("exported/conv")),
         ({"run": "policies/expert"}, Path("exported/expert")),
         ({"policy": "some/where.npz"}, Path("exported/where")),
+        ({"policy": "some/lr0.001"}, Path("exported/lr0.001")),
+        ({"policy": "runs/A/exported"}, Path("exported/A")),
+        ({"policy": "runs/A/exported-best/policy.npz"}, Path("exported/A-best")),
     ):
         with flagsaver.as_parsed(**given):
             flags.FLAGS.mark_as_parsed()

@@ -85,6 +85,8 @@ def test_a_network_computes_the_same_with_numpy_alone(
     one = plain.outputs(observation[0])
     np.testing.assert_allclose(one[0], logits[0], atol=1e-5)
     np.testing.assert_allclose(one[1], values[0], atol=1e-5)
+    none = plain.outputs(observation[:0])
+    assert [each.shape for each in none] == [(0, ENV.num_actions), (0,)]
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -200,6 +202,13 @@ def test_a_network_over_cells_refuses_what_has_none(name: str) -> None:
         networks.make(spec(name), make("gymnax:CartPole-v1"))
     assert f"network={name} is not for gymnax:CartPole-v1" in str(refused.value)
     assert "here are observation [4]: say network=mlp" in str(refused.value)
+
+
+def test_a_part_that_turned_boards_tell_must_not_be_there_already() -> None:
+    env = GridWalk()
+    vars(env).update(observation={**env.observation, "turned": (5,)})
+    with pytest.raises(networks.NetworkError, match="in the part turned, and the environment has"):
+        networks.make(spec("mlp", turn_boards=True), env)
 
 
 def test_boards_are_not_turned_that_do_not_say_what_towards() -> None:

@@ -244,7 +244,7 @@ def test_an_update_is_the_same_where_a_minibatch_is_taken_a_part_at_a_time(
         traced.append(len(parts))
         return of_parts(loss, params, parts, axis)
 
-    monkeypatch.setattr(descent, "_AT_ONCE", 16)
+    monkeypatch.setattr(played.network.torso, "samples_at_once", 16)
     monkeypatch.setattr(descent, "mean_gradient_of_parts", noting)
     in_parts = play(truncates=False)
     assert set(traced) == {3}

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from hackmatrix.envs.metrics import Section
 from hackmatrix.replay import html
 from hackmatrix.report import curves
 from hackmatrix.report import page as run_page
 from hackmatrix.rl.tally import RETURN
-from hackmatrix.train.config import reading
-from hackmatrix.train.runs.directory import Run
+from hackmatrix.train.config import Config, reading, resolve
+from hackmatrix.train.config.rules import WEIGHT
+from hackmatrix.train.config.settings import setting
+from hackmatrix.train.runs.directory import Run, create
 from tests.replay.browser import Browser, chromium
 from tests.replay.short_game import TURNS, short_game
 from tests.report.told_runs import (
@@ -206,6 +211,25 @@ def test_a_run_that_is_to_play_no_games_at_its_end_is_not_said_to_play_them_yet(
         found = a_run(tmp_path, name=f"of-{games}", eval_episodes=games)
         tell(found, RETURN)
         assert why in page_of(found)
+
+
+@dataclass(frozen=True)
+class Decaying(Config):
+    baseline_decay: float = setting(0.5, WEIGHT, since=2)
+
+
+class Reinforce:
+    config_class = Decaying
+    sections: tuple[Section, ...] = ()
+
+    def __init__(self, env: Any, network: Any, config: Any, axis: str) -> None: ...
+
+
+def test_settings_of_an_algorithm_of_ones_own_are_shown_too(tmp_path: Path) -> None:
+    values = {**reading.default(), "algorithm": f"{__name__}:Reinforce", "baseline_decay": 0.875}
+    found = create(tmp_path, resolve({**values, "run_name": "own"}, "cpu", 1))
+    tell(found, RETURN)
+    assert "<td>0.875</td>" in page_of(found)
 
 
 @pytest.mark.parametrize(

@@ -139,6 +139,20 @@ def test_an_update_that_cannot_be_done_again_and_again_is_named(
     assert said in str(refused.value)
 
 
+def test_a_metric_of_any_type_is_a_mean_of_numbers() -> None:
+    class Telling(Breaking):
+        def update(self, *given: Any) -> tuple[Learner, Players, Tally, Metrics]:
+            *after, _ = super().update(*given)
+            kinds = jnp.bool_, jnp.uint8, jnp.bfloat16
+            told = {f"mine/{kind.__name__}": jnp.ones((), kind) for kind in kinds}
+            return *after, {LOSS: jnp.float32(0), **told}  # type: ignore[return-value]
+
+    _, report = run(Telling(), updates=300)
+    mine = {tag: float(value) for tag, value in report.metrics.items() if tag.startswith("mine/")}
+    assert set(mine.values()) == {1.0}
+    assert len(mine) == 3
+
+
 def test_an_update_is_traced_once() -> None:
     traced = []
 

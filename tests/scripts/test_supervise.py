@@ -187,6 +187,16 @@ def test_where_the_terminal_is_gone_the_trainer_s_code_is_returned_all_the_same(
     assert ended.read_text().startswith("42 ")
 
 
+def test_where_nobody_reads_what_it_says_it_goes_on(stubs: Stubs, trainer: Trainer) -> None:
+    trainer("exit 42", "exit 0")
+    reader, written = os.pipe()
+    os.close(reader)
+    running = subprocess.Popen([SUPERVISE], env=stubs.environment, stdout=written)
+    os.close(written)
+    assert running.wait(timeout=20) == 0
+    assert len(arguments(stubs)) == 2
+
+
 def test_a_signal_during_a_pause_ends_the_supervisor(stubs: Stubs, trainer: Trainer) -> None:
     trainer("exit 42", "exit 0")
     stubs.add("sleep", "exec /bin/sleep 20")

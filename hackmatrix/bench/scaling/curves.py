@@ -88,12 +88,12 @@ def settings(raw: Mapping[str, Any], num_envs: int) -> dict[str, Any]:
 def check(
     raw: Mapping[str, Any], platform: str, numbers: list[int], slice_names: list[str], envs: int
 ) -> None:
-    """ConfigError where a point could not be had."""
+    """UserError where a point could not be had."""
     for devices in numbers:
         for kind in KINDS:
             resolve(settings(raw, _num_envs(kind, devices, envs)), platform, devices)
     for name in slice_names:
-        target = slices.SLICES[name]
+        target = preflight.found_slice(name)
         wanted = settings(raw, _num_envs("weak", target.chips, envs))
         resolve(wanted, target.platform, target.chips)
 

@@ -60,7 +60,7 @@ class ActorCritic(abc.ABC):
 
     @property
     def descent(self) -> Descent:
-        return Descent(self.settings, self.axis)
+        return Descent(self.settings, self.axis, self.network.torso.samples_at_once)
 
     def init(self, key: Array) -> Learner:
         return first_learner(self.network, self.descent, key)

@@ -25,14 +25,14 @@ State = tuple[Params, optax.OptState]
 # [samples, ...]; what was worked out for the whole minibatch, over all devices, comes beside them.
 Loss = Callable[[Params, Any, Any], tuple[Array, Metrics]]
 
-# The observations of more samples do not fit into the caches of a CPU once they are decoded.
-_AT_ONCE = 2048
-
 
 @dataclass(frozen=True)
 class Descent:
+    """`at_once` samples are what a CPU takes the gradient of at a time."""
+
     settings: Settings
     axis: str
+    at_once: int
 
     def first_state(self, params: Params) -> optax.OptState:
         return self._optimiser().init(params)
@@ -63,7 +63,7 @@ class Descent:
                     chosen = jax.tree.map(lambda leaf: leaf[rows], samples)
                     return loss(own, chosen, prepared)
 
-                return self._step(state, of_rows, _in_parts(rows), rate)
+                return self._step(state, of_rows, self._in_parts(rows), rate)
 
             return jax.lax.scan(minibatch, state, (rows, prepare(rows)))
 
@@ -96,8 +96,7 @@ class Descent:
             return jnp.float32(self.settings.lr)
         return self.settings.lr * share_left(self.settings, update)
 
-
-def _in_parts(rows: Array) -> Array:
-    """i32[parts, samples]: the rows of a minibatch, of which a CPU takes a part at a time."""
-    parts = -(-rows.size // _AT_ONCE)
-    return rows.reshape(parts, -1) if on_cpu() and rows.size % parts == 0 else rows[None]
+    def _in_parts(self, rows: Array) -> Array:
+        """i32[parts, samples]: the rows of a minibatch, of which a CPU takes a part at a time."""
+        parts = -(-rows.size // self.at_once)
+        return rows.reshape(parts, -1) if on_cpu() and rows.size % parts == 0 else rows[None]

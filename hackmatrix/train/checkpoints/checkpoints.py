@@ -183,6 +183,8 @@ class Checkpoints:
             else:
                 self._say_what_has_changed(step)
                 return restored
+        if read_on_first(self.steps) != steps:  # a training has saved and removed some meanwhile
+            return self.restore_newest(*layouts)
         if steps:
             raise CheckpointError(
                 f"all checkpoints in {self._directory} are damaged: restore one from a backup, "

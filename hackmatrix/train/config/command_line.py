@@ -24,6 +24,7 @@ _IN_OTHER_WORDS = {
     r"invalid literal for int\(\).*": "give a whole number, like 1_000_000",
     r"could not convert string to float.*": "give a number, like 0.5 or 1e-3",
     r"\('Non-boolean argument to boolean flag'.*": "give True or False",
+    r"The flag '(config\.\w+)' is defined twice.*": r"put --\1 behind one --config=FILE alone",
     r"Found (\S+) in argv before a value for --config.*": r"put --config=FILE before \1",
 }
 _QUOTED_NAME = re.compile(r"['\"\\]*(\w+)['\"\\]*( Did you mean .*)?")

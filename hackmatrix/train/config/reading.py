@@ -68,8 +68,10 @@ def _check_package() -> None:
     """UserError where another package hides ours: Python looks first where a program is started."""
     found = importlib.util.find_spec(_FOLDER.name)
     ours = _ROOT / _FOLDER / "__init__.py"
-    if found and found.origin and not ours.samefile(found.origin):
-        theirs = found.origin.removesuffix(f"{os.sep}{ours.name}")
+    if found and not (found.origin and ours.samefile(found.origin)):
+        # A folder without an __init__.py has no origin.
+        origin = found.origin or next(iter(found.submodule_search_locations or ()), "another")
+        theirs = origin.removesuffix(f"{os.sep}{ours.name}")
         raise UserError(
             f"{theirs} hides the trainer's {_FOLDER}: rename it, or start in another folder, with "
             "--config=PATH of a file of yours"
@@ -78,11 +80,11 @@ def _check_package() -> None:
 
 def _found(file: Path, named: str | Path) -> Path:
     """The file that is meant by this path."""
-    if not file.exists() and file.parent == _FOLDER:
+    if not os.path.exists(file) and file.parent == _FOLDER:
         file = _ROOT / file
-    if file.is_dir():
+    if os.path.isdir(file):
         raise UserError(f"the configuration {named} is a directory: name a file, FILE.py")
-    if file.exists():
+    if os.path.exists(file):
         return file
     near = _FOLDER / f"{file.stem}.py"
     hint = f"; did you mean {near}?" if (_ROOT / near).is_file() else ""

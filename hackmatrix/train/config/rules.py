@@ -14,6 +14,11 @@ from hackmatrix.networks import NETWORKS
 AUTO = "auto"  # resume=auto
 # Where each algorithm is, as MODULE:NAME.
 ALGORITHMS = {"ppo": "hackmatrix.ppo:PPO", "expert": "hackmatrix.search.expert:Expert"}
+# What lies in the directory of a run beside its checkpoints.
+_OF_A_RUN = {
+    "config.json", "provenance.json", "metrics.jsonl", "evaluation.json", "report.html",
+    "owner", "tensorboard", "replays", "exported", "exported-best", "wandb",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,10 @@ NAME = Rule(
 )
 RUN_NAME = Rule(
     lambda value: _is_named(value) and value != AUTO, f'{NAME.must_be}, and not "{AUTO}"'
+)
+FOLDER = Rule(
+    lambda value: _is_named(value) and value not in _OF_A_RUN,
+    f"{NAME.must_be}, and none that a run has a file or folder of",
 )
 TEXT = Rule(lambda value: value.strip() != "", "some text")
 DTYPE = one_of("float32", "bfloat16")

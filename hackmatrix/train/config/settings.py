@@ -18,6 +18,7 @@ from hackmatrix.train.config.rules import (
     DTYPE,
     ENVIRONMENT,
     FLAG,
+    FOLDER,
     INNER_SHARE,
     NAME,
     NETWORK,
@@ -128,7 +129,7 @@ class Config:
     save_interval: int | None = setting(None, COUNT)
     keep_checkpoints: int = setting(3, COUNT)
     keep_milestones: int = setting(10, COUNT_FROM_0, since=5, before=0)
-    checkpoint_dir: str = setting("checkpoints", NAME, is_fixed=True)
+    checkpoint_dir: str = setting("checkpoints", FOLDER, is_fixed=True)
 
     watchdog_minutes: float = setting(20.0, POSITIVE, since=2)
     replica_check_interval: int = setting(1000, COUNT, since=2)

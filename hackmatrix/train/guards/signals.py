@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
+from hackmatrix import streams
 from hackmatrix.exit_codes import RETRY
 
 NOTHING_TO_SAVE = "Stopped before the first update; nothing to save"
@@ -118,5 +119,5 @@ def _end(words: str, code: int) -> NoReturn:
     """Without the main thread, which may be busy for long."""
     with suppress(OSError, ValueError):  # nobody may be listening
         print(words, file=sys.stderr, flush=True)
-        sys.stdout.flush()
+    streams.flush()
     os._exit(code)

@@ -58,11 +58,13 @@ class Watchdog:
         return min(self._seconds / _TICKS, _TICK_SECONDS)
 
     def _end(self) -> None:
-        print(
-            f"{self._failure} for {self._seconds:g} s (watchdog_minutes): this process ends; go on "
-            "with --resume=auto. Where each of its threads was:",
-            file=sys.stderr,
-            flush=True,
-        )
-        faulthandler.dump_traceback(file=sys.stderr, all_threads=True)
-        os.kill(os.getpid(), signal.SIGKILL)
+        try:
+            print(
+                f"{self._failure} for {self._seconds:g} s (watchdog_minutes): this process ends; "
+                "go on with --resume=auto. Where each of its threads was:",
+                file=sys.stderr,
+                flush=True,
+            )
+            faulthandler.dump_traceback(file=sys.stderr, all_threads=True)
+        finally:  # also where nobody is listening
+            os.kill(os.getpid(), signal.SIGKILL)

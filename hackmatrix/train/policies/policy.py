@@ -117,6 +117,6 @@ def about(policy: Policy) -> About:
         run=policy.source,
         step=policy.step,
         spec=policy.network.spec,
-        landmark=policy.env.landmark,
+        landmark=None if (of_env := policy.env.landmark) is None else int(of_env),
         **asdict(policy.signal),
     )

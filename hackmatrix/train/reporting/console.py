@@ -50,8 +50,9 @@ class Console:
         out: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._out = out or sys.stdout
-        self._has_colours = self._out.isatty() and "NO_COLOR" not in os.environ
+        # Standard output may have been closed from the start.
+        self._out = out or sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+        self._has_colours = self._out.isatty() and not os.environ.get("NO_COLOR")
         self._bar = "━─" if _can_show(self._out, "━─") else "#."
         self._steps = config.num_updates * config.batch_size
         self._limit = config.time_limit_minutes

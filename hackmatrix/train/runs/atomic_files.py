@@ -15,10 +15,14 @@ def write(path: Path, text: str) -> None:
 
 def write_lines(path: Path, lines: Iterable[bytes]) -> None:
     fresh = unfinished(path)
-    with fresh.open("wb") as opened:
-        opened.writelines(lines)
-        opened.flush()
-        os.fsync(opened.fileno())  # or after a power cut the new file may be there, and empty
+    try:
+        with fresh.open("wb") as opened:
+            opened.writelines(lines)
+            opened.flush()
+            os.fsync(opened.fileno())  # or after a power cut the new file may be there, and empty
+    except OSError:
+        fresh.unlink(missing_ok=True)  # a half of it would fill the disk for good
+        raise
     os.replace(fresh, path)
 
 

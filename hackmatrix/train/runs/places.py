@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -16,6 +17,7 @@ from hackmatrix.train.runs.protocol import Place
 
 BUCKETS = "gs://"
 _ADDRESS = re.compile(r"\w+:/+")
+_PATTERN = re.compile(r"[\[\]\\]")
 _BUCKET = re.compile(rf"{BUCKETS}[a-z0-9][a-z0-9._-]*(/|$)")
 
 
@@ -81,6 +83,7 @@ class Disk:
         return True
 
     def claim(self) -> bool:
+        self._check_name()
         self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
             self.path.mkdir()
@@ -101,10 +104,16 @@ class Disk:
             self.path.unlink(missing_ok=True)
 
     def try_to_write(self) -> None:
+        self._check_name()
         self.path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=self.path) as file:
             file.write(bytes(1 << 16))  # a full disk still has room for a name
             file.flush()
+
+    def _check_name(self) -> None:
+        """Orbax looks for what it has written by a pattern, its directory included."""
+        if odd := _PATTERN.search(self.address):
+            raise OSError(errno.EINVAL, f"no checkpoint is found where a path has {odd[0]}")
 
 
 def place(where: str | Path | Place) -> Place:

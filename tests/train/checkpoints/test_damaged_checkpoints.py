@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hackmatrix.train.checkpoints.checkpoints import CheckpointError, Checkpoints, Layout
+from hackmatrix.train.checkpoints.manifest import Manifest
 from hackmatrix.train.checkpoints.scores import SCORE
 from tests.train.checkpoints.small_state import bits, like, on, state
 
@@ -90,6 +91,25 @@ def test_where_the_newest_is_damaged_the_one_before_is_used(
     assert f"{two / '2'} is damaged" in said[0]
     assert "\n" not in said[0]
     assert {path: path.read_bytes() for path in files(two)} == before
+
+
+def test_what_a_training_replaces_while_it_is_read_is_no_damage(
+    two: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = Checkpoints(two, keep=3, say=said.append)
+    read = reader._read
+
+    def read_late(step: int) -> Manifest:
+        if step == 2:
+            training = Checkpoints(two, keep=1)
+            training.save(3, state(on(1), seed=3), {"update": 3})
+            training.wait()
+        return read(step)
+
+    monkeypatch.setattr(reader, "_read", read_late)
+    restored = reader.restore_newest(Layout(like(on(1))))
+    assert restored is not None
+    assert (restored.step, restored.metadata) == (3, {"update": 3})
 
 
 def test_where_all_are_damaged_the_run_does_not_begin_anew(two: Path, said: list[str]) -> None:

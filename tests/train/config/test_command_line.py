@@ -67,6 +67,10 @@ def test_flags_override_a_configuration_file_before_jax_is_loaded() -> None:
             ["--config.lr=1", "--config=configs/cpu.py"],
             "put --config=FILE before --config.lr=1",
         ),
+        (
+            ["--config=configs/conv.py", "--config=configs/cpu.py", "--config.lr=1"],
+            "put --config.lr behind one --config=FILE alone",
+        ),
         (["--config.hidden-dim=64"], "hidden-dim is no setting: did you mean hidden_dim?"),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, list) else "",

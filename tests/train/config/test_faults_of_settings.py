@@ -78,7 +78,7 @@ NAN = float("nan")
         "eval_interval_minutes": [-1.0],
         "eval_games": [0],
         "eval_episodes": [-1, None],
-        "checkpoint_dir": ["", "/tmp", "a/b", "..", None],
+        "checkpoint_dir": ["", "/tmp", "a/b", "..", None, "owner"],
         "run_name": ["auto", "", "a b", "-x", "é", 201 * "a"],
         "run_suffix": [""],
         "resume": [""],

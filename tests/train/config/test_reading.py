@@ -81,12 +81,14 @@ def test_a_name_that_is_nearly_that_of_one_of_ours_is_answered_with_it(
         read(named)
 
 
+@pytest.mark.parametrize("files", [("__init__.py",), ("mine.py",)])
 def test_a_package_that_hides_the_trainers_configurations_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: tuple[str, ...]
 ) -> None:
     (tmp_path / "configs").mkdir()
-    (tmp_path / "configs/__init__.py").touch()
-    monkeypatch.syspath_prepend(tmp_path)
+    for file in files:
+        (tmp_path / "configs" / file).touch()
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
     monkeypatch.delitem(sys.modules, "configs")
     with pytest.raises(UserError, match=f"^{tmp_path}/configs hides the trainer's configs: rename"):
         read("configs/cpu.py")

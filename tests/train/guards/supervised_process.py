@@ -61,6 +61,11 @@ def main(phase: str, directory: Path) -> None:
         sys.exit(42)
     elif phase == "leaving":
         sys.modules["slow"] = SlowToLeave()
+    elif phase == "unheard":
+        say("ready")
+        sys.stdin.readline()
+        supervision.watchdog.expect("No tea was made", 0.5)
+        time.sleep(60)
     elif phase == "hanging":
         watchdog = supervision.watchdog
         watchdog.expect("No tea was made", 5.0)

@@ -142,6 +142,16 @@ def test_time_in_which_it_is_suspended_is_no_time_in_which_it_hangs(start: Start
     assert f'"{PROGRAM}"' in errors
 
 
+def test_one_that_hangs_is_ended_also_where_nobody_listens(start: Start) -> None:
+    process = start("unheard")
+    assert process.stderr
+    process.stderr.close()
+    assert process.stdin
+    process.stdin.write("\n")
+    process.stdin.close()
+    assert process.wait(SECONDS) == -signal.SIGKILL
+
+
 @pytest.mark.parametrize("line", range(2, 10))
 def test_it_may_be_suspended_between_any_two_lines_of_the_watchdog(
     line: int, monkeypatch: pytest.MonkeyPatch

@@ -69,6 +69,26 @@ def test_a_file_that_could_not_be_written_is_not_made(tmp_path: Path) -> None:
     assert file.create("text")
 
 
+@pytest.mark.parametrize("name", ["[a run]", "a]", "a\\b"])
+def test_where_no_checkpoint_would_be_found_again_nothing_is_begun(
+    tmp_path: Path, name: str
+) -> None:
+    there = place(tmp_path / name / "run")
+    for begin in (there.claim, there.try_to_write):
+        with pytest.raises(OSError, match="no checkpoint is found where a path has"):
+            begin()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_cannot_be_replaced_leaves_no_half_behind(tmp_path: Path) -> None:
+    file = place(tmp_path / "file.json")
+    file.write("before")
+    with no_file_larger_than(1 << 10), pytest.raises(OSError, match="File too large"):
+        file.write("after" * 1000)
+    assert file.read() == "before"
+    assert [each.name for each in tmp_path.iterdir()] == ["file.json"]
+
+
 def test_a_directory_that_has_files_cannot_be_claimed(there: Place) -> None:
     (there / "run").claim()
     (there / "run" / "config.json").write("{}")

@@ -1,0 +1,21 @@
+"""Standard output and standard error, which may be full, or read by nobody any more."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+
+
+def flush() -> None:
+    """Prints what is still to be printed. What cannot be is given up: Python would try again at the
+    end of the program, and make a failure of it.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if stream is None:  # closed from the start
+            continue
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
