@@ -18,8 +18,6 @@ Array = jax.Array
 class Mlp(Torso):
     """`num_layers` dense layers of `hidden_dim`."""
 
-    samples_at_once = 2048
-
     @nn.compact
     def __call__(self, parts: Parts) -> Array:
         rows, axes = self._rows(parts)

@@ -29,7 +29,7 @@ class Torso(nn.Module):
 
     # Of how many samples a CPU takes the gradient at a time: what is worked out of more of them
     # does not fit into its caches.
-    samples_at_once: ClassVar[int] = 1024
+    samples_at_once: ClassVar[int] = 2048
 
     @classmethod
     def refuses(cls, spec: Spec, observation: Shapes) -> str | None:
