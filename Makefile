@@ -30,7 +30,7 @@ help: ## list the targets
 CONFIG_cpu := minutes
 CONFIG_cuda := gpu
 CONFIG_tpu := v4_8
-CONFIG = $(if $(filter --config=%,$(TRAIN_ARGS)),,--config=configs/$(CONFIG_$(ACCELERATOR)).py)
+CONFIG = $(if $(filter --config --config=%,$(TRAIN_ARGS)),,--config=configs/$(CONFIG_$(ACCELERATOR)).py)
 .PHONY: train
 train: .venv/.with-$(ACCELERATOR) ## train on the accelerator found here; TRAIN_ARGS="--config.lr=1e-4 ..."
 	@$(BIN)/python -m launch.train $(CONFIG) $(TRAIN_ARGS)

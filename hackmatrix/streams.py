@@ -19,3 +19,9 @@ def flush() -> None:
         except (OSError, ValueError):
             with contextlib.suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def say(line: str) -> None:
+    """Prints a line on standard output, unless nobody reads it any more."""
+    with contextlib.suppress(OSError, ValueError):
+        print(line, flush=True)

@@ -6,11 +6,11 @@ processes are examined together.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from absl import app, flags, logging
 
+from hackmatrix import streams
 from hackmatrix.exit_codes import DONE, FAILED
 from launch.startup import command_line, process_flags, starting
 
@@ -34,15 +34,15 @@ def main(_: list[str]) -> None:
     try:
         process_flags.meet(PROGRAM, heartbeat_seconds=_SECONDS, join_seconds=_SECONDS)
     except startup.StartError as error:
-        print(f"{PROGRAM}: {error}", file=sys.stderr)
+        starting.say(f"{PROGRAM}: {error}")
         startup.exit_together(FAILED)
     findings = []
     for finding in doctor.examine(_CONSTRAINTS, _WORKDIR.value):
         findings.append(finding)
-        print(doctor.line(finding), flush=True)
+        streams.say(doctor.line(finding))
     for finding in doctor.bad_elsewhere(findings):
         findings.append(finding)
-        print(doctor.line(finding), flush=True)
+        streams.say(doctor.line(finding))
     startup.exit_together(DONE if all(finding.is_good for finding in findings) else FAILED)
 
 

@@ -101,7 +101,7 @@ class Agent:
         played = self._evaluation(plan).beside_random(
             self.policy.params, seed, games, greedy=greedy, both=not greedy and not plan, tell=tell
         )
-        return Results(self.policy, int(games), int(seed), greedy, int(plan), played)
+        return Results(self.policy, int(games), int(seed), bool(greedy), int(plan), played)
 
     def watch(
         self, game: int = 0, *, seed: int = 0, greedy: bool = False, plan: int = 0

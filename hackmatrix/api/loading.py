@@ -25,6 +25,6 @@ def load(which: str | Path | Run, *, workdir: str | Path = "runs", best: bool = 
     if not isinstance(which, str | Path):
         raise UserError(f"{which!r} is no agent: give a run, its name, policies/NAME or FILE.npz")
     is_named = str(which).endswith((".npz", files.COMPILED))
-    exported = is_named or Path(os.path.expanduser(which), files.EXPORTED).is_file()
+    exported = is_named or os.path.isfile(Path(os.path.expanduser(which), files.EXPORTED))
     file = str(which) if exported else None
     return Agent(policies.load(workdir, str(which), file, print, best=best))

@@ -215,7 +215,7 @@ class _Cache:
     def _found_by_words(self, lowered: jax.stages.Lowered) -> tuple[Compiled, str]:
         """The program, and the name of the file that it is in."""
         trees = lowered.in_tree, lowered.out_tree
-        # A typed key and its words are the same in the text.
+        # A typed key and its words may be the same in the text.
         types = [str(each.dtype) for each in jax.tree.leaves((lowered.args_info, lowered.out_info))]
         name = self.name(lowered.as_text(), repr((*trees, types)))
         if program := self._if_all_have(self._loaded(name, *trees)):

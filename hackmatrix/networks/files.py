@@ -16,6 +16,7 @@ import math
 import os
 import re
 import shlex
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,7 +42,7 @@ _PREFIX = "params/"
 # What reading a damaged file may raise; a RuntimeError where it seems to be encrypted.
 _DAMAGED = (
     OSError, ValueError, TypeError, AttributeError, RuntimeError, EOFError, zipfile.BadZipFile,
-    zlib.error,
+    zlib.error, tokenize.TokenError,
 )  # fmt: skip
 _UNNAMED = "observation", "action"  # what files of format 1 call parts and actions
 Params = dict[str, Any]
@@ -170,7 +171,7 @@ def _found(name: str) -> Path:
             "writes that of a run in a bucket to one"
         )
     file = Path(os.path.expanduser(name))
-    if file.is_dir():
+    if os.path.isdir(file):
         file /= EXPORTED
     if file.name == COMPILED:
         raise PolicyFileError(f"{file} is for other programs: name {EXPORTED}, which is beside it")

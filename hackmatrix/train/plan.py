@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from hackmatrix import streams
 from hackmatrix.envs import Environment
 from hackmatrix.errors import UserError
 from hackmatrix.kept import programs
@@ -128,7 +129,7 @@ def make_plan(
         raise RunError(f"run_name={name} cannot be changed: the run to resume is {found.name}")
     values = request.settings
     if found:
-        given = request.given_to(found.config, print)
+        given = request.given_to(found.config, streams.say)
         values = resumed(found.config, {**given, "resume": which})
     config = resolve(values, jax.default_backend(), jax.device_count())
     # What may be missing is asked for before a directory is made.
@@ -156,7 +157,7 @@ def make_plan(
 def _take(run: Run) -> Lease:
     try:
         run.place.try_to_write()
-        return leases.take(run.place, print)
+        return leases.take(run.place, streams.say)
     except Away:
         raise
     except OSError as error:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from hackmatrix import streams
 from hackmatrix.envs import Environment, make
 from hackmatrix.errors import UserError
 from hackmatrix.estimates import Estimate
@@ -171,9 +172,11 @@ def _tell(workdir: Place, name: str, runs: list[str]) -> None:
     means = {"agents": over_seeds(agents, env)}
     file = workdir / f"{name}-seeds.json"
     file.write(json.dumps({"runs": runs, **results.as_json(means)}, indent=2) + "\n")
-    print(f"\n{len(runs)} agents, means over seeds with 95% intervals (Student's t), in {file}")
+    streams.say(
+        f"\n{len(runs)} agents, means over seeds with 95% intervals (Student's t), in {file}"
+    )
     for line in results.table(means, env):
-        print(f"  {line}")
+        streams.say(f"  {line}")
 
 
 def over_seeds(agents: list[results.Summary], env: Environment) -> results.Summary:

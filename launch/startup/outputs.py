@@ -36,6 +36,7 @@ def check(program: str, *named: flags.FlagHolder[Path | None]) -> None:
         file = flag.value
         if not file:
             continue
+        file = Path(os.path.realpath(file))  # where a link leads
         was_there = os.path.lexists(file)
         try:
             with file.open("ab"):

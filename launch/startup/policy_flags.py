@@ -87,7 +87,7 @@ def place_for_exports() -> Path:
 
     named = str(_POLICY.value or run_flags.name())
     if _POLICY.value or is_shipped(named):
-        return Path(_EXPORTED, _name_of(Path(named)))
+        return Path(_EXPORTED, _name_of(Path(named).absolute()))
     found = directory.find(run_flags.workdir(), named)
     assert found
     best = "-best" if _BEST.value else ""

@@ -100,7 +100,7 @@ class Blind(GridWalk):
 
     def decode(self, seen: Any) -> tuple[Any, Array]:
         parts, mask = super().decode(seen)
-        return {name: jnp.ones_like(part) for name, part in parts.items()}, mask
+        return {name: jnp.ones(part.shape, part.dtype) for name, part in parts.items()}, mask
 
 
 def test_what_is_thought_of_an_environment_may_be_a_constant() -> None:

@@ -8,7 +8,6 @@ import warnings
 from typing import Any
 
 import gymnasium
-import jax
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
@@ -16,6 +15,7 @@ from gymnasium.utils.env_checker import check_env
 import hackmatrix  # noqa: F401  (registers the environment)
 from hackmatrix import game
 from hackmatrix.envs.gymnasium_env import HackMatrixEnv
+from hackmatrix.envs.hosted import HostedGames
 
 GAMES = 4
 TURNS = 150
@@ -54,19 +54,9 @@ def test_the_package_does_without_gymnasium() -> None:
     assert run(code) == "plays\n"
 
 
-def test_one_more_environment_of_a_process_compiles_nothing(env: gymnasium.Env[Any, Any]) -> None:
-    env.reset(seed=0)
-    timed: list[str] = []
-
-    def note(event: str, duration_secs: float, **_: str | int) -> None:
-        timed.append(event)
-
-    jax.monitoring.register_event_duration_secs_listener(note)
-    try:
-        gymnasium.make("HackMatrix-v0").reset(seed=1)
-    finally:
-        jax.monitoring.unregister_event_duration_listener(note)
-    assert not [event for event in timed if "compile" in event]
+def test_environments_of_a_process_share_what_is_compiled() -> None:
+    one, other = (HostedGames(boards=1)._take_turn for _ in range(2))
+    assert one["end"] is other["end"]
 
 
 @pytest.mark.parametrize("render_mode", [None, "ansi", "rgb_array"])

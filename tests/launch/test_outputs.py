@@ -66,6 +66,7 @@ def test_a_link_that_leads_nowhere_stays_a_link(
     parse(f"--page={link}")
     outputs.check("launch.tea", page)
     assert link.is_symlink()
+    assert list(tmp_path.iterdir()) == [link]
 
 
 def test_a_name_that_no_file_can_have_is_refused_in_one_line(

@@ -56,7 +56,7 @@ def start(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     ("program", "arguments", "said"),
     [
         ("export", ["--run=a", "--policy=b"], "say --run=RUN or --policy=FILE, not both"),
-        ("watch", ["--run=a", "--episode=-1"], "-1 is not a non-negative integer"),
+        ("watch", ["--run=a", "--episode=-1"], "-1 is not an integer in the range [0, 4294967295]"),
         ("play", ["again"], "'again' is no flag"),
         ("serve", ["--headless-cli", "--plan=16"], "--plan=16 needs a policy: say --run=RUN or"),
         (

@@ -11,8 +11,8 @@ All processes of a run call everything here together, in the same order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ import jax
 import orbax.checkpoint as ocp
 from etils import epath
 
+from hackmatrix import streams
 from hackmatrix.errors import UserError
 from hackmatrix.kept.programs import Kept
 from hackmatrix.parallel.agreement import BrokenBarrier, gather, is_first
@@ -91,7 +92,7 @@ class Checkpoints:
         *,
         keep: int,
         milestone: int | None = None,
-        say: Callable[[str], None] = print,
+        say: Callable[[str], None] = streams.say,
     ) -> None:
         self._directory = place(directory)
         self._keep, self._milestone, self._say = keep, milestone, say
@@ -162,8 +163,12 @@ class Checkpoints:
         best = self.best()
         if best is None:
             return None
-        with self._no_other(best.step):
+        try:
             return self._restore(best.step, layouts)
+        except Damaged as damage:
+            if self.best() != best:  # a training has replaced it meanwhile
+                return self.restore_best(*layouts)
+            raise CheckpointError(f"{self._place(best.step)} is damaged: {damage}") from None
 
     def restore_newest(self, *layouts: Layout) -> Restored | None:
         """The newest checkpoint that is not damaged, in the first layout that fits it; None if
@@ -178,12 +183,14 @@ class Checkpoints:
             try:
                 restored = self._restore(step, layouts)
             except Damaged as damage:
+                if step not in read_on_first(self.steps):
+                    continue  # a training has removed it meanwhile
                 self._damaged.add(step)
                 self._say(f"{self._place(step)} is damaged, an older one is tried: {damage}")
             else:
                 self._say_what_has_changed(step)
                 return restored
-        if read_on_first(self.steps) != steps:  # a training has saved and removed some meanwhile
+        if read_on_first(self.steps) != steps:  # there are others by now
             return self.restore_newest(*layouts)
         if steps:
             raise CheckpointError(
@@ -217,14 +224,6 @@ class Checkpoints:
                 f"{self._place(step)} is used, as its arrays are whole, but {' and '.join(names)} "
                 "changed since it was saved: the disk may be failing"
             )
-
-    @contextmanager
-    def _no_other(self, step: int) -> Iterator[None]:
-        """Inside, a damaged checkpoint is an error: no other can take its place."""
-        try:
-            yield
-        except Damaged as damage:
-            raise CheckpointError(f"{self._place(step)} is damaged: {damage}") from None
 
     def _read(self, step: int) -> Manifest:
         return read_on_all(lambda: read(self._place(step)))

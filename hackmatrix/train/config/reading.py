@@ -87,5 +87,5 @@ def _found(file: Path, named: str | Path) -> Path:
     if os.path.exists(file):
         return file
     near = _FOLDER / f"{file.stem}.py"
-    hint = f"; did you mean {near}?" if (_ROOT / near).is_file() else ""
+    hint = f"; did you mean {near}?" if os.path.isfile(_ROOT / near) else ""
     raise UserError(f"the configuration {named} cannot be read: No such file or directory{hint}")

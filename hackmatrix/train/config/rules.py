@@ -16,8 +16,9 @@ AUTO = "auto"  # resume=auto
 ALGORITHMS = {"ppo": "hackmatrix.ppo:PPO", "expert": "hackmatrix.search.expert:Expert"}
 # What lies in the directory of a run beside its checkpoints.
 _OF_A_RUN = {
-    "config.json", "provenance.json", "metrics.jsonl", "evaluation.json", "report.html",
-    "owner", "tensorboard", "replays", "exported", "exported-best", "wandb",
+    "config.json", "config.new", "provenance.json", "provenance.new", "metrics.jsonl",
+    "evaluation.json", "report.html", "wandb_id", "owner", "tensorboard", "replays", "exported",
+    "exported-best", "wandb",
 }  # fmt: skip
 
 

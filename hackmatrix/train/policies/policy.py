@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from hackmatrix import networks
+from hackmatrix import networks, streams
 from hackmatrix.envs import Environment, make
 from hackmatrix.errors import UserError
 from hackmatrix.networks import files
@@ -69,7 +69,7 @@ def load(
         raise PolicyError("; ".join(str(error).splitlines())) from error
 
 
-def of_run(found: Run, say: Callable[[str], None] = print, *, best: bool = False) -> Policy:
+def of_run(found: Run, say: Callable[[str], None] = streams.say, *, best: bool = False) -> Policy:
     """The policy of the newest good checkpoint or the best, of which only the learner is read."""
     # Only now: a policy of a file needs neither checkpoints nor what trains.
     from hackmatrix.parallel import mesh as meshes

@@ -18,6 +18,7 @@ from typing import Any, Protocol, Self, TextIO, runtime_checkable
 
 import numpy as np
 
+from hackmatrix import streams
 from hackmatrix.train.runs import atomic_files
 
 Metrics = Mapping[str, float]
@@ -59,7 +60,7 @@ class Sinks:
     disk should not end a run. Games may be shown by another thread.
     """
 
-    def __init__(self, *sinks: Sink, say: Callable[[str], None] = print) -> None:
+    def __init__(self, *sinks: Sink, say: Callable[[str], None] = streams.say) -> None:
         self._sinks = list(sinks)
         self._say = say
         self._lock = threading.RLock()

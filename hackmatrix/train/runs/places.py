@@ -17,7 +17,7 @@ from hackmatrix.train.runs.protocol import Place
 
 BUCKETS = "gs://"
 _ADDRESS = re.compile(r"\w+:/+")
-_PATTERN = re.compile(r"[\[\]\\]")
+_UNFIT = re.compile(r"\[[^/]+\]|\\")  # for the paths of checkpoints
 _BUCKET = re.compile(rf"{BUCKETS}[a-z0-9][a-z0-9._-]*(/|$)")
 
 
@@ -111,9 +111,11 @@ class Disk:
             file.flush()
 
     def _check_name(self) -> None:
-        """Orbax looks for what it has written by a pattern, its directory included."""
-        if odd := _PATTERN.search(self.address):
-            raise OSError(errno.EINVAL, f"no checkpoint is found where a path has {odd[0]}")
+        """Orbax looks for what it has written by a pattern, its directory included; and what writes
+        arrays for it takes a backslash for a slash.
+        """
+        if odd := _UNFIT.search(self.address):
+            raise OSError(errno.EINVAL, f"no checkpoint is found again where a path has {odd[0]}")
 
 
 def place(where: str | Path | Place) -> Place:

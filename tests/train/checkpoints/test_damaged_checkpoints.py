@@ -93,23 +93,29 @@ def test_where_the_newest_is_damaged_the_one_before_is_used(
     assert {path: path.read_bytes() for path in files(two)} == before
 
 
+@pytest.mark.parametrize("which", ["restore_newest", "restore_best"])
 def test_what_a_training_replaces_while_it_is_read_is_no_damage(
-    two: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+    two: Path, said: list[str], monkeypatch: pytest.MonkeyPatch, which: str
 ) -> None:
     reader = Checkpoints(two, keep=3, say=said.append)
     read = reader._read
 
     def read_late(step: int) -> Manifest:
         if step == 2:
-            training = Checkpoints(two, keep=1)
-            training.save(3, state(on(1), seed=3), {"update": 3})
+            training.save(3, state(on(1), seed=3), {"update": 3, SCORE: 3.0})
             training.wait()
+            shutil.rmtree(two / "2", ignore_errors=True)
         return read(step)
 
+    training = Checkpoints(two, keep=1)
+    shutil.rmtree(two / "2")
+    training.save(2, state(on(1), seed=2), {"update": 2, SCORE: 2.0})
+    training.wait()
     monkeypatch.setattr(reader, "_read", read_late)
-    restored = reader.restore_newest(Layout(like(on(1))))
+    restored = getattr(reader, which)(Layout(like(on(1))))
     assert restored is not None
-    assert (restored.step, restored.metadata) == (3, {"update": 3})
+    assert (restored.step, restored.metadata["update"]) == (3, 3)
+    assert said == []
 
 
 def test_where_all_are_damaged_the_run_does_not_begin_anew(two: Path, said: list[str]) -> None:

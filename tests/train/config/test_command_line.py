@@ -55,6 +55,7 @@ def test_flags_override_a_configuration_file_before_jax_is_loaded() -> None:
         (["--config.num_envs=1e6"], "give a whole number, like 1_000_000"),
         (["--config.lr=fast"], "--config.lr=fast: give a number, like 0.5 or 1e-3"),
         (["--config.anneal_lr=maybe"], "--config.anneal_lr=maybe: give True or False"),
+        ([f"--config={'x' * 300}.py"], "x.py cannot be read: "),
         (["--config=nowhere.py"], "nowhere.py cannot be read: No such file or directory"),
         (["--config=nowhere.py", "--config.lr=1"], "cannot be read: No such file or directory"),
         (["--config=configs/cpu.py:large"], "get_config() takes 0 positional arguments"),

@@ -13,7 +13,9 @@ import pytest
 
 from hackmatrix.errors import UserError
 from hackmatrix.train.config import Config
+from hackmatrix.train.config.rules import FOLDER
 from hackmatrix.train.config.saved import to_json
+from hackmatrix.train.runs import directory
 from hackmatrix.train.runs.directory import (
     Run,
     RunError,
@@ -206,3 +208,13 @@ def test_only_a_run_that_has_saved_nothing_is_discarded(tmp_path: Path, config: 
     for each in (empty, used):
         discard(each)
     assert list(tmp_path.iterdir()) == [used.directory]
+
+
+def test_checkpoints_do_not_lie_where_a_run_has_something_else(
+    tmp_path: Path, config: Config
+) -> None:
+    run = create(tmp_path, config)
+    own = {each.name for each in (run.metrics, run.tensorboard, run.replays, run.evaluation)}
+    for name in {*own, *directory._BEFORE_IT_BEGAN, *run.place.names()}:
+        assert not FOLDER.holds(name)
+    assert FOLDER.holds(config.checkpoint_dir)
