@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator
 
@@ -97,7 +98,7 @@ class Keeper:
         if update == self._course.update:
             return  # it is what was restored
         end = time.monotonic() + _PATIENCE
-        while True:
+        for attempt in itertools.count():
             if self.lacks(update):
                 self.save(update, state)
             if self._checkpoints.holds(self._course.steps_after(update)):
@@ -105,6 +106,8 @@ class Keeper:
             self._saved_update = None
             if on_any(time.monotonic() > end):
                 return
+            if not attempt:
+                self._say(f"Saving the last state is tried again, for {_PATIENCE / 60:g} minutes")
             time.sleep(_PAUSE)
 
     def lacks(self, update: int) -> bool:

@@ -56,8 +56,9 @@ def _occupant(seen: Mapping[str, Any], cell: Json) -> tuple[str, Colour]:
         return f"{enemy['type']}{mark}{enemy['hp']}", COLOURS[enemy["type"]]
     if "transmission" in cell:
         signal = cell["transmission"]
-        words = f"{signal.get('enemyType', 'signal')}>{signal['turnsUntilSpawn']}"
-        return words, COLOURS["transmission"]
+        turns = f">{signal['turnsUntilSpawn']}"
+        kind = signal.get("enemyType", "signal")[: _WIDTH - len(turns)]
+        return kind + turns, COLOURS["transmission"]
     return "", INK
 
 

@@ -36,6 +36,13 @@ def test_show_shows_what_is_hidden() -> None:
     assert cells[0][1] == ["glitch>2", ""]
 
 
+def test_what_is_too_long_for_a_cell_takes_no_room_from_the_next() -> None:
+    signal = {"row": 0, "col": 1, "turnsRemaining": 12, "enemyType": "cryptog"}
+    cells = words(drawing.text(seen(showActivated=True, transmissions=[signal]), colour=False))
+    assert cells[0][1] == ["crypto>12", ""]
+    assert cells[0][0] == ["", "siphon"]
+
+
 def test_the_means_of_the_player_stand_below_the_board() -> None:
     text = drawing.text(seen(), colour=False)
     for part in ("stage 3", "hp 2/3", "credits 11", "energy 7", "siphons 1", "show push"):

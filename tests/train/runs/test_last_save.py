@@ -95,12 +95,14 @@ def test_what_stands_in_the_way_of_a_save_is_asked_again_when_the_next_one_is_du
 
 
 def test_what_prevents_the_last_save_for_a_while_costs_nothing(
-    trained: tuple[Keeper, TrainState], refusing: list[int]
+    trained: tuple[Keeper, TrainState], refusing: list[int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     keeper, state = trained
     keeper.finish(1, state)
     assert not keeper.lacks(1)
     assert refusing == [64] * 3
+    again = "Saving the last state is tried again, for 5 minutes"
+    assert capsys.readouterr().out.splitlines().count(again) == 1
     assert keeper.steps() == [64]
 
 
