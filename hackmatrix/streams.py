@@ -7,17 +7,17 @@ import os
 import sys
 
 
-def flush() -> None:
-    """Prints what is still to be printed. What cannot be is given up: Python would try again at the
-    end of the program, and make a failure of it.
+def flush(given_up: type[OSError] = OSError) -> None:
+    """Prints what is still to be printed. Where that fails with such an error it is given up, as
+    Python would try again at the end of the program, and make a failure of it.
     """
     for stream in (sys.stdout, sys.stderr):
         if stream is None:  # closed from the start
             continue
         try:
             stream.flush()
-        except (OSError, ValueError):
-            with contextlib.suppress(OSError, ValueError):
+        except given_up:
+            with contextlib.suppress(OSError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 

@@ -47,7 +47,7 @@ def is_quiet(program: str) -> None:
 
     sys.excepthook, sys.unraisablehook = tell, tell_too
     atexit.register(end)  # first of all, so it is called last
-    atexit.register(streams.flush)
+    atexit.register(streams.flush, BrokenPipeError)  # on a full disk what was asked for is lost
 
 
 def _end_as_by_ctrl_c() -> None:

@@ -98,7 +98,9 @@ def place_for_exports() -> Path:
 
 def _name_of(policy: Path) -> str:
     """That of its run, where the file or folder of a policy is one that `launch.export` wrote."""
-    folder = policy.parent if policy.name == "policy.npz" else policy
+    from hackmatrix.networks.files import EXPORTED
+
+    folder = policy.parent if policy.name == EXPORTED else policy
     if folder.name in (_EXPORTED, f"{_EXPORTED}-best"):
         return folder.parent.name + folder.name.removeprefix(_EXPORTED)
     return folder.name.removesuffix(".npz")

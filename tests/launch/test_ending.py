@@ -97,6 +97,20 @@ def test_where_nothing_can_be_written_the_exit_code_is_what_it_would_be(code: in
     assert done.returncode == code
 
 
+def test_what_was_asked_for_and_does_not_fit_on_the_disk_is_a_failure() -> None:
+    program = PROGRAM.format(work="print('a result')").replace(", flush=True", "")
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=ROOT,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert done.returncode != 0
+    assert "No space left on device" in done.stderr
+
+
 def test_what_is_said_where_standard_error_is_closed_is_no_part_of_the_output() -> None:
     says = "import sys; print('a notice', file=sys.stderr); sys.stderr.fileno()"
     command = shlex.join([sys.executable, "-c", PROGRAM.format(work=says)])
