@@ -79,7 +79,8 @@ def draw(key: Key, exit_: CellSet, room: CellSet) -> Array:
         draws=zero,
         found=zero != 0,
     )
-    return few.repeat(_is_searching, _draw_some, search, few.EVERY_BOARD).layout
+    search = few.apply(_is_searching, _draw_some, search, few.LAYOUTS, few.LAST_LAYOUTS)
+    return few.repeat(_is_searching, _draw_some, search, few.LAST_LAYOUTS).layout
 
 
 def _is_searching(search: Search) -> Array:
@@ -138,9 +139,7 @@ def fill(key: Key, layout: Array) -> Board:
 
     def block(number: several.Number) -> list[Array]:
         """The block of this number in the layout, for each bit of _BLOCK that is set of it."""
-        is_there = number < slots.count(layout)
-        here = jnp.where(is_there, slots.ONE << slots.nth(layout, number), 0)
-        content = _content(key, programs, number)
+        here, content = _nth_block(layout, number), _content(key, programs, number)
         return [jnp.where(content >> np.uint32(bit) & 1 != 0, here, 0) for bit in range(_USED)]
 
     found = several.union(MOST, block, layout)
@@ -161,6 +160,14 @@ def fill(key: Key, layout: Array) -> Board:
     )
 
 
+@outlined
+def _nth_block(layout: Array, number: several.Number) -> Array:
+    """The block of this number, as a layout; an empty one where there are not so many."""
+    is_there = number < slots.count(layout)
+    return jnp.where(is_there, slots.ONE << slots.nth(layout, number), 0)
+
+
+@outlined
 def _content(key: Key, programs: tuple[Array, Array], number: several.Number) -> Array:
     """What the block of this number holds, as the fields of _BLOCK."""
     kind, points = words(key, Purpose.BLOCK_CONTENT, number)

@@ -68,8 +68,12 @@ class Spawning(struct.PyTreeNode):
     left: dict[Purpose, Array]
 
 
-def spawn(state: State, key: Key, numbers: dict[Purpose, Array]) -> State:
-    """Spawns so many transmissions on each board, for one purpose after the other."""
+def spawn(
+    state: State, key: Key, numbers: dict[Purpose, Array], width: few.Width = few.SPAWNING
+) -> State:
+    """Spawns so many transmissions on each board, for one purpose after the other, on `width`
+    boards at a time.
+    """
     enemies, before = state.enemies, state.transmissions
     work = Spawning(
         key=key,
@@ -79,7 +83,7 @@ def spawn(state: State, key: Key, numbers: dict[Purpose, Array]) -> State:
         transmissions=before.replace(turns=()),
         left=numbers,
     )
-    work = few.repeat(_is_spawning, spawn_one, work, few.SPAWNING)
+    work = few.repeat(_is_spawning, spawn_one, work, width)
     after = work.transmissions
     turns = digits.write(before.turns, after.present & ~before.present, FIRST_TURNS)
     return state.replace(transmissions=after.replace(turns=turns))

@@ -47,7 +47,7 @@ def generate(state: State, key: Key) -> State:
     """New boards with transmissions, for the stages that the states are in."""
     everywhere = jnp.ones_like(state.show)
     state = draw_next_boards(state, key, everywhere, few.EVERY_BOARD)
-    return spawning.spawn(state, key, {Purpose.STAGE_SPAWN: state.stage})
+    return spawning.spawn(state, key, {Purpose.STAGE_SPAWN: state.stage}, few.EVERY_BOARD)
 
 
 def draw_next_boards(state: State, key: Key, new_stage: Array, width: few.Width) -> State:
@@ -101,15 +101,16 @@ def _draw_resources(key: Key) -> tuple[CellSet, CellSet, CellSet]:
     and 0.10, and whether it is energy.
     """
 
-    def resource(cell: several.Number) -> tuple[CellSet, CellSet, CellSet]:
+    @outlined
+    def drawn(cell: several.Number) -> tuple[Array, Array, Array]:
         amount, kind = words(key, Purpose.RESOURCES, cell)
-        part, here = uniform_below(amount, 20), cells.at(cell)
-        is_odd, is_great = (part < 9) | (part >= 18), part >= 9
-        return (
-            here.only_if(is_odd),
-            here.only_if(is_great),
-            here.only_if(kind >> np.uint32(31) != 0),
-        )
+        part = uniform_below(amount, 20)
+        return (part < 9) | (part >= 18), part >= 9, kind >> np.uint32(31) != 0
+
+    def resource(cell: several.Number) -> tuple[CellSet, CellSet, CellSet]:
+        here = cells.at(cell)
+        is_odd, is_great, is_energy = drawn(cell)
+        return here.only_if(is_odd), here.only_if(is_great), here.only_if(is_energy)
 
     return several.union(cells.CELLS, resource, key.low)
 
