@@ -40,8 +40,8 @@ def get_config() -> config_dict.ConfigDict:
     config.num_envs = config_dict.placeholder(int)
     config.num_steps = config_dict.placeholder(int)
     # How long, over all starts of the run: at most so many environment steps (in whole updates, but
-    # at least one) and, if given, so many minutes of training (what comes before and after it, such
-    # as compiling, is not counted).
+    # at least one) and, if given, so many minutes of training (compiling before it is not counted;
+    # evaluations and checkpoints in its midst are).
     config.total_timesteps = 10_000_000
     config.time_limit_minutes = config_dict.placeholder(float)
 

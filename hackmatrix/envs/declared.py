@@ -62,6 +62,8 @@ def _of_attributes(env: Environment) -> Iterator[str]:
             f"episode_limit is set by the trainer, which would overwrite {env.episode_limit}: "
             f"leave it out, and give --config.episode_limit={env.episode_limit}"
         )
+    if not isinstance(env.most_actions, int) or env.most_actions < 1:
+        yield f"most_actions must be a number of actions, 1 at least; it is {env.most_actions}"
     if not env.observation or not _is_of_shapes(env.observation):
         yield (
             "observation must map the names of its parts, one at least, to shapes, such as "

@@ -61,6 +61,13 @@ class Step(struct.PyTreeNode):
     def ended(self) -> Array:
         return self.terminated | self.truncated
 
+    @property
+    def cut_off(self) -> Array:
+        """Where the episode would have gone on. At the last action that is left, some environments
+        say both of an episode that came to its own end.
+        """
+        return self.truncated & ~self.terminated
+
 
 @dataclass(frozen=True)
 class OlderLayout:
@@ -88,6 +95,9 @@ class Environment(abc.ABC):
     observation: Mapping[str, tuple[int, ...]]  # the parts of one board's observation: shapes
     truncates: bool  # whether it ever cuts an episode off
     episode_limit: int = 0  # the actions after which training cuts an episode off; 0 for never
+    most_actions: int = (
+        2000  # after which an evaluation does: an agent may walk to and fro for ever
+    )
     types_are_checked: bool = True  # whether shard_map may check the types of what it does
     # Whether rollouts carry the small arrays of its boards as one (hackmatrix.parallel.together).
     is_carried_together: bool = False

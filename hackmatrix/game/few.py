@@ -50,8 +50,8 @@ NEW_BOARDS = Width(one_of=32, least=8, much_work=True)  # 3 get a new stage or a
 SPAWNING = Width(one_of=32, least=32)  # 10 get a transmission, few of them another one
 ENEMIES = Width(one_of=4, least=32)  # 70 have an enemy that acts, so 3 passes serve most
 LAST_ENEMIES = Width(one_of=32, least=32)  # 5 have more than two enemies that act
-LAYOUTS = Width(one_of=8, least=64)
-LAST_LAYOUTS = Width(one_of=32, least=64)
+LAYOUTS = Width(one_of=8, least=64)  # all, where all games are new
+LAST_LAYOUTS = Width(one_of=32, least=64)  # 6 of these have no layout after 8 draws
 EVERY_BOARD = Width(one_of=1, least=1)
 
 
@@ -65,8 +65,8 @@ def apply(
     """Applies the rule to `width` boards at a time, until none needs it, or at most `rest` do.
 
     `boards` has leaves [E, ...]. The rule takes and returns such a tree of fewer boards, and after
-    some passes a board no longer needs it. Where it is applied to all boards, it is with `rest` to
-    none, since what comes next serves all.
+    some passes a board no longer needs it. With a `rest` that is all boards it is applied to none,
+    since what comes next serves all.
     """
     if width.is_everywhere:
         if rest:
@@ -76,6 +76,8 @@ def apply(
         )
     number = is_needed(boards).shape[0]
     at_a_time, may_remain = width.among(number), rest.among(number) if rest else 0
+    if may_remain == number:
+        return boards
 
     def too_many(boards: Tree) -> Array:
         return is_needed(boards).sum(dtype=jnp.int32) > may_remain

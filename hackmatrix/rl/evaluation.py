@@ -99,8 +99,8 @@ class Evaluation:
         tell: Tell = lambda share: None,
     ) -> dict[str, np.ndarray]:
         """What each of the games [games] ended with; "actions" [games, A] is how often each was
-        taken, "ended" whether it came to its own end in MOST_STEPS, and was not cut off. Meanwhile
-        it tells the share of the games that are over, of those of this process.
+        taken, "ended" whether it came to its own end, and was not cut off. Meanwhile it tells the
+        share of the games that are over, of those of this process.
         """
         places = -(-games // self._mesh.size) * self._mesh.size
         split, replicated = meshes.split(self._mesh), meshes.replicated(self._mesh)

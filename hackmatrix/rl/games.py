@@ -25,7 +25,6 @@ Forward = Callable[[Any, Parts], tuple[Array, Array]]
 # of them are wanted bool[E].
 LookAhead = Callable[[Any, Array, Any, Array], Array]
 ENDED, ACTIONS = OF_GAMES
-MOST_STEPS = 2000  # of a game: an agent may walk to and fro for ever
 
 
 class Choice(struct.PyTreeNode):
@@ -49,7 +48,7 @@ class Agent:
 class Games(struct.PyTreeNode):
     """What each of the games [N] came to."""
 
-    ended: Array  # bool[N]: it came to its own end in MOST_STEPS, and was not cut off
+    ended: Array  # bool[N]: it came to its own end in env.most_actions, and was not cut off
     result: dict[str, Array]  # f32[N] by tag
     actions: Array  # i32[N, A]: how often each was taken
 
@@ -135,7 +134,7 @@ def _one_step(
     boards, outcome = agent.env.step(happen, players.boards, action)
     total, length = players.episode_return + outcome.reward, players.episode_length + 1
     ends = {RETURN: total, LENGTH: length, **outcome.each_episode}
-    over = outcome.ended | (table.step + 1 >= MOST_STEPS)
+    over = outcome.ended | (table.step + 1 >= agent.env.most_actions)
     told = jnp.where(over, table.game, games)  # what is told of game N is dropped
     played = Games(
         ended=played.ended.at[told].set(outcome.terminated, mode="drop"),

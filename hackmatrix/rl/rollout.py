@@ -201,10 +201,11 @@ def _cut_off(
     boards, outcome, seen = stepped
     missed = None
     if env.truncates:
+        outcome = outcome.replace(truncated=outcome.cut_off)
         final = evaluate(env.decode(outcome.final)[0])[1]
         missed = jnp.where(outcome.truncated, final, 0)
     if not env.episode_limit:
-        return stepped, missed
+        return (boards, outcome, seen), missed
     late = (length >= env.episode_limit) & ~outcome.ended
     boards, seen, value = _restarted(env, evaluate, moment, boards, seen, late)
     missed = value if missed is None else missed + value

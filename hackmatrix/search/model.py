@@ -54,5 +54,5 @@ class Model:
         reward = self.signal.learned(outcome.reward, outcome.shaping)
         if self.env.truncates:
             final = self.network(params, self.env.decode(outcome.final)[0])[1]
-            reward = reward + self.signal.gamma * jnp.where(outcome.truncated, final, 0)
+            reward = reward + self.signal.gamma * jnp.where(outcome.cut_off, final, 0)
         return Imagined(boards, choice, value, reward, outcome.ended)

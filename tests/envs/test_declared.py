@@ -146,6 +146,7 @@ def shaping(step: Step) -> Shaping:
             declaring(episode_limit=9),
             "overwrite 9: leave it out, and give --config.episode_limit=9",
         ),
+        (declaring(most_actions=0), "must be a number of actions, 1 at least; it is 0"),
         (declaring(action_kinds={"a": ["take 9"]}), "what `action_names` lacks: take 9"),
         (declaring(action_kinds=("a",)), "must map the names of kinds to names of actions; it is"),
         (declaring(action_kinds={"a": "take 1"}), "must map the names of kinds to names of"),

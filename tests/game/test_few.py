@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import jax
 import jax.numpy as jnp
@@ -75,3 +76,8 @@ def test_the_rest_is_left_to_what_comes_next() -> None:
     after, done = few.apply(is_needed, once, begun(left), WIDTH, rest)
     assert (after + done == left).all()
     assert 0 < after.sum() <= rest.among(80)
+
+
+def test_to_a_rest_that_is_all_boards_nothing_is_done_and_nothing_compiled() -> None:
+    left = np.ones(8, int)
+    check(few.apply(is_needed, Mock(), begun(left), WIDTH, WIDTH), left, 0 * left)

@@ -16,6 +16,7 @@ from steps import Programs
 from subject import BATCH, JaxGame, Tree, expect_dumped, rows
 
 from hackmatrix import game
+from hackmatrix.game import cells, few, layouts
 from hackmatrix.game.randomness import as_key
 
 FALSE_ALARM = 1e-6  # the chance at which a family of counts of a right game is called wrong
@@ -111,3 +112,22 @@ def test_counts_that_differ_are_told_from_counts_that_do_not() -> None:
     )
     assert chance_of_counts(some, others) > FALSE_ALARM
     assert chance_of_counts(some, biased) < FALSE_ALARM
+
+
+def test_where_blocks_stand_does_not_depend_on_the_boards_beside() -> None:
+    """Of many boards those are gathered whose blocks are hard to place."""
+    few_at_a_time, many = 30, 600
+    assert few.LAST_LAYOUTS.among(many) < few.LAYOUTS.among(many) < many
+    assert few.LAST_LAYOUTS.among(few_at_a_time) == few_at_a_time
+
+    def layouts_of(keys: jax.Array) -> jax.Array:
+        key = as_key(keys)
+        exits, rooms = (
+            jax.tree.map(lambda word: jnp.broadcast_to(word, key.low.shape), cells.constant(each))
+            for each in ([35], range(1, 30))
+        )
+        return layouts.draw(key, exits, rooms)
+
+    keys = jax.random.key_data(jax.random.split(jax.random.key(0), many))
+    apart = jax.lax.map(layouts_of, keys.reshape(-1, few_at_a_time, 2))
+    np.testing.assert_array_equal(jax.jit(layouts_of)(keys), apart.reshape(-1))

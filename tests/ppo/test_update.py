@@ -236,7 +236,9 @@ def test_the_weight_of_the_entropy_changes_over_a_run_when_told_to(played: Playe
 def test_an_update_is_the_same_where_a_minibatch_is_taken_a_part_at_a_time(
     played: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a CPU does with more samples than its caches hold."""
+    """As a CPU does with more samples than its caches hold: 48 of them, at most 10 at a time, in
+    parts that are equal.
+    """
     traced: list[int] = []
     of_parts = descent.mean_gradient_of_parts
 
@@ -244,10 +246,10 @@ def test_an_update_is_the_same_where_a_minibatch_is_taken_a_part_at_a_time(
         traced.append(len(parts))
         return of_parts(loss, params, parts, axis)
 
-    monkeypatch.setattr(played.network.torso, "samples_at_once", 16)
+    monkeypatch.setattr(played.network.torso, "samples_at_once", 10)
     monkeypatch.setattr(descent, "mean_gradient_of_parts", noting)
     in_parts = play(truncates=False)
-    assert set(traced) == {3}
+    assert set(traced) == {6}
     for one, other in (
         (in_parts.after.params, played.after.params),
         (in_parts.told, played.told),

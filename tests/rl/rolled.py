@@ -58,9 +58,13 @@ class Rolled:
 
 
 def roll(
-    truncates: bool, limit: int = 0, boards: int = BOARDS, is_carried_together: bool = False
+    truncates: bool,
+    limit: int = 0,
+    boards: int = BOARDS,
+    is_carried_together: bool = False,
+    kind: type[Toy] = Toy,
 ) -> Rolled:
-    env = Toy(truncates).limited(limit)
+    env = kind(truncates).limited(limit)
     env.is_carried_together = is_carried_together
     network = mlp(env)
     params = opinionated(network)

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import pytest
 
+from hackmatrix.envs.protocol import changed
 from hackmatrix.parallel import mesh
 from hackmatrix.rl.evaluation import Evaluation, Interrupted, curves
 from hackmatrix.rl.tally import CUT_OFF, LENGTH, RETURN
@@ -82,6 +83,13 @@ def test_games_that_are_cut_off_are_counted(evaluation: Evaluation, knowing: Any
     (row,) = (line for line in results.table({"agent": told}, env) if "cut off" in line)
     assert row.split()[:4] == ["cut", "off", "(%)", "100.00"]
     assert results.as_json({"agent": told})["agent"][CUT_OFF]["mean"] == 1
+
+
+def test_games_are_cut_off_after_as_many_actions_as_the_environment_says(knowing: Any) -> None:
+    env = changed(Toy(), "most_actions", STEPS - 1)
+    games = Evaluation(env, NETWORK, mesh.over(jax.devices()[:1])).play(knowing, 1, 5)
+    assert games[LENGTH].tolist() == [STEPS - 1] * 5
+    assert not games["ended"].any()
 
 
 def test_games_are_the_same_however_many_are_played_at_a_time(

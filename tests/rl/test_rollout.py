@@ -5,9 +5,10 @@ from __future__ import annotations
 import jax
 import numpy as np
 
+from hackmatrix.envs.protocol import Step
 from hackmatrix.rl import distributions
-from tests.envs.toy import LENGTH
-from tests.rl.rolled import STEPS, UPDATE_KEY, Rolled
+from tests.envs.toy import LENGTH, Boards, Toy
+from tests.rl.rolled import STEPS, UPDATE_KEY, Rolled, roll
 
 HAPPENS = 3  # the purpose of draws for what happens in a step
 
@@ -59,6 +60,21 @@ def test_a_truncated_episode_has_missed_what_it_would_still_have_been_worth(
     assert np.abs(batch.missed[end]).min() > 1e-3
     assert not batch.missed[~batch.ended].any()
     np.testing.assert_array_equal(batch.reward, batch.action == batch.seen.wanted)
+
+
+class OverAtTheLimit(Toy):
+    """Says of all its episodes that they were cut off, and that they came to their own end."""
+
+    def step(self, keys: jax.Array, states: Boards, actions: jax.Array) -> tuple[Boards, Step]:
+        boards, step = super().step(keys, states, actions)
+        return boards, step.replace(terminated=step.truncated)
+
+
+def test_an_episode_that_came_to_its_own_end_at_its_limit_has_missed_nothing() -> None:
+    played = roll(truncates=True, kind=OverAtTheLimit)
+    assert played.batch.missed is not None
+    assert played.batch.ended.any()
+    assert not played.batch.missed.any()
 
 
 def _step_key(step: int) -> jax.Array:

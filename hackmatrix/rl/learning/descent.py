@@ -98,5 +98,6 @@ class Descent:
 
     def _in_parts(self, rows: Array) -> Array:
         """i32[parts, samples]: the rows of a minibatch, of which a CPU takes a part at a time."""
-        parts = -(-rows.size // self.at_once)
-        return rows.reshape(parts, -1) if on_cpu() and rows.size % parts == 0 else rows[None]
+        fewest = -(-rows.size // self.at_once)
+        fitting = (parts for parts in range(fewest, 2 * fewest) if rows.size % parts == 0)
+        return rows.reshape(next(fitting, 1) if on_cpu() else 1, -1)

@@ -20,7 +20,6 @@ from hackmatrix.networks.actor_critic import Params
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.parallel.agreement import is_first
 from hackmatrix.rl.evaluation import EVALUATION_SEED
-from hackmatrix.rl.games import MOST_STEPS
 from hackmatrix.rl.signal import Signal
 from hackmatrix.train.checkpoints.saving import one_line
 from hackmatrix.train.policies.policy import Policy
@@ -85,7 +84,7 @@ class Replays:
         if self._thread:
             self._thread.join()
         policy = self._policy(step, params, jax.local_devices()[0])
-        total = self._save(policy, number, MOST_STEPS, self._show)
+        total = self._save(policy, number, self._program.env.most_actions, self._show)
         if total is None:
             return None
         told = f"The best was game {number} with a return of {evaluated:.2f}"
