@@ -31,7 +31,7 @@ MODES = ("env", "train", "scaling", "sinks", "gymnasium", "starts")
 
 _CONFIG = define_config(PROGRAM)
 _BOARDS = flags.DEFINE_list("boards", ["256", "1024", "4096", "16384"], "Env: numbers of boards.")
-_SECONDS = flags.DEFINE_float("seconds", 3, "How long to measure a rate.", lower_bound=0)
+_SECONDS = flags.DEFINE_float("seconds", 3, "How long to measure a rate.", 0, 86_400)
 _SLICE = flags.DEFINE_enum(
     "slice", None, list(slices.SLICES), "Env: only compile, for this TPU slice or these GPUs."
 )

@@ -35,6 +35,10 @@ class Agent:
         self._logits = jax.jit(functools.partial(_masked_logits, policy))
         self._evaluations: dict[int, Evaluation] = {}  # by the boards that are looked at
 
+    def __reduce__(self) -> Any:
+        """A copy draws from a seed of its own, and compiles when it is first used."""
+        return Agent, (self.policy,)
+
     @property
     def env(self) -> Environment:
         """What it plays."""

@@ -16,7 +16,7 @@ from hackmatrix.train.reporting import results
 from hackmatrix.train.reporting.results import Summary
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Results:
     """Means over games, with 95% intervals, of the agent and of a player that takes any valid
     action. `played` is what every single game came to: by player and tag, an array over the games.

@@ -95,6 +95,8 @@ def _named(value: Any) -> Any:
     """As it is saved with the run."""
     if isinstance(value, Run):
         return value.directory
+    if isinstance(value, Path):
+        return str(value)
     if isinstance(value, np.generic | np.ndarray | jax.Array) and value.ndim == 0:
         return value.item()
     return f"{value.__module__}:{value.__qualname__}" if isinstance(value, type) else value

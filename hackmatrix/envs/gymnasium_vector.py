@@ -48,6 +48,8 @@ class HackMatrixVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         """Games are cut off after so many steps; None, or -1 as Gymnasium has it, never does."""
         if render_mode not in (None, "rgb_array"):
             raise ValueError(f"render_mode {render_mode!r} is not rgb_array")
+        if num_envs < 1:
+            raise ValueError(f"num_envs={num_envs} must be at least 1")
         self.num_envs, self.render_mode = num_envs, render_mode
         self.single_observation_space = observation_space()
         self.single_action_space = action_space()

@@ -49,7 +49,6 @@ class HostedGames:
         self._keys = np.zeros((boards, 2), np.uint32)
         self._turns = np.zeros(boards, np.uint32)
         self._words: Any = np.zeros((boards, _layout().size), np.uint32)
-        self._take_turn = {each: _kept(each, boards) for each in {invalid, "end"}}
 
     @property
     def states(self) -> game.State:
@@ -104,9 +103,15 @@ class HostedGames:
 
         self.states = jax.tree.map(replaced, self.states, board)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy is of host arrays: a program in another process is found by those of its first
+        call.
+        """
+        return {**vars(self), "_words": np.asarray(self._words)}
+
     def _run(self, actions: np.ndarray, restarts: np.ndarray, invalid: str) -> Turn:
         actions = np.asarray(actions, np.int32)
-        take_turn = self._take_turn[invalid]
+        take_turn = _kept(invalid, len(self._turns))
         self._words, turn = take_turn(self._keys, self._turns, self._words, actions, restarts)
         return jax.tree.map(np.asarray, turn)
 

@@ -58,8 +58,10 @@ class Key(struct.PyTreeNode):
 def as_key(key: Array) -> Key:
     """The words of a raw or typed JAX key, or of an array of them."""
     data = jax.random.key_data(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else key
-    if data.shape[-1:] != (2,):
-        raise ValueError(f"keys must be threefry keys of 2 words, got shape {data.shape}")
+    if data.shape[-1:] != (2,) or not jnp.issubdtype(data.dtype, jnp.integer):
+        raise ValueError(
+            f"keys must be threefry keys of 2 words, got {data.dtype} of shape {data.shape}"
+        )
     return Key(data[..., 0].astype(jnp.uint32), data[..., 1].astype(jnp.uint32))
 
 

@@ -204,7 +204,7 @@ def play(program: GameProgram, decide: Decide) -> Played:
         seen, done = answer["observation"], answer["done"]
         total += _reward(answer["reward"])
     stage, score = seen.get("stage"), seen.get("score")
-    if not isinstance(stage, int) or not isinstance(score, int):
+    if type(stage) is not int or not 1 <= stage <= WON or type(score) is not int:
         raise ProtocolError(
             "the program of the game does not end as in the headless protocol: with stage "
             f"{stage!r} and score {score!r}"

@@ -56,6 +56,12 @@ class NumpyPolicy:
         """Of the actions that the mask bool[A] allows, the likeliest, or one drawn as the policy
         has it: an int, or i32[B] for B observations and masks.
         """
+        observation, mask = np.asarray(observation), np.asarray(mask, bool)
+        if mask.shape[:-1] != observation.shape[:-1] or not mask.any(-1).all():
+            raise ValueError(
+                "each observation needs a mask of its own that allows an action: they are "
+                f"{observation.shape} and {mask.shape}, with {mask.sum()} allowed"
+            )
         logits = self.outputs(observation)[0]
         if draws:
             logits = logits + draws.gumbel(size=logits.shape)

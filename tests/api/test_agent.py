@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import pickle
 import re
 from pathlib import Path
 from typing import Any
@@ -128,6 +129,10 @@ def test_its_results_are_numbers_a_table_and_a_page(agent: hackmatrix.Agent) -> 
         assert shown in re.sub("<[^>]*>", "", form)
         assert "agent, greedy" in form
     assert results._repr_html_().count("<table>") == 2
+    copied = pickle.loads(pickle.dumps(agent)).evaluate(GAMES, seed=5)
+    assert copied["train/mean_episode_return"] == estimate
+    assert copied in (results, copied)
+    assert copied != results
 
 
 def test_with_a_plan_it_looks_ahead() -> None:

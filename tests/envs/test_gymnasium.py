@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import subprocess
 import sys
 import warnings
@@ -14,6 +16,7 @@ from gymnasium.utils.env_checker import check_env
 
 import hackmatrix  # noqa: F401  (registers the environment)
 from hackmatrix import game
+from hackmatrix.envs import hosted
 from hackmatrix.envs.gymnasium_env import HackMatrixEnv
 from hackmatrix.envs.hosted import HostedGames
 
@@ -55,8 +58,21 @@ def test_the_package_does_without_gymnasium() -> None:
 
 
 def test_environments_of_a_process_share_what_is_compiled() -> None:
-    one, other = (HostedGames(boards=1)._take_turn for _ in range(2))
-    assert one["end"] is other["end"]
+    HostedGames(boards=1).new_games()
+    made = hosted._kept.cache_info().misses
+    HostedGames(boards=1).new_games()
+    assert hosted._kept.cache_info().misses == made
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+def test_a_copy_plays_on_alike(env: Any, copied: Any) -> None:
+    env.reset(seed=1)
+    other = copied(env)
+    for _ in range(4):
+        action = env.action_masks().argmax()
+        (seen, *told), (other_seen, *other_told) = env.step(action), other.step(action)
+        np.testing.assert_array_equal(seen, other_seen)
+        assert told[:3] == other_told[:3]
 
 
 @pytest.mark.parametrize("render_mode", [None, "ansi", "rgb_array"])
@@ -250,8 +266,10 @@ def test_minus_one_is_no_limit_and_others_below_one_are_refused() -> None:
     games: Any = gymnasium.make_vec("HackMatrix-v0", num_envs=1, max_episode_steps=-1)
     games.reset(seed=0)
     assert not games.step(games.action_masks().argmax(-1))[3].any()
-    with pytest.raises(ValueError, match="max_episode_steps=0 must be at least 1"):
-        gymnasium.make_vec("HackMatrix-v0", num_envs=1, max_episode_steps=0)
+    wrongs: list[dict[str, Any]] = [{"max_episode_steps": 0}, {"num_envs": 0}]
+    for wrong in wrongs:
+        with pytest.raises(ValueError, match=f"{next(iter(wrong))}=0 must be at least 1"):
+            gymnasium.make_vec("HackMatrix-v0", **wrong)
 
 
 def test_a_picture_of_each_game_is_drawn(games: Any) -> None:
@@ -267,15 +285,8 @@ def test_a_picture_of_each_game_is_drawn(games: Any) -> None:
 def test_maskable_ppo_of_stable_baselines_trains(env: Any) -> None:
     """A few updates: what it plays by then is still poor, but it is trained, and plays on."""
     contrib = pytest.importorskip("sb3_contrib", reason="needs PyTorch")
-    model = contrib.MaskablePPO(
-        "MlpPolicy",
-        gymnasium.make("HackMatrix-v0"),
-        n_steps=512,
-        batch_size=128,
-        n_epochs=2,
-        seed=0,
-        device="cpu",
-    )
+    settings = {"n_steps": 512, "batch_size": 128, "n_epochs": 2, "seed": 0, "device": "cpu"}
+    model = contrib.MaskablePPO("MlpPolicy", gymnasium.make("HackMatrix-v0"), **settings)
     before = [weights.detach().clone() for weights in model.policy.parameters()]
     model.learn(2048)
     assert all(

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import chisquare
 
 from hackmatrix.game.cells import constant
-from hackmatrix.game.randomness import Key, pick_cell, pick_slot, uniform_below, words
+from hackmatrix.game.randomness import Key, as_key, pick_cell, pick_slot, uniform_below, words
 
 UNLIKELY = 1e-6
 
@@ -31,6 +31,12 @@ def test_random_words_are_those_of_threefry(
     purpose, index = counter
     drawn = words(Key(jnp.asarray(high), jnp.asarray(low)), purpose, jnp.uint32(index))
     assert tuple(int(word) for word in drawn) == expected
+
+
+@pytest.mark.parametrize("given", [np.zeros(2, np.float32), np.zeros(3, np.uint32)])
+def test_what_is_no_key_is_refused(given: np.ndarray) -> None:
+    with pytest.raises(ValueError, match="keys must be threefry keys of 2 words"):
+        as_key(jnp.asarray(given))
 
 
 def random_words(number: int = 1 << 16) -> jax.Array:

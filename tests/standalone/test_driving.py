@@ -235,7 +235,9 @@ class Treadmill:
     ("what", "wrong", "said"),
     [
         ("valid", [], "no action is valid"),
-        ("valid", [99], "IndexError"),
+        ("valid", [28], r"numbers from 0 to 27, not \[28\]"),
+        ("valid", [-1], r"numbers from 0 to 27, not \[-1\]"),
+        ("valid", [[0]], r"numbers from 0 to 27, not \[\[0\]\]"),
         ("valid", {"0": True}, "does not speak the headless protocol: it answered 'getValid"),
         ("step", {"reward": None}, "does not speak the headless protocol: it answered 'step'"),
         ("step", {"done": "false"}, "does not speak the headless protocol: it answered 'step'"),
@@ -246,6 +248,7 @@ class Treadmill:
         ("seen", {"playerRow": 10**400}, "OverflowError"),
         ("seen", {"stage": "1"}, "TypeError"),
         ("seen", {"score": None}, "with stage 1 and score None"),
+        ("seen", {"stage": 10}, "with stage 10 and score 0"),
     ],
 )
 def test_answers_of_a_wrong_kind_are_told_in_one_line(
