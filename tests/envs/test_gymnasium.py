@@ -68,8 +68,7 @@ def test_environments_of_a_process_share_what_is_compiled() -> None:
 def test_a_copy_plays_on_alike(env: Any, copied: Any) -> None:
     env.reset(seed=1)
     other = copied(env)
-    for _ in range(4):
-        action = env.action_masks().argmax()
+    for action in (env.action_masks().argmax() for _ in range(4)):
         (seen, *told), (other_seen, *other_told) = env.step(action), other.step(action)
         np.testing.assert_array_equal(seen, other_seen)
         assert told[:3] == other_told[:3]
