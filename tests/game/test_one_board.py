@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
@@ -43,6 +46,16 @@ def test_a_board_alone_is_traced_once_however_often_it_is_called(
     for _ in range(2):
         jax.eval_shape(lambda key: game.reset(key, depth), keys(0)[0])
     reset.assert_called_once()
+
+
+def test_the_loop_that_is_shown_to_users_plays_many_boards() -> None:
+    page = Path("docs/interfaces.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"(?m)^    import jax\n(?:(?:    .*)?\n)+?(?=    states, played)", page)
+    names: dict[str, Any] = {}
+    exec(textwrap.dedent(shown), names)
+    states, (reward, done, won) = jax.eval_shape(lambda key: names["play"](key, 6, 9), keys(0)[0])
+    assert states.turn.shape == (6,)
+    assert reward.shape == done.shape == won.shape == (9, 6)
 
 
 def loops(function: Any, *arguments: Any) -> list[list[str]]:
