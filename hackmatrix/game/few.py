@@ -51,7 +51,7 @@ SPAWNING = Width(one_of=32, least=32)  # 10 get a transmission, few of them anot
 ENEMIES = Width(one_of=4, least=32)  # 70 have an enemy that acts, so 3 passes serve most
 LAST_ENEMIES = Width(one_of=32, least=32)  # 5 have more than two enemies that act
 LAYOUTS = Width(one_of=8, least=64)  # all, where all games are new
-LAST_LAYOUTS = Width(one_of=32, least=64)  # 6 of these have no layout after 8 draws
+LAST_LAYOUTS = Width(one_of=64, least=16)  # 3 of these have none after 16 draws
 EVERY_BOARD = Width(one_of=1, least=1)
 
 

@@ -35,7 +35,7 @@ Array = jax.Array
 FEWEST, MOST = 5, 11
 DRAWS = 100
 PAIRS = (MOST + 1) // 2  # of random words, one a block
-_AT_ONCE = 8
+_AT_ONCE = 4
 _BLOCK = Fields(program=1, question=1, label=bits.LABEL, spawn=bits.SPAWN)
 _USED = sum(field.bits for field in _BLOCK.values())
 _LABELS_A_WORD = WORD // bits.LABEL
