@@ -79,8 +79,7 @@ def draw(key: Key, exit_: CellSet, room: CellSet) -> Array:
         draws=zero,
         found=zero != 0,
     )
-    search = few.apply(_is_searching, _draw_some, search, few.LAYOUTS, few.LAST_LAYOUTS)
-    return few.repeat(_is_searching, _draw_some, search, few.LAST_LAYOUTS).layout
+    return few.apply(_is_searching, _draw_some, search, few.LAYOUTS).layout
 
 
 def _is_searching(search: Search) -> Array:
