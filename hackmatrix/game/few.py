@@ -113,10 +113,15 @@ def apply_once(needed: Array, rule: Callable[[Tree], Tree], boards: Tree, width:
 
 
 def repeat(
-    is_needed: Callable[[Tree], Array], rule: Callable[[Tree], Tree], boards: Tree, width: Width
+    is_needed: Callable[[Tree], Array],
+    rule: Callable[[Tree], Tree],
+    boards: Tree,
+    width: Width,
+    anew: bool = False,
 ) -> Tree:
-    """Applies the rule to `width` boards until none of these needs it, then to the next ones. On
-    boards that do not need it the rule must have no effect.
+    """Applies the rule to `width` boards until none of these needs it, then to the next ones; or it
+    chooses the boards anew each time, where some need it far more often than others. On boards that
+    do not need it the rule must have no effect.
     """
 
     def until_done(boards: Tree) -> Tree:
@@ -127,7 +132,7 @@ def repeat(
     number = is_needed(boards).shape[0]
     if width.is_everywhere or number == width.among(number):
         return until_done(boards)
-    return apply(is_needed, until_done, boards, width)
+    return apply(is_needed, rule if anew else until_done, boards, width)
 
 
 @outlined

@@ -79,7 +79,7 @@ def draw(key: Key, exit_: CellSet, room: CellSet) -> Array:
         draws=zero,
         found=zero != 0,
     )
-    return few.apply(_is_searching, _draw_some, search, few.LAYOUTS).layout
+    return few.repeat(_is_searching, _draw_some, search, few.LAYOUTS, anew=True).layout
 
 
 def _is_searching(search: Search) -> Array:
