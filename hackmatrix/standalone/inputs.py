@@ -26,7 +26,9 @@ def vector(seen: Json) -> np.ndarray:
 
 def mask(valid_actions: list[int]) -> np.ndarray:
     """bool[28], from the answer to getValidActions."""
-    if not all(type(each) is int and 0 <= each < ACTIONS for each in valid_actions):
+    if not all(
+        isinstance(each, int | np.integer) and 0 <= each < ACTIONS for each in valid_actions
+    ):
         raise ValueError(f"actions are numbers from 0 to {ACTIONS - 1}, not {valid_actions}")
     allowed = np.zeros(ACTIONS, bool)
     allowed[valid_actions] = True

@@ -207,6 +207,11 @@ def test_numbers_of_numpy_and_jax_are_numbers(tmp_path: Path) -> None:
     assert str(refused.value) == "num_envs=0 must be a whole number from 1"
 
 
+def test_a_policy_to_start_from_may_be_a_path(tmp_path: Path) -> None:
+    with pytest.raises(hackmatrix.UserError, match="there is no file runs/nobody"):
+        hackmatrix.train(start_from=Path("runs/nobody"), workdir=tmp_path)
+
+
 def test_a_configuration_of_the_trainer_is_found_from_any_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from hackmatrix.envs.protocol import Step
 from hackmatrix.rl.draws import key_of_each, seed_key
 from hackmatrix.rl.signal import Signal
 from hackmatrix.search.found import Found
@@ -27,9 +28,9 @@ def boards_at(time: int) -> Boards:
 
 
 def found_on(
-    boards: Boards, params: Any, numbers: Any, truncates: bool = False, valid: Any = None
+    boards: Boards, params: Any, numbers: Any, env: Open | None = None, valid: Any = None
 ) -> Found:
-    search = TreeSearch(Open(truncates), NETWORK, Signal(GAMMA, False), SIMULATIONS)
+    search = TreeSearch(env or Open(), NETWORK, Signal(GAMMA, False), SIMULATIONS)
     keys = key_of_each(seed_key(2), jnp.asarray(numbers, jnp.uint32))
     valid = boards.mask if valid is None else valid
     found: Found = jax.jit(search)(params, keys, boards, valid, jnp.zeros(boards.mask.shape))
@@ -69,16 +70,26 @@ def test_a_board_is_searched_the_same_whatever_lies_beside_it(params: Any, found
     np.testing.assert_allclose(alone.policy, found.policy[some], atol=1e-5)
 
 
-@pytest.mark.parametrize("truncates", [False, True])
+class OverAtTheLimit(Open):
+    """Says of all its episodes that they were cut off, and that they came to their own end."""
+
+    def step(self, keys: jax.Array, states: Boards, actions: jax.Array) -> tuple[Boards, Step]:
+        boards, step = super().step(keys, states, actions)
+        return boards, step.replace(terminated=step.truncated)
+
+
+@pytest.mark.parametrize(
+    ("env", "is_cut_off"), [(Open(), False), (Open(True), True), (OverAtTheLimit(True), False)]
+)
 def test_what_comes_after_an_end_counts_only_where_the_game_was_cut_off(
-    params: Any, truncates: bool
+    params: Any, env: Open, is_cut_off: bool
 ) -> None:
     boards = boards_at(LENGTH - 1)
-    found = found_on(boards, params, range(BOARDS), truncates)
+    found = found_on(boards, params, range(BOARDS), env)
     wanted = np.asarray(boards.wanted)
     worth = np.take_along_axis(np.asarray(found.value), wanted[:, None], 1)[:, 0]
     np.testing.assert_array_equal(found.action, wanted)
-    assert (worth == 1).all() != truncates
+    assert (worth == 1).all() != is_cut_off
     np.testing.assert_allclose(worth, 1, atol=5 * GAMMA)
 
 

@@ -22,8 +22,9 @@ def test_a_client_of_the_protocol_sees_what_the_agent_sees() -> None:
 
 def test_a_client_of_the_protocol_may_do_what_the_agent_may() -> None:
     for allowed in turns(20).mask:
-        valid = [int(action) for action in np.flatnonzero(allowed)]
-        np.testing.assert_array_equal(inputs.mask(valid), allowed)
+        valid = np.flatnonzero(allowed)
+        for each in (list(valid), valid.tolist()):
+            np.testing.assert_array_equal(inputs.mask(each), allowed)
 
 
 @pytest.mark.parametrize(
