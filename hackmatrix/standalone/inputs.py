@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,14 +24,15 @@ def vector(seen: Json) -> np.ndarray:
     return np.concatenate([_player(seen), owned, *cells]).astype(np.float32)
 
 
-def mask(valid_actions: list[int]) -> np.ndarray:
+def mask(valid_actions: Sequence[int | np.integer]) -> np.ndarray:
     """bool[28], from the answer to getValidActions."""
-    if not all(
-        isinstance(each, int | np.integer) and 0 <= each < ACTIONS for each in valid_actions
-    ):
+    whole = (
+        isinstance(each, int | np.integer) and not isinstance(each, bool) for each in valid_actions
+    )
+    if not all(whole) or not all(0 <= each < ACTIONS for each in valid_actions):
         raise ValueError(f"actions are numbers from 0 to {ACTIONS - 1}, not {valid_actions}")
     allowed = np.zeros(ACTIONS, bool)
-    allowed[valid_actions] = True
+    allowed[[int(each) for each in valid_actions]] = True
     return allowed
 
 

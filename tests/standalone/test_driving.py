@@ -238,6 +238,7 @@ class Treadmill:
         ("valid", [28], r"numbers from 0 to 27, not \[28\]"),
         ("valid", [-1], r"numbers from 0 to 27, not \[-1\]"),
         ("valid", [[0]], r"numbers from 0 to 27, not \[\[0\]\]"),
+        ("valid", [True], r"numbers from 0 to 27, not \[True\]"),
         ("valid", {"0": True}, "does not speak the headless protocol: it answered 'getValid"),
         ("step", {"reward": None}, "does not speak the headless protocol: it answered 'step'"),
         ("step", {"done": "false"}, "does not speak the headless protocol: it answered 'step'"),
