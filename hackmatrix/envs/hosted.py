@@ -1,8 +1,8 @@
 """Games played from Python: boards that stay on the device, one compiled call a turn.
 
 One board is a batch of one, so that an environment alone, many at once, and the headless protocol
-are the same program. A board is a hundred small arrays; on their way from turn to turn they are
-one, as handing over each takes longer than the turn.
+are the same program. A board is a hundred small arrays, and what a turn comes to some thirty; each
+is handed over as one array of words, as so many would take longer than the turn.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from flax import struct
 
 from hackmatrix import game
 from hackmatrix.envs import invalid_actions
+from hackmatrix.envs.invalid_actions import COST_PART
 from hackmatrix.game import history, play, stages
 from hackmatrix.game.randomness import Key, as_key
 from hackmatrix.game.state import HISTORY_DEPTH
@@ -48,12 +49,12 @@ class HostedGames:
         self._invalid = invalid_actions.checked(invalid)
         self._keys = np.zeros((boards, 2), np.uint32)
         self._turns = np.zeros(boards, np.uint32)
-        self._words: Any = np.zeros((boards, _layout().size), np.uint32)
+        self._words: Any = np.zeros((boards, _board_layout().size), np.uint32)
 
     @property
     def states(self) -> game.State:
         """As host arrays."""
-        return _state(np.asarray(self._words))
+        return _read(_board_layout(), np.asarray(self._words))
 
     @states.setter
     def states(self, states: game.State) -> None:
@@ -91,7 +92,7 @@ class HostedGames:
 
     def board(self, number: int) -> game.State:
         """One of the boards, as host arrays."""
-        return _state(np.asarray(self._words)[number])
+        return _read(_board_layout(), np.asarray(self._words)[number])
 
     def put(self, number: int, board: game.State) -> None:
         """Replaces one of the boards."""
@@ -112,12 +113,14 @@ class HostedGames:
     def _run(self, actions: np.ndarray, restarts: np.ndarray, invalid: str) -> Turn:
         actions = np.asarray(actions, np.int32)
         take_turn = _kept(invalid, len(self._turns))
-        self._words, turn = take_turn(self._keys, self._turns, self._words, actions, restarts)
-        return jax.tree.map(np.asarray, turn)
+        self._words, *told = take_turn(self._keys, self._turns, self._words, actions, restarts)
+        host: list[Any] = [np.asarray(each) for each in told]
+        observation, mask, words = host
+        return Turn(observation, mask, *_read(_told_layout(invalid), words))
 
 
 class _Layout(NamedTuple):
-    """Where each leaf of a board lies in its words, and its type and shape."""
+    """Where each leaf of a tree lies in its words, and its type and shape."""
 
     structure: Any
     leaves: list[tuple[slice, np.dtype[Any], tuple[int, ...]]]
@@ -125,11 +128,36 @@ class _Layout(NamedTuple):
 
 
 @functools.cache
-def _layout() -> _Layout:
+def _board_layout() -> _Layout:
     """Of a new game. (How that is drawn need not be traced.)"""
     nothing = Key(*np.zeros((2, 1), np.uint32))
-    begun = jax.eval_shape(lambda: stages.new_game(nothing, history.empty(HISTORY_DEPTH, (1,))))
-    leaves, structure = jax.tree.flatten(begun)
+    return _layout(
+        jax.eval_shape(lambda: stages.new_game(nothing, history.empty(HISTORY_DEPTH, (1,))))
+    )
+
+
+@functools.cache
+def _told_layout(invalid: str) -> _Layout:
+    """Of the fields of a turn but for what is seen and the mask."""
+    kinds = np.int32, np.float32, np.bool_
+    leaves: list[Any] = [jax.ShapeDtypeStruct((1,), kind) for kind in kinds]
+    number, amount, truth = leaves
+    parts = [*game.PARTS, *([COST_PART] if invalid == "cost" else [])]
+    outcome = game.Outcome(
+        reward=amount,
+        parts=dict.fromkeys(parts, amount),
+        done=truth,
+        invalid=truth,
+        stage_completed=truth,
+        won=truth,
+        died=truth,
+    )
+    return _layout((number, number, number, outcome))
+
+
+def _layout(tree: Any) -> _Layout:
+    """Of a tree whose leaves are of one board."""
+    leaves, structure = jax.tree.flatten(tree)
     ends = np.cumsum([leaf.size for leaf in leaves]).tolist()
     places = itertools.starmap(slice, itertools.pairwise([0, *ends]))
     described = [
@@ -138,25 +166,23 @@ def _layout() -> _Layout:
     return _Layout(structure, described, ends[-1])
 
 
-def _words(states: game.State, concatenate: Callable[..., Any]) -> Any:
-    """u32[E, N]: boards, put together by NumPy's or JAX's concatenate."""
+def _words(tree: Any, concatenate: Callable[..., Any]) -> Any:
+    """u32[E, N]: a tree of arrays [E, ...], put together by NumPy's or JAX's concatenate."""
     leaves = [
         leaf.astype(np.uint32) if leaf.dtype == bool else leaf.view(np.uint32)
-        for leaf in jax.tree.leaves(states)
+        for leaf in jax.tree.leaves(tree)
     ]
     return concatenate([leaf.reshape(len(leaf), -1) for leaf in leaves], axis=1)
 
 
-def _state(words: Any) -> game.State:
-    """The board of these words [N], or the boards of [E, N]."""
-    structure, leaves, _ = _layout()
+def _read(layout: _Layout, words: Any) -> Any:
+    """The tree of one board from its words [N], or of boards from [E, N]."""
     read = []
-    for place, kind, shape in leaves:
+    for place, kind, shape in layout.leaves:
         part = words[..., place]
         part = part != 0 if kind == np.bool_ else part.view(kind)
         read.append(part.reshape((*words.shape[:-1], *shape)))
-    state: game.State = jax.tree.unflatten(structure, read)
-    return state
+    return jax.tree.unflatten(layout.structure, read)
 
 
 @functools.cache
@@ -173,20 +199,23 @@ def _turn(
     restarts: Array,
     *,
     invalid: str,
-) -> tuple[Array, Turn]:
+) -> tuple[Array, Array, Array, Array]:
+    """The words of the boards after it, their observations and masks, and the words of the rest."""
     key = as_key(jax.vmap(jax.random.fold_in)(keys, turns))
     actions = jnp.where(restarts, play.NO_ACTION, actions)
-    after, outcome, in_turn = invalid_actions.take_action(invalid, _state(words), key, actions)
+    after, outcome, in_turn = invalid_actions.take_action(
+        invalid, _read(_board_layout(), words), key, actions
+    )
     next_stage = outcome.stage_completed & ~outcome.won
     states = play.go_on(after, key, in_turn, next_stage | restarts, restarts)
     outcome = jax.tree.map(lambda leaf: jnp.where(restarts, jnp.zeros_like(leaf), leaf), outcome)
-    return _words(states, jnp.concatenate), Turn(
-        observation=game.observe(states),
-        mask=game.valid_actions(states),
-        stage=states.stage,
-        score=states.player.score,
-        hp=states.player.hp,
-        outcome=outcome,
+    told = states.stage, states.player.score, states.player.hp, outcome
+    assert jax.tree.structure(told) == _told_layout(invalid).structure
+    return (
+        _words(states, jnp.concatenate),
+        game.observe(states),
+        game.valid_actions(states),
+        _words(told, jnp.concatenate),
     )
 
 
