@@ -1,14 +1,15 @@
 """Games played from Python: boards that stay on the device, one compiled call a turn.
 
 One board is a batch of one, so that an environment alone, many at once, and the headless protocol
-are the same program. A board is a hundred small arrays, and what a turn comes to some thirty; each
-is handed over as one array of words, as so many would take longer than the turn.
+are the same program. A board is a hundred small arrays, and what a turn came to two dozen. Each of
+the two is handed over as one array of words: so many would take longer than the turn.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -20,7 +21,6 @@ from flax import struct
 
 from hackmatrix import game
 from hackmatrix.envs import invalid_actions
-from hackmatrix.envs.invalid_actions import COST_PART
 from hackmatrix.game import history, play, stages
 from hackmatrix.game.randomness import Key, as_key
 from hackmatrix.game.state import HISTORY_DEPTH
@@ -142,10 +142,9 @@ def _told_layout(invalid: str) -> _Layout:
     kinds = np.int32, np.float32, np.bool_
     leaves: list[Any] = [jax.ShapeDtypeStruct((1,), kind) for kind in kinds]
     number, amount, truth = leaves
-    parts = [*game.PARTS, *([COST_PART] if invalid == "cost" else [])]
     outcome = game.Outcome(
         reward=amount,
-        parts=dict.fromkeys(parts, amount),
+        parts=dict.fromkeys(invalid_actions.parts(invalid), amount),
         done=truth,
         invalid=truth,
         stage_completed=truth,
@@ -156,9 +155,9 @@ def _told_layout(invalid: str) -> _Layout:
 
 
 def _layout(tree: Any) -> _Layout:
-    """Of a tree whose leaves are of one board."""
+    """Of a tree of arrays [E, ...]."""
     leaves, structure = jax.tree.flatten(tree)
-    ends = np.cumsum([leaf.size for leaf in leaves]).tolist()
+    ends = np.cumsum([math.prod(leaf.shape[1:]) for leaf in leaves]).tolist()
     places = itertools.starmap(slice, itertools.pairwise([0, *ends]))
     described = [
         (place, leaf.dtype, leaf.shape[1:]) for place, leaf in zip(places, leaves, strict=True)
@@ -210,7 +209,7 @@ def _turn(
     states = play.go_on(after, key, in_turn, next_stage | restarts, restarts)
     outcome = jax.tree.map(lambda leaf: jnp.where(restarts, jnp.zeros_like(leaf), leaf), outcome)
     told = states.stage, states.player.score, states.player.hp, outcome
-    assert jax.tree.structure(told) == _told_layout(invalid).structure
+    assert _layout(told) == _told_layout(invalid)
     return (
         _words(states, jnp.concatenate),
         game.observe(states),

@@ -35,6 +35,11 @@ def checked(choice: str) -> str:
     return choice
 
 
+def parts(choice: str) -> tuple[str, ...]:
+    """What the reward is the sum of."""
+    return (*game.PARTS, COST_PART) if choice == "cost" else game.PARTS
+
+
 def take_action(
     choice: str, before: game.State, key: Key, actions: Array
 ) -> tuple[game.State, game.Outcome, Array]:

@@ -1,4 +1,6 @@
-"""Networks over cells in the training program: they learn, on any mesh, and resume bit for bit."""
+"""Networks over cells in the training program: they learn; a run of one that turns its
+boards is the same on any mesh, and resumes bit for bit.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,7 @@ def test_it_learns_to_find_the_goal(network: str) -> None:
 
 @pytest.fixture(scope="module")
 def programs() -> dict[int, Program]:
-    """The same training program for 1 and for 8 devices, with a network that turns its boards."""
+    """The same training program for 1 and for 8 devices."""
     return {devices: on("centred", devices) for devices in (1, 8)}
 
 
