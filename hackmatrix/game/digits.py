@@ -32,6 +32,7 @@ class Members(Protocol):
 
 SetT = TypeVar("SetT", bound=Members)
 Digits = tuple[SetT, ...]
+Bit = Array | np.ndarray | bool  # an array only where it is not known while tracing
 
 
 def repeated(value: Array | int, places: int, members: SetT) -> Digits[SetT]:
@@ -67,10 +68,7 @@ def nonzero(numbers: Digits[SetT]) -> SetT:
 
 def equals(numbers: Digits[SetT], value: Array | np.ndarray | int) -> SetT:
     """The members whose number is this value."""
-    same = [
-        jax.tree.map(functools.partial(jnp.where, _bit(value, place)), digit, ~digit)
-        for place, digit in enumerate(numbers)
-    ]
+    same = (_alike(digit, _bit(value, place)) for place, digit in enumerate(numbers))
     return functools.reduce(operator.and_, same)
 
 
@@ -168,11 +166,19 @@ def total(numbers: Digits[SetT], members: SetT) -> Array:
     return sum(counts, start=jnp.int32(0))
 
 
-def _bit(value: Array | np.ndarray | int, place: int) -> Array:
-    return jnp.asarray(value >> place) & 1 != 0
+def _bit(value: Array | np.ndarray | int, place: int) -> Bit:
+    """A digit of the value; of one that is known while tracing it is known then, too."""
+    return (value >> place) & 1 != 0
 
 
-def _only_if(condition: Array, members: SetT) -> SetT:
+def _alike(digit: SetT, bit: Bit) -> SetT:
+    """The members whose digit is this one."""
+    if isinstance(bit, bool):
+        return digit if bit else ~digit
+    return jax.tree.map(functools.partial(jnp.where, bit), digit, ~digit)
+
+
+def _only_if(condition: Bit, members: SetT) -> SetT:
     return jax.tree.map(lambda word: jnp.where(condition, word, np.uint32(0)), members)
 
 

@@ -137,9 +137,8 @@ def cells_of(entries: Placed, slots: Array | None = None) -> CellSet:
 def _cells_of(entries: Places) -> CellSet:
     halves = [jnp.uint32(0), jnp.uint32(0)]
     for cell, here in by_cell(entries):
-        held = here != 0
         half, place = divmod(cell, cells.HALF)
-        halves[half] = halves[half] | (held.astype(jnp.uint32) << np.uint32(place))
+        halves[half] = halves[half] | jnp.where(here != 0, ONE << np.uint32(place), 0)
     return CellSet(*halves)
 
 
