@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -31,8 +31,18 @@ from hackmatrix.game.turn import end_turn, enemy_turn
 from hackmatrix.game.valid import is_valid
 
 Array = jax.Array
+Params = ParamSpec("Params")
 Tree = TypeVar("Tree")
 NO_ACTION = -1
+
+
+def compiled_once(
+    function: Callable[Params, Tree], static: tuple[str, ...] = ()
+) -> Callable[Params, Tree]:
+    """The function, also where it is called outside of a compiled program: there its loops would be
+    compiled at every call. `static` are the arguments that the program depends on.
+    """
+    return jax.jit(function, static_argnames=static, inline=True)
 
 
 def one_board(batch: Callable[..., Tree]) -> Callable[..., Tree]:
@@ -71,9 +81,10 @@ def reset(key: Array, history_depth: int = HISTORY_DEPTH) -> State:
 
 @functools.cache
 def _reset(history_depth: int) -> Callable[[Array], State]:
-    return _compiled_once(lambda keys: reset_batch(keys, history_depth))
+    return compiled_once(one_board(lambda keys: reset_batch(keys, history_depth)))
 
 
+@functools.partial(compiled_once, static=("history_depth",))
 def reset_batch(keys: Array, history_depth: int = HISTORY_DEPTH) -> State:
     """New games [E], one a key."""
     each = as_key(keys)
@@ -87,20 +98,17 @@ def step(key: Array, state: State, action: Array) -> tuple[State, Outcome]:
     return _step(key, state, action)
 
 
+@compiled_once
 def step_batch(keys: Array, states: State, actions: Array) -> tuple[State, Outcome]:
     """Takes an action on each of [E] boards."""
     state, outcome = play(as_key(keys), states, actions, restart=False)
     return state, reward.in_floats(outcome)
 
 
-def _compiled_once(batch: Callable[..., Tree]) -> Callable[..., Tree]:
-    """The function of one board, also where it is called outside of a compiled program."""
-    return jax.jit(one_board(batch), inline=True)
+_step = compiled_once(one_board(step_batch))
 
 
-_step = _compiled_once(step_batch)
-
-
+@compiled_once
 def step_batch_and_restart(keys: Array, states: State, actions: Array) -> tuple[State, Outcome]:
     """Takes an action on each of [E] boards, and puts a new game where a game has ended."""
     state, outcome = play(as_key(keys), states, actions, restart=True)

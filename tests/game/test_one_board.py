@@ -1,18 +1,20 @@
-"""The functions of one board: under vmap they are one batch, and they are traced once."""
+"""Functions of the game: those of one board are one batch under vmap, and all are traced once."""
 
 from __future__ import annotations
 
 import re
 import textwrap
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
-from steps import BATCH, keys
+from steps import BATCH, given_to_step, keys
 
 from hackmatrix import game
 from hackmatrix.game import play
@@ -48,6 +50,28 @@ def test_a_board_alone_is_traced_once_however_often_it_is_called(
     reset.assert_called_once()
 
 
+def test_new_games_outside_of_a_program_are_compiled_once_and_their_memory_can_be_given_away() -> (
+    None
+):
+    game.reset_batch(jnp.asarray(keys(0, 2)))
+    with measured() as events:
+        games = game.reset_batch(jnp.asarray(keys(1, 2)))
+    assert events == []
+    jax.jit(lambda games: games, donate_argnums=0)(games)
+
+
+@pytest.mark.parametrize("step", [game.step_batch, game.step_batch_and_restart])
+def test_a_step_of_many_boards_is_traced_once_however_often_it_is_called(
+    step: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So outside of a program it is compiled once."""
+    traced = Mock(wraps=play.play)
+    monkeypatch.setattr(play, "play", traced)
+    for _ in range(2):
+        jax.eval_shape(lambda *given: step(*given), *given_to_step(3))  # as no other test does
+    traced.assert_called_once()
+
+
 def test_the_loop_that_is_shown_to_users_plays_many_boards() -> None:
     page = Path("docs/interfaces.md").read_text(encoding="utf-8")
     (shown,) = re.findall(r"(?m)^    import jax\n(?:(?:    .*)?\n)+?(?=    states, played)", page)
@@ -56,6 +80,21 @@ def test_the_loop_that_is_shown_to_users_plays_many_boards() -> None:
     states, (reward, done, won) = jax.eval_shape(lambda key: names["play"](key, 6, 9), keys(0)[0])
     assert states.turn.shape == (6,)
     assert reward.shape == done.shape == won.shape == (9, 6)
+
+
+@contextmanager
+def measured() -> Iterator[list[str]]:
+    """What JAX traces and compiles meanwhile."""
+    events: list[str] = []
+
+    def note(event: str, duration_secs: float, **kwargs: str | int) -> None:
+        events.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(note)
+    try:
+        yield events
+    finally:
+        jax.monitoring.unregister_event_duration_listener(note)
 
 
 def loops(function: Any, *arguments: Any) -> list[list[str]]:
