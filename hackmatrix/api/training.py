@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from hackmatrix.api.run import Run
@@ -38,6 +39,11 @@ def train(
     configs/default.py. Settings as keywords come before it. A class of your own may be given itself
     where a setting takes MODULE:NAME; `resume` takes a run too. UserError lists what is wrong.
     """
+    if jnp.result_type(float) != jnp.float32:
+        raise UserError(
+            "JAX is told to compute in 64 bits (jax_enable_x64), and training does in 32: turn "
+            "that off here, or train with launch.train"
+        )
     keep_compiled_programs()
     supervision = _Informing(Interrupts())
     request = _request(config, settings, workdir)

@@ -74,7 +74,8 @@ def _window(grid: Array, row: Array, column: Array, size: tuple[int, int]) -> Ar
     """[..., *size, channels]: of each grid what lies from its row and column on."""
 
     def one(grid: Array, row: Array, column: Array) -> Array:
-        return jax.lax.dynamic_slice(grid, (row, column, 0), (*size, grid.shape[-1]))
+        first = (row, column, jnp.zeros_like(row))
+        return jax.lax.dynamic_slice(grid, first, (*size, grid.shape[-1]))
 
     return jnp.vectorize(one, signature="(r,c,f),(),()->(i,j,f)")(grid, row, column)
 

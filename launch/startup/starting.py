@@ -51,10 +51,14 @@ def say(line: str) -> None:
 
 def need_devices() -> None:
     """UserError where JAX finds none of the devices that it is told to use. To be called when JAX
-    may look for them, after processes have met.
+    may look for them, after processes have met, and before it computes anything.
     """
+    import jax
+
     from hackmatrix.train.guards import doctor
 
+    # Programs compute in 32 bits, also for a user whose others are told to do so in 64.
+    jax.config.update("jax_enable_x64", False)
     if not (found := doctor.devices()).is_good:
         raise UserError(found.text)
 

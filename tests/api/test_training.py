@@ -12,6 +12,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import flax.linen as nn
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -191,6 +192,11 @@ def test_what_is_wrong_is_told_and_leaves_nothing_behind(
         hackmatrix.train(workdir=tmp_path, **given)
     assert said in str(refused.value)
     assert not list(tmp_path.iterdir())
+
+
+def test_training_where_jax_computes_in_64_bits_is_refused(tmp_path: Path) -> None:
+    with jax.enable_x64(True), pytest.raises(hackmatrix.UserError, match="JAX is told to compute"):
+        hackmatrix.train(workdir=tmp_path)
 
 
 def test_a_configuration_file_that_gives_nothing_is_told(tmp_path: Path) -> None:

@@ -121,6 +121,14 @@ def test_heads_are_float32_where_products_are_bfloat16(name: str) -> None:
     np.testing.assert_allclose(logits, exact[0], atol=0.2)
 
 
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_network_is_of_32_bits_where_a_program_computes_in_64(name: str) -> None:
+    with jax.enable_x64(True):
+        network = networks.make(spec(name), ENV)
+        results = jax.eval_shape(network.__call__, shaken(spec(name)), seen())
+    assert {result.dtype for result in results} == {np.dtype(np.float32)}
+
+
 @pytest.mark.parametrize("name", OVER_CELLS)
 def test_networks_over_cells_see_where_the_player_stands(name: str) -> None:
     params, parts = shaken(spec(name)), seen()
