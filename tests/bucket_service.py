@@ -34,10 +34,13 @@ class Service:
         self.received = 0  # bytes
         self._count = itertools.count(1)
         self._failed: set[str] = set()
-        proxy = _proxy(self)
-        self.address = f"http://127.0.0.1:{proxy.server_port}"
-        self.close = proxy.shutdown
-        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        self._proxy = _proxy(self)
+        self.address = f"http://127.0.0.1:{self._proxy.server_port}"
+        threading.Thread(target=self._proxy.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self._proxy.shutdown()
+        self._proxy.server_close()
 
     @property
     def environment(self) -> dict[str, str]:
