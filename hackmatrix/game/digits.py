@@ -32,7 +32,7 @@ class Members(Protocol):
 
 SetT = TypeVar("SetT", bound=Members)
 Digits = tuple[SetT, ...]
-Bit = Array | np.ndarray | bool  # an array only where it is not known while tracing
+Bit = Array | np.ndarray | bool  # of JAX only where it is not known while tracing
 
 
 def repeated(value: Array | int, places: int, members: SetT) -> Digits[SetT]:

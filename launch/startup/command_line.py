@@ -11,7 +11,7 @@ from typing import Any
 from absl import flags
 
 from hackmatrix.errors import UserError
-from launch.startup import ending
+from launch.startup import ending, starting
 
 Parse = Callable[[list[str]], list[str]]
 
@@ -46,11 +46,13 @@ def refuse_empty(*names: flags.FlagHolder[Any]) -> None:
 
 def with_help(program: str, parse: Parse) -> Parse:
     """The same, but --help is answered with all flags of the program, and ends it; and from then on
-    Ctrl-C ends it without a traceback, and what the terminal has no signs for is no mistake.
+    Ctrl-C ends it without a traceback, what the terminal has no signs for is no mistake, and JAX is
+    of 32 bits.
     """
 
     def parse_or_help(arguments: list[str]) -> list[str]:
         ending.is_quiet(program)
+        starting.compute_in_32_bits()
         if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
             sys.stdout.reconfigure(errors="replace")
         if _HELP & {*arguments[1:]}:

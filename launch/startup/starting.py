@@ -51,14 +51,10 @@ def say(line: str) -> None:
 
 def need_devices() -> None:
     """UserError where JAX finds none of the devices that it is told to use. To be called when JAX
-    may look for them, after processes have met, and before it computes anything.
+    may look for them, after processes have met.
     """
-    import jax
-
     from hackmatrix.train.guards import doctor
 
-    # Programs compute in 32 bits, also for a user whose others are told to do so in 64.
-    jax.config.update("jax_enable_x64", False)
     if not (found := doctor.devices()).is_good:
         raise UserError(found.text)
 
@@ -73,6 +69,13 @@ def keep_compiled_programs(workdir: str | None = None) -> None:
     if workdir and (machine.has_tpu() or machine.has_gpu()):
         directory = f"{os.path.expanduser(workdir).rstrip('/')}/.compiled"
     cache.keep_compiled_programs(directory)
+
+
+def compute_in_32_bits() -> None:
+    """Whatever other programs of this user are told to do; to be called before JAX's import. The
+    processes that a program starts are told the same.
+    """
+    os.environ["JAX_ENABLE_X64"] = "0"
 
 
 def stay_off_accelerators() -> None:

@@ -1,5 +1,5 @@
 """Programs speak before they load JAX, which takes seconds: a person should not wait in silence.
-They keep an installed libtpu from complaining where there is no TPU.
+They keep an installed libtpu from complaining where there is no TPU, and JAX from 64 bits.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ WITHOUT_JAX = ("drive", "report")  # the one plays with NumPy alone, the other f
 LOADED = "here JAX is loaded"
 INSTEAD_OF_JAX = f"""
 import os
-os.write(1, b"{LOADED} for " + os.environ.get("JAX_PLATFORMS", "all").encode() + b"\\n")
+platforms, of_64_bits = os.environ.get("JAX_PLATFORMS", "all"), os.environ["JAX_ENABLE_X64"]
+os.write(1, f"{LOADED} for {{platforms}}, of 64 bits: {{of_64_bits}}\\n".encode())
 os._exit(0)
 """
 HAS_ACCELERATOR = any(
@@ -46,7 +47,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     (place / "jax").mkdir()
     (place / "jax/__init__.py").write_text(INSTEAD_OF_JAX)
     (place / "libtpu.py").touch()
-    environment = {**os.environ, "PYTHONPATH": str(place)}
+    environment = {**os.environ, "PYTHONPATH": str(place), "JAX_ENABLE_X64": "1"}
     environment.pop("JAX_PLATFORMS", None)
     started = {
         name: subprocess.Popen(
@@ -77,3 +78,10 @@ def test_a_program_does_not_look_for_a_tpu_where_there_is_none(
     said: dict[str, str], name: str
 ) -> None:
     assert f"{LOADED} for cpu" in said[name]
+
+
+@pytest.mark.parametrize("name", sorted({*PROGRAMS} - {*WITHOUT_JAX}))
+def test_a_program_computes_in_32_bits_where_others_are_told_to_in_64(
+    said: dict[str, str], name: str
+) -> None:
+    assert "of 64 bits: 0" in said[name]

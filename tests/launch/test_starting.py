@@ -11,7 +11,6 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import jax
-import jax.numpy as jnp
 import pytest
 
 from hackmatrix import machine as machine_here
@@ -95,15 +94,6 @@ def test_a_program_without_the_devices_that_it_is_to_use_ends_with_a_line(
     with pytest.raises(SystemExit) as ended, starting.one_line_errors("launch.tea"):
         starting.need_devices()
     assert str(ended.value.code).startswith("launch.tea: JAX_PLATFORMS=cpu, but JAX finds no such")
-
-
-def test_programs_compute_in_32_bits_also_where_others_are_told_to_in_64() -> None:
-    jax.config.update("jax_enable_x64", True)  # as JAX_ENABLE_X64 does
-    try:
-        starting.need_devices()
-        assert jnp.result_type(float) == jnp.float32
-    finally:
-        jax.config.update("jax_enable_x64", False)
 
 
 def test_compiled_programs_are_kept_in_the_cache_of_the_user_or_where_they_say(
