@@ -29,14 +29,16 @@ def define(name: str, about: str) -> flags.FlagHolder[Path | None]:
 
 
 def check(program: str, *named: flags.FlagHolder[Path | None]) -> None:
-    """Ends the program with one line where the file of a flag could not be written. What is there
-    stays as it is.
+    """Ends the program with one line where the file of a flag could not be written, or is another
+    flag's. What is there stays as it is.
     """
+    flag_of: dict[Path, str] = {}
     for flag in named:
-        file = flag.value
-        if not file:
+        if not flag.value:
             continue
-        file = Path(os.path.realpath(file))  # where a link leads
+        file = Path(os.path.realpath(flag.value))  # where a link leads
+        if (other := flag_of.setdefault(file, flag.name)) != flag.name:
+            sys.exit(f"{program}: {file}: --{other} names it, too; choose another --{flag.name}")
         was_there = os.path.lexists(file)
         try:
             with file.open("ab"):

@@ -75,3 +75,17 @@ def test_a_name_that_no_file_can_have_is_refused_in_one_line(
     parse(f"--page={tmp_path}/{'x' * 300}.html")
     with pytest.raises(SystemExit, match="File name too long; choose another --page"):
         outputs.check("launch.tea", page)
+
+
+def test_two_outputs_are_not_written_into_one_file(
+    page: flags.FlagHolder[Path | None], tmp_path: Path
+) -> None:
+    film = outputs.define("film", "A film.")
+    (tmp_path / "link").symlink_to(tmp_path / "tea")
+    parse(f"--page={tmp_path / 'tea'}", f"--film={tmp_path / 'link'}")
+    try:
+        with pytest.raises(SystemExit, match=r"tea: --page names it, too; choose another --film$"):
+            outputs.check("launch.tea", page, film)
+    finally:
+        delattr(flags.FLAGS, "film")
+    assert not (tmp_path / "tea").exists()

@@ -8,6 +8,7 @@ remain: twice as many, half the rate.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 REFERENCE_ENVS = 256
@@ -96,9 +97,10 @@ def nearest_num_envs(wanted: int, devices: int) -> list[int]:
 def nearest_num_minibatches(wanted: int, num_envs: int, num_steps: int) -> list[int]:
     """The numbers of minibatches next to the wanted one that take equal shares of every group."""
     samples = group_samples(num_envs, num_steps)
-    below = _largest_divisor(samples, min(wanted, samples))
-    above = next((n for n in range(wanted + 1, samples + 1) if samples % n == 0), below)
-    return sorted({below, above})
+    if wanted >= samples:
+        return [samples]
+    above = samples // _largest_divisor(samples, (samples - 1) // wanted)
+    return sorted({_largest_divisor(samples, wanted), above})
 
 
 def _scale(batch: int) -> int:
@@ -106,4 +108,11 @@ def _scale(batch: int) -> int:
 
 
 def _largest_divisor(number: int, most: int) -> int:
-    return next(n for n in range(min(number, most), 0, -1) if number % n == 0)
+    """The largest one up to `most`. The larger of two factors is found by the smaller one, as a
+    number may have ten digits.
+    """
+    root = math.isqrt(number)
+    for factor in range(-(-number // most), root + 1):
+        if number % factor == 0:
+            return number // factor
+    return next(n for n in range(min(most, root), 0, -1) if number % n == 0)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +12,7 @@ from hackmatrix import plugins
 from hackmatrix.networks import NETWORKS
 
 AUTO = "auto"  # resume=auto
+_GREATEST = sys.float_info.max  # which a whole number may exceed
 # Where each algorithm is, as MODULE:NAME.
 ALGORITHMS = {"ppo": "hackmatrix.ppo:PPO", "expert": "hackmatrix.search.expert:Expert"}
 # What lies in the directory of a run beside its checkpoints.
@@ -55,8 +56,8 @@ FLAG = Rule(lambda value: True, "True or False")
 COUNT = Rule(lambda value: value >= 1, "a whole number from 1")
 COUNT_FROM_0 = Rule(lambda value: value >= 0, "a whole number from 0")
 SEED = Rule(lambda value: 0 <= value < 2**32, "a whole number from 0 to 4294967295")
-POSITIVE = Rule(lambda value: 0 < value < math.inf, "a number above 0")
-WEIGHT = Rule(lambda value: 0 <= value < math.inf, "a number from 0")
+POSITIVE = Rule(lambda value: 0 < value <= _GREATEST, "a number above 0")
+WEIGHT = Rule(lambda value: 0 <= value <= _GREATEST, "a number from 0")
 SHARE = Rule(lambda value: 0 <= value <= 1, "a number from 0 to 1")
 INNER_SHARE = Rule(lambda value: 0 < value < 1, "a number between 0 and 1")
 NAME = Rule(

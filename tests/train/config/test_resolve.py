@@ -127,6 +127,19 @@ def test_minibatches_that_are_chosen_share_every_group_equally() -> None:
             assert config.minibatch_size * config.num_minibatches == config.batch_size
 
 
+def test_the_nearest_numbers_of_minibatches_divide_a_group_and_are_soon_found() -> None:
+    for samples in range(1, 150):
+        divisors = [n for n in range(1, samples + 1) if samples % n == 0]
+        for wanted in range(1, samples + 3):
+            around = {
+                max(n for n in divisors if n <= wanted),
+                min((n for n in divisors if n > wanted), default=samples),
+            }
+            assert autoscale.nearest_num_minibatches(wanted, 1, samples) == sorted(around)
+    prime = 2**31 - 1
+    assert autoscale.nearest_num_minibatches(prime // 2, 1, prime) == [1, prime]
+
+
 def test_groups_are_the_largest_divisor_up_to_64_whatever_the_mesh() -> None:
     expected = {1: 1, 64: 64, 67: 1, 96: 48, 100: 50, 256: 64, 1536: 64, 2047: 23}
     for num_envs, groups in expected.items():
