@@ -65,13 +65,14 @@ class Request:
 
 @dataclass(frozen=True)
 class Plan:
-    """The run, whether it is resumed, and which updates to trace. `sentinel` is a file that the
-    first of several processes has left in the run's directory, for the others to see. Only the
-    first process holds the lease on the run.
+    """The run, whether it is resumed, whether it begins, as nothing was saved yet, and which
+    updates to trace. `sentinel` is a file that the first of several processes has left in the run's
+    directory, for the others to see. Only the first process holds the lease on the run.
     """
 
     run: Run
     resumes: bool
+    begins: bool
     trace: Span | None
     sentinel: Place | None
     lease: Lease | None
@@ -134,8 +135,10 @@ def make_plan(
     config = resolve(values, jax.default_backend(), jax.device_count())
     # What may be missing is asked for before a directory is made.
     program = Program(config, meshes.over())
+    begins = not found or not directory.has_checkpoint(found)
     if not found:
         check_span(request.trace, config.num_updates)
+    if begins:
         _ = program.params_to_start_from
     if config.wandb:
         weights_and_biases.check()
@@ -143,7 +146,7 @@ def make_plan(
 
     def hold(run: Run) -> None:
         held.append(_take(run))
-        has_planned(Plan(run, found is not None, request.trace, None, held[0]))
+        has_planned(Plan(run, found is not None, begins, request.trace, None, held[0]))
 
     if found:
         hold(found)
@@ -151,7 +154,7 @@ def make_plan(
     else:
         run = directory.create(request.workdir, config, hold)
     sentinel = leave_sentinel(run.place) if jax.process_count() > 1 else None
-    return Plan(run, found is not None, request.trace, sentinel, held[0]), program.env
+    return Plan(run, found is not None, begins, request.trace, sentinel, held[0]), program.env
 
 
 def _take(run: Run) -> Lease:
@@ -183,7 +186,7 @@ def _facts(plan: Plan, program: Program) -> dict[str, str]:
         "compiled programs kept (JAX_COMPILATION_CACHE_DIR)": str(programs.are_kept()),
         _SEES: str(becomes_true(plan.sentinel.exists)),
     }
-    if not plan.resumes:  # each reads the file for itself, and training believes it
+    if plan.begins:  # each reads the file for itself, and training believes it
         leaves = map(np.asarray, jax.tree.leaves(program.params_to_start_from))
         facts["parameters to start from"] = short_hash(b"".join(leaf.tobytes() for leaf in leaves))
     return facts
@@ -209,6 +212,7 @@ def _as_json(plan: Plan) -> dict[str, Any]:
         "bucket": plan.run.bucket,
         "config": to_json(plan.config),
         "resumes": plan.resumes,
+        "begins": plan.begins,
         "trace": asdict(plan.trace) if plan.trace else None,
         "sentinel": str(plan.sentinel) if plan.sentinel else None,
     }
@@ -218,4 +222,4 @@ def _from_json(told: Mapping[str, Any]) -> Plan:
     run = Run(Path(told["directory"]), from_json(told["config"]), told["bucket"])
     trace = Span(**told["trace"]) if told["trace"] else None
     sentinel = place(told["sentinel"]) if told["sentinel"] else None
-    return Plan(run, told["resumes"], trace, sentinel, lease=None)
+    return Plan(run, told["resumes"], told["begins"], trace, sentinel, lease=None)

@@ -88,9 +88,16 @@ def main() -> None:
     (DIRECTORY / "file").touch()
     found["unwritable"] = refused(lambda: agree(request(DIRECTORY / "file")))
 
-    save_policy(here / "policy.npz", seed=PROCESS)
     os.chdir(here)
+    save_policy(here / "policy.npz", seed=0)
+    begun = request(DIRECTORY / "begun", start_from="policy.npz", run_name="begun")
+    planned(begun)
+    save_policy(here / "policy.npz", seed=PROCESS)
     found["apart"] = refused(lambda: agree(request(DIRECTORY, start_from="policy.npz")))
+    again = {**begun.given, "resume": "begun"}
+    found["apart before anything is saved"] = refused(
+        lambda: agree(request(DIRECTORY / "begun", **again))
+    )
     before = jax.config.values["jax_enable_compilation_cache"]
     jax.config.update("jax_enable_compilation_cache", PROCESS == 0)
     found["forgetful"] = refused(lambda: agree(request(DIRECTORY)))

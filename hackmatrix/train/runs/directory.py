@@ -147,19 +147,19 @@ def changes(run: Run) -> dict[str, Any]:
 def has_learned(run: Run) -> bool:
     """Whether there is anything to see of a run: metrics, or a checkpoint."""
     has_metrics = run.metrics.exists() and run.metrics.stat().st_size > 0
-    return has_metrics or _has_checkpoint(run)
+    return has_metrics or has_checkpoint(run)
 
 
 def discard(run: Run) -> None:
     """Removes a run that has saved nothing; one with a checkpoint stays."""
-    if _has_checkpoint(run):
+    if has_checkpoint(run):
         return
     run.place.remove()
     if run.bucket:
         shutil.rmtree(run.directory, ignore_errors=True)
 
 
-def _has_checkpoint(run: Run) -> bool:
+def has_checkpoint(run: Run) -> bool:
     return any(name.isdecimal() for name in run.checkpoints.names())
 
 
