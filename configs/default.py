@@ -84,7 +84,8 @@ def get_config() -> config_dict.ConfigDict:
     # Learn besides from so much for each program that the player comes to own, as a run begins: who
     # collects programs finds out what they are for. Until the middle of the run it becomes
     # owned_reward_end, and stays that. Only what stays is also counted when the agent looks ahead,
-    # in training and in play: programs are what an agent needs that looks ahead.
+    # in training and in play: programs are what an agent needs that looks ahead. With
+    # algorithm="expert" the two should be equal: values count both, its search only what stays.
     config.owned_reward = 0.0
     config.owned_reward_end = 0.0
 

@@ -61,6 +61,7 @@ class Keeper:
         if restored is None:
             self._saved_update = 0  # there is nothing to keep of it yet
             return self._program.first_state(), self._course
+        self._checkpoints.put_damaged_aside()  # nobody is to take it for the newest
         state = restored.state
         if state.players is None:
             state = self._with_new_games(state)

@@ -11,7 +11,7 @@ All processes of a run call everything here together, in the same order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -153,15 +153,16 @@ class Checkpoints:
         return shelf.steps(self._directory)
 
     def best(self) -> Best | None:
-        """The one with the highest score; None if none has one."""
+        """The one with the highest score of those that can be read; None if none has one."""
         self.wait()
-        found = read_on_first(lambda: scores.best(self._directory, self.steps()))
+        found, unread = read_on_first(lambda: scores.read(self._directory, self.steps()))
+        for step, why in unread:
+            self._say(f"{self._place(step)} may be the best, but its score cannot be read: {why}")
         return Best(*found) if found else None
 
     def restore_best(self, *layouts: Layout) -> Restored | None:
         """The checkpoint with the highest score, in the first layout that fits it."""
-        best = self.best()
-        if best is None:
+        if (best := self.best()) is None:
             return None
         try:
             return self._restore(best.step, layouts)
@@ -198,6 +199,12 @@ class Checkpoints:
                 "or start a new run without --resume"
             )
         return None
+
+    def put_damaged_aside(self) -> None:
+        """For a run that goes on from an older one; else that is done before the next save."""
+        if is_first():
+            with suppress(OSError):
+                self._put_aside(sorted(self._damaged))
 
     def _restore(self, step: int, layouts: Sequence[Layout]) -> Restored:
         manifest = self._read(step)
@@ -263,10 +270,7 @@ class Checkpoints:
                 return None, []
             self._directory.try_to_write()
             self._delete_unfinished()
-            for old in self.steps():
-                if old in self._damaged or old >= step:
-                    aside = shelf.put_aside(self._place(old))
-                    self._say(f"{self._place(old)} is kept as {aside}")
+            self._put_aside(old for old in self.steps() if old in self._damaged or old >= step)
             self._damaged.clear()
             return None, self._besides()
         except OSError as error:
@@ -274,9 +278,13 @@ class Checkpoints:
 
     def _besides(self) -> list[int]:
         steps = self.steps()
-        best = scores.best(self._directory, steps)
+        best, unread = scores.read(self._directory, steps)
         milestones = shelf.milestones(steps, self._milestone) if self._milestone else []
-        return [*([best.step] if best else []), *milestones]
+        return [*([best.step] if best else []), *(step for step, _ in unread), *milestones]
+
+    def _put_aside(self, steps: Iterable[int]) -> None:
+        for step in steps:
+            self._say(f"{self._place(step)} is kept as {shelf.put_aside(self._place(step))}")
 
     def _place(self, step: int) -> Place:
         return self._directory / str(step)

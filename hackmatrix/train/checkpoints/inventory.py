@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -28,8 +29,9 @@ def take(checkpoint: Place) -> None:
 
 
 def changed(checkpoint: Place) -> list[str]:
-    """The files that are not as they were; none if no inventory was taken, as when a run was killed
-    between a checkpoint and its inventory.
+    """The files that are not as they were, or cannot be read any more; none if no inventory was
+    taken, as when a run was killed between a checkpoint and its inventory, or if the checkpoint was
+    removed meanwhile.
     """
     if not isinstance(checkpoint, Disk):
         return []
@@ -38,8 +40,10 @@ def changed(checkpoint: Place) -> list[str]:
         text = (directory / NAME).read_bytes()
     except FileNotFoundError:
         return []
+    except OSError:
+        return [NAME]
     now = _hashes(directory)
-    if text == _text(now).encode():
+    if text == _text(now).encode() or not os.path.exists(directory / NAME):
         return []
     try:
         then = dict(json.loads(text))
@@ -49,10 +53,14 @@ def changed(checkpoint: Place) -> list[str]:
 
 
 def _hashes(directory: Path) -> dict[str, str]:
-    files = sorted(path for path in directory.rglob("*") if path.is_file())
-    return {
-        str(path.relative_to(directory)): _hash(path) for path in files if path.name not in _OWN
-    }
+    """Of the files that can be read."""
+    files = sorted(Path(folder, name) for folder, _, names in os.walk(directory) for name in names)
+    hashes = {}
+    for file in files:
+        if file.name not in _OWN:
+            with suppress(OSError):
+                hashes[str(file.relative_to(directory))] = _hash(file)
+    return hashes
 
 
 def _hash(path: Path) -> str:

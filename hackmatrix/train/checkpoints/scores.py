@@ -5,13 +5,15 @@ measured at.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from hackmatrix.train.checkpoints import manifest
+from hackmatrix.train.checkpoints.saving import one_line
 from hackmatrix.train.runs.protocol import Away, Place
 
 SCORE = "score"
+_DAMAGE = FileNotFoundError, NotADirectoryError, IsADirectoryError
 
 
 class Best(NamedTuple):
@@ -21,21 +23,30 @@ class Best(NamedTuple):
     step: int
 
 
-def best(directory: Place, steps: Iterable[int]) -> Best | None:
-    """The best of these checkpoints in a directory; None if none of them has a score. Away if that
-    cannot be known now.
+class Scores(NamedTuple):
+    """The best of those checkpoints whose score is known, None if there are none, and the others:
+    their steps, and why they cannot be read, which may pass. One of them may be the best.
     """
-    return max(_scored(directory, steps), default=None)
+
+    best: Best | None
+    unread: list[tuple[int, str]]
 
 
-def _scored(directory: Place, steps: Iterable[int]) -> Iterator[Best]:
+def read(directory: Place, steps: Iterable[int]) -> Scores:
+    """The scores of these checkpoints in a directory. Away if that cannot be reached now."""
+    scored: list[Best] = []
+    unread: list[tuple[int, str]] = []
     for step in steps:
         try:
             score = manifest.read(directory / str(step)).metadata[SCORE]
             if not math.isnan(score):  # nothing is better or worse
-                yield Best(score, step)
-        except Away:  # or the best would be unknown, and cleared away
+                scored.append(Best(score, step))
+        except Away:
             raise
+        except OSError as error:
+            if not isinstance(error, _DAMAGE):
+                unread.append((step, one_line(error)))
         except Exception:
             # Damage shows as errors of many types, and is said when the checkpoint is restored.
             continue
+    return Scores(max(scored, default=None), unread)

@@ -1,6 +1,8 @@
 """A damaged checkpoint is noticed, said and put aside, and the one before it is used."""
 
+import errno
 import json
+import os
 import random
 import shutil
 from collections import Counter
@@ -12,6 +14,7 @@ import pytest
 from hackmatrix.train.checkpoints.checkpoints import CheckpointError, Checkpoints, Layout
 from hackmatrix.train.checkpoints.manifest import Manifest
 from hackmatrix.train.checkpoints.scores import SCORE
+from hackmatrix.train.runs.places import Disk
 from tests.train.checkpoints.small_state import bits, like, on, state
 
 FLIPS = 50
@@ -194,6 +197,45 @@ def test_a_best_checkpoint_that_is_damaged_is_not_replaced_by_another(tmp_path: 
     empty_the_record(tmp_path / "1")  # then nobody knows that it was the best
     with pytest.raises(CheckpointError, match=f"{tmp_path / '2'} is damaged"):
         checkpoints.restore_best(Layout(like(on(2))))
+
+
+def test_a_best_checkpoint_that_cannot_be_read_for_a_while_is_kept(
+    tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a mount is stale: it is no damage."""
+    checkpoints = Checkpoints(tmp_path, keep=1, say=said.append)
+    for step, score in ((1, 0.5), (2, 0.25)):
+        checkpoints.save(step, state(on(1), seed=step), {SCORE: score})
+    checkpoints.wait()
+    read = Disk.read
+
+    def read_others(place: Disk) -> str:
+        if place.path.parts[-3:-1] == ("1", "record"):
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+        return read(place)
+
+    with monkeypatch.context() as while_it_is_stale:
+        while_it_is_stale.setattr(Disk, "read", read_others)
+        assert checkpoints.best() == (0.25, 2)
+        checkpoints.save(3, state(on(1), seed=3), {})
+        checkpoints.wait()
+    why = "may be the best, but its score cannot be read: Stale file handle"
+    assert said == [f"{tmp_path / '1'} {why}"]
+    assert checkpoints.best() == (0.5, 1)
+    checkpoints.save(4, state(on(1), seed=4), {})
+    checkpoints.wait()
+    assert checkpoints.steps() == [1, 4]
+
+
+@pytest.mark.parametrize("name", ["_CHECKPOINT_METADATA", "inventory.json"])
+def test_a_file_that_nobody_needs_may_be_unreadable(two: Path, said: list[str], name: str) -> None:
+    (two / "2" / name).unlink()
+    (two / "2" / name).symlink_to("/proc/self/mem")  # whose reading is an input/output error
+    restored = Checkpoints(two, keep=3, say=said.append).restore_newest(Layout(like(on(1))))
+    assert restored is not None
+    assert restored.step == 2
+    (line,) = said
+    assert f"is used, as its arrays are whole, but {name} changed" in line
 
 
 def test_damaged_checkpoints_are_not_kept_in_place_of_good_ones(two: Path) -> None:

@@ -114,6 +114,24 @@ def test_a_state_that_was_only_restored_is_not_saved_again(
     assert keeper.steps() == []
 
 
+def test_a_run_that_goes_on_from_an_older_checkpoint_takes_no_damaged_one_for_its_newest(
+    trained: tuple[Keeper, TrainState], tmp_path: Path
+) -> None:
+    keeper, state = trained
+    for update in (1, 2):
+        keeper.save(update, state)
+    keeper.close()
+    record = tmp_path / "checkpoints/128/record/metadata"
+    record.write_text("")
+    settings = config(**CARTPOLE)
+    program = Program(settings, mesh.over(jax.devices()[:1]))
+    again = Keeper(Run(tmp_path, settings), program, Clock(), print)
+    _, course = again.restore()
+    assert course.steps == 64
+    assert again.what_is_kept() == "the checkpoint at step 64 is good and kept"
+    assert (tmp_path / "checkpoints/128.aside-1").is_dir()
+
+
 def test_where_nobody_can_look_at_the_checkpoints_a_run_that_measures_itself_goes_on(
     trained: tuple[Keeper, TrainState],
     monkeypatch: pytest.MonkeyPatch,
