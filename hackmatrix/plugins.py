@@ -25,7 +25,7 @@ def load(address: str) -> Any:
     """The object of that name in that module, which has to be on Python's path."""
     module, _, name = address.partition(":")
     try:
-        return getattr(importlib.import_module(module), name)
+        loaded = importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise  # the module is there, and itself imports one that is not
@@ -38,6 +38,8 @@ def load(address: str) -> Any:
             f"{address}: there is no module {error.name!r} on Python's path; start the program "
             "where the module lies, or set PYTHONPATH"
         ) from None
+    try:
+        return getattr(loaded, name)
     except AttributeError:
         own = "; put what a notebook or a program defines itself into a module"
         raise UserError(

@@ -14,6 +14,7 @@ import numpy as np
 from absl import app, flags, logging
 
 from hackmatrix.errors import UserError
+from hackmatrix.networks import files
 from hackmatrix.standalone import driving
 from hackmatrix.standalone.policy import NumpyPolicy
 from launch.startup import command_line, plan_flag, starting
@@ -42,13 +43,14 @@ def main(_: list[str]) -> None:
         if _SERVER.value is not None:
             command = _words(_SERVER.value)
         named = str(_POLICY.value)
-        policy = NumpyPolicy(named)
-        driving.check_plays(policy)
+        params, about = files.read(named)
+        driving.check_plays(about)
         what = f"playing {_GAMES.value:,} {'game' if _GAMES.value == 1 else 'games'}"
-        decide = driving.at_once(policy, draws)
         if plan := plan_flag.plan():
             decide = _looking_ahead(named, plan)
             what = f"compiling and {what}"
+        else:
+            decide = driving.at_once(NumpyPolicy.of(params, about), draws)
         with starting.waiting(f"{PROGRAM}: {what}"), driving.GameProgram(command) as program:
             played: list[driving.Played] = []
             for number in range(_GAMES.value):

@@ -18,7 +18,7 @@ import numpy as np
 from jax.sharding import AbstractMesh, PartitionSpec
 
 from hackmatrix import plugins
-from hackmatrix.envs.metrics import OF_GAMES, OF_PLAY, Metric, Section
+from hackmatrix.envs.metrics import OF_GAMES, OF_PLAY, Metric, Range, Section, Trend
 from hackmatrix.envs.protocol import Environment, Shaping, Step
 from hackmatrix.errors import UserError
 
@@ -76,6 +76,8 @@ def _of_attributes(env: Environment) -> Iterator[str]:
     ):
         yield "sections must be a tuple of Sections, each with a tuple of Metrics"
         return
+    if not _is_list(env.health, Range | Trend):
+        yield f"health must be a tuple of Ranges and Trends; it is {env.health}"
     tags = [metric.tag for metric in env.metrics]
     if twice := _twice(tags):
         yield f"`sections` declares the metrics {', '.join(twice)} more than once"
@@ -101,7 +103,7 @@ def _of_actions(env: Environment) -> Iterator[str]:
         yield f"`action_kinds` has what `action_names` lacks: {', '.join(strange)}"
 
 
-def _is_list(given: Any, kind: type) -> bool:
+def _is_list(given: Any, kind: Any) -> bool:
     is_one = isinstance(given, Sequence) and not isinstance(given, str)
     return is_one and all(isinstance(each, kind) for each in given)
 

@@ -181,16 +181,17 @@ class Environment(abc.ABC):
 
 def changed(env: Kind, attribute: str, value: Any) -> Kind:
     """A copy of an environment in which an attribute is another, also of a frozen dataclass."""
-    env = copy.copy(env)
+    other = copy.copy(env)
+    vars(other).update(vars(env))  # a dataclass with slots copies its fields alone
     try:
-        object.__setattr__(env, attribute, value)
+        object.__setattr__(other, attribute, value)
     except AttributeError:
         kind = type(env)
         raise NoSuchEnvironment(
             f"{kind.__module__}:{kind.__qualname__} has a property {attribute!r}, but the trainer "
             "sets it: make it an attribute"
         ) from None
-    return env
+    return other
 
 
 def flat(parts: Parts, shapes: Mapping[str, tuple[int, ...]]) -> Array:

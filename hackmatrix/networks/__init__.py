@@ -74,7 +74,9 @@ def make(settings: Any, env: Environment) -> Network:
             f"network={spec.network} is no torso: it must be a subclass of "
             f"{Torso.__module__}.{Torso.__name__}"
         )
-    if reason := torso.refuses(spec, env.observation):
+    with plugins.told_in_a_line(f"network={spec.network}: its `refuses` fails", NetworkError):
+        reason = torso.refuses(spec, env.observation)
+    if reason:
         raise NetworkError(f"network={spec.network} is not for {env.name}: {reason}")
     turning = Turning.of(env.landmark, env.action_names) if spec.turn_boards else None
     if spec.turn_boards and not turning:
@@ -87,7 +89,7 @@ def make(settings: Any, env: Environment) -> Network:
             f"turn_boards=True is not for {env.name}: it tells the network how a board was turned "
             f"in the part {taken.pop()}, and the environment has one of that name"
         )
-    network = Network(spec, torso, env.observation, env.num_actions, turning)
+    network = Network(spec, torso, dict(env.observation), env.num_actions, turning)
     if spec.network not in NETWORKS and (fault := network.fault()):
         raise NetworkError(f"network={spec.network}: {fault}")
     return network
@@ -99,11 +101,11 @@ def check_is_trainable(network: Network, types_are_checked: bool) -> None:
         raise NetworkError(f"network={network.spec.network}: {fault}")
 
 
-def numpy_torso(network: str) -> NumpyTorso:
+def numpy_torso(network: str, address: str | None = None) -> NumpyTorso:
     """The forward pass of a torso without JAX. That of a torso from outside of this package is
-    named by its attribute `in_numpy`, as MODULE:NAME.
+    named by its attribute `in_numpy`, as MODULE:NAME. Who knows that `address` needs no JAX.
     """
-    if (address := _in_numpy(network)) is None:
+    if (address := address or _in_numpy(network)) is None:
         raise NetworkError(
             f"network={network} has no `in_numpy`, MODULE:NAME of its forward pass without JAX"
         )
@@ -116,9 +118,14 @@ def is_in_numpy(network: str) -> bool:
     return _in_numpy(network) is not None
 
 
+def outside_in_numpy(network: str) -> str | None:
+    """Where the forward pass without JAX is of a torso from outside of this package."""
+    return None if network in NETWORKS else getattr(plugins.load(network), "in_numpy", None)
+
+
 def _in_numpy(network: str) -> str | None:
     known = NETWORKS.get(network)
-    return known.in_numpy if known else getattr(plugins.load(network), "in_numpy", None)
+    return known.in_numpy if known else outside_in_numpy(network)
 
 
 def _torso(network: str) -> str:

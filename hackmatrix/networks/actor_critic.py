@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax.sharding import AbstractMesh, PartitionSpec
 
 from hackmatrix import plugins
-from hackmatrix.networks import Spec
+from hackmatrix.networks import NetworkError, Spec
 from hackmatrix.networks.dense import Dense
 from hackmatrix.networks.torso import Parts, Torso
 from hackmatrix.networks.turning import Turning
@@ -75,6 +75,21 @@ class Network:
         parts, turn = self.turning.turned(parts)
         logits, values = self._outputs(params, parts)
         return self.turning.turned_back(logits, turn), values
+
+    def fitted(self, params: Params, file: str) -> Params:
+        """The parameters that a file of this name has, in this network's own tree; NetworkError
+        where they are of other shapes.
+        """
+        ours = jax.eval_shape(self.init, jax.random.key(0))
+        given, wanted = _by_path(params), _by_path(ours)
+        for path in sorted({*given, *wanted}):
+            was, now = ([*leaf[path].shape] if path in leaf else "none" for leaf in (given, wanted))
+            if was != now:
+                raise NetworkError(
+                    f"{file} does not fit network={self.spec.network}, which has changed since: "
+                    f"{path} is {was} in the file, and {now} here"
+                )
+        return jax.tree.unflatten(jax.tree.structure(ours), [given[path] for path in wanted])
 
     def fault(self) -> str | None:
         """Why it cannot be trained, by shapes and types alone; None if it can."""
@@ -150,6 +165,14 @@ class Network:
         torso = self.torso(self.spec, seen)
         apart = self.torso(self.spec, seen) if self.spec.separate_critic else None
         return ActorCritic(torso, apart, self.num_actions)
+
+
+def _by_path(params: Params) -> dict[str, Any]:
+    """The arrays by their paths, as a file names them (hackmatrix.networks.files)."""
+    return {
+        jax.tree_util.keystr(path, simple=True, separator="/"): leaf
+        for path, leaf in jax.tree.leaves_with_path(params)
+    }
 
 
 def with_value_unit(params: Params, unit: Array) -> Params:

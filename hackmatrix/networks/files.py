@@ -59,7 +59,8 @@ class About:
     Its values are of rewards with the discount `gamma`, shaped if `potential_shaping`, compressed
     if `compress_rewards`, with `owned_reward_end` for each program that the player comes to own;
     files that do not tell have the trainer's defaults. The landmark is what its boards can be
-    turned towards.
+    turned towards. `in_numpy` is MODULE:NAME of the forward pass without JAX, if the network is not
+    one of the trainer's and has one.
     """
 
     env: str
@@ -73,6 +74,7 @@ class About:
     compress_rewards: bool = False
     owned_reward_end: float = 0.0
     landmark: int | None = None
+    in_numpy: str | None = None
 
     @property
     def turning(self) -> Turning | None:
@@ -217,9 +219,9 @@ def _sizes(observation: Mapping[str, tuple[int, ...]], actions: Sequence[str]) -
     return f"observations of {parts} and {len(actions)} actions"
 
 
-def _named(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in tree.items():
-        if isinstance(value, Mapping):
+def _named(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in tree.items() if isinstance(tree, Mapping) else enumerate(tree):
+        if isinstance(value, Mapping | tuple | list):
             yield from _named(value, f"{prefix}{name}/")
         else:
             yield f"{prefix}{name}", value

@@ -16,6 +16,7 @@ import numpy as np
 
 from hackmatrix import estimates
 from hackmatrix.errors import UserError
+from hackmatrix.networks.files import About
 from hackmatrix.standalone import inputs
 from hackmatrix.standalone.policy import NumpyPolicy
 
@@ -73,14 +74,13 @@ class ProtocolError(UserError):
     """The program of the game does not speak the headless protocol; one line says what it said."""
 
 
-def check_plays(policy: NumpyPolicy) -> None:
+def check_plays(policy: About) -> None:
     """UserError if the policy is none for HackMatrix."""
-    size = sum(math.prod(shape) for shape in policy.about.observation.values())
-    if (size, len(policy.about.actions)) != (inputs.SIZE, inputs.ACTIONS):
+    size, actions = sum(map(math.prod, policy.observation.values())), len(policy.actions)
+    if (size, actions) != (inputs.SIZE, inputs.ACTIONS):
         raise UserError(
-            f"this policy plays {policy.about.env}, with {size} inputs and "
-            f"{len(policy.about.actions)} actions; HackMatrix has {inputs.SIZE} and "
-            f"{inputs.ACTIONS}"
+            f"this policy plays {policy.env}, with {size} inputs and {actions} actions; "
+            f"HackMatrix has {inputs.SIZE} and {inputs.ACTIONS}"
         )
 
 

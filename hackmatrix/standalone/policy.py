@@ -29,7 +29,7 @@ class NumpyPolicy:
 
     def _hold(self, params: Mapping[str, Any], about: About) -> None:
         self._params, self.about = params["params"], about
-        self._torso, self._turning = numpy_torso(about.spec.network), about.turning
+        self._torso, self._turning = numpy_torso(about.spec.network, about.in_numpy), about.turning
 
     def outputs(self, observation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Logits f32[..., A] and values f32[...] of observations f32[..., N]."""

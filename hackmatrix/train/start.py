@@ -25,18 +25,21 @@ def params_of(name: str, env: Environment, network: Network, key: Array) -> Para
     wider one has besides is drawn by the key.
     """
     params, about = files.read(name)
-    about.check_plays(env, f"start_from={name}")
+    file = f"start_from={name}"
+    about.check_plays(env, file)
     theirs, ours = (dataclasses.asdict(spec) for spec in (about.spec, network.spec))
     # The type of products is none of the parameters', which are float32.
     others = [key for key in ours if theirs[key] != ours[key] and key != "compute_dtype"]
     if not others:
-        return params
+        return network.fitted(params, file)
     if others == ["hidden_dim"] and theirs["hidden_dim"] < ours["hidden_dim"]:
+        narrower = networks.make(about.spec, env)
+        params = narrower.fitted(params, file)
         wider = grown(params, network.init(key))
-        if wider and _do_the_same((networks.make(about.spec, env), params), (network, wider)):
+        if wider and _do_the_same((narrower, params), (network, wider)):
             return wider
     raise UserError(
-        f"start_from={name} has another network: give this run "
+        f"{file} has another network: give this run "
         + " ".join(f"--config.{key}={theirs[key]}" for key in others)
     )
 

@@ -85,6 +85,7 @@ def test_a_network_of_ones_own_is_exported_in_both_forms(network_run: Path) -> N
     said = compiled.call(seen, np.ones((4, 28), bool))
     _, about = files.read(exported / "policy.npz")
     assert about.spec.network == "toy_network:Toy"
+    assert about.in_numpy == "toy_network_in_numpy:toy"
     sys.path.append(str(OUTSIDE))
     try:
         logits, values = NumpyPolicy(exported / "policy.npz").outputs(seen)

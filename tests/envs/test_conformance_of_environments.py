@@ -242,6 +242,12 @@ class Frozen(Toy):
     _cuts_off = False
 
 
+@dataclass(frozen=True, slots=True)
+class Slotted(Toy):
+    size: int = 3
+    _cuts_off = False
+
+
 class Named(Toy):
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -264,10 +270,10 @@ class Falling(Toy):
         self.weight = 1 / 0
 
 
-@pytest.mark.parametrize("name", ["Peeking", "sized", "Frozen"])
+@pytest.mark.parametrize("name", ["Peeking", "sized", "Frozen", "Slotted"])
 def test_an_environment_from_outside_is_called_by_its_address(name: str) -> None:
     address = f"{__name__}:{name}"
-    limited = make(address).limited(9)
+    limited = make(address).limited(4).limited(9)
     assert (limited.name, limited.episode_limit) == (address, 9)
     assert (Toy().name, Toy().episode_limit) == ("toy", 0)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hackmatrix.envs import conformance, declared
-from hackmatrix.envs.metrics import Metric, Section
+from hackmatrix.envs.metrics import Metric, Range, Section
 from hackmatrix.envs.protocol import Environment, Shaping, Step
 from tests.envs.toy import Boards, Toy
 
@@ -130,6 +130,8 @@ def shaping(step: Step) -> Shaping:
         (declaring(observation={"x": 2}), "it is {'x': 2}"),
         (declaring(observation={"x": [2]}), "it is {'x': [2]}"),
         (declaring(sections=Metric("a/b", "b")), "sections must be a tuple of Sections"),
+        (declaring(health=Range("toy/invalid")), "health must be a tuple of Ranges and Trends"),
+        (declaring(health=("toy/invalid",)), "and Trends; it is ('toy/invalid',)"),
         (
             declaring(sections=(*Toy.sections, *Toy.sections[:1])),
             "`sections` declares the metrics toy/highest_wanted, toy/invalid, toy/last_wanted more",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 from unittest.mock import Mock
 
 import jax
@@ -132,3 +132,23 @@ def test_beside_a_kernel_for_tpus_the_shaping_is_that_of_a_tpu_too_where_a_cpu_c
 
     assert "inlineable" in lowered("cpu")
     assert "inlineable" not in lowered("tpu")
+
+
+class Harsh(HackMatrix):
+    def step(self, *given: Any) -> Any:
+        after, reward = cast(Any, super().step(*given))
+        return after, reward - 7
+
+    def encode(self, states: Any) -> Any:
+        return f"what Harsh sees {states}"
+
+
+def test_a_subclass_is_rewarded_by_its_own_step_also_where_there_are_kernels(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(HackMatrix, "_by_kernel", lambda *_: ("after", 1, "what a kernel saw"))
+    ours, theirs = (
+        cast(Any, kind().on("cpu", kernels=True).step_and_encode) for kind in (HackMatrix, Harsh)
+    )
+    assert ours(None, None, None) == ("after", 1, "what a kernel saw")
+    assert theirs(None, None, None) == ("after", -6, "what Harsh sees after")

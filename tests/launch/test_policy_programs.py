@@ -6,12 +6,14 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from absl import flags
 from absl.testing import flagsaver
 
+from hackmatrix.networks import files
 from hackmatrix.train.runs.directory import create
 from launch.startup import policy_flags
 from tests.train.settings import resolved
@@ -112,6 +114,24 @@ def test_only_a_run_has_a_best_policy() -> None:
     assert refused.returncode == 1
     last = refused.stderr.splitlines()[-1]
     assert last == "launch.export: some.npz is one policy; only a run has a best one"
+
+
+def test_who_looks_ahead_needs_no_forward_pass_in_numpy(tmp_path: Path) -> None:
+    params, about = files.read("policies/winner")
+    spec = replace(about.spec, network="my_net:Net")
+    files.write(tmp_path / "policy.npz", params, replace(about, spec=spec))
+    code = """
+import sys
+from launch import drive
+drive._looking_ahead = lambda policy, plan: sys.exit(f"looks {plan} games ahead")
+drive.parse(sys.argv)
+drive.main([])
+"""
+    told = subprocess.run(
+        [sys.executable, "-c", code, f"--policy={tmp_path}", "--plan=4"],
+        cwd=ROOT, stderr=subprocess.PIPE, text=True, timeout=200, check=False,
+    )  # fmt: skip
+    assert told.stderr == "looks 4 games ahead\n"
 
 
 def test_a_run_that_is_not_there_is_told_in_one_line_after_a_sign_of_life(tmp_path: Path) -> None:

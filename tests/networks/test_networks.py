@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hackmatrix import networks
+from hackmatrix import networks, plugins
 from hackmatrix.envs import make
 from hackmatrix.envs.protocol import flat
 from hackmatrix.networks import NETWORKS, Spec, files
@@ -227,6 +227,21 @@ def test_boards_are_not_turned_that_do_not_say_what_towards() -> None:
 def test_an_unknown_network_is_refused_with_those_there_are() -> None:
     with pytest.raises(networks.NetworkError, match="mlp, centred, conv, cells, or MODULE:NAME"):
         networks.make(spec("resnet"), GridWalk())
+
+
+def test_where_its_pass_in_numpy_is_known_the_torso_itself_is_not_imported() -> None:
+    """It needs JAX, which is not everywhere."""
+    found = networks.numpy_torso("no_module:Net", "hackmatrix.networks.in_numpy:mlp")
+    assert found is networks.numpy_torso("mlp")
+
+
+def test_a_module_that_fails_is_not_one_without_the_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "failing_net.py").write_text("import math\nmath.nothing\nclass Net: ...\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(AttributeError, match="module 'math' has no attribute 'nothing'"):
+        plugins.load("failing_net:Net")
 
 
 def test_channels_that_attention_cannot_share_are_refused() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import flax.linen as nn
@@ -11,6 +14,7 @@ import numpy as np
 import pytest
 
 from hackmatrix import networks
+from hackmatrix.networks import files
 from hackmatrix.networks.torso import Parts, Torso
 from tests.networks.grid import GridWalk
 
@@ -74,6 +78,20 @@ class Broken(Plain):
         fail()
 
 
+class Demanding(Plain):
+    @classmethod
+    def refuses(cls, spec: networks.Spec, observation: Any) -> str | None:
+        return None if observation["board"] else "it needs a board"
+
+
+class Oddly(Plain):
+    """Its parameters have names and forms that files have no word for."""
+
+    def features(self, seen: jax.Array) -> Any:
+        pair = self.param("pair", lambda key: (jnp.ones(2), jnp.full(8, 0.5)))
+        return nn.Dense(8, name="a/b")(seen) * pair[1] + pair[0].sum()
+
+
 def made(torso: type) -> networks.Network:
     spec = networks.Spec(f"{__name__}:{torso.__name__}", 8, 1, 1, False, "float32")
     return networks.make(spec, GridWalk())
@@ -89,6 +107,7 @@ def made(torso: type) -> networks.Network:
         (Forgetful, "it fails, given an observation (InvalidRngError"),
         (Counting, "it keeps batch_stats, but parameters alone are trained and saved"),
         (Half, "is bfloat16, not float32"),
+        (Demanding, "its `refuses` fails: KeyError: 'board', test_outside_networks.py:"),
         (Flat, "of parts [3, 2] its features have the shape [6] before their own axis"),
         (
             Broken,
@@ -102,6 +121,21 @@ def test_a_network_that_cannot_be_trained_is_refused(torso: type, said: str) -> 
     assert f"network={__name__}:{torso.__name__}" in str(refused.value)
     assert said in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_parameters_of_any_form_come_back_from_a_file(tmp_path: Path) -> None:
+    network, env, file = made(Oddly), GridWalk(), tmp_path / "policy.npz"
+    params = network.init(jax.random.key(1))
+    about = files.About(env.name, dict(env.observation), env.action_names, "a", 1, network.spec)
+    files.write(file, params, about)
+    again = network.fitted(files.read(file)[0], str(file))
+    jax.tree.map(np.testing.assert_array_equal, again, params)
+
+
+def test_a_network_can_be_copied_whose_environment_declares_what_cannot_change() -> None:
+    assert isinstance(GridWalk.observation, MappingProxyType)
+    network = made(Plain)
+    assert pickle.loads(pickle.dumps(network)) == network
 
 
 def test_parts_are_read_as_they_are_declared_in_whatever_order_they_come() -> None:

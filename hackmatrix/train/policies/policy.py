@@ -105,7 +105,9 @@ def of_file(file: str | Path) -> Policy:
     about.check_plays(env, str(file))
     signal = Signal.of(about)
     source = str(file) if files.is_shipped(str(file)) else about.run
-    return Policy(env, networks.make(about.spec, env), params, source, about.step, signal)
+    network = networks.make(about.spec, env)
+    params = network.fitted(params, str(file))
+    return Policy(env, network, params, source, about.step, signal)
 
 
 def about(policy: Policy) -> About:
@@ -117,6 +119,7 @@ def about(policy: Policy) -> About:
         run=policy.source,
         step=policy.step,
         spec=policy.network.spec,
+        in_numpy=networks.outside_in_numpy(policy.network.spec.network),
         landmark=None if (of_env := policy.env.landmark) is None else int(of_env),
         **asdict(policy.signal),
     )

@@ -50,6 +50,17 @@ class Deep(Torso):
         return seen
 
 
+class Changing(Torso):
+    """Its code is another one later."""
+
+    width = 8
+
+    @nn.compact
+    def __call__(self, parts: Parts) -> Any:
+        seen = parts["cells"].reshape(*parts["cells"].shape[:-3], -1)
+        return nn.Dense(self.width, name="layer")(seen)
+
+
 def saved(spec: Spec, folder: Path) -> Policy:
     """A policy with opinions in a file of that folder, which is its source."""
     network, rng = networks.make(spec, ENV), np.random.default_rng(1)
@@ -105,3 +116,19 @@ def test_a_network_that_does_something_else_when_it_is_wider_is_refused(
     wide = networks.make(dataclasses.replace(spec, hidden_dim=10), ENV)
     with pytest.raises(UserError, match=r"another network: give this run --config\.hidden_dim=6"):
         start.params_of(old.source, ENV, wide, jax.random.key(7))
+
+
+def test_what_a_network_was_before_its_code_changed_is_refused_in_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = saved(dataclasses.replace(NARROW, network=f"{__name__}:Changing"), tmp_path)
+    monkeypatch.setattr(Changing, "width", 16)
+    said = (
+        rf"{old.source} does not fit network={__name__}:Changing, which has changed since: "
+        r"params/actor/kernel is \[8, 4\] in the file, and \[16, 4\] here$"
+    )
+    with pytest.raises(UserError, match=f"^{said}"):
+        policies.of_file(old.source)
+    network = networks.make(old.network.spec, ENV)
+    with pytest.raises(UserError, match=f"^start_from={said}"):
+        start.params_of(old.source, ENV, network, jax.random.key(7))
