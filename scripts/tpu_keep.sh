@@ -52,7 +52,7 @@ while (($#)); do
 done
 [[ ! $has_end || $hours =~ ^0*[1-9][0-9]*$ ]] ||
   fail "--hours takes whole hours, 1 or more, not '$hours'"
-[[ " ${arguments[*]}" == *" --workdir=gs://"* ]] ||
+[[ " ${arguments[*]}" == *" --workdir"[=\ ]"gs://"* ]] ||
   fail "keep needs -- --workdir=gs://BUCKET/...: the disks of a slice go with it"
 [[ " ${arguments[*]}" != *" --resume"* && " ${arguments[*]}" != *" --config.resume"* ]] ||
   fail "keep goes on with the run of --config.run_name by itself"
@@ -166,7 +166,7 @@ look_at_failure() {
 }
 
 delete() {
-  is_others=''
+  is_others='' reached='' unreached=0 # of the next one nothing is known
   tpu delete || say "$name could not be deleted now"
 }
 

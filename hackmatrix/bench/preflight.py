@@ -1,9 +1,10 @@
 """Whether training fits a TPU slice or GPUs: its program is compiled for them, which need not be
 there.
 
-The largest number of environments is an estimate, as compiling for more of them takes ever longer.
-What training needs besides the learner grows with them, so it is taken to be in proportion. For the
-default network on a v4-8 that is some 15% less than what compilations at larger numbers promise.
+The largest number of environments is an estimate, as compiling for more of them takes ever longer:
+what training needs besides the learner is taken to be in proportion to their number. It is no good
+far from there, as small arrays stay in the memory beside the arithmetic: 4,096 of configs/v4_8.py
+on a v4-8 promise room for 4 million, and those, which are refused, for 1.2 million, which is so.
 """
 
 from __future__ import annotations
@@ -101,8 +102,8 @@ def lines(found: Preflight) -> list[str]:
         f"{found.update_epochs} epochs",
         "memory": f"{found.memory / 2**20:,.1f} MiB a device, {share:.2%} of the "
         f"{found.hbm / 2**30:.0f} GiB of a chip",
-        "at most": f"about {found.estimated_largest_num_envs:,} environments (an estimate: "
-        "memory in proportion to their number)"
+        "at most": f"about {found.estimated_largest_num_envs:,} environments (an estimate from "
+        f"this number; with --config.num_envs={found.estimated_largest_num_envs} a better one)"
         if found.estimated_largest_num_envs
         else "no environments: the network and its optimiser alone are too large",
     }

@@ -156,6 +156,7 @@ def test_lines_say_what_a_person_asks(largest: Preflight) -> None:
         "v4-64: 32 devices on 8 hosts", "16,384, 512 a device", "16,384 x 128 = 2,097,152 samples",
         "of the 32 GiB of a chip", f"all-reduce of {4 * PARAMETERS:,} bytes a minibatch",
         "compiled in", "fits",
+        f"with --config.num_envs={largest.estimated_largest_num_envs} a better one",
     ):  # fmt: skip
         assert words in said
 

@@ -273,6 +273,18 @@ def test_several_seeds_are_kept_and_a_name_may_be_a_word_of_its_own(
     assert command.split()[2:] == [*TRAINING, *given, *added]
 
 
+def test_a_replacement_that_is_never_reached_ends_it_as_the_first_slice_would(
+    world: World,
+) -> None:
+    world.will("states", "ACTIVE")
+    world.will("statuses", "busy", "taken", *["cut"] * 20)
+    workdir = TRAINING[1].split("=")
+    ended = world.stubs.run(world.tpu, *KEEP, "--", TRAINING[0], *workdir)
+    assert ended.returncode == 1
+    assert world.did() == ["delete", "create"]
+    assert "pod is READY, but could not be reached 10 times in a row" in ended.stdout
+
+
 def test_a_dry_run_prints_what_it_begins_with(world: World, stubs: Stubs) -> None:
     ended = world.keep("--dry-run")
     assert ended.returncode == 0
