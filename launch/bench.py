@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from hackmatrix.bench.report import Report
 
 PROGRAM = "launch.bench"
+_MOST_BOARDS = 2**31 - 1
 MODES = ("env", "train", "scaling", "sinks", "gymnasium", "starts")
 
 _CONFIG = define_config(PROGRAM)
@@ -53,6 +54,8 @@ _SLICES = flags.DEFINE_list(
 _OUT = flags.DEFINE_string("out", "runs/scaling", "Scaling: the directory of its table and plot.")
 _JSON = flags.DEFINE_bool("json", False, "Print JSON, one line a measurement.")
 
+command_line.refuse_empty(_OUT)
+
 # What other modes have no use for.
 _FLAGS_OF = {
     ("env",): (_BOARDS, _SLICE, _BOARDS_A_DEVICE, _OVERFLOW_STEPS),
@@ -68,8 +71,8 @@ def _are_numbers(texts: list[str]) -> bool:
 
 flags.register_validator(
     _BOARDS,
-    lambda texts: bool(texts) and _are_numbers(texts),
-    "must be numbers from 1, like 256,1024",
+    lambda texts: bool(texts) and _are_numbers(texts) and max(map(int, texts)) <= _MOST_BOARDS,
+    f"must be numbers from 1 to {_MOST_BOARDS}, like 256,1024",
 )
 flags.register_validator(_PROCESSES, _are_numbers, "must be numbers from 1, like 1,2,4")
 flags.register_validator(
@@ -96,7 +99,12 @@ def main(arguments: list[str]) -> None:
         from hackmatrix.bench.report import Report
     config, seconds, as_json = _CONFIG.value, _SECONDS.value, _JSON.value
     with starting.one_line_errors(PROGRAM), starting.waiting(f"{PROGRAM}: measuring {mode}"):
-        if mode in ("env", "train", "sinks"):  # others leave devices to processes of their own
+        if mode in (
+            "env",
+            "train",
+            "sinks",
+            "gymnasium",
+        ):  # others leave devices to processes of their own
             starting.need_devices()
         if mode == "env":
             _measure_environment(Report(as_json))

@@ -104,7 +104,7 @@ def measure_scaling(
     scaling_report.check(directory)
     found = curves.machine()
     numbers = processes or curves.sizes(found)
-    curves.check(raw, found.platform, numbers, slice_names, envs)
+    curves.check(raw, found, numbers, slice_names, envs)
 
     def points() -> Iterator[curves.Point]:
         yield from curves.curves(raw, numbers, envs, seconds, in_processes=bool(processes))

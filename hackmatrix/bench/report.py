@@ -44,8 +44,9 @@ class Report:
         self._as_json = as_json
 
     def machine(self) -> None:
-        device = jax.devices()[0]
-        what = f"{jax.device_count()} x {device.device_kind}, jax {jax.__version__}"
+        device, others = jax.devices()[0], jax.device_count() - 1
+        beside = f" ({others} more {'is' if others == 1 else 'are'} not used)" if others else ""
+        what = f"1 x {device.device_kind}{beside}, jax {jax.__version__}"
         self._print("machine", {"devices": what, "host": platform.machine()}, f"On {what}:")
         self._print(None, {}, in_columns(_COLUMNS, _WIDTHS))
 

@@ -190,16 +190,24 @@ def test_a_row_is_printed_as_a_line_of_the_table_or_of_json(
 ) -> None:
     fast, slow = timing.Rate((1e6, 2e6, 3e6)), timing.Rate((1e4, 1e4, 1e4))
     row = Row(256, 1.5, fast, fast, fast, network=slow, bytes_per_board=1223)
+    Report(as_json=False).machine()
     Report(as_json=False).row(row)
     Report(as_json=True).row(row)
-    table, line = capsys.readouterr().out.splitlines()
+    machine, _, table, line = capsys.readouterr().out.splitlines()
+    assert machine.startswith("On 1 x cpu (7 more are not used), jax ")
     assert table.split()[:4] == ["256", "1.5", "2,000,000", "(1,000,000"]
     assert json.loads(line)["of_network"] == 200
 
 
 @pytest.mark.parametrize(
     "arguments",
-    [["trains"], ["env", "more"], ["env", "--bords=3"], ["env", "--boards=x"]],
+    [
+        ["trains"],
+        ["env", "more"],
+        ["env", "--bords=3"],
+        ["env", "--boards=x"],
+        ["env", "--boards=3000000000"],
+    ],
     ids=" ".join,
 )
 def test_what_cannot_be_measured_is_said_in_one_line(arguments: list[str]) -> None:

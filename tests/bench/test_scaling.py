@@ -4,13 +4,16 @@ import csv
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import jax
 import pytest
 
-from hackmatrix.bench.scaling import apart
+from hackmatrix.bench.scaling import apart, curves
 from hackmatrix.bench.timing import REPEATS
+from hackmatrix.errors import UserError
 from tests.compiling import COMPILE_SOON
 from tests.train.reporting.event_files import events
 
@@ -120,9 +123,27 @@ def test_a_process_has_so_many_simulated_devices() -> None:
     assert apart.together(1, 3, jax.device_count) == 3
 
 
+def test_a_process_that_fails_ends_the_others_that_would_wait_for_it() -> None:
+    with apart._processes(2) as pool:
+        submitted: list[Any] = [pool.submit(time.sleep, 600), pool.submit(int, "x")]
+        with pytest.raises(ValueError, match="invalid literal"):
+            apart._of_all(submitted)
+
+
+def test_a_process_that_is_killed_is_told_in_a_line() -> None:
+    with apart._processes(1) as pool, pytest.raises(UserError, match="was killed"):
+        apart._of_all([pool.submit(os.abort)])
+
+
+def test_each_process_has_a_gpu_of_its_own() -> None:
+    with pytest.raises(UserError, match="--processes=2: each has a device of its own, and there"):
+        curves.check({}, curves.Machine("gpu", 1, 1, is_first=True), [1, 2], [], envs=64)
+
+
 @pytest.mark.parametrize(
     ("argument", "reason"),
     [
+        ("--out=", "flag --out=: it names nothing"),
         ("--processes=0", "must be numbers from 1, like 1,2,4"),
         ("--slices=v4-9", "must be some of v4-8"),
         ("--processes=3", "num_envs=4 forms 4 groups, which 3 devices cannot share equally"),

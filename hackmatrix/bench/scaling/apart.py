@@ -6,13 +6,15 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from typing import Any, TypeVar
 
 import jax
 
+from hackmatrix.errors import UserError
 from hackmatrix.parallel import startup
 from hackmatrix.parallel.startup import Place
 
@@ -34,14 +36,26 @@ def together(processes: int, devices_each: int, work: Callable[..., T], *argumen
             pool.submit(_joined, place if processes > 1 else None, work, *arguments)
             for place in places
         ]
-        results = [each.result() for each in submitted]
-    return results[0]
+        return _of_all(submitted)[0]
+
+
+def _of_all(submitted: list[Future[T]]) -> list[T]:
+    """What all gave. As soon as one has failed the others are ended: they may wait for it."""
+    wait(submitted, return_when=FIRST_EXCEPTION)
+    for each in submitted:
+        if each.done() and (error := each.exception()):
+            for child in active_children():
+                child.kill()
+            if isinstance(error, BrokenProcessPool):
+                raise UserError("a process that measured was killed, for lack of memory perhaps")
+            raise error
+    return [each.result() for each in submitted]
 
 
 def on_cpu(work: Callable[..., T], *arguments: Any) -> T:
     """What a process gives that leaves accelerators alone."""
     with environment(JAX_PLATFORMS="cpu"), _processes(1) as pool:
-        return pool.submit(work, *arguments).result()
+        return _of_all([pool.submit(work, *arguments)])[0]
 
 
 def _processes(number: int) -> ProcessPoolExecutor:

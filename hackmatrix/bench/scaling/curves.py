@@ -17,11 +17,13 @@ import numpy as np
 from hackmatrix.bench import preflight
 from hackmatrix.bench.scaling import apart
 from hackmatrix.bench.timing import Work, in_turns
+from hackmatrix.errors import UserError
 from hackmatrix.kept.programs import without_persistent_cache
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.parallel import slices
 from hackmatrix.rl.train_state import TrainState
 from hackmatrix.train.config import autoscale, resolve
+from hackmatrix.train.guards import doctor
 from hackmatrix.train.program import Program
 
 Kind = Literal["weak", "strong"]
@@ -86,12 +88,17 @@ def settings(raw: Mapping[str, Any], num_envs: int) -> dict[str, Any]:
 
 
 def check(
-    raw: Mapping[str, Any], platform: str, numbers: list[int], slice_names: list[str], envs: int
+    raw: Mapping[str, Any], found: Machine, numbers: list[int], slice_names: list[str], envs: int
 ) -> None:
     """UserError where a point could not be had."""
+    if found.platform != "cpu" and max(numbers) > found.devices:
+        raise UserError(
+            f"--processes={max(numbers)}: each has a device of its own, and there are "
+            f"{found.devices} here"
+        )
     for devices in numbers:
         for kind in KINDS:
-            resolve(settings(raw, _num_envs(kind, devices, envs)), platform, devices)
+            resolve(settings(raw, _num_envs(kind, devices, envs)), found.platform, devices)
     for name in slice_names:
         target = preflight.found_slice(name)
         wanted = settings(raw, _num_envs("weak", target.chips, envs))
@@ -190,6 +197,8 @@ def _efficiency(found: Point, first: Point) -> float:
 
 
 def _machine() -> Machine:
+    if not (found := doctor.devices()).is_good:
+        raise UserError(found.text)
     return Machine(
         platform=jax.default_backend(),
         devices=jax.device_count(),
