@@ -132,7 +132,7 @@ def _board_layout() -> _Layout:
     """Of a new game. (How that is drawn need not be traced.)"""
     nothing = Key(*np.zeros((2, 1), np.uint32))
     return _layout(
-        jax.eval_shape(lambda: stages.new_game(nothing, history.empty(HISTORY_DEPTH, (1,))))
+        jax.eval_shape(lambda: stages.new_game(nothing, history.empty(HISTORY_DEPTH, nothing.low)))
     )
 
 

@@ -38,6 +38,7 @@ OWNED = Fields(owned=bits.OWNED, atk_uses=bits.ATK_USES)
 CLOCK = Fields(turn=bits.TURN, enemies=bits.ENTRIES, transmissions=bits.ENTRIES, show=1, calm=1)
 COUNTERS = 5
 
+DEEPEST = 1 << 20
 _REST = CELLS - WORD  # the bits of a cell set that do not fit into one word
 _SETS_A_WORD = WORD // _REST
 CELL_WORDS = BOARD_SETS + -(-BOARD_SETS // _SETS_A_WORD)
@@ -46,9 +47,13 @@ _TRANSMISSION_WORDS = 2 * bits.LINE + bits.KIND + bits.TURNS
 WORDS = COUNTERS + CELL_WORDS + _ENEMY_WORDS + _TRANSMISSION_WORDS
 
 
-def empty(depth: int, batch: tuple[int, ...] = ()) -> History:
-    nothing = jnp.zeros(batch, jnp.int32)
-    return History(jnp.zeros((*batch, depth, WORDS), jnp.uint32), nothing, nothing)
+def empty(depth: int, boards: Array) -> History:
+    """Of boards, one for each element of an array. It is made of that: within shard_map what will
+    differ among devices may not begin as a constant.
+    """
+    nothing = jnp.zeros_like(boards, jnp.int32)
+    words = jnp.zeros_like(boards, jnp.uint32)[..., None, None]
+    return History(jnp.broadcast_to(words, (*boards.shape, depth, WORDS)), nothing, nothing)
 
 
 @outlined

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
 
 from hackmatrix.game import few, history, moves, programs, reward, stages
+from hackmatrix.game.checks import integer
 from hackmatrix.game.programs import Program
 from hackmatrix.game.randomness import Key, as_key
 from hackmatrix.game.siphon import better_elsewhere, siphon
@@ -88,9 +89,8 @@ def _reset(history_depth: int) -> Callable[[Array], State]:
 def reset_batch(keys: Array, history_depth: int = HISTORY_DEPTH) -> State:
     """New games [E], one a key."""
     each = as_key(keys)
-    return stages.generate(
-        stages.new_game(each, history.empty(history_depth, each.low.shape)), each
-    )
+    depth = integer(history_depth, "history_depth", 1, history.DEEPEST)
+    return stages.generate(stages.new_game(each, history.empty(depth, each.low)), each)
 
 
 def step(key: Array, state: State, action: Array) -> tuple[State, Outcome]:

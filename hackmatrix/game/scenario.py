@@ -63,17 +63,16 @@ _SNAPSHOT_KEYS = [
 _GREATEST_COUNT = greatest_to_grow(WORD - 1)
 _MOST_PENDING = 1023  # they appear one by one, all in one enemy turn; games have tens of them
 _MOST_SCORE = 100_000  # what a victory pays for much more does not fit into an int32 (reward.UNITS)
-_DEEPEST = 1 << 20
 _KEYS = [*_SNAPSHOT_KEYS, "stage", "exit", "step", "pending", "interval", "next_task"]
 
 
 def load(scenario: Mapping[str, Any], history_depth: int = HISTORY_DEPTH) -> State:
     """The state of a scenario. Raises ValueError naming the field and the value that is wrong."""
-    integer(history_depth, "the argument history_depth", 1, _DEEPEST)
+    integer(history_depth, "the argument history_depth", 1, history.DEEPEST)
     keys(scenario, _KEYS, "scenario")
     snapshots = sequence(scenario.get("history", []), "history")
     depth = min(
-        integer(scenario.get("history_depth", len(snapshots)), "history_depth", 0, _DEEPEST),
+        integer(scenario.get("history_depth", len(snapshots)), "history_depth", 0, history.DEEPEST),
         history_depth,
     )
     stage: Any = np.int32(integer(scenario["stage"], "stage", 1, STAGES + 1))

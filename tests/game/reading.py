@@ -117,7 +117,7 @@ def _unpacked(state: Tree) -> Tree:
     """What is in each place of a board's history."""
 
     def board(words: jax.Array) -> Tree:
-        return history.unpack(words, state).replace(history=history.empty(1))
+        return history.unpack(words, state).replace(history=history.empty(1, state.turn))
 
     return jax.vmap(board)(state.history.snapshots)
 

@@ -92,7 +92,7 @@ def test_the_older_layout_lies_where_the_states_lie() -> None:
 
 def test_a_history_with_more_places_has_the_same_snapshots_and_forgets_the_oldest_later() -> None:
     pushed = np.array([0, 2, 4, 7])
-    shallow = history.empty(4, (4,))
+    shallow = history.empty(4, jnp.zeros(4))
     for number in range(7):
         snapshot = np.full((history.WORDS, 4), number, np.uint32)
         shallow = shallow.pushed(snapshot, jnp.asarray(number < pushed))

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import AbstractMesh, PartitionSpec
 from steps import BATCH, given_to_step, keys
 
 from hackmatrix import game
@@ -37,6 +38,24 @@ def test_vmap_of_a_step_is_the_batch_however_deep_it_is(shape: tuple[int, ...]) 
 def test_there_may_be_no_boards_at_all() -> None:
     states = jax.eval_shape(jax.vmap(game.reset), keys(0)[:0])
     assert {leaf.shape[0] for leaf in jax.tree.leaves(states)} == {0}
+
+
+def test_games_begin_and_go_on_in_one_program_for_several_devices() -> None:
+    """Where shard_map checks the types of what differs among them."""
+
+    def begin(keys: jax.Array, actions: jax.Array) -> Any:
+        return game.step_batch(keys, game.reset_batch(keys), actions)
+
+    mesh, split = AbstractMesh((2,), ("boards",)), PartitionSpec("boards")
+    on_devices = jax.shard_map(begin, mesh=mesh, in_specs=split, out_specs=split)
+    states, _ = jax.eval_shape(on_devices, keys(0), jnp.zeros(BATCH, jnp.int32))
+    assert states.turn.shape == (BATCH,)
+
+
+@pytest.mark.parametrize("depth", [-1, 0, 2.5])
+def test_a_history_has_places(depth: Any) -> None:
+    with pytest.raises(ValueError, match=rf"history_depth: {depth} is not an integer from 1 to "):
+        game.reset(keys(0)[0], history_depth=depth)
 
 
 def test_a_board_alone_is_traced_once_however_often_it_is_called(
