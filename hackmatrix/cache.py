@@ -13,8 +13,11 @@ def keep_compiled_programs(directory: str | None = None) -> None:
     """Lets JAX keep what it compiles in the directory, by default in the user's cache, unless the
     environment says where. JAX reads that when it is imported; if it has been already, it is told.
     """
-    if _NAME not in os.environ:  # nor is a home asked for otherwise, which not every user has
-        os.environ[_NAME] = directory or str(_caches() / "hackmatrix" / "jax")
+    if _NAME not in os.environ:
+        try:
+            os.environ[_NAME] = directory or str(_caches() / "hackmatrix" / "jax")
+        except RuntimeError:  # not every user has a home
+            return
     jax = sys.modules.get("jax")
     if jax and jax.config.jax_compilation_cache_dir is None:
         jax.config.update("jax_compilation_cache_dir", os.environ[_NAME])

@@ -61,6 +61,8 @@ def ratio(part: np.ndarray, whole: np.ndarray) -> Estimate:
     if games == 1:
         return Estimate(of_all, math.nan, math.nan)
     deviation = float((part - of_all * whole).std(ddof=1))
+    # It is itself an estimate, as that of a mean is.
+    deviation *= _student(games - 1) / _SIGMAS
     error = deviation / math.sqrt(games) / max(float(whole.mean()), 1)
     # As many draws that do not depend on each other would be as sure of it.
     draws = of_all * (1 - of_all) / error**2 if error else max(float(whole.sum()), 1)

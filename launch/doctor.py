@@ -25,7 +25,7 @@ command_line.refuse_empty(_WORKDIR)
 
 def main(_: list[str]) -> None:
     logging.set_verbosity(logging.WARNING)
-    starting.keep_compiled_programs()
+    starting.keep_compiled_programs(_WORKDIR.value)
     # Only now: it imports JAX, which reads where to keep compiled programs.
     with starting.loading(PROGRAM, "JAX"):
         from hackmatrix.parallel import startup

@@ -48,13 +48,13 @@ def read_whole(file: Path) -> Curves:
         raise NoCurves(
             f"{file} has no metrics that can be read; a run writes some every few updates"
         )
-    newest = {tag: value for line in lines for tag, value in line.items()}
-    tags = sorted(newest.keys() - {_STEP, _TIME})
+    newest = lines[-1]
+    tags = sorted({tag for line in lines for tag in line} - {_STEP, _TIME})
     return Curves(
         steps=[int(line[_STEP]) for line in lines],
         times=[line[_TIME] for line in lines],
         values={tag: [line.get(tag) for line in lines] for tag in tags},
-        newest={tag: newest[tag] for tag in tags},
+        newest={tag: newest[tag] for tag in tags if tag in newest},
     )
 
 

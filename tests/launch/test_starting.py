@@ -108,6 +108,15 @@ def test_compiled_programs_are_kept_in_the_cache_of_the_user_or_where_they_say(
     assert os.environ["JAX_COMPILATION_CACHE_DIR"] == "elsewhere"
 
 
+def test_a_user_without_a_home_keeps_no_compiled_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "")
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", Mock(side_effect=RuntimeError))
+    starting.keep_compiled_programs()
+    assert "JAX_COMPILATION_CACHE_DIR" not in os.environ
+
+
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """The /dev of a machine with libtpu, on which nobody has said what JAX is to use."""

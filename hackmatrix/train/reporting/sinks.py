@@ -191,7 +191,8 @@ class TensorBoard:
             )
         if self._settings is not None:
             # Only the start of the session: TensorBoard gathers the rest from all runs.
-            _, session, _ = summary.hparams(self._settings, {})
+            told = {name: _told(value) for name, value in self._settings.items()}
+            _, session, _ = summary.hparams(told, {})
             writer.write_event(Event(wall_time=time.time(), summary=session))
         return writer
 
@@ -211,6 +212,12 @@ def load_ahead() -> None:
 def known(metrics: Metrics) -> dict[str, float]:
     """The metrics that are numbers."""
     return {tag: float(value) for tag, value in metrics.items() if math.isfinite(value)}
+
+
+def _told(setting: Any) -> Any:
+    """Whole numbers of more than 64 bits, such as stand for "never", are words there."""
+    is_long = type(setting) is int and abs(setting) >= 2**63
+    return str(setting) if is_long else setting
 
 
 def _keep_sound_lines(path: Path, last_step: int | None) -> None:

@@ -97,6 +97,15 @@ def test_the_interval_of_a_rare_action_holds_the_truth() -> None:
     assert never.low == 0 < never.high < 1e-3
 
 
+def test_shares_of_few_games_are_as_unsure_as_their_deviation_is() -> None:
+    rng, held = np.random.default_rng(4), []
+    for _ in range(1000):
+        whole = rng.integers(20, 120, 3).astype(float)
+        part = rng.binomial(whole.astype(int), 0.25).astype(float)
+        held.append(contains(estimates.ratio(part, whole), 0.25))
+    assert 0.92 < np.mean(held) < 0.98
+
+
 def test_what_never_happened_may_yet_happen() -> None:
     summary = results.summary(games(100), GAME)
     never, always = summary["stats/win_rate"], summary["stats/completed_stage_1"]

@@ -142,7 +142,10 @@ def test_tensorboard_reads_what_was_written(tmp_path: Path) -> None:
 
 
 def test_tensorboard_finds_the_hyperparameters_in_the_folder_of_the_run(tmp_path: Path) -> None:
-    settings = {"lr": 3e-4, "num_envs": 64, "network": "conv", "wandb": False, "entity": None}
+    settings: dict[str, Any] = {
+        "lr": 3e-4, "num_envs": 64, "network": "conv", "wandb": False, "entity": None,
+        "save_interval": 10**20,
+    }  # fmt: skip
     with Sinks(TensorBoard(tmp_path, settings=settings)) as sinks:
         sinks.write(1, METRICS)
     assert [each.name for each in tmp_path.iterdir() if each.is_dir()] == []
@@ -156,6 +159,7 @@ def test_tensorboard_finds_the_hyperparameters_in_the_folder_of_the_run(tmp_path
     hparams = HParamsPluginData.FromString(told.content).session_start_info.hparams
     assert {name: getattr(each, each.WhichOneof("kind")) for name, each in hparams.items()} == {
         "lr": 3e-4, "num_envs": 64, "network": "conv", "wandb": False,
+        "save_interval": "100000000000000000000",
     }  # fmt: skip
     assert {each.tag for each in scalars(tmp_path)} >= set(METRICS)
 
