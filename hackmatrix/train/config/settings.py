@@ -12,6 +12,7 @@ from typing import Any, get_args, get_type_hints
 
 from hackmatrix.train.config import autoscale
 from hackmatrix.train.config.rules import (
+    ACTIONS,
     ALGORITHM,
     COUNT,
     COUNT_FROM_0,
@@ -82,7 +83,7 @@ class Config:
     chosen: tuple[str, ...] = field(default=(), kw_only=True)
 
     env: str = setting("hackmatrix", ENVIRONMENT, is_fixed=True)
-    episode_limit: int = setting(0, COUNT_FROM_0, since=5)
+    episode_limit: int = setting(0, ACTIONS, since=5)
     kernels: bool | None = setting(None, FLAG, since=5)
     algorithm: str = setting("ppo", ALGORITHM, since=3, is_fixed=True)
     seed: int = setting(0, SEED, is_fixed=True)

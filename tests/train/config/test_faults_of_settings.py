@@ -38,7 +38,7 @@ NAN = float("nan")
         "env": ["", "hackmatrix2", "gymnax:", "my.module", "a b:c", 3],
         "algorithm": ["", "dqn", "my.module", ":PPO", None],
         "network": ["", "resnet", "my.module", "mlp:", 3],
-        "episode_limit": [-1],
+        "episode_limit": [-1, 2**31],
         "kernels": [1],
         "seed": [-1, 2**32, 0.5],
         "num_seeds": [0],
