@@ -1,4 +1,6 @@
-"""PPO on a few CPU cores that goes on from where configs/recipe.py ends, with less entropy."""
+"""PPO on a few CPU cores that goes on from where an earlier configs/recipe.py ended, with less
+entropy. (Today's ends with less than this, with a longer horizon and a reward for programs.)
+"""
 
 from ml_collections import config_dict
 
