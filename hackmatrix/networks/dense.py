@@ -49,7 +49,10 @@ class Dense(nn.Module):
         ]
         if len(products) > 1:
             products[0] = _by_itself(products[0])
-        return sum(products[1:], products[0]) + bias.astype(dtype)
+        product = sum(products[1:], products[0])
+        # Broadcast first, so that its gradient is summed in float32: the sum of thousands of
+        # bfloat16 numbers would swallow the small ones.
+        return product + jnp.broadcast_to(bias, product.shape).astype(dtype)
 
 
 @jax.custom_jvp

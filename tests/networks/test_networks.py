@@ -121,6 +121,30 @@ def test_heads_are_float32_where_products_are_bfloat16(name: str) -> None:
     np.testing.assert_allclose(logits, exact[0], atol=0.2)
 
 
+def test_gradients_of_biases_are_sums_of_float32_where_products_are_bfloat16() -> None:
+    """Of thousands of cells: small ones would be lost in a large sum."""
+    env, rng = GridWalk(), np.random.default_rng(5)
+    parts = {
+        part: jnp.asarray(rng.random((512, *shape), np.float32))
+        for part, shape in env.observation.items()
+    }
+
+    def gradient(dtype: str) -> Any:
+        network = networks.make(Spec("cells", 16, 2, 16, False, dtype), env)
+
+        def loss(params: Any, parts: Any) -> jax.Array:
+            logits, values = network(params, parts)
+            return jnp.square(logits - 1).mean() + jnp.square(values - 1).mean()
+
+        return jax.jit(jax.grad(loss))(network.init(jax.random.key(0)), parts)
+
+    exact = jax.tree.leaves_with_path(gradient("float32"))
+    for (path, right), rounded in zip(exact, jax.tree.leaves(gradient("bfloat16")), strict=True):
+        if path[-1].key == "bias":
+            scale = jnp.vdot(right, rounded) / jnp.vdot(right, right)
+            assert scale == pytest.approx(1, abs=0.015), jax.tree_util.keystr(path)
+
+
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_network_is_of_32_bits_where_a_program_computes_in_64(name: str) -> None:
     with jax.enable_x64(True):
