@@ -99,12 +99,7 @@ def main(arguments: list[str]) -> None:
         from hackmatrix.bench.report import Report
     config, seconds, as_json = _CONFIG.value, _SECONDS.value, _JSON.value
     with starting.one_line_errors(PROGRAM), starting.waiting(f"{PROGRAM}: measuring {mode}"):
-        if mode in (
-            "env",
-            "train",
-            "sinks",
-            "gymnasium",
-        ):  # others leave devices to processes of their own
+        if mode not in ("scaling", "starts"):  # which leave devices to processes of their own
             starting.need_devices()
         if mode == "env":
             _measure_environment(Report(as_json))

@@ -103,7 +103,8 @@ def check_is_trainable(network: Network, types_are_checked: bool) -> None:
 
 def numpy_torso(network: str, address: str | None = None) -> NumpyTorso:
     """The forward pass of a torso without JAX. That of a torso from outside of this package is
-    named by its attribute `in_numpy`, as MODULE:NAME. Who knows that `address` needs no JAX.
+    named by its attribute `in_numpy`, as MODULE:NAME; given as `address`, the torso itself, which
+    needs JAX, is not imported.
     """
     if (address := address or _in_numpy(network)) is None:
         raise NetworkError(
