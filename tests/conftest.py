@@ -116,6 +116,7 @@ def patient_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def bucket_address(bucket_service: Service, request: pytest.FixtureRequest) -> str:
-    """An empty folder of a bucket."""
-    return f"{BUCKET}/{re.sub(r'[^a-z_]', '-', request.node.name)}"
+def bucket_address(bucket_service: Service, request: pytest.FixtureRequest) -> Iterator[str]:
+    """An empty folder of a bucket, which is sound again after the test."""
+    yield f"{BUCKET}/{re.sub(r'[^a-z_]', '-', request.node.name)}"
+    bucket_service.fault = None

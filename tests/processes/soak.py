@@ -3,10 +3,10 @@
     python -m tests.processes.soak --minutes=120 --seed=0
 
 First the run is trained undisturbed. Then it is trained once more, while its process is killed,
-asked to stop, suspended, or its bucket refuses, fails or crawls, every few seconds; after so many
-minutes of that it is left alone to come to its end. The soak ends with 0 if the last states are
-equal bit for bit, the metrics too, nothing but whole checkpoints is in the bucket, no stop took the
-30 s that a spot notice leaves, and the memory of the trainer did not grow.
+asked to stop, suspended, or its bucket refuses, fails or crawls, every few seconds from its first
+checkpoint on; after so many minutes of that it is left alone to come to its end. The soak ends with
+0 if the last states are equal bit for bit, the metrics too, nothing but whole checkpoints is in the
+bucket, no stop took the 30 s that a spot notice leaves, and the memory of the trainer did not grow.
 """
 
 from __future__ import annotations
@@ -110,8 +110,7 @@ def soak(minutes: float, seed: int, directory: Path, say: Callable[[str], None])
         if code := process.wait():
             raise RuntimeError(f"the undisturbed run ended with {code}: see {directory}/calm.log")
         say(f"{updates:,} updates took {time.monotonic() - start:.0f} s undisturbed")
-        end = time.monotonic() + 60 * minutes
-        soaked = _disturbed(service, trainer, updates > _LONG, end, random.Random(seed), say)
+        soaked = _disturbed(service, trainer, updates > _LONG, minutes, random.Random(seed), say)
         if not soaked.faults:
             soaked.memory.insert(0, memory)
             soaked.faults += _differences(updates)
@@ -128,7 +127,7 @@ def _disturbed(
     service: Service,
     trainer: Trainer,
     is_long: bool,
-    end: float,
+    minutes: float,
     draw: random.Random,
     say: Callable[[str], None],
 ) -> Soaked:
@@ -147,10 +146,15 @@ def _disturbed(
     # Each of them in turn, in another order every time; the first start does not last.
     orders = (draw.sample(sorted(disturbances), len(disturbances)) for _ in itertools.count())
     turns = itertools.chain(["killed"], itertools.chain.from_iterable(orders))
+    end = math.inf
     while True:
         process = trainer.start()
         soaked.starts += 1
         soaked.memory.append([])
+        if soaked.starts == 1:
+            while not _has_saved() and _lives_for(process, 1, []):
+                pass
+            end = time.monotonic() + 60 * minutes
         while _lives_for(process, _calm_seconds(end, draw), soaked.memory[-1]):
             what = next(turns)
             soaked.disturbances[what] += 1
@@ -163,6 +167,10 @@ def _disturbed(
             last = trainer.log.read_text(errors="replace").splitlines()[-5:]
             soaked.faults.append("\n".join([f"start {soaked.starts} ended with {code}:", *last]))
             return soaked
+
+
+def _has_saved() -> bool:
+    return bool(shelf.steps(Bucket(f"{BUCKET}/soaked/run/checkpoints")))
 
 
 def _calm_seconds(end: float, draw: random.Random) -> float:

@@ -128,7 +128,7 @@ def test_what_still_fails_after_its_hours_is_deleted(world: World, stubs: Stubs)
     world.will("states", "ACTIVE")
     world.will("statuses", *["failed"] * 9)
     stubs.add("sleep", "exec /bin/sleep 0.7")
-    ended = stubs.run(world.tpu, *KEEP, "--hours=1", "--", *TRAINING, SECONDS="3599")
+    ended = stubs.run(world.tpu, *KEEP, "--hours=1", "--", *TRAINING, SECONDS="3598")
     assert ended.returncode == 1
     assert world.did() == ["stop", "delete"]
     assert ended.stdout.count("training failed, and would fail again") == 1

@@ -135,8 +135,8 @@ def test_other_training_on_the_slice_is_waited_for(world: World) -> None:
 @pytest.mark.parametrize(
     ("seconds", "statuses"),
     [
-        ("3599", ["otherwise", "cut"]),  # it was there when workers last answered
-        ("3599", ["busy", "otherwise"]),
+        ("3598", ["otherwise", "cut"]),  # it was there when workers last answered
+        ("3598", ["busy", "otherwise"]),
         ("3600", ["otherwise"]),  # the hours are over before anybody has looked
     ],
 )
@@ -145,7 +145,7 @@ def test_after_its_hours_other_training_is_left_alone(
 ) -> None:
     world.will("states", "ACTIVE")
     world.will("statuses", *statuses)
-    stubs.add("sleep", "exec /bin/sleep 1.5")
+    stubs.add("sleep", "exec /bin/sleep 2.5")
     ended = stubs.run(world.tpu, *KEEP, "--hours=1", "--", *TRAINING, SECONDS=seconds)
     assert ended.returncode == 42
     assert world.did() == []

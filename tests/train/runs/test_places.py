@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from gcsfs.retry import HttpError
@@ -141,6 +142,29 @@ def test_requests_that_fail_for_a_while_are_tried_again(
                 (there / str(number)).write(fault)
                 assert (there / str(number)).read() == fault
     assert sorted(there.names()) == ["0", "1", "2", "3"]
+
+
+def test_a_bucket_that_refuses_for_some_seconds_is_asked_until_it_does_not(
+    bucket_service: Service, bucket_address: str
+) -> None:
+    there = Bucket(bucket_address) / "file"
+    bucket_service.fault, start = "refuse", time.monotonic()
+    threading.Timer(3, setattr, (bucket_service, "fault", None)).start()
+    there.write("text")
+    assert time.monotonic() - start > 2.9
+    assert there.read() == "text"
+
+
+def test_a_file_is_on_the_disk_before_it_takes_the_place_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or after a power cut it might be there, and empty."""
+    does = Mock(fsync=Mock(wraps=os.fsync), replace=Mock(wraps=os.replace))
+    for name in ("fsync", "replace"):
+        monkeypatch.setattr(os, name, getattr(does, name))
+    place(tmp_path / "file").write("text")
+    assert [each[0] for each in does.mock_calls] == ["fsync", "replace"]
+    assert (tmp_path / "file").read_text() == "text"
 
 
 @pytest.mark.parametrize(("sent", "is_stored"), [(b"a whole file", True), (b"a part", False)])
