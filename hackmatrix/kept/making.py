@@ -55,10 +55,16 @@ def surroundings(devices: Sequence[jax.Device]) -> str:
             {name: os.environ.get(name) for name in _ENVIRONMENT},
             settings(),
             kind,
-            [(device.id, device.device_kind) for device in devices],
+            [_where(device) for device in devices],
             _machine(),
         )
     )
+
+
+def _where(device: jax.Device) -> tuple[Any, ...]:
+    """Which one it is, and where among the others: their connections are compiled for, too."""
+    place = (getattr(device, name, None) for name in ("coords", "slice_index"))
+    return device.id, device.device_kind, device.process_index, *place
 
 
 def settings() -> dict[str, Any]:

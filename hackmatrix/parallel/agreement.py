@@ -120,9 +120,14 @@ class Barrier:
             raise BrokenBarrier("another process has given up")
         client = coordination_client()
         assert client is not None  # there are several processes
-        turn = f"{self._prefix}/{next(self._turns)}"
-        client.key_value_set(f"{turn}/{jax.process_index()}", key)
+        turn, own = next(self._turns), jax.process_index()
+        client.key_value_set(self._key(turn, own), key)
         for process in range(jax.process_count()):
-            if client.blocking_key_value_get(f"{turn}/{process}", timeout_ms) != key:
+            if client.blocking_key_value_get(self._key(turn, process), timeout_ms) != key:
                 self._broken = True
                 raise BrokenBarrier(f"process {process} has given up")
+        if turn:  # all have read what was told before
+            client.key_value_delete(self._key(turn - 1, own))
+
+    def _key(self, turn: int, process: int) -> str:
+        return f"{self._prefix}/{turn}/{process}"

@@ -32,7 +32,9 @@ from hackmatrix.parallel.jax_private import (
 
 _WAIT_SECONDS = 300  # for the other processes to end their work
 _SHUTDOWN_SECONDS = 10  # for them to end after a failure, which may be theirs too
-_LISTEN_MS = 60_000  # to others, at a time
+# To others, at a time. What is asked for in vain stays in memory, 20 to 35 KiB each time, here and
+# in the coordinator's process.
+_LISTEN_MS = 24 * 3600 * 1000
 _HOST, _AT_END = "hackmatrix/host", "hackmatrix/end"
 _FAILURE = "hackmatrix/failure"  # the key of the process that has failed for good
 _LOST = (
@@ -207,11 +209,14 @@ def _share_gpus(given: Place) -> None:
 
 
 def _machine() -> str:
-    """Its host name, which others may have too, and the id of its boot."""
-    boot = ""
+    """Its host name, which others may have too, and the id of its boot; containers, which may have
+    those of their machine, have GPUs of their own.
+    """
+    boot = container = ""
     with contextlib.suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    return f"{socket.gethostname()} {boot}"
+        container = os.readlink("/proc/self/ns/pid")
+    return f"{socket.gethostname()} {boot} {container}"
 
 
 def own_gpu(hosts: Sequence[str], process: int) -> int | None:

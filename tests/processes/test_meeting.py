@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,14 @@ def test_processes_on_one_machine_take_one_gpu_each(
     hosts: list[str], own: list[int | None]
 ) -> None:
     assert [startup.own_gpu(hosts, process) for process in range(len(hosts))] == own
+
+
+def test_containers_of_one_machine_have_gpus_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where they have its name, as on a network that they share with it."""
+    here = startup._machine()
+    assert startup._machine() == here
+    monkeypatch.setattr(os, "readlink", lambda _: "pid:[1]")
+    assert startup._machine() != here
 
 
 def test_two_processes_that_slurm_has_started_meet_without_flags() -> None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from hackmatrix.train.guards.signals import Signals
+from hackmatrix.train.guards.signals import Signals, tell
 
 
 class Interrupts(Signals):
@@ -26,7 +26,7 @@ class Interrupts(Signals):
         def note(*_: object) -> None:
             signal.signal(signal.SIGINT, before)
             self._noted_at = time.monotonic()
-            say("Interrupted: saving and stopping; again stops at once, without saving")
+            tell(say, "Interrupted: saving and stopping; again stops at once, without saving")
 
         before = signal.signal(signal.SIGINT, note)
         try:

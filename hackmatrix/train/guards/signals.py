@@ -102,9 +102,18 @@ class Signals:
                 _end(self._words, code)
         elif seconds is None:
             self._noted_at = time.monotonic()
-            self._say(f"{number.name}: saving and stopping; again stops at once, without saving")
+            words = "saving and stopping; again stops at once, without saving"
+            tell(self._say, f"{number.name}: {words}")
         else:
             _end("Stopped at once; what was saved before stays", RETRY)
+
+
+def tell(say: Callable[[str], None], line: str) -> None:
+    """Where that can be done: nobody may be listening, or a line is being printed at this moment,
+    which Python calls a RuntimeError. What was asked for is done all the same.
+    """
+    with suppress(OSError, ValueError, RuntimeError):
+        say(line)
 
 
 def _ignore() -> None:

@@ -23,6 +23,18 @@ def test_the_first_interrupt_asks_the_run_to_stop_and_the_second_is_raised() -> 
     assert signal.getsignal(signal.SIGINT) == before
 
 
+def test_an_interrupt_that_comes_while_a_line_is_printed_asks_the_run_to_stop_all_the_same() -> (
+    None
+):
+    def say(_: str) -> None:
+        raise RuntimeError("reentrant call inside <_io.BufferedWriter name='<stdout>'>")
+
+    interrupts = Interrupts()
+    with interrupts.noted(say):
+        signal.raise_signal(signal.SIGINT)
+    assert interrupts.asked_to_stop
+
+
 def test_what_a_program_does_at_signals_is_as_before_once_the_run_has_ended() -> None:
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     with Interrupts().noted(print):
