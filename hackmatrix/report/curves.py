@@ -19,7 +19,9 @@ class NoCurves(UserError):
 
 @dataclass(frozen=True)
 class Curves:
-    """By tag a value for each of the steps, or None where the run had none."""
+    """By tag a value for each of the steps, or None where the run had none. `newest` are those of
+    the last one.
+    """
 
     steps: list[int]
     times: list[float]  # seconds since 1970

@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import jax
 import pytest
@@ -133,6 +134,14 @@ def test_a_process_that_fails_ends_the_others_that_would_wait_for_it() -> None:
 def test_a_process_that_is_killed_is_told_in_a_line() -> None:
     with apart._processes(1) as pool, pytest.raises(UserError, match="was killed"):
         apart._of_all([pool.submit(os.abort)])
+
+
+def test_a_machine_without_the_devices_that_it_is_to_use_is_told_in_a_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(jax, "devices", Mock(side_effect=AssertionError))
+    with pytest.raises(UserError, match="JAX finds no such device here"):
+        curves._machine()
 
 
 def test_each_process_has_a_gpu_of_its_own() -> None:

@@ -142,9 +142,9 @@ def test_surroundings_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     assert making.surroundings(devices) == usual
     assert making.surroundings(jax.devices()[1:2]) != usual
     here = {name: getattr(devices[0], name) for name in ("id", "device_kind", "process_index")}
-    for elsewhere in ({"process_index": 1}, {"coords": (0, 0, 1)}, {"slice_index": 1}):
+    for elsewhere in ({}, {"process_index": 1}, {"coords": (0, 0, 1)}, {"slice_index": 1}):
         device: Any = SimpleNamespace(client=devices[0].client, **{**here, **elsewhere})
-        assert making.surroundings([device]) != usual
+        assert (making.surroundings([device]) == usual) == (not elsewhere)
     with jax.default_matmul_precision("highest"):
         assert making.surroundings(devices) != usual
     with monkeypatch.context() as patch:

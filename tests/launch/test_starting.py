@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -141,6 +142,25 @@ def test_what_is_compiled_for_an_accelerator_is_kept_where_all_hosts_find_it(
     (machine / "accel0").touch()
     starting.keep_compiled_programs(workdir)
     assert os.environ["JAX_COMPILATION_CACHE_DIR"] == f"{workdir.rstrip('/')}/.compiled"
+
+
+@pytest.mark.parametrize("program", ["train", "doctor"])
+def test_the_doctor_looks_at_the_programs_that_training_keeps(
+    program: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+    code = f"""
+import os, sys
+from hackmatrix import machine
+from launch import {program}
+from launch.startup import command_line, starting
+machine.has_gpu = lambda: True
+starting.loading = lambda *_: sys.exit(os.environ["JAX_COMPILATION_CACHE_DIR"])
+command_line.parser("launch.{program}")(["{program}", "--workdir={tmp_path}"])
+{program}.main(["{program}"])
+"""
+    told = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
+    assert told.stderr == f"{tmp_path}/.compiled\n"
 
 
 def test_jax_is_not_sent_to_look_for_a_tpu_that_is_not_there(machine: Path) -> None:
