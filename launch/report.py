@@ -72,10 +72,9 @@ def _compare(runs: list[Run]) -> None:
 def _curves(run: Run) -> Curves:
     with starting.waiting(f"{PROGRAM}: reading {run.place}"):
         from hackmatrix.report import curves
-        from hackmatrix.train.runs import directory
 
         with starting.one_line_errors(PROGRAM):
-            return curves.read(directory.read_all(run).metrics)
+            return curves.of_run(run)
 
 
 def _file(directory: str | Path) -> Path:

@@ -47,6 +47,7 @@ class Metric:
     least: float = -math.inf  # that a game can have
     most: float = math.inf
     words: Mapping[int, str] = field(default_factory=dict)  # for values that have a name
+    is_highest: bool = False  # of several values the greatest says more than their mean
 
     @property
     def factor(self) -> int:

@@ -15,6 +15,7 @@ from hackmatrix.report.curves import Curves
 from hackmatrix.report.sheet import (
     evaluation,
     framed,
+    levels,
     not_evaluated,
     sheet,
     short,
@@ -157,7 +158,7 @@ def _metrics(
     return {
         "runs": [_curves(each) for each in runs],
         "sections": drawn,
-        "random": {tag: each["mean"] for random in played for tag, each in random.items()},
+        "random": {tag: mean for random in played for tag, mean in levels(random).items()},
     }
 
 
@@ -166,6 +167,6 @@ def _curves(each: Told) -> dict[str, Any]:
     return {
         "name": each.name,
         "steps": curves.steps,
-        "minutes": [short((time - curves.times[0]) / 60) for time in curves.times],
+        "minutes": [short(seconds / 60) for seconds in curves.trained],
         "values": {tag: list(map(short, values)) for tag, values in curves.values.items()},
     }

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
+from hackmatrix.envs import make
 from hackmatrix.errors import UserError
+from hackmatrix.train.reporting.progress import STEPS_PER_SECOND
+from hackmatrix.train.runs import directory
+from hackmatrix.train.runs.directory import Run
 
 _STEP, _TIME = "step", "time"
 _MOST_POINTS = 1000  # of a curve: a page is some hundred pixels wide
+_NO_DATE = 1e11  # seconds since 1970: three thousand years
+_NO_VALUE = 1e300  # a page could not draw it
+
+Line = dict[str, float]
 
 
 class NoCurves(UserError):
@@ -25,69 +35,113 @@ class Curves:
 
     steps: list[int]
     times: list[float]  # seconds since 1970
+    trained: list[float]  # seconds of training so far, without those in which nothing ran
     values: dict[str, list[float | None]]
     newest: dict[str, float]
 
 
-def read(file: Path) -> Curves:
-    """The curves of a file, in as many points as a page can show."""
-    return _thinned(read_whole(file))
+def of_run(run: Run) -> Curves:
+    """The curves of a run, also of one whose files are in a bucket."""
+    highest = {metric.tag for metric in make(run.config.env).metrics if metric.is_highest}
+    return read(directory.read_all(run).metrics, highest)
+
+
+def read(file: Path, highest: Collection[str] = ()) -> Curves:
+    """The curves of a file, in as many points as a page can show: each is the mean of a few lines,
+    or for the tags in `highest` the greatest value of them.
+    """
+    return _read(file, _MOST_POINTS, highest)
 
 
 def read_whole(file: Path) -> Curves:
-    """Lines that are cut off are left out. A run that went on from a checkpoint tells of the steps
-    after it once more: the later lines hold.
-    """
-    lines: list[dict[str, float]] = []
+    """The curves of a file with a point for each of its lines."""
+    return _read(file, None, ())
+
+
+def _read(file: Path, most: int | None, highest: Collection[str]) -> Curves:
+    """The file is read twice, as a month's lines are more than should be in memory."""
     try:
-        for line in _sound_lines(file):
-            while lines and lines[-1][_STEP] >= line[_STEP]:
-                lines.pop()
-            lines.append(line)
+        with file.open("rb") as text:
+            places = _places(text)
+            few = -(-len(places) // most) if most else 1
+            return _gathered(_lines_at(text, places), max(few, 1), highest, file)
     except OSError as error:
         raise NoCurves(f"{file}: {error.strerror}; the run has no metrics yet") from None
-    if not lines:
+
+
+def _places(text: BinaryIO) -> list[int]:
+    """Where the lines that count begin. Lines that are cut off do not. A run that went on from a
+    checkpoint tells of the steps after it once more: the later lines hold.
+    """
+    found: list[tuple[float, int]] = []
+    place = 0
+    for written in text:
+        if line := _parsed(written):
+            while found and found[-1][0] >= line[_STEP]:
+                found.pop()
+            found.append((line[_STEP], place))
+        place += len(written)
+    return [place for _, place in found]
+
+
+def _lines_at(text: BinaryIO, places: list[int]) -> Iterator[Line]:
+    for place in places:
+        text.seek(place)
+        if line := _parsed(text.readline()):
+            yield line
+
+
+def _parsed(written: bytes) -> Line | None:
+    """What a line says in numbers that can be drawn; None if it is not one of ours."""
+    try:
+        line = json.loads(written)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(line, dict):
+        return None
+    numbers = {
+        tag: each
+        for tag, each in line.items()
+        if isinstance(each, int | float) and abs(each) < _NO_VALUE
+    }
+    if not {_STEP, _TIME} <= numbers.keys() or not 0 <= numbers[_TIME] < _NO_DATE:
+        return None
+    return numbers
+
+
+def _gathered(lines: Iterator[Line], few: int, highest: Collection[str], file: Path) -> Curves:
+    """Each `few` lines as one point."""
+    steps: list[int] = []
+    times: list[float] = []
+    trained: list[float] = []
+    values: dict[str, list[float | None]] = {}
+    newest: Line = {}
+    seconds = 0.0
+    while some := list(itertools.islice(lines, few)):
+        for line in some:
+            seconds += _seconds_of(line, newest)
+            newest = line
+        for tag in {tag for line in some for tag in line} - {_STEP, _TIME}:
+            told = [line[tag] for line in some if tag in line]
+            before = values.setdefault(tag, [])
+            before += [None] * (len(steps) - len(before))
+            before.append(max(told) if tag in highest else sum(told) / len(told))
+        steps.append(int(newest[_STEP]))
+        times.append(newest[_TIME])
+        trained.append(seconds)
+    if not steps:
         raise NoCurves(
             f"{file} has no metrics that can be read; a run writes some every few updates"
         )
-    newest = lines[-1]
-    tags = sorted({tag for line in lines for tag in line} - {_STEP, _TIME})
-    return Curves(
-        steps=[int(line[_STEP]) for line in lines],
-        times=[line[_TIME] for line in lines],
-        values={tag: [line.get(tag) for line in lines] for tag in tags},
-        newest={tag: newest[tag] for tag in tags if tag in newest},
-    )
+    for each in values.values():
+        each += [None] * (len(steps) - len(each))
+    told_last = {tag: newest[tag] for tag in sorted(values) if tag in newest}
+    return Curves(steps, times, trained, dict(sorted(values.items())), told_last)
 
 
-def _sound_lines(file: Path) -> Iterator[dict[str, float]]:
-    with file.open("rb") as lines:
-        for text in lines:
-            try:
-                line = json.loads(text)
-            except ValueError:
-                continue
-            if isinstance(line, dict):
-                numbers = {tag: each for tag, each in line.items() if isinstance(each, int | float)}
-                if {_STEP, _TIME} <= numbers.keys():
-                    yield numbers
-
-
-def _thinned(curves: Curves) -> Curves:
-    """The mean of every few points, where there are more than a page can show."""
-    few = -(-len(curves.steps) // _MOST_POINTS)
-    starts = range(0, len(curves.steps), few)
-    return Curves(
-        steps=[curves.steps[start : start + few][-1] for start in starts],
-        times=[curves.times[start : start + few][-1] for start in starts],
-        values={
-            tag: [_mean(values[start : start + few]) for start in starts]
-            for tag, values in curves.values.items()
-        },
-        newest=curves.newest,
-    )
-
-
-def _mean(values: list[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+def _seconds_of(line: Line, before: Line) -> float:
+    """How long the steps since the line before took by what was measured, since the clock also runs
+    where a run does not, and may be set back.
+    """
+    speed = line.get(STEPS_PER_SECOND, 0)
+    return (line[_STEP] - before.get(_STEP, 0)) / speed if speed > 0 else 0

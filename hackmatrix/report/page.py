@@ -15,6 +15,7 @@ from hackmatrix.report.curves import Curves
 from hackmatrix.report.sheet import (
     evaluation,
     framed,
+    levels,
     not_evaluated,
     sheet,
     short,
@@ -142,5 +143,5 @@ def _metrics(
         "steps": curves.steps,
         "values": {tag: list(map(short, values)) for tag, values in curves.values.items()},
         "sections": drawn,
-        "random": {tag: each["mean"] for tag, each in random.items()},
+        "random": levels(random),
     }

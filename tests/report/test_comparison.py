@@ -75,11 +75,56 @@ def test_the_curves_are_drawn_over_steps_and_over_time(page: Browser) -> None:
     over(page, "minutes")
     quick, slow = page.evaluate(WIDTHS)
     assert slow == pytest.approx(2 * quick, rel=0.01)
-    assert "minutes since its first metrics" in page.evaluate(f"{FIRST}.textContent")
+    assert "minutes of training" in page.evaluate(f"{FIRST}.textContent")
     over(page, "steps")
     quick, slow = page.evaluate(WIDTHS)
     assert slow == pytest.approx(quick)
     assert "environment steps" in page.evaluate(f"{FIRST}.textContent")
+
+
+def test_a_pointer_reads_each_curve_where_it_is_and_nothing_beyond_its_ends(page: Browser) -> None:
+    """One has a point at every step of 10, the other at those of 40, to four times as far."""
+    legends = page.evaluate("""(() => {
+        const xs = gap => Array.from({length: 10}, (_, number) => (number + 1) * gap);
+        const curves = [10, 40].map(gap => curve(`of ${gap}`, 0, xs(gap), xs(gap), 1));
+        const given = {title: "", tags: [], level: null, factor: 1, curves};
+        const others = charts, place = document.createElement("div");
+        charts = [];
+        draw(place, stepAxis(400), given);
+        const told = [5, 31, 80, 300, null].map(x => {
+            look(x);
+            return place.querySelector(".legend").textContent;
+        });
+        charts = others;
+        return told;
+    })()""")
+    assert legends == [
+        "of 10 10of 40 –",
+        "of 10 30of 40 –",
+        "of 10 80of 40 80",
+        "of 10 –of 40 280",
+        "of 10 100of 40 400",
+    ]
+
+
+def test_ticks_that_lie_close_are_told_apart_and_no_share_is_more_than_all(page: Browser) -> None:
+    def told(numbers: list[float], gap: float) -> list[str]:
+        return page.evaluate(f"{numbers}.map(each => short(each, {gap}))")
+
+    assert told([2401, 2402, 2403], 1) == ["2.401k", "2.402k", "2.403k"]
+    assert told([99.92, 99.94], 0.02) == ["99.92", "99.94"]
+    assert told([999_800, 1_000_000], 200) == ["999.8k", "1M"]
+    assert told([1e-5, 2e-5], 1e-5) == ["1e-5", "2e-5"]
+    assert page.evaluate("range([100, 100], 100)") == [90, 100]
+    assert page.evaluate("range([3, 5], Infinity)") == [2.88, 5.12]
+
+
+def test_more_curves_than_colours_differ_in_how_they_are_drawn(page: Browser) -> None:
+    looks = page.evaluate(
+        "Array.from({length: 20}, (_, number) => curve('', number, [], [], 1))"
+        ".map(({ink, dash}) => ink + dash)"
+    )
+    assert len(set(looks)) == 20
 
 
 def test_only_the_settings_that_differ_are_told(page: Browser) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from hackmatrix.report import curves
 from hackmatrix.report.curves import NoCurves
+from hackmatrix.train.reporting.progress import STEPS_PER_SECOND
 
 
 def written(file: Path, lines: list[dict[str, float]], rest: str = "") -> Path:
@@ -45,6 +46,34 @@ def test_a_long_run_is_drawn_with_means_of_a_few_points(tmp_path: Path) -> None:
     assert told.values["a"][:2] == [1, 4]
     assert len(told.steps) <= 1000
     assert told.newest == {"a": 2499}  # and no mean
+
+
+def test_of_what_is_highest_the_greatest_of_a_few_points_is_drawn(tmp_path: Path) -> None:
+    lines = [line(each, best=9 if each == 40 else 3, a=each) for each in range(2500)]
+    told = curves.read(written(tmp_path / "metrics", lines), {"best"})
+    assert told.values["best"][12:15] == [3, 9, 3]
+    assert told.values["a"][13] == 40
+
+
+def test_training_takes_what_was_measured_and_not_what_a_clock_says(tmp_path: Path) -> None:
+    told_times = [100.0, 102.0, 90_000.0, 50.0]  # a day's pause; a clock that is set back
+    lines = [
+        {"step": 20 * number, "time": time, STEPS_PER_SECOND: 10.0}
+        for number, time in enumerate(told_times, start=1)
+    ]
+    assert curves.read(written(tmp_path / "metrics", lines)).trained == [2, 4, 6, 8]
+
+
+@pytest.mark.parametrize("number", ["NaN", "1e999", "-Infinity", "9" * 400])
+def test_what_cannot_be_drawn_is_left_out(tmp_path: Path, number: str) -> None:
+    file = tmp_path / "metrics"
+    for key in ("step", "time", "a"):
+        told = {"step": "2", "time": "5", "a": "7", key: number}
+        damaged = ", ".join(f'"{name}": {each}' for name, each in told.items())
+        file.write_text(f'{{"step": 1, "time": 4, "a": 6}}\n{{{damaged}}}\n')
+        found = curves.read(file)
+        assert found.values["a"] == ([6, None] if key == "a" else [6])
+        assert found.times[-1] == (5 if key == "a" else 4)
 
 
 def test_what_is_no_number_is_left_out(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from hackmatrix.envs.metrics import Section
 from hackmatrix.replay import html
 from hackmatrix.report import curves
 from hackmatrix.report import page as run_page
+from hackmatrix.rl.evaluation import curve
 from hackmatrix.rl.tally import RETURN
 from hackmatrix.train.config import Config, reading, resolve
 from hackmatrix.train.config.rules import WEIGHT
@@ -94,7 +95,9 @@ def test_every_metric_is_a_curve(page: Browser) -> None:
     assert {RETURN, "train/entropy", "reward/kills"} <= {*", ".join(tags).split(", ")}
     labels = page.evaluate(f"[...{RETURNS}.querySelectorAll('text')].map(each => each.textContent)")
     assert {"environment steps", "random player", "0", "20", "40", "100k"} <= {*labels}
-    assert page.evaluate("metrics.random")[RETURN] == RANDOM_RETURN
+    random = page.evaluate("metrics.random")
+    assert random[RETURN] == random[curve(RETURN)] == RANDOM_RETURN  # the same games
+    assert "eval/up" not in random
 
 
 def test_a_metric_that_few_lines_tell_rises_and_has_its_last_value(page: Browser) -> None:

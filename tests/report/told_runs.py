@@ -13,6 +13,7 @@ import numpy as np
 from hackmatrix.envs import make
 from hackmatrix.rl.tally import LENGTH, RETURN
 from hackmatrix.train.reporting import results
+from hackmatrix.train.reporting.progress import STEPS_PER_SECOND
 from hackmatrix.train.runs.directory import Run, create
 from tests.train.settings import resolved
 
@@ -39,9 +40,10 @@ def tell(found: Run, *tags: str, seconds: int = 1) -> None:
                 for place, tag in enumerate(tags)
                 if chunk % 5 == 0 or not tag.startswith("eval/")
             }
-            file.write(
-                json.dumps({"step": chunk * STEP, "time": 1e9 + seconds * chunk, **values}) + "\n"
-            )
+            values[STEPS_PER_SECOND] = STEP / seconds
+            # Halfway it is stopped for a day, on a machine whose clock is then set back.
+            time = 1e9 + seconds * chunk + (86_400 if chunk == CHUNKS // 2 else 0)
+            file.write(json.dumps({"step": chunk * STEP, "time": time, **values}) + "\n")
         file.write('{"step": 99')
 
 

@@ -182,8 +182,10 @@ class TensorBoard:
         from tensorboardX.proto.event_pb2 import Event, SessionLog
 
         self._directory.mkdir(parents=True, exist_ok=True)
-        # Their own names have a second in them, so that a quick restart would overwrite a file.
-        writer = EventsWriter(str(self._directory / "events"), f".{time.time_ns()}")
+        # TensorBoard reads files in the order of their names. Those of tensorboardX begin with the
+        # second, which a machine with another clock tells wrong: numbers come after them.
+        number = len(list(self._directory.glob("*tfevents*")))
+        writer = EventsWriter(str(self._directory / f"events_{number:06}"), f".{time.time_ns()}")
         if self._purge_step is not None:
             start = SessionLog(status=SessionLog.START)
             writer.write_event(
@@ -237,6 +239,6 @@ def _keep_sound_lines(path: Path, last_step: int | None) -> None:
 def _is_sound(line: bytes, last_step: int | None) -> bool:
     try:
         step = int(json.loads(line)["step"])
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, OverflowError):
         return False
     return line.endswith(b"\n") and (last_step is None or step <= last_step)
