@@ -19,7 +19,9 @@ class Estimate:
     high: float
 
     def within(self, least: float, most: float) -> Estimate:
-        """No mean is less than the least or more than the most; where one is, they are wrong."""
+        """Clips the interval to the possible range. A mean outside of it shows that the range is
+        wrong: then the range is ignored.
+        """
         if not least <= self.mean <= most:
             return self
         return Estimate(self.mean, max(self.low, least), min(self.high, most))
@@ -41,10 +43,10 @@ def mean(column: np.ndarray) -> Estimate:
 
 
 def _student(freedom: int) -> float:
-    """The quantile of Student's t by the first terms of its expansion: within a hundredth from two
-    degrees of freedom on, a tenth too small for one.
+    """The quantile of Student's t, within 0.004%: the first terms of its expansion, and two that
+    stand for the rest.
     """
-    terms = _SIGMAS, 2.372, 2.823, 2.556, 1.590
+    terms = _SIGMAS, 2.372, 2.823, 2.556, 1.590, 0.646, 0.759
     return sum(term / freedom**power for power, term in enumerate(terms))
 
 
@@ -55,7 +57,7 @@ def proportion(column: np.ndarray) -> Estimate:
 
 def ratio(part: np.ndarray, whole: np.ndarray) -> Estimate:
     """The share that the part has of the whole, summed over games: these differ in length, but do
-    not depend on each other.
+    not depend on each other. Where a few games have most of the part, the interval is too narrow.
     """
     of_all, games = float(part.sum() / max(whole.sum(), 1)), part.size
     if games == 1:
@@ -64,7 +66,7 @@ def ratio(part: np.ndarray, whole: np.ndarray) -> Estimate:
     # It is itself an estimate, as that of a mean is.
     deviation *= _student(games - 1) / _SIGMAS
     error = deviation / math.sqrt(games) / max(float(whole.mean()), 1)
-    # As many draws that do not depend on each other would be as sure of it.
+    # The number of independent draws that would be as precise.
     draws = of_all * (1 - of_all) / error**2 if error else max(float(whole.sum()), 1)
     return share(of_all, draws)
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from absl import app, flags, logging
 
 from hackmatrix.errors import UserError
-from hackmatrix.train.config import reading
 from launch.startup import command_line, outputs, run_flags, starting
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ def main(_: list[str]) -> None:
 
     with starting.one_line_errors(PROGRAM):
         replay, why_none = _replay(run)
-        told_page = page.page(run, told, reading.default(), replay, why_none)
+        told_page = page.page(run, told, replay, why_none)
     file = _file(run.bucket or run.directory)
     _write(file, told_page)
     print(f"{file}: up to step {told.steps[-1]:,}, {'with' if replay else 'without'} a game")

@@ -67,7 +67,7 @@ def main(arguments: list[str]) -> None:
         starting.need_devices()
         request = _request()
         run = run_seeds if (request.settings.get("num_seeds") or 1) > 1 else run_session
-        code = run(request, dict(reading.default()), games.recorded, supervision)
+        code = run(request, games.recorded, supervision)
         has_failed = False
     except UserError as error:
         for line in str(error).splitlines():

@@ -98,8 +98,10 @@ export SUPERVISE_NOTES=$notes
 resume=() # what the trainer is told besides, once it has begun a run
 same=0    # so often in a row it ended in this way at this step
 way=''
+noted='' # by the last start
 look_at_notes() {
-  local noted='' step='' before=$way
+  local step='' before=$way
+  noted=''
   { read -r noted && read -r step; } <"$notes" || true
   [[ -z $noted ]] || resume=("--resume=$noted")
   way="$(ending) at step $step"
@@ -133,12 +135,15 @@ while :; do
   if ((SECONDS - started >= good_run)); then
     tries=0 pause=$first_pause
   fi
-  if ((++tries > restarts)); then
+  # A start that does not come as far as the run that went before says that what it needs is away, such
+  # as a bucket, and that may last for a day.
+  if ((code != 42)) || [[ $noted || ${#resume[@]} == 0 ]]; then ((++tries)); fi
+  if ((tries > restarts)); then
     say "the trainer $(ending): given up after $restarts restarts without a good run"
     exit "$code"
   fi
 
-  say "the trainer $(ending): restart $tries of $restarts in $pause s"
+  say "the trainer $(ending): started again in $pause s ($tries of $restarts restarts without a good run)"
   trainer_code=$code
   run sleep "$pause"
   [[ -z $asked ]] || exit "$trainer_code"

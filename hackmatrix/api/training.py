@@ -47,7 +47,7 @@ def train(
     keep_compiled_programs()
     supervision = _Informing(Interrupts())
     request = _request(config, settings, workdir)
-    code = run_session(request, dict(reading.default()), games.recorded, supervision)
+    code = run_session(request, games.recorded, supervision)
     found = directory.find(workdir, supervision.runs[-1])
     assert found
     return Run(found, code == DONE)

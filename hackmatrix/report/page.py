@@ -26,20 +26,16 @@ from hackmatrix.report.sheet import (
     word,
 )
 from hackmatrix.train import algorithms
-from hackmatrix.train.config import Config, resolve
+from hackmatrix.train.config import Config, reading, resolve
 from hackmatrix.train.reporting import declared, results
 from hackmatrix.train.runs.directory import Run
 
 
-def page(
-    run: Run, curves: Curves, default: Mapping[str, Any], replay: str | None, why_none: str
-) -> str:
-    """`default` are the settings with nothing given; `replay` is the page of a game, and where
-    there is none a line says why.
-    """
+def page(run: Run, curves: Curves, replay: str | None, why_none: str) -> str:
+    """`replay` is the page of a game, and where there is none a line says why."""
     env = make(run.config.env)
     reached = evaluation(run, env)
-    starts = showable(run.provenance, lambda told: (_resolved(default, told), _provenance(told)))
+    starts = showable(run.provenance, lambda told: (_resolved(told), _provenance(told)))
     starts = starts or []
     sections = declared.sections(env, algorithms.find(run.config.algorithm))
     return sheet(
@@ -49,7 +45,7 @@ def page(
         FIGURES=_figures(curves, sections),
         REACHED=_reached(reached, env) if reached else _not_evaluated(run),
         REPLAY=framed(replay) if replay else f"<p>{escape(why_none)}</p>",
-        SETTINGS=_settings(run.config, _resolved(default, starts)),
+        SETTINGS=_settings(run.config, _resolved(starts)),
         PROVENANCE=_provenance(starts),
         METRICS=inside_script(_metrics(curves, sections, reached)),
     )
@@ -80,10 +76,10 @@ def _not_evaluated(run: Run) -> str:
     return f"<p>{not_evaluated(run)} For the newest checkpoint: <code>{escape(how)}</code></p>"
 
 
-def _resolved(default: Mapping[str, Any], starts: list[Mapping[str, Any]]) -> Config:
+def _resolved(starts: list[Mapping[str, Any]]) -> Config:
     """For the devices that the run was begun on, which its sizes were chosen for."""
     devices: Any = starts[0]["devices"] if starts else {"platform": "cpu", "count": 1}
-    return resolve(default, devices["platform"], devices["count"])
+    return resolve(reading.default(), devices["platform"], devices["count"])
 
 
 def _settings(config: Config, default: Config) -> str:

@@ -29,7 +29,7 @@ def leave_no_trace(supervision: Supervision, plan: Plan) -> None:
 
     def undo() -> None:
         try:
-            if not plan.resumes:
+            if plan.can_be_undone:
                 discard(plan.run)
                 supervision.forget()
         finally:
@@ -47,7 +47,7 @@ def after_failing(
     """
     again = kind and not issubclass(kind, _MAY_PASS)
     with suppress(OSError):
-        if again and plan.lease and not plan.resumes and not has_learned(plan.run):
+        if again and plan.can_be_undone and not has_learned(plan.run):
             discard(plan.run)
             supervision.forget()
 

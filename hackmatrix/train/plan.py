@@ -81,6 +81,11 @@ class Plan:
     def config(self) -> Config:
         return self.run.config
 
+    @property
+    def can_be_undone(self) -> bool:
+        """Whether the run began with this process, and no other has taken it since."""
+        return not self.resumes and self.lease is not None and self.lease.is_ours()
+
 
 def agree(
     request: Request, has_planned: Callable[[Plan], None] = lambda plan: None
@@ -110,7 +115,7 @@ def agree(
         ((plan, program),) = prepared
         _check(plan, facts)
     except UserError:
-        if made and not made[0][0].resumes:
+        if made and made[0][0].can_be_undone:
             with contextlib.suppress(OSError):
                 directory.discard(made[0][0].run)
         raise

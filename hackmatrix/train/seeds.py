@@ -6,17 +6,15 @@ from __future__ import annotations
 
 import functools
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from hackmatrix import streams
+from hackmatrix import estimates, streams
 from hackmatrix.envs import Environment, make
 from hackmatrix.errors import UserError
-from hackmatrix.estimates import Estimate
 from hackmatrix.exit_codes import DONE
 from hackmatrix.parallel.agreement import is_first, on_first
 from hackmatrix.train.config import Config
@@ -31,22 +29,19 @@ from hackmatrix.train.runs.places import place
 from hackmatrix.train.runs.protocol import Place
 from hackmatrix.train.session import FOR_GAMES, run_session
 
-# By these an agent is not another one.
+# Changing these does not change which agent results.
 _OF_A_RUN_ALONE = FOR_GAMES | {
     "kernels", "log_interval", "save_interval_minutes", "save_interval", "keep_checkpoints",
     "keep_milestones", "watchdog_minutes", "replica_check_interval", "eval_interval_minutes",
     "eval_games", "wandb", "rewind", "project", "entity", "no_artifact",
 }  # fmt: skip
-_CONFIDENCE = 0.975  # below the upper end of an interval of 95%
 
 
 class SeedsError(UserError):
     """Seeds that cannot be trained together; one line says why and what to do."""
 
 
-def run_seeds(
-    request: Request, default: Mapping[str, Any], play: Play, supervision: Supervision
-) -> int:
+def run_seeds(request: Request, play: Play, supervision: Supervision) -> int:
     """Trains `num_seeds` agents one after the other, in the runs NAME-seedN, and tells what they
     reached on average; gives the exit code. Those that are finished already are left as they are,
     if what is asked for is what they were trained with, and one that was stopped goes on: the same
@@ -68,7 +63,7 @@ def run_seeds(
     for run in on_first(left):
         which = run if on_first(functools.partial(is_run, workdir / run)) else None
         one, alone = _with(requests[run], resume=which), replace(supervision, notes=None)
-        code = run_session(one, default, play, alone, is_all=False)
+        code = run_session(one, play, alone, is_all=False)
         if code != DONE:
             return code
     if is_first():
@@ -181,16 +176,8 @@ def _tell(workdir: Place, name: str, runs: list[str]) -> None:
 
 def over_seeds(agents: list[results.Summary], env: Environment) -> results.Summary:
     """Means over agents; the intervals tell how agents differ, not how their games do."""
-    over = {tag: _over([each[tag].mean for each in agents]) for tag in agents[0]}
-    return {tag: each.within(*results.bounds(tag, env)) for tag, each in over.items()}
-
-
-def _over(means: list[float]) -> Estimate:
-    mean, count = float(np.mean(means)), len(means)
-    if count == 1:
-        return Estimate(mean, math.nan, math.nan)
-    from scipy import special  # a fifth of a second, which only several seeds need
-
-    error = float(np.std(means, ddof=1)) / math.sqrt(count)
-    margin = float(special.stdtrit(count - 1, _CONFIDENCE)) * error
-    return Estimate(mean, mean - margin, mean + margin)
+    means = {tag: np.array([each[tag].mean for each in agents]) for tag in agents[0]}
+    return {
+        tag: estimates.mean(column).within(*results.bounds(tag, env))
+        for tag, column in means.items()
+    }

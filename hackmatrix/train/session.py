@@ -15,7 +15,7 @@ from hackmatrix.exit_codes import DONE, RETRY
 from hackmatrix.parallel.agreement import is_first, on_first
 from hackmatrix.rl.evaluation import Interrupted
 from hackmatrix.rl.train_state import TrainState
-from hackmatrix.train.config import resolve
+from hackmatrix.train.config import reading, resolve
 from hackmatrix.train.config.summary import differences, summary, time_is_up
 from hackmatrix.train.failing import after_failing, leave_no_trace, told_if_too_large
 from hackmatrix.train.guards.guard import Guard
@@ -48,17 +48,12 @@ _AT_THE_END = "Stopped at the very end; --resume looks whether anything is missi
 
 
 def run_session(
-    request: Request,
-    default: Mapping[str, Any],
-    play: Play,
-    supervision: Supervision | None = None,
-    *,
-    is_all: bool = True,
+    request: Request, play: Play, supervision: Supervision | None = None, *, is_all: bool = True
 ) -> int:
-    """Trains as requested, in a new run or in the one to resume; gives the exit code. `default` are
-    the settings with nothing given; `play` makes pages of games. A session that is not all that the
-    program does is not done where a signal ends it, even if only a page is missing. Nor is one
-    whose files are not all in its bucket.
+    """Trains as requested, in a new run or in the one to resume; gives the exit code. `play` makes
+    pages of games. If it `is_all` that the program does, a signal while only such a page is missing
+    leaves it DONE; else that is RETRY, as more follows. It is RETRY, too, if a file did not come to
+    the run's bucket.
     """
     clock, supervision = Clock(), supervision or Supervision()
     supervision.signals.ends(NOTHING_TO_SAVE)
@@ -81,7 +76,7 @@ def run_session(
                 return None if mirror.has_sent_all else RETRY
 
             program.seek()
-            _tell_what_runs(console, plan, program, default)
+            _tell_what_runs(console, plan, program)
             keeper = _keeper(plan, program, clock, console, mirror)
             state, course = _restored(plan, keeper, supervision, console)
             code = _Session(
@@ -218,7 +213,8 @@ class _Session:
         if lost:
             self._console.warn(
                 "nothing is left to train, so the run keeps the settings that it was trained with: "
-                f"{', '.join(lost)} {'is' if len(lost) == 1 else 'are'} not taken"
+                f"{', '.join(lost)} {'is' if len(lost) == 1 else 'are'} not written down, and a "
+                "later --resume goes by what it had"
             )
 
     def _tell_that_it_is_finished(self) -> None:
@@ -282,15 +278,13 @@ def _console(plan: Plan, program: Program) -> Console:
     return Console(plan.config, metrics, out)
 
 
-def _tell_what_runs(
-    console: Console, plan: Plan, program: Program, default: Mapping[str, Any]
-) -> None:
+def _tell_what_runs(console: Console, plan: Plan, program: Program) -> None:
     platform, devices = jax.default_backend(), jax.device_count()
     console.head(
         f"{'Resuming' if plan.resumes else 'Training'} {plan.run.name}",
         [
             *summary(plan.config, platform, devices, program.parameters()),
-            *differences(plan.config, resolve(default, platform, devices)),
+            *differences(plan.config, resolve(reading.default(), platform, devices)),
         ],
     )
 

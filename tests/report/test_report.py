@@ -204,7 +204,7 @@ def test_where_there_is_no_game_to_show_the_page_says_why(
 
 
 def page_of(found: Run) -> str:
-    return run_page.page(found, curves.read(found.metrics), reading.default(), None, "")
+    return run_page.page(found, curves.read(found.metrics), None, "")
 
 
 def test_a_run_that_is_to_play_no_games_at_its_end_is_not_said_to_play_them_yet(

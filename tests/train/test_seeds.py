@@ -162,7 +162,7 @@ def test_a_run_whose_time_was_up_goes_on_for_longer(
 def run_seeds(workdir: Path, **given: Any) -> int:
     settings = dict(default.get_config())
     request = Request({**settings, **given}, given, workdir)
-    return seeds.run_seeds(request, settings, Mock(), Supervision())
+    return seeds.run_seeds(request, Mock(), Supervision())
 
 
 def test_what_the_last_seed_cannot_have_is_said_before_the_first_is_trained(tmp_path: Path) -> None:
@@ -222,8 +222,10 @@ def test_intervals_tell_how_agents_differ() -> None:
     agents = [{"return": Estimate(mean, mean, mean)} for mean in (1.0, 2.0, 3.0)]
     (each,) = over_seeds(agents, GAME).values()
     assert each.mean == 2
-    # Student's t with 2 degrees of freedom: 4.303 standard errors.
-    assert each.high - each.mean == pytest.approx(4.303 / math.sqrt(3), rel=1e-3)
+    # Student's t with 2 degrees of freedom: 4.3027 standard errors; with 1, 12.706 of them.
+    assert each.high - each.mean == pytest.approx(4.3027 / math.sqrt(3), rel=1e-4)
+    (of_two,) = over_seeds(agents[:2], GAME).values()
+    assert of_two.high - of_two.mean == pytest.approx(12.706 / 2, rel=1e-4)
     (alone,) = over_seeds(agents[:1], GAME).values()
     assert math.isnan(alone.low)
 

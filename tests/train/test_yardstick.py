@@ -52,7 +52,7 @@ def trained(workdir: Path, name: str, minutes: float, **more: Any) -> Run:
     given = {**SETTINGS, "run_name": name, "eval_interval_minutes": minutes, **more}
     settings = dict(default.get_config())
     request = Request({**settings, **given}, given, workdir)
-    assert run_session(request, settings, no_game) == DONE
+    assert run_session(request, no_game) == DONE
     found = directory.find(workdir, name)
     assert found is not None
     return found
@@ -202,7 +202,7 @@ def test_a_finished_run_takes_no_settings_that_it_was_not_trained_with(
     trained(run.directory.parent, run.name, 0.0, resume=run.name, ent_coef=0.3, eval_episodes=8)
     said = " ".join(capsys.readouterr().out.split())
     assert "warning: nothing is left to train" in said
-    assert "ent_coef=0.3 is not taken" in said
+    assert "ent_coef=0.3 is not written down, and a later --resume goes by" in said
     assert json.loads(run.evaluation.read_text())["episodes"] == 8  # more than it had
     assert (run.directory / "config.json").read_text() == before
 
@@ -220,7 +220,7 @@ def test_a_signal_after_the_last_games_ends_all_that_is_left_of_the_session(
     monkeypatch.setattr(Yardstick, "play_final_games", play_final_games)
     settings = {**default.get_config(), **SETTINGS, "eval_episodes": 8, "total_timesteps": BATCH}
     request = Request(settings, SETTINGS, tmp_path)
-    run_session(request, settings, no_game, Supervision(signals), is_all=is_all)
+    run_session(request, no_game, Supervision(signals), is_all=is_all)
     assert codes == [code]
 
 

@@ -10,6 +10,7 @@ import json
 import math
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -23,10 +24,14 @@ from hackmatrix.train.runs import atomic_files
 
 Metrics = Mapping[str, float]
 _PICTURES = 6  # of a game
+_TRIED_EVERY = 60.0  # seconds
+_MOST_WAITING = 5000  # lines of metrics for a sink that fails; those before are lost
 
 
 class Sink(Protocol):
-    """Takes the metrics of a chunk. It opens its files at the first of them."""
+    """Takes the metrics of a chunk. It opens its files at the first of them. One with a true
+    `reopens` can do so again after it has failed and was closed.
+    """
 
     def write(self, step: int, metrics: Metrics) -> None: ...
 
@@ -56,12 +61,14 @@ class ShowsGames(Protocol):
 
 
 class Sinks:
-    """Several sinks as one, closed at the end. One that fails is reported once and left out: a full
-    disk should not end a run. Games may be shown by another thread.
+    """Several sinks as one, closed at the end. A full disk should not end a run: one that fails is
+    reported once, and gets what it lacks later if it `reopens`. Games may come from another thread.
     """
 
     def __init__(self, *sinks: Sink, say: Callable[[str], None] = streams.say) -> None:
         self._sinks = list(sinks)
+        self._waiting: dict[int, deque[tuple[int, Metrics]]] = {}  # by the id of a sink
+        self._failing: dict[int, float] = {}  # when each was tried last
         self._say = say
         self._lock = threading.RLock()
 
@@ -74,7 +81,10 @@ class Sinks:
     def write(self, step: int, metrics: Metrics) -> None:
         with self._lock:
             for sink in list(self._sinks):
-                self._guard(sink, partial(sink.write, step, metrics))
+                waiting = self._waiting.setdefault(id(sink), deque(maxlen=_MOST_WAITING))
+                waiting.append((step, metrics))
+                if time.monotonic() - self._failing.get(id(sink), -math.inf) >= _TRIED_EVERY:
+                    self._write_all(sink, waiting)
 
     def show_game(self, step: int, game: Game) -> None:
         with self._lock:
@@ -85,43 +95,75 @@ class Sinks:
     def close(self) -> None:
         with self._lock:
             for sink in list(self._sinks):
+                self._write_all(sink, self._waiting.get(id(sink), deque()))
                 self._guard(sink, sink.close)
             self._sinks.clear()
 
-    def _guard(self, sink: Sink, action: Callable[[], None]) -> None:
+    def _write_all(self, sink: Sink, waiting: deque[tuple[int, Metrics]]) -> None:
+        while waiting and self._guard(sink, partial(sink.write, *waiting[0])):
+            waiting.popleft()
+        if not waiting and self._failing.pop(id(sink), None):
+            self._tell(f"{type(sink).__name__} works again")
+
+    def _guard(self, sink: Sink, action: Callable[[], None]) -> bool:
+        """Whether that has been done."""
         try:
             action()
         except OSError as error:
-            self._sinks.remove(sink)
             with suppress(OSError):  # it keeps what it could not write, and tries that again
                 sink.close()
-            with suppress(OSError):  # nobody may be listening any more
-                self._say(f"{type(sink).__name__} failed, the run goes on without it: {error}")
+            self._note_failure(sink, error)
+            return False
+        return True
+
+    def _note_failure(self, sink: Sink, error: OSError) -> None:
+        failed = f"{type(sink).__name__} failed"
+        if not getattr(sink, "reopens", False):
+            self._sinks.remove(sink)
+            self._tell(f"{failed}, the run goes on without it: {error}")
+            return
+        if id(sink) not in self._failing:
+            self._tell(f"{failed}; the run goes on, and it is tried again now and then: {error}")
+        self._failing[id(sink)] = time.monotonic()
+
+    def _tell(self, words: str) -> None:
+        with suppress(OSError):  # nobody may be listening any more
+            self._say(words)
 
 
 class JsonLines:
     """A file of metrics, one JSON object a line: step, time (seconds since 1970) and the metrics.
 
-    With `resumed_at`, lines of later steps are dropped before the first line is written: they are
-    trained once more.
+    With `resumed_at`, lines of later steps are dropped at first: they are trained once more.
     """
+
+    reopens = True
 
     def __init__(self, path: Path, resumed_at: int | None = None) -> None:
         self._path = path
         self._resumed_at = resumed_at
+        self._end: int | None = None  # of the last line that was written whole
         self._file: TextIO | None = None
 
     def write(self, step: int, metrics: Metrics) -> None:
-        if self._file is None:
-            _keep_sound_lines(self._path, self._resumed_at)
-            self._file = self._path.open("a")
+        self._file = self._file or self._open()
         line = {"step": step, "time": round(time.time(), 3), **known(metrics)}
         self._file.write(json.dumps(line, allow_nan=False) + "\n")
         self._file.flush()
+        self._end = self._file.tell()
 
     def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
+        if file := self._file:
+            self._file = None
+            file.close()
+
+    def _open(self) -> TextIO:
+        if self._end is None:
+            _keep_sound_lines(self._path, self._resumed_at)
+        file = self._path.open("a")
+        if self._end is not None:  # what comes after it is of a line that could not be written
+            file.truncate(min(self._end, file.tell()))
+        return file
 
 
 class TensorBoard:
@@ -133,6 +175,8 @@ class TensorBoard:
     thread dies, the queue fills, and the run hangs. Its EventsWriter writes here and now.
     """
 
+    reopens = True
+
     def __init__(
         self,
         directory: Path,
@@ -141,6 +185,7 @@ class TensorBoard:
     ) -> None:
         self._directory, self._purge_step, self._settings = directory, purge_step, settings
         self._writer: Any = None
+        self._is_empty = True  # the file that is open
 
     def write(self, step: int, metrics: Metrics) -> None:
         from tensorboardX.proto.summary_pb2 import Summary
@@ -163,8 +208,14 @@ class TensorBoard:
         )
 
     def close(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
+        if not self._writer:
+            return
+        writer, self._writer = self._writer, None
+        try:
+            writer.close()
+        finally:
+            if self._is_empty:
+                self._file.unlink(missing_ok=True)
 
     def _add(self, step: int, values: list[Any]) -> None:
         from tensorboardX.proto.event_pb2 import Event
@@ -172,9 +223,11 @@ class TensorBoard:
 
         if self._writer is None:
             self._writer = self._open()
+            self._purge_step = self._settings = None  # of the first file only
         told = Summary(value=values)
         self._writer.write_event(Event(step=step, wall_time=time.time(), summary=told))
         self._writer.flush()
+        self._is_empty = False
 
     def _open(self) -> Any:
         from tensorboardX import summary
@@ -184,8 +237,11 @@ class TensorBoard:
         self._directory.mkdir(parents=True, exist_ok=True)
         # TensorBoard reads files in the order of their names. Those of tensorboardX begin with the
         # second, which a machine with another clock tells wrong: numbers come after them.
-        number = len(list(self._directory.glob("*tfevents*")))
-        writer = EventsWriter(str(self._directory / f"events_{number:06}"), f".{time.time_ns()}")
+        before = {*self._directory.glob("*tfevents*")}
+        name = f"events_{len(before):06}"
+        writer = EventsWriter(str(self._directory / name), f".{time.time_ns()}")
+        (self._file,) = {*self._directory.glob("*tfevents*")} - before
+        self._is_empty = True
         if self._purge_step is not None:
             start = SessionLog(status=SessionLog.START)
             writer.write_event(
@@ -200,8 +256,8 @@ class TensorBoard:
 
 
 def load_ahead() -> None:
-    """Imports beside other work what TensorBoard's files are written with, as training would wait
-    for it: where PyTorch is installed that is imported too, for seconds.
+    """Imports beside other work what TensorBoard's files are written with, which also imports
+    PyTorch where that is installed, for seconds.
     """
 
     def load() -> None:

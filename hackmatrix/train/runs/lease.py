@@ -65,6 +65,9 @@ class Owner:
         is_here = self.machine == _machine()
         return self.has_ended or (is_here and begun(self.process) != self.begun)
 
+    def is_same(self, other: Owner) -> bool:
+        return replace(self, count=0, has_ended=False) == replace(other, count=0, has_ended=False)
+
     def __str__(self) -> str:
         return f"process {self.process} on {self.host}"
 
@@ -87,10 +90,17 @@ class Lease:
         """
         with suppress(OSError):  # then nothing can be written there either
             silent = time.clock_gettime(_CLOCK) - self._renewed_at
-            if asks and (silent > _STALE_AFTER / 2 or self._has_gone_from_a_disk()):
+            if asks and (silent > _STALE_AFTER / 2 or self._is_lost_on_a_disk()):
                 self._renew()
         if self._lost:
             raise TakenOver(f"{self._run} {self._lost}")
+
+    def is_ours(self) -> bool:
+        """Whether the run is certainly still held here."""
+        try:
+            return self._lost is None and self._fate() is None
+        except OSError:
+            return False
 
     def __enter__(self) -> Self:
         return self
@@ -102,7 +112,7 @@ class Lease:
         """The next one need not wait."""
         self._over.set()
         with self._lock, suppress(OSError):
-            if self._lost is None and _numbers(self._run) == [self._number]:
+            if self.is_ours():
                 self._write(replace(self._own, has_ended=True))
 
     def _renew_always(self) -> None:
@@ -114,16 +124,27 @@ class Lease:
         with self._lock:
             if self._over.is_set() or self._lost:
                 return
-            if (last := max(_numbers(self._run), default=0)) != self._number:
-                self._lost = _taken_by(_owner(self._run, last)) if last else _GONE
+            self._lost = self._fate()
+            if self._lost:
                 return
             self._own = replace(self._own, count=self._own.count + 1)
             self._write(self._own)
             self._renewed_at = time.clock_gettime(_CLOCK)
 
-    def _has_gone_from_a_disk(self) -> bool:
+    def _fate(self) -> str | None:
+        """Why the run is not ours any more, in words. One that was deleted may have been begun anew
+        under its name, and then has an owner of the same number.
+        """
+        last = max(_numbers(self._run), default=0)
+        if not last:
+            return _GONE
+        owner = _owner(self._run, last)
+        is_ours = last == self._number and (owner is None or owner.is_same(self._own))
+        return None if is_ours else _taken_by(owner)
+
+    def _is_lost_on_a_disk(self) -> bool:
         """There it costs nothing to look, before anything is written to what somebody has moved."""
-        return isinstance(self._run, Disk) and not _file(self._run, self._number).exists()
+        return isinstance(self._run, Disk) and self._fate() is not None
 
     def _write(self, owner: Owner) -> None:
         _file(self._run, self._number).write(json.dumps(asdict(owner)))

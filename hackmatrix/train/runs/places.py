@@ -17,7 +17,8 @@ from hackmatrix.train.runs.protocol import Place
 
 BUCKETS = "gs://"
 _ADDRESS = re.compile(r"\w+:/+")
-_UNFIT = re.compile(r"\[[^/]+\]|\\")  # for the paths of checkpoints
+_UNFIT = re.compile(r"\[[^/]+\]|\\|[\ud800-\udfff]")  # for the paths of checkpoints
+_NOWHERE = errno.ENOENT, errno.ENOTDIR, errno.ELOOP  # is where a path leads
 _BUCKET = re.compile(rf"{BUCKETS}[a-z0-9][a-z0-9._-]*(/|$)")
 
 
@@ -58,7 +59,9 @@ class Disk:
     def exists(self) -> bool:
         try:  # newer Pythons' Path.exists says no where a disk cannot be reached, too
             self.path.stat()
-        except (FileNotFoundError, NotADirectoryError):
+        except OSError as error:
+            if error.errno not in _NOWHERE:
+                raise
             return False
         return True
 
@@ -112,10 +115,11 @@ class Disk:
 
     def _check_name(self) -> None:
         """Orbax looks for what it has written by a pattern, its directory included; and what writes
-        arrays for it takes a backslash for a slash.
+        arrays for it takes a backslash for a slash, and no bytes that are not UTF-8.
         """
         if odd := _UNFIT.search(self.address):
-            raise OSError(errno.EINVAL, f"no checkpoint is found again where a path has {odd[0]}")
+            told = odd[0].encode(errors="backslashreplace").decode()
+            raise OSError(errno.EINVAL, f"no checkpoint is found again where a path has {told}")
 
 
 def place(where: str | Path | Place) -> Place:

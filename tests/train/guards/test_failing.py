@@ -114,6 +114,21 @@ def test_a_supervisor_forgets_a_run_that_a_signal_ends_before_its_first_update(
     assert is_forgotten(supervision, plan)
 
 
+@pytest.mark.parametrize("resumes, is_ours", [(True, True), (False, False)])
+def test_a_run_that_was_resumed_or_that_another_process_has_taken_is_not_removed(
+    begun: tuple[Supervision, Plan], resumes: bool, is_ours: bool
+) -> None:
+    supervision, made = begun
+    lease: Any = Mock(is_ours=lambda: is_ours)
+    plan = Plan(made.run, resumes, True, None, None, lease)
+    failing.leave_no_trace(supervision, plan)
+    supervision.signals._undo()
+    failing.after_failing(supervision, plan, TypeError)
+    assert plan.run.directory.exists()
+    assert supervision.notes
+    assert supervision.notes.read_text() == "runs/begun\n\n"
+
+
 def test_a_signal_after_training_has_failed_removes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,7 +144,7 @@ def test_a_signal_after_training_has_failed_removes_nothing(
     given = {**SETTINGS, "run_name": "lost"}
     request = Request({**default.get_config(), **given}, given, tmp_path)
     with pytest.raises(OSError, match="a machine is lost"):
-        session.run_session(request, default.get_config(), no_game, supervision)
+        session.run_session(request, no_game, supervision)
     supervision.signals._undo()
     assert (tmp_path / "lost" / "config.json").exists()
     assert "nothing to save" not in supervision.signals._words

@@ -20,7 +20,9 @@ def events(directory: Path) -> list[Event]:
     for path in sorted(directory.glob("*tfevents*")):
         data = path.read_bytes()
         while data:
-            (size, crc) = struct.unpack("<QI", data[:12])
+            (size, crc) = struct.unpack("<QI", data[:12].ljust(12))
+            if len(data) < 16 + size:
+                break  # a full disk cut it off
             assert crc == masked_crc(data[:8])
             record, (crc,) = data[12 : 12 + size], struct.unpack("<I", data[12 + size : 16 + size])
             assert crc == masked_crc(record)

@@ -37,7 +37,7 @@ def session(bucket_address: str, monkeypatch: pytest.MonkeyPatch) -> Session:
         monkeypatch.setattr(Replays, "best", lambda *_: then())
         given = {**GIVEN, **more}
         request = Request({**default.get_config(), **given}, given, place(bucket_address))
-        return run_session(request, default.get_config(), no_game, supervision)
+        return run_session(request, no_game, supervision)
 
     return run
 
@@ -94,7 +94,7 @@ def test_a_signal_while_the_last_files_are_sent_leaves_something_to_do(
         lambda *_: signals._heed(signal.SIGTERM),
     )
     request = Request({**default.get_config(), **GIVEN}, GIVEN, tmp_path)
-    assert run_session(request, default.get_config(), no_game, Supervision(signals)) == DONE
+    assert run_session(request, no_game, Supervision(signals)) == DONE
     assert codes == [RETRY]
     signals._heed(signal.SIGTERM)  # once all is done
     assert codes == [RETRY, DONE]
@@ -118,5 +118,5 @@ def test_processes_wait_for_the_first_one_however_long_it_writes_to_sinks(
     monkeypatch.setattr(session_module, "on_first", meets)
     monkeypatch.setattr(Sinks, "close", closes)
     request = Request({**default.get_config(), **GIVEN}, GIVEN, tmp_path)
-    assert run_session(request, default.get_config(), no_game) == DONE
+    assert run_session(request, no_game) == DONE
     assert done[-2:] == ["closed", "met"]

@@ -108,6 +108,7 @@ def test_what_only_others_may_look_at_hides_no_run(
         return exists(there)
 
     (tmp_path / "lost+found").mkdir()
+    (tmp_path / "circle").symlink_to("circle")
     monkeypatch.setattr(Disk, "exists", exists_or_is_hidden)
     assert find(tmp_path, "auto") == run
     with pytest.raises(RunError, match="there is no run 'nobody'"):

@@ -156,7 +156,7 @@ def test_a_run_whose_last_state_cannot_be_saved_is_not_called_done(
     monkeypatch.setattr(keepers, "_PATIENCE", -1.0)
     settings = dict(default.get_config())
     request = Request({**settings, **CARTPOLE}, CARTPOLE, tmp_path)
-    assert run_session(request, settings, no_game) == RETRY
+    assert run_session(request, no_game) == RETRY
     said = capsys.readouterr().out
     assert "The last state could not be saved" in said
     assert "Done" not in said
@@ -179,7 +179,7 @@ def test_a_run_whose_time_is_up_while_it_is_saved_trains_no_further_when_it_is_r
     kept = []
     for more in ({}, {"resume": "run"}):
         request = Request({**default.get_config(), **given, **more}, {**given, **more}, tmp_path)
-        assert run_session(request, default.get_config(), no_game) == DONE
+        assert run_session(request, no_game) == DONE
         kept.append((tmp_path / "run" / "metrics.jsonl").read_text())
     assert len(kept[0].splitlines()) == 3
     assert kept[1] == kept[0]

@@ -169,6 +169,24 @@ def test_a_run_that_was_moved_is_not_said_to_be_trained_by_another(tmp_path: Pat
     assert [each.name for each in tmp_path.iterdir()] == ["moved"]
 
 
+def test_a_run_that_was_deleted_and_begun_anew_is_left_to_who_began_it(run: Place) -> None:
+    """It has an owner of the same number."""
+    held = take(run)
+    held._over.set()
+    held.give_back()
+    run.remove()
+    with another_process(run) as holder:
+        assert not held.is_ours()
+        held._over.clear()
+        held._renew()
+        with pytest.raises(TakenOver, match=f"taken over by process {holder.pid}"):
+            held.confirm()
+        held.give_back()
+        time.sleep(0.5)
+        assert holder.poll() is None  # it has confirmed since that the run is its own
+        assert json.loads((run / "owner" / "1.json").read())["process"] == holder.pid
+
+
 def test_a_second_start_that_fails_on_a_full_disk_leaves_the_run_to_its_owner(
     tmp_path: Path,
 ) -> None:

@@ -74,7 +74,7 @@ def test_half_a_bracket_in_a_path_is_no_matter(tmp_path: Path) -> None:
     assert place(tmp_path / "a] b[c" / "run").claim()
 
 
-@pytest.mark.parametrize("name", ["[a run]", "of[a]b", "a\\b"])
+@pytest.mark.parametrize("name", ["[a run]", "of[a]b", "a\\b", "by\udcff"])
 def test_where_no_checkpoint_would_be_found_again_nothing_is_begun(
     tmp_path: Path, name: str
 ) -> None:

@@ -39,7 +39,7 @@ def no_game(*_: Any) -> Any:
 def train(workdir: Path, **given: Any) -> None:
     settings = dict(default.get_config())
     request = Request({**settings, **given}, given, workdir)
-    assert run_session(request, settings, no_game) == DONE
+    assert run_session(request, no_game) == DONE
 
 
 def lines(workdir: Path) -> list[dict[str, Any]]:
