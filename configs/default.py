@@ -22,8 +22,9 @@ def get_config() -> config_dict.ConfigDict:
     # Training cuts a game off after so many actions, for agents that walk to and fro for ever; 0
     # never does. It is counted as an episode, and was worth what its last board promised.
     config.episode_limit = 0
-    # Whether a step of the game is one kernel: by itself on TPUs, and on NVIDIA's GPUs from Hopper
-    # (H100) on. True insists on it, and interprets it on a CPU; False never does it.
+    # Whether a step of the game is one kernel. None: yes on TPUs and on NVIDIA's GPUs from
+    # Hopper (H100) on, else no. True forces it (interpreted on a CPU, refused for older GPUs),
+    # False disables it.
     config.kernels = config_dict.placeholder(bool)
     # How it is learned: "ppo", "expert" (what a search finds, guided by the network, is what
     # the network learns), or an algorithm of your own as "MODULE:NAME".
@@ -62,8 +63,8 @@ def get_config() -> config_dict.ConfigDict:
     # With rewards as they are the entropy collapses below 0.1; shaped and compressed ones, as in
     # recipe.py, want 0.02 at first, and there it falls to a tenth of that.
     config.ent_coef = 0.15
-    # What it becomes, linearly over total_timesteps; without one it stays. Where a file gives one,
-    # give the value of ent_coef here to keep that.
+    # What it becomes, linearly over total_timesteps; without one it stays. To keep the weight
+    # constant where the configuration file sets this, set it equal to ent_coef.
     config.ent_coef_end = config_dict.placeholder(float)
     config.max_grad_norm = 0.5
     # Leave out updates whose losses or gradients are not finite, and count them; otherwise the run
@@ -78,14 +79,14 @@ def get_config() -> config_dict.ConfigDict:
     # again and again. What is reported is always the game's reward.
     config.potential_shaping = False
     # Learn from symlog(r) = sign(r) log(1 + |r|) of each reward: completing a stage is worth twice
-    # as much as the one before, and values that a rare victory rules cannot tell other steps apart.
-    # What is reported is always the game's reward.
+    # as much as the one before. Otherwise rare victories dominate the value scale, and the critic
+    # cannot distinguish ordinary steps. What is reported is always the game's reward.
     config.compress_rewards = False
-    # Learn besides from so much for each program that the player comes to own, as a run begins: who
-    # collects programs finds out what they are for. Until the middle of the run it becomes
-    # owned_reward_end, and stays that. Only what stays is also counted when the agent looks ahead,
-    # in training and in play: programs are what an agent needs that looks ahead. With
-    # algorithm="expert" the two should be equal: values count both, its search only what stays.
+    # Extra reward in training for each program acquired, at the start of a run: who collects
+    # programs finds out what they are for. It moves linearly to owned_reward_end by mid-run and
+    # stays there. Looking ahead, in training and in play, counts only owned_reward_end: it is then
+    # that programs are needed most. With algorithm="expert" the two should be equal, as values
+    # count both and its search only the second.
     config.owned_reward = 0.0
     config.owned_reward_end = 0.0
 
@@ -146,7 +147,7 @@ def get_config() -> config_dict.ConfigDict:
 
     # Weights & Biases, beside TensorBoard and metrics.jsonl.
     config.wandb = False
-    config.rewind = False  # of a resumed run, forget there too what came after the checkpoint
+    config.rewind = False  # when resuming, erase there what was logged after the checkpoint
     config.project = "hackmatrix"
     config.entity = config_dict.placeholder(str)
     config.no_artifact = False  # do not upload checkpoints

@@ -1,8 +1,6 @@
 """Whether an environment is what it declares to be, as far as shapes and types tell: its functions
-are traced for a few boards, and nothing is played.
-
-These are the faults that training would stumble over. `hackmatrix.envs.conformance` begins with
-them.
+are traced for a few boards, and nothing is played. Training would stumble over these faults, and
+`hackmatrix.envs.conformance` begins with them.
 """
 
 from __future__ import annotations
@@ -62,9 +60,9 @@ def _of_attributes(env: Environment) -> Iterator[str]:
             f"episode_limit is set by the trainer, which would overwrite {env.episode_limit}: "
             f"leave it out, and give --config.episode_limit={env.episode_limit}"
         )
-    if not isinstance(env.most_actions, int) or env.most_actions < 1:
-        yield f"most_actions must be a number of actions, 1 at least; it is {env.most_actions}"
-    if not env.observation or not _is_of_shapes(env.observation):
+    if type(env.most_actions) is not int or env.most_actions < 1:
+        yield f"most_actions must be a number of actions, 1 at least; it is {env.most_actions!r}"
+    if not env.observation or not _maps_names(env.observation, int, tuple):
         yield (
             "observation must map the names of its parts, one at least, to shapes, such as "
             f'{{"place": (6,)}}; it is {env.observation}'
@@ -95,7 +93,7 @@ def _of_actions(env: Environment) -> Iterator[str]:
     if twice := _twice(names):
         yield f"action_names has {', '.join(twice)} more than once"
     kinds = env.action_kinds
-    if not isinstance(kinds, Mapping) or not all(_is_list(kind, str) for kind in kinds.values()):
+    if not _maps_names(kinds, str):
         yield f"`action_kinds` must map the names of kinds to names of actions; it is {kinds}"
         return
     counted = {name for kind in kinds.values() for name in kind}
@@ -103,15 +101,15 @@ def _of_actions(env: Environment) -> Iterator[str]:
         yield f"`action_kinds` has what `action_names` lacks: {', '.join(strange)}"
 
 
-def _is_list(given: Any, kind: Any) -> bool:
-    is_one = isinstance(given, Sequence) and not isinstance(given, str)
+def _is_list(given: Any, kind: Any, form: Any = Sequence) -> bool:
+    is_one = isinstance(given, form) and not isinstance(given, str)
     return is_one and all(isinstance(each, kind) for each in given)
 
 
-def _is_of_shapes(observation: Any) -> bool:
-    return isinstance(observation, Mapping) and all(
-        isinstance(shape, tuple) and _is_list(shape, int) for shape in observation.values()
-    )
+def _maps_names(given: Any, kind: Any, form: Any = Sequence) -> bool:
+    """Whether it maps names to such lists."""
+    has_names = isinstance(given, Mapping) and _is_list([*given], str)
+    return has_names and all(_is_list(each, kind, form) for each in given.values())
 
 
 def _of_landmark(env: Environment, landmark: Any) -> Iterator[str]:
@@ -207,7 +205,7 @@ def _of_decoded(env: Environment, decoded: Any) -> Iterator[str]:
         return
     parts, mask = decoded
     if parts.keys() != env.observation.keys():
-        given, declared = (", ".join(sorted(names)) for names in (parts, env.observation))
+        given, declared = (", ".join(sorted(map(str, names))) for names in (parts, env.observation))
         yield f"decode: it gives the parts {given}, but `observation` declares {declared}"
         return
     for name, shape in env.observation.items():
@@ -259,8 +257,8 @@ def _of_number(name: str, leaf: Any, kind: Any) -> Iterator[str]:
 def _of_metrics(env: Environment, step: Step) -> Iterator[str]:
     tags: list[str] = []
     for name in _METRICS:
-        if not isinstance(told := getattr(step, name), dict):
-            yield f"step: `{name}` must be a dict of metrics by tag"
+        if not isinstance(told := getattr(step, name), dict) or not _is_list([*told], str):
+            yield f"step: `{name}` must be a dict of metrics by tag, each a string"
             return
         for tag, leaf in told.items():
             if getattr(leaf, "shape", None) != (_BOARDS,):

@@ -69,11 +69,16 @@ class HackMatrixVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         seed: int | Sequence[int | None] | None = None,
         options: dict[str, Any] | None = None,
     ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Begins all games anew, or those where options["reset_mask"], bool[E], is True."""
+        some = self._to_begin(options or {})
         seed = int(seed) if isinstance(seed, np.integer) else seed
         super().reset(seed=seed if isinstance(seed, int) else None)
-        self._seed(seed)
-        self._turn = self._games.new_games()
-        self._steps[:], self._are_over[:] = 0, False
+        self._seed(seed, some)
+        if self._turn is None or some.all():
+            self._turn = self._games.new_games()
+        else:
+            self._turn = self._games.new_games_on(some, self._turn)
+        self._steps[some], self._are_over[some] = 0, False
         return np.array(self._turn.observation), _told(self._turn)
 
     def step(
@@ -109,7 +114,20 @@ class HackMatrixVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
             pictures.picture(seen_on(self._games, number)) for number in range(self.num_envs)
         )
 
-    def _seed(self, seed: int | Sequence[int | None] | None) -> None:
+    def _to_begin(self, options: dict[str, Any]) -> np.ndarray:
+        """bool[E]: the games that a reset begins anew."""
+        everywhere = np.ones(self.num_envs, bool)
+        some = np.asarray(options.get("reset_mask", everywhere))
+        if some.dtype != bool or some.shape != everywhere.shape or not some.any():
+            raise ValueError(
+                f"reset_mask must be bool[{self.num_envs}], True for one game at least"
+            )
+        if self._turn is None and not some.all():
+            raise ValueError("the first reset begins all games: leave reset_mask out")
+        return some
+
+    def _seed(self, seed: int | Sequence[int | None] | None, some: np.ndarray) -> None:
+        """Gives seeds to some of the games."""
         seeds: Sequence[int | None]
         if isinstance(seed, int):
             seeds = range(seed, seed + self.num_envs)
@@ -117,7 +135,8 @@ class HackMatrixVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
             seeds = [None] * self.num_envs if seed is None else seed
         if len(seeds) != self.num_envs:
             raise ValueError(f"give {self.num_envs} seeds, one for each game, not {len(seeds)}")
-        for number, each in enumerate(seeds):
+        for number in np.flatnonzero(some).tolist():
+            each = seeds[number]
             if each is None and self._turn is None:
                 each = int(self.np_random.integers(1 << 31))
             if each is not None:

@@ -74,6 +74,21 @@ class HostedGames:
         everywhere = np.ones(len(self._turns), bool)
         return self.play(np.zeros(len(self._turns), np.int32), everywhere)
 
+    def new_games_on(self, some: np.ndarray, seen: Turn) -> Turn:
+        """New games on some of the boards, bool[E]. The others take no turn: of them it tells what
+        was `seen` before, and that nothing led there.
+        """
+        words, turns = self._words, self._turns.copy()
+        begun = self.play(np.zeros(len(some), np.int32), some)
+
+        def chosen(new: Any, old: Any) -> np.ndarray:
+            new = np.asarray(new)
+            return np.where(some.reshape(-1, *[1] * (new.ndim - 1)), new, np.asarray(old))
+
+        self._words, self._turns = chosen(self._words, words), chosen(self._turns, turns)
+        turn = jax.tree.map(chosen, begun, seen)
+        return turn.replace(outcome=jax.tree.map(np.zeros_like, turn.outcome))
+
     def play(self, actions: np.ndarray, restarts: np.ndarray | None = None) -> Turn:
         """Takes an action on each board, but starts a new game on some; arrays of NumPy."""
         if restarts is None:

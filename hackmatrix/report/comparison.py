@@ -15,7 +15,6 @@ from hackmatrix.report.curves import Curves
 from hackmatrix.report.sheet import (
     evaluation,
     framed,
-    levels,
     not_evaluated,
     sheet,
     short,
@@ -158,7 +157,7 @@ def _metrics(
     return {
         "runs": [_curves(each) for each in runs],
         "sections": drawn,
-        "random": {tag: mean for random in played for tag, mean in levels(random).items()},
+        "random": {tag: mean for random in played for tag, mean in results.levels(random).items()},
     }
 
 

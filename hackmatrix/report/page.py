@@ -15,7 +15,6 @@ from hackmatrix.report.curves import Curves
 from hackmatrix.report.sheet import (
     evaluation,
     framed,
-    levels,
     not_evaluated,
     sheet,
     short,
@@ -139,5 +138,5 @@ def _metrics(
         "steps": curves.steps,
         "values": {tag: list(map(short, values)) for tag, values in curves.values.items()},
         "sections": drawn,
-        "random": levels(random),
+        "random": results.levels(random),
     }

@@ -13,12 +13,9 @@ from typing import Any
 from hackmatrix.envs import Environment
 from hackmatrix.replay.html import filled, inside_script
 from hackmatrix.report.curves import Curves
-from hackmatrix.rl.evaluation import curve
 from hackmatrix.train.reporting import results
 from hackmatrix.train.reporting.results import Summary
 from hackmatrix.train.runs.directory import Run
-
-_SHARES = "actions/", "kinds/"  # of the actions that were taken; no curves
 
 
 def sheet(template: str, **parts: str) -> str:
@@ -70,15 +67,6 @@ def state(run: Run, curves: Curves) -> str:
         f"{config.env} · step {curves.steps[-1]:,} of {steps:,} · "
         f"last heard of on {heard_of:%Y-%m-%d at %H:%M} UTC"
     )
-
-
-def levels(random: Mapping[str, Any]) -> dict[str, float]:
-    """What a random player reached of each curve. Those of an evaluation in the midst of a run are
-    of the same games.
-    """
-    means = {tag: each["mean"] for tag, each in random.items()}
-    measured = {curve(tag): mean for tag, mean in means.items() if not tag.startswith(_SHARES)}
-    return means | measured
 
 
 def framed(replay: str) -> str:

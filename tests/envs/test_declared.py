@@ -129,6 +129,7 @@ def shaping(step: Step) -> Shaping:
         (declaring(observation={}), "must map the names of its parts, one at least, to shapes"),
         (declaring(observation={"x": 2}), "it is {'x': 2}"),
         (declaring(observation={"x": [2]}), "it is {'x': [2]}"),
+        (declaring(observation={1: (4,)}), "it is {1: (4,)}"),
         (declaring(sections=Metric("a/b", "b")), "sections must be a tuple of Sections"),
         (declaring(health=Range("toy/invalid")), "health must be a tuple of Ranges and Trends"),
         (declaring(health=("toy/invalid",)), "and Trends; it is ('toy/invalid',)"),
@@ -149,9 +150,11 @@ def shaping(step: Step) -> Shaping:
             "overwrite 9: leave it out, and give --config.episode_limit=9",
         ),
         (declaring(most_actions=0), "must be a number of actions, 1 at least; it is 0"),
+        (declaring(most_actions=True), "must be a number of actions, 1 at least; it is True"),
         (declaring(action_kinds={"a": ["take 9"]}), "what `action_names` lacks: take 9"),
         (declaring(action_kinds=("a",)), "must map the names of kinds to names of actions; it is"),
         (declaring(action_kinds={"a": "take 1"}), "must map the names of kinds to names of"),
+        (declaring(action_kinds={5: ["take 1"]}), "must map the names of kinds to names of"),
         (facing("exit", cells=(4, 4, 2)), "must be the number of a feature of cells; it is 'exit'"),
         (facing(0, player=(3,)), "`landmark` is 0, but no part cells"),
         (facing(2, cells=(4, 4, 2), player=(3,)), "`landmark` is 2, but no part cells"),
@@ -165,6 +168,10 @@ def shaping(step: Step) -> Shaping:
         (
             seeing(lambda parts, mask: ({"mask": parts["mask"]}, mask)),
             "decode: it gives the parts mask, but `observation` declares mask, wanted",
+        ),
+        (
+            seeing(lambda parts, mask: ({1: parts["mask"]}, mask)),
+            "decode: it gives the parts 1, but",
         ),
         (
             seeing(lambda parts, mask: ({**parts, "mask": mask}, mask)),
@@ -217,6 +224,9 @@ def shaping(step: Step) -> Shaping:
         (shaped(lambda told: told.replace(rewarded=told.before > 0)), "but is bool[2]"),
         (shaped(lambda told: told), None),
         (telling(each_step=lambda _: None), "`each_step` must be a dict of metrics by tag"),
+        (telling(each_step=lambda step: {5: step.reward}), "by tag, each a string"),
+        (telling(each_episode=lambda step: {5: step.reward}), "by tag, each a string"),
+        (telling(highest=lambda step: {5: step.reward}), "by tag, each a string"),
         (telling(highest=lambda _: {"a/b": 1.0}), "the metric a/b must have one number a board"),
         (
             telling(each_step=lambda step: {"train/cut_off": step.reward}),

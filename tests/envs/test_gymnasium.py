@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import pickle
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import warnings
 from typing import Any
 
 import gymnasium
+import jax
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
@@ -21,7 +23,7 @@ from hackmatrix.envs.gymnasium_env import HackMatrixEnv
 from hackmatrix.envs.hosted import HostedGames
 
 GAMES = 4
-TURNS = 150
+TURNS = 60
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +42,8 @@ def random_valid(masks: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def run(code: str) -> str:
-    return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def test_importing_the_package_registers_it_without_loading_jax() -> None:
@@ -90,16 +91,13 @@ def test_stable_baselines_finds_nothing_to_complain_about(env: Any) -> None:
 
 def test_an_episode_is_a_game_as_the_rules_tell_it(env: Any) -> None:
     observation, told = env.reset(seed=0)
-    rng, total, parts, terminated = (
-        np.random.default_rng(0),
-        0.0,
-        dict.fromkeys(game.PARTS, 0),
-        False,
-    )
+    env.action_space.seed(0)
+    total, terminated = 0.0, False
+    parts = dict.fromkeys(game.PARTS, 0)
     while not terminated:
         assert env.observation_space.contains(observation)
         np.testing.assert_array_equal(told["action_mask"], env.action_masks())
-        action = int(random_valid(env.action_masks()[None], rng)[0])
+        action = env.action_space.sample(told["action_mask"].astype(np.int8))
         observation, reward, terminated, truncated, told = env.step(action)
         total += reward
         parts = {name: parts[name] + told["reward_parts"][name] for name in parts}
@@ -122,9 +120,8 @@ def test_an_action_that_is_not_valid_ends_the_game_without_reward(env: Any) -> N
 def test_a_game_that_is_over_is_not_played_on(env: Any) -> None:
     env.reset(seed=1)
     env.step(int(np.argmin(env.action_masks())))
-    valid = int(np.argmax(env.action_masks()))
     with pytest.raises(gymnasium.error.ResetNeeded, match="this game is over: reset"):
-        env.step(valid)
+        env.step(int(np.argmax(env.action_masks())))
     env.reset()
     env.step(int(np.argmax(env.action_masks())))
 
@@ -149,9 +146,7 @@ def test_an_action_of_one_game_is_one_integer(env: Any) -> None:
         env.step(np.array([0]))
 
 
-def test_games_go_on_differently_after_each_reset_but_the_same_after_the_same_seed(
-    env: Any,
-) -> None:
+def test_games_differ_after_each_reset_but_not_after_the_same_seed(env: Any) -> None:
     def openings(count: int) -> list[bytes]:
         return [env.reset()[0].tobytes() for _ in range(count)]
 
@@ -167,14 +162,8 @@ def test_games_go_on_differently_after_each_reset_but_the_same_after_the_same_se
 def test_before_the_first_reset_there_is_no_game() -> None:
     env: Any = gymnasium.make("HackMatrix-v0", render_mode="ansi").unwrapped
     games: Any = gymnasium.make_vec("HackMatrix-v0", num_envs=2, render_mode="rgb_array")
-    for call in (
-        lambda: env.step(0),
-        env.action_masks,
-        env.render,
-        games.action_masks,
-        lambda: games.step(np.zeros(2, int)),
-        games.render,
-    ):
+    calls = [env.action_masks, env.render, games.action_masks, games.render]
+    for call in (*calls, lambda: env.step(0), lambda: games.step(np.zeros(2, int))):
         with pytest.raises(gymnasium.error.ResetNeeded):
             call()
 
@@ -186,42 +175,44 @@ def test_another_render_mode_is_refused() -> None:
         gymnasium.make_vec("HackMatrix-v0", num_envs=2, render_mode="ansi")
 
 
-def test_many_games_at_once_are_the_same_as_each_alone(env: Any, games: Any) -> None:
-    """The step after the end of a game begins the next one, and counts as one of its own."""
-    rng = np.random.default_rng(3)
-    observations, _ = games.reset(seed=20)
-    trace = [(observations, *[np.zeros(GAMES)] * 2, games.action_masks())]
-    actions = []
-    for _ in range(TURNS):
-        actions.append(random_valid(games.action_masks(), rng))
-        observations, rewards, terminated, truncated, told = games.step(actions[-1])
-        assert not truncated.any()
-        np.testing.assert_array_equal(told["action_mask"], games.action_masks())
-        trace.append((observations, rewards, terminated, games.action_masks()))
-    assert sum(terminated.sum() for _, _, terminated, _ in trace) > GAMES
-    for number in (0, GAMES - 1):
-        observation, _ = env.reset(seed=20 + number)
-        is_over = False
-        for turn, (observations, rewards, terminated, masks) in enumerate(trace):
-            if turn and is_over:
-                (observation, _), reward, is_over = env.reset(), 0.0, False
-            elif turn:
-                observation, reward, is_over, _, _ = env.step(actions[turn - 1][number])
-                assert reward == rewards[number]
-            np.testing.assert_array_equal(observation, observations[number])
-            np.testing.assert_array_equal(env.action_masks(), masks[number])
-            assert is_over == terminated[number]
+def test_many_games_at_once_are_the_same_as_each_alone(games: Any) -> None:
+    """The step after the end of a game begins the next one, and counts as one of its own. Where
+    some games are begun anew, the others go on as if nothing had been.
+    """
+    alone = gymnasium.make_vec("HackMatrix-v0", num_envs=GAMES, vectorization_mode="sync")
+    rng, ended = np.random.default_rng(3), 0
+
+    def alike(call: str, *given: Any, **named: Any) -> Any:
+        """What is said, which is the same where Gymnasium tells of a game that is left alone."""
+        (*told, info), (*expected, of_each) = (
+            getattr(each, call)(*given, **copy.deepcopy(named)) for each in (games, alone)
+        )
+        only = functools.partial(jax.tree.map, lambda leaf: leaf[of_each["_stage"]])
+        np.testing.assert_equal([*told, only(info)], [*expected, only(of_each)])
+        np.testing.assert_array_equal(info["action_mask"], games.action_masks())
+        return *told, info
+
+    alike("reset", seed=20)
+    for turn in range(TURNS):
+        step = alike("step", random_valid(games.action_masks(), rng))
+        assert not step[3].any()
+        ended += step[2].sum()
+        if turn % 5 == 0:
+            some = np.arange(GAMES) == turn // 5 % GAMES
+            alike("reset", seed=[turn, None, None, turn], options={"reset_mask": some})
+    assert ended > GAMES
 
 
 def test_what_is_told_of_many_games_is_what_gymnasium_gives_to_its_wrappers(games: Any) -> None:
-    wrapped = gymnasium.wrappers.vector.DictInfoToList(
-        gymnasium.wrappers.vector.RecordEpisodeStatistics(games)
-    )
+    wrappers = gymnasium.wrappers.vector
+    wrapped = wrappers.DictInfoToList(wrappers.RecordEpisodeStatistics(games))
     wrapped.reset(seed=0)
-    rng = np.random.default_rng(0)
+    games.action_space.seed(0)
     returns: list[float] = []
     while len(returns) < 3:
-        *_, told = wrapped.step(random_valid(games.action_masks(), rng))
+        masks = tuple(games.action_masks().astype(np.int8))
+        *_, told = wrapped.step(games.action_space.sample(masks))
+        assert not any(each["invalid"] for each in told)
         assert len(told) == GAMES
         assert all(set(each["reward_parts"]) == set(game.PARTS) for each in told)
         returns += [each["episode"]["r"] for each in told if "episode" in each]
@@ -240,6 +231,15 @@ def test_a_list_of_seeds_gives_each_game_its_own(games: Any) -> None:
         games.reset(seed=[5, 6])
     with pytest.raises(gymnasium.error.InvalidAction, match="give 4 actions, one for each game"):
         games.step(np.zeros(3, int))
+
+
+def test_a_reset_of_no_game_is_refused_and_the_first_is_of_all() -> None:
+    games: Any = gymnasium.make_vec("HackMatrix-v0", num_envs=2)
+    for mask in ([False, False], [True], [1, 0]):
+        with pytest.raises(ValueError, match=r"must be bool\[2\], True for one game at least"):
+            games.reset(options={"reset_mask": np.array(mask)})
+    with pytest.raises(ValueError, match="the first reset begins all games"):
+        games.reset(options={"reset_mask": np.array([True, False])})
 
 
 def test_games_that_are_given_no_seed_are_not_all_the_same() -> None:

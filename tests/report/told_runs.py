@@ -35,7 +35,7 @@ def tell(found: Run, *tags: str, seconds: int = 1) -> None:
     """
     with found.metrics.open("w") as file:
         for chunk in range(1, CHUNKS + 1):
-            values = {
+            values: dict[str, float] = {
                 tag: chunk + place
                 for place, tag in enumerate(tags)
                 if chunk % 5 == 0 or not tag.startswith("eval/")

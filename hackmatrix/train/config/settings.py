@@ -27,6 +27,7 @@ from hackmatrix.train.config.rules import (
     RUN_NAME,
     SEED,
     SHARE,
+    SIMULATIONS,
     TEXT,
     WEIGHT,
     Rule,
@@ -113,7 +114,7 @@ class Config:
     compress_rewards: bool = setting(False, FLAG, since=4)
     owned_reward: float = setting(0.0, WEIGHT, since=6)
     owned_reward_end: float = setting(0.0, WEIGHT, since=7)
-    simulations: int = setting(16, COUNT, since=4)
+    simulations: int = setting(16, SIMULATIONS, since=4)
     start_from: str | None = setting(None, TEXT, since=4, is_fixed=True)
 
     network: str = setting("mlp", NETWORK, since=3, is_fixed=True)

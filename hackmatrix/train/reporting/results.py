@@ -13,7 +13,7 @@ from hackmatrix import estimates
 from hackmatrix.envs import Environment
 from hackmatrix.envs.metrics import PERCENT, Metric, are_shares
 from hackmatrix.estimates import Estimate
-from hackmatrix.rl.evaluation import outcomes
+from hackmatrix.rl.evaluation import curve, outcomes
 from hackmatrix.rl.games import ACTIONS
 from hackmatrix.rl.tally import RETURN
 
@@ -44,6 +44,16 @@ def summary(games: Mapping[str, np.ndarray], env: Environment) -> Summary:
     for name, column in taken.items():
         results[f"{ACTIONS}/{name}"] = estimates.ratio(column, counts.sum(1))
     return results
+
+
+def levels(random: Mapping[str, Any]) -> dict[str, float]:
+    """What a random player reached, by evaluation.json, of each curve: its games are the same as
+    those that a run measures itself by.
+    """
+    means = {tag: each["mean"] for tag, each in random.items()}
+    shares = f"{ACTIONS}/", f"{KINDS}/"
+    measured = {curve(tag): mean for tag, mean in means.items() if not tag.startswith(shares)}
+    return means | measured
 
 
 def table(results: Mapping[str, Summary], env: Environment) -> list[str]:

@@ -102,7 +102,7 @@ class Sinks:
     def _write_all(self, sink: Sink, waiting: deque[tuple[int, Metrics]]) -> None:
         while waiting and self._guard(sink, partial(sink.write, *waiting[0])):
             waiting.popleft()
-        if not waiting and self._failing.pop(id(sink), None):
+        if not waiting and self._failing.pop(id(sink), 0):
             self._tell(f"{type(sink).__name__} works again")
 
     def _guard(self, sink: Sink, action: Callable[[], None]) -> bool:

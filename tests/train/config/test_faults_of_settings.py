@@ -58,7 +58,7 @@ NAN = float("nan")
         "ent_coef_end": [-1, "none"],
         "max_grad_norm": [0],
         "skip_nonfinite": [1],
-        "simulations": [0],
+        "simulations": [0, 10**6],
         "start_from": [""],
         "hidden_dim": [0],
         "num_layers": [0],
