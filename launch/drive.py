@@ -43,14 +43,13 @@ def main(_: list[str]) -> None:
         if _SERVER.value is not None:
             command = _words(_SERVER.value)
         named = str(_POLICY.value)
-        params, about = files.read(named)
-        driving.check_plays(about)
+        driving.check_plays(files.read(named)[1])
         what = f"playing {_GAMES.value:,} {'game' if _GAMES.value == 1 else 'games'}"
         if plan := plan_flag.plan():
             decide = _looking_ahead(named, plan)
             what = f"compiling and {what}"
         else:
-            decide = driving.at_once(NumpyPolicy.of(params, about), draws)
+            decide = driving.at_once(NumpyPolicy(named), draws)
         with starting.waiting(f"{PROGRAM}: {what}"), driving.GameProgram(command) as program:
             played: list[driving.Played] = []
             for number in range(_GAMES.value):

@@ -16,7 +16,9 @@ PROGRAM = "launch.evaluate"
 
 _EPISODES = flags.DEFINE_integer("episodes", 1000, "How many games to play.", lower_bound=1)
 _GREEDY = flags.DEFINE_bool(
-    "greedy", False, "Only take the likeliest actions; otherwise both ways of playing are shown."
+    "greedy",
+    False,
+    "Only take the likeliest actions, and not with --plan; else both ways of playing are shown.",
 )
 _SEED = flags.DEFINE_integer("seed", 0, "The seed of the games.", lower_bound=0)
 _JSON = flags.DEFINE_bool("json", False, "Print JSON.")

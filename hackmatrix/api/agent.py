@@ -21,7 +21,7 @@ from hackmatrix.parallel import mesh as meshes
 from hackmatrix.report import games
 from hackmatrix.report.games import Recorded
 from hackmatrix.rl.evaluation import Evaluation, Tell
-from hackmatrix.search.planner import FEWEST, Planner
+from hackmatrix.search.planner import FEWEST, MOST, Planner
 from hackmatrix.train.policies.policy import Policy
 from hackmatrix.train.runs.places import on_disk
 
@@ -74,7 +74,8 @@ class Agent:
                 ) from None
             raise UserError(f"observations and masks are arrays of numbers: {error}") from None
         self._check(seen, valid)
-        _check_numbers(seed=seed or 0)
+        if seed is not None:
+            _check_numbers(seed=seed)
         if not len(seen):
             return np.zeros(0, np.int32)
         alone = seen.ndim == 1
@@ -96,12 +97,13 @@ class Agent:
     ) -> Results:
         """What it reaches in so many games of a seed, the same ones each time, beside a player that
         takes any valid action. It is measured as it draws its actions, and as it takes the
-        likeliest; with `greedy` only the latter. `plan` games are played on before each action,
-        which is then no draw. Meanwhile it tells the share of the games that are over.
+        likeliest; with `greedy` only the latter. Or `plan` games are played on before each
+        action, which is then no draw. Meanwhile it tells the share of the games that are over.
         """
         _check_numbers(games=games, seed=seed, plan=plan)
         if games < 1:
             raise UserError(f"games={games} must be at least 1")
+        _check_way(greedy, plan)
         played = self._evaluation(plan).beside_random(
             self.policy.params, seed, games, greedy=greedy, both=not greedy and not plan, tell=tell
         )
@@ -116,6 +118,7 @@ class Agent:
         _check_numbers(game=game, seed=seed, plan=plan)
         if not is_drawable(self.env):
             raise UserError(f"games of {self.env.name} cannot be drawn")
+        _check_way(greedy, plan)
         return Recorded(games.play(self.policy, seed, game, greedy, planner=self.planner(plan)))
 
     def export(self, directory: str | Path) -> tuple[Path, Path]:
@@ -129,10 +132,9 @@ class Agent:
         """What plays so many games on before each action; None for an agent that acts at once."""
         if not plan:
             return None
-        if plan < FEWEST:
-            raise UserError(
-                f"plan={plan} tells no two actions apart: it must be 0, or {FEWEST} or more"
-            )
+        if not FEWEST <= plan <= MOST:
+            why = "tells no two actions apart" if plan < FEWEST else "games a move are too many"
+            raise UserError(f"plan={plan} {why}: it must be 0, or from {FEWEST} to {MOST}")
         if not self.env.tells_what_is_hidden:
             raise UserError(f"plan is not for {self.env.name}, whose hidden parts are unknown")
         return Planner(self.env, self.policy.network, self.policy.signal, plan)
@@ -161,12 +163,19 @@ class Agent:
             )
         if not valid.any(-1).all():
             raise UserError("the mask allows no action: there is none to take")
+        if not np.isfinite(seen).all():
+            raise UserError("the observation is not finite: there is nothing to act on")
 
 
 def _check_numbers(**given: int) -> None:
     for name, number in given.items():
         if not isinstance(number, int | np.integer) or not 0 <= number < 2**32:
             raise UserError(f"{name}={number!r} must be a whole number from 0 to {2**32 - 1}")
+
+
+def _check_way(greedy: bool, plan: int) -> None:
+    if greedy and plan:
+        raise UserError("greedy and plan are two ways to play: choose one of them")
 
 
 def _masked_logits(policy: Policy, params: Any, seen: jax.Array, valid: jax.Array) -> jax.Array:

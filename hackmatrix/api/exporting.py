@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,14 +10,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hackmatrix import networks, plugins
+from hackmatrix import networks, plugins, whole_files
+from hackmatrix.envs import Environment
 from hackmatrix.envs.protocol import in_parts
 from hackmatrix.errors import UserError
 from hackmatrix.networks import files
 from hackmatrix.standalone.policy import NumpyPolicy
 from hackmatrix.train.policies.artifact import artifact
 from hackmatrix.train.policies.policy import Policy, about
-from hackmatrix.train.runs import atomic_files
 
 _ROWS = 8  # of made-up observations that both are asked about
 # By which part of the network's largest number they may differ: it may round as it likes.
@@ -24,23 +25,24 @@ _SLACK = 0.03
 
 
 def export(policy: Policy, folder: Path) -> tuple[Path, Path]:
-    """Writes policy.npz and policy.jax. UserError, and nothing is written, where the network's
-    forward pass in NumPy is another function.
+    """Writes policy.npz and policy.jax; older ones are replaced when both are written. UserError,
+    and nothing is written, where the network's forward pass in NumPy is another function.
     """
+    if "\0" in str(folder):
+        raise UserError(f"{str(folder)!r} is no name of a directory")
     plain, compiled = folder / files.EXPORTED, folder / files.COMPILED
     if networks.is_in_numpy(policy.network.spec.network):
         _check_numpy(policy)
-    for_jax = artifact(policy)
+    contents = {plain: [files.content(policy.params, about(policy))], compiled: [artifact(policy)]}
     folder.mkdir(parents=True, exist_ok=True)
-    files.write(plain, policy.params, about(policy))
-    atomic_files.write_lines(compiled, [for_jax])
+    whole_files.write(contents)
     return plain, compiled
 
 
 def _check_numpy(policy: Policy) -> None:
     spec, env = policy.network.spec, policy.env
     network = networks.make(replace(spec, compute_dtype="float32"), env)
-    seen = np.random.default_rng(0).random((_ROWS, env.observation_size), np.float32)
+    seen = _made_up(env, is_ours=spec.network in networks.NETWORKS)
     with jax.default_matmul_precision("highest"):
         expected = network(policy.params, in_parts(jnp.asarray(seen), env.observation))
     for name, right, given in zip(
@@ -53,6 +55,23 @@ def _check_numpy(policy: Policy) -> None:
                 f"observations its {name} are up to {np.abs(given - right).max():.3g} off, where "
                 f"none is above {largest:.3g}; nothing was exported"
             )
+
+
+def _made_up(env: Environment, is_ours: bool) -> np.ndarray:
+    """Numbers from 0 to 1, which is what ours are made for; others are asked about any. But where
+    the player stands are shares of the board.
+    """
+    draws = np.random.default_rng(0)
+    seen = draws.random((_ROWS, env.observation_size), np.float32)
+    if is_ours:
+        return seen
+    parts = {
+        name: draws.standard_normal((_ROWS, math.prod(shape)), np.float32)
+        for name, shape in env.observation.items()
+    }
+    if "player" in parts:
+        parts["player"] = np.abs(parts["player"]) % 1
+    return np.vstack([seen, np.hstack([*parts.values()])])
 
 
 def _in_numpy(policy: Policy, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

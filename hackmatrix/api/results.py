@@ -48,7 +48,8 @@ class Results:
 
     @property
     def title(self) -> str:
-        return f"{self.policy.title}: {self.games:,} games of seed {self.seed}, 95% intervals"
+        who = self.policy.playing(self.greedy, self.plan)
+        return f"{who}: {self.games:,} games of seed {self.seed}, 95% intervals"
 
     def __str__(self) -> str:
         return "\n".join([self.title, *results.table(self.players, self.policy.env)])

@@ -11,6 +11,7 @@ hidden layers layerN.weights and layerN.bias, and the heads actor.* and critic.*
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
@@ -20,12 +21,13 @@ import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hackmatrix import whole_files
 from hackmatrix.errors import UserError
 from hackmatrix.networks import Spec
 from hackmatrix.networks.turning import Turning
@@ -109,31 +111,29 @@ class About:
             )
 
 
-def write(file: Path, params: Params, about: About) -> None:
-    """Writes the file in one step: a reader finds the old one or the new one, whole."""
+def content(params: Params, about: About) -> bytes:
+    """What such a file holds."""
     arrays = {
         f"{_PREFIX}{name}": np.asarray(leaf, np.float32) for name, leaf in _named(params["params"])
     }
-    fresh = file.with_name(f"{file.name}.new")
-    try:
-        with fresh.open("wb") as opened:
-            np.savez_compressed(
-                opened,
-                format=np.int32(FORMAT),
-                about=np.str_(json.dumps(asdict(about))),
-                allow_pickle=False,
-                **arrays,
-            )
-        os.replace(fresh, file)
-    except BaseException:
-        fresh.unlink(missing_ok=True)
-        raise
+    told = {"format": np.int32(FORMAT), "about": np.str_(json.dumps(asdict(about)))}
+    archive = io.BytesIO()
+    np.savez_compressed(archive, allow_pickle=False, **told, **arrays)
+    return archive.getvalue()
+
+
+def write(file: Path, params: Params, about: About) -> None:
+    """Writes the file whole."""
+    whole_files.write({file: [content(params, about)]})
 
 
 def is_shipped(name: str) -> bool:
-    """Whether it is the name of an agent that comes with the trainer: policies/NAME."""
+    """Whether it names an agent that comes with the trainer, policies/NAME, and no folder of one's
+    own that lies there.
+    """
     folder, _, rest = name.partition("/")
-    return folder == SHIPPED and bool(rest) and "/" not in rest and not rest.endswith(".npz")
+    is_name = folder == SHIPPED and bool(rest) and "/" not in rest and not rest.endswith(".npz")
+    return is_name and ((_FOLDER / f"{rest}.npz").exists() or not os.path.isdir(name))
 
 
 def read(name: str | Path) -> tuple[Params, About]:
@@ -149,7 +149,7 @@ def read(name: str | Path) -> tuple[Params, About]:
             arrays = dict(np.load(opened, allow_pickle=False))
         number = int(arrays["format"])
         if number == FORMAT:
-            return {"params": _nested(arrays)}, _about(json.loads(str(arrays["about"])))
+            return {"params": _nested(arrays)}, _about(file, json.loads(str(arrays["about"])))
         if number == 1:
             return {"params": _nested_1(arrays)}, _about_1(arrays)
     except FileNotFoundError:
@@ -195,7 +195,7 @@ def _shipped(name: str) -> Path:
 
 def shipped_as(name: str) -> str:
     """Asks, at the end of a message, whether an agent that comes with the trainer was meant."""
-    name = Path(name).name
+    name = Path(name).name.removesuffix(".npz")
     return f"; did you mean {SHIPPED}/{name}?" if (_FOLDER / f"{name}.npz").exists() else ""
 
 
@@ -239,7 +239,12 @@ def _nested(arrays: Mapping[str, np.ndarray]) -> Params:
     return tree
 
 
-def _about(told: dict[str, Any]) -> About:
+def _about(file: Path, told: dict[str, Any]) -> About:
+    known = {each.name for kind in (About, Spec) for each in fields(kind)}
+    if newer := sorted({*told, *told["spec"]} - known):
+        raise PolicyFileError(
+            f"{file} is of a newer version of this program, as it tells of {', '.join(newer)}"
+        )
     observation = {name: tuple(shape) for name, shape in told["observation"].items()}
     rest = {"observation": observation, "actions": tuple(told["actions"])}
     return About(**{**told, **rest, "spec": Spec(**told["spec"])})

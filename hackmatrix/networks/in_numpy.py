@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from hackmatrix.errors import UserError
 from hackmatrix.networks.place import player_place
 
 Array = np.ndarray
@@ -29,7 +30,7 @@ def centred(params: Params, parts: Parts) -> Array:
     cells = np.maximum(dense(params["embed"], parts["cells"]), 0)
     boards, rows, columns, channels = cells.shape
     around = np.zeros((boards, 2 * rows - 1, 2 * columns - 1, channels), np.float32)
-    for board, row, column in zip(range(boards), *player_place(parts), strict=True):
+    for board, row, column in zip(range(boards), *_place(parts), strict=True):
         up, right = rows - 1 - row, columns - 1 - column
         around[board, up : up + rows, right : right + columns] = cells[board]
     seen = [_flat(around), _flat(_player_plane(parts)), _numbers(parts)]
@@ -105,8 +106,17 @@ def _player_plane(parts: Parts) -> Array:
     """f32[B, rows, columns, 1]: 1 in the player's cell."""
     boards, rows, columns, _ = parts["cells"].shape
     plane = np.zeros((boards, rows, columns, 1), np.float32)
-    plane[np.arange(boards), *player_place(parts)] = 1
+    plane[np.arange(boards), *_place(parts)] = 1
     return plane
+
+
+def _place(parts: Parts) -> tuple[Array, Array]:
+    """i32[B] each: the player's row and column, which are on the board."""
+    place = player_place(parts)
+    for number, size in zip(place, parts["cells"].shape[1:3], strict=True):
+        if ((number < 0) | (number >= size)).any():
+            raise UserError("the observation has the player outside of the board")
+    return place
 
 
 def _everywhere(numbers: Array, plane: Array) -> Array:

@@ -32,7 +32,8 @@ def play(
     """Game `number` of a seed. The network computes where its parameters are, the game on a CPU if
     there is one: a single board gains nothing from an accelerator.
     """
-    title = f"{policy.title}, game {number} of seed {seed}"
+    who = policy.playing(greedy, planner.games if planner else 0)
+    title = f"{who}, game {number} of seed {seed}"
     with jax.default_device(_cpu()):
         player = Player(policy, seed, number, greedy, planner)
         decide = lambda *seen: Decision(*player.choose(*seen))  # noqa: E731

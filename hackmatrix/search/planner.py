@@ -35,6 +35,7 @@ _CAUTION = 0.5  # standard errors by which an action must be better than the lik
 _CONSIDERED, _LIKELY = 8, 0.002  # actions at most, and how likely at least
 _TIMES = 2  # that each of them is tried at least: once tells nothing of luck
 FEWEST = 2 * _TIMES  # games that tell two actions apart
+MOST = 4096  # games, of which each takes memory
 # Games that are played on side by side. A CPU is as fast with a few, and leaves out what it can.
 _AT_ONCE, _AT_ONCE_ON_CPU = 16_384, 512
 

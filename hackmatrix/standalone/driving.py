@@ -85,9 +85,14 @@ def check_plays(policy: About) -> None:
 
 
 class GameProgram:
-    """The program, from its start to its end."""
+    """The program, from its start to its end; its command is a list of words."""
 
     def __init__(self, command: Sequence[str]) -> None:
+        if isinstance(command, str) or not command:
+            raise UserError(
+                'the command of the game is a list of words, such as ["./game", "--headless-cli"], '
+                f"not {command!r}"
+            )
         try:
             self._program = subprocess.Popen(
                 command,
@@ -120,6 +125,8 @@ class GameProgram:
     def _answer(self, command: str) -> str:
         assert self._program.stdin
         assert self._program.stdout
+        if self._program.stdin.closed:
+            return ""
         with suppress(BrokenPipeError):  # it may have answered before it ended
             self._program.stdin.write(command + "\n")
             self._program.stdin.flush()

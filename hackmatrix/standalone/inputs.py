@@ -19,7 +19,13 @@ Json = Mapping[str, Any]
 def vector(seen: Json) -> np.ndarray:
     """f32[1545]: 10 numbers of the player, 23 programs, 42 numbers of each of 36 cells."""
     owned = np.zeros(_PROGRAMS)
-    owned[[action - _FIRST_PROGRAM for action in seen["ownedPrograms"]]] = 1
+    programs = [action - _FIRST_PROGRAM for action in seen["ownedPrograms"]]
+    if not all(0 <= number < _PROGRAMS for number in programs):
+        raise ValueError(
+            f"programs are numbers from {_FIRST_PROGRAM} to {_FIRST_PROGRAM + _PROGRAMS - 1}, not "
+            f"{seen['ownedPrograms']}"
+        )
+    owned[programs] = 1
     cells = [_cell(cell) for row in seen["cells"] for cell in row]
     return np.concatenate([_player(seen), owned, *cells]).astype(np.float32)
 

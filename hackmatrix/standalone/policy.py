@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from hackmatrix.networks import files, numpy_torso
-from hackmatrix.networks.files import About
+from hackmatrix import plugins
+from hackmatrix.errors import UserError
+from hackmatrix.networks import NumpyTorso, files, numpy_torso
+from hackmatrix.networks.files import About, PolicyFileError
 from hackmatrix.networks.in_numpy import dense
 
 
@@ -19,6 +22,11 @@ class NumpyPolicy:
 
     def __init__(self, file: str | Path) -> None:
         self._hold(*files.read(file))
+        what = f"{file} does not fit network={self.about.spec.network}, which has changed since"
+        with plugins.told_in_a_line(what, PolicyFileError), np.errstate(all="ignore"):
+            logits, _ = self.outputs(np.zeros(self._size, np.float32))
+            if len(logits) != self._actions:
+                raise ValueError(f"it has {len(logits)} logits for {self._actions} actions")
 
     @classmethod
     def of(cls, params: Mapping[str, Any], about: About) -> Self:
@@ -29,12 +37,15 @@ class NumpyPolicy:
 
     def _hold(self, params: Mapping[str, Any], about: About) -> None:
         self._params, self.about = params["params"], about
-        self._torso, self._turning = numpy_torso(about.spec.network, about.in_numpy), about.turning
+        self._torso, self._turning = _torso(about), about.turning
+        self._size = sum(map(math.prod, about.observation.values()))
+        self._actions = len(about.actions)
 
-    def outputs(self, observation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def outputs(self, observation: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """Logits f32[..., A] and values f32[...] of observations f32[..., N]."""
+        observation = np.asarray(observation, np.float32)
         batch = observation.shape[:-1]
-        rows = observation.reshape(math.prod(batch), observation.shape[-1]).astype(np.float32)
+        rows = observation.reshape(math.prod(batch), observation.shape[-1])
         parts = _in_parts(rows, self.about.observation)
         if self._turning:
             parts, turn = self._turning.turned(parts)
@@ -51,22 +62,43 @@ class NumpyPolicy:
         return logits.reshape(*batch, logits.shape[-1]), value.reshape(batch)
 
     def act(
-        self, observation: np.ndarray, mask: np.ndarray, draws: np.random.Generator | None = None
+        self, observation: ArrayLike, mask: ArrayLike, draws: np.random.Generator | None = None
     ) -> Any:
         """Of the actions that the mask bool[A] allows, the likeliest, or one drawn as the policy
         has it: an int, or i32[B] for B observations and masks.
         """
-        observation, mask = np.asarray(observation), np.asarray(mask, bool)
-        if mask.shape[:-1] != observation.shape[:-1] or not mask.any(-1).all():
-            raise ValueError(
-                "each observation needs a mask of its own that allows an action: they are "
-                f"{observation.shape} and {mask.shape}, with {mask.sum()} allowed"
-            )
+        observation, mask = np.asarray(observation, np.float32), np.asarray(mask, bool)
+        self._check(observation, mask)
+        if not isinstance(draws, np.random.Generator | None):
+            raise UserError(f"draws={draws!r} must be numpy.random.default_rng(SEED), or None")
         logits = self.outputs(observation)[0]
-        if draws:
+        if draws is not None:
             logits = logits + draws.gumbel(size=logits.shape)
         actions = np.where(mask, logits, -np.inf).argmax(-1).astype(np.int32)
         return actions if actions.ndim else int(actions)
+
+    def _check(self, observation: np.ndarray, mask: np.ndarray) -> None:
+        batch = observation.shape[:-1]
+        if observation.shape != (*batch, self._size) or mask.shape != (*batch, self._actions):
+            raise UserError(
+                f"an observation is f32[{self._size}] and its mask bool[{self._actions}], or as "
+                f"many of each; these are {list(observation.shape)} and {list(mask.shape)}"
+            )
+        if not mask.any(-1).all():
+            raise UserError("a mask allows no action: there is none to take")
+        if not np.isfinite(observation).all():
+            raise UserError("the observation is not finite: there is nothing to act on")
+
+
+def _torso(about: About) -> NumpyTorso:
+    try:
+        return numpy_torso(about.spec.network, about.in_numpy)
+    except UserError as error:
+        if about.in_numpy is None:
+            raise
+        raise PolicyFileError(
+            f"network={about.spec.network}: its `in_numpy` is not found: {error}"
+        ) from None
 
 
 def _in_parts(rows: np.ndarray, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray]:

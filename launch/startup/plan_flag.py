@@ -8,8 +8,13 @@ _PLAN = flags.DEFINE_integer(
     "plan",
     0,
     "Look ahead: so many games are played on from each board before an action is taken. What the "
-    "player cannot see is drawn anew for each. 4 or more; 0 acts at once.",
-    lower_bound=0,
+    "player cannot see is drawn anew for each. From 4 to 4096; 0 acts at once.",
+)
+_FEWEST, _MOST = 4, 4096  # of hackmatrix.search.planner, which would load JAX
+flags.register_validator(
+    _PLAN,
+    lambda games: games == 0 or _FEWEST <= games <= _MOST,
+    f"it must be 0, or from {_FEWEST} to {_MOST}",
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import pickle
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 import hackmatrix
+from hackmatrix.api.results import Results
 from hackmatrix.envs.hackmatrix_env import HackMatrix, is_drawable
 from hackmatrix.report import games
 from hackmatrix.rl.signal import Signal
@@ -104,6 +106,7 @@ def test_a_seed_draws_the_same_actions_and_no_seed_others(agent: hackmatrix.Agen
         (np.zeros((3, 4)), np.ones(2), "these are [3, 4] and [2]"),
         (np.zeros((2, 3, 4)), np.ones((2, 3, 2)), "these are [2, 3, 4] and [2, 3, 2]"),
         (np.zeros(4), np.zeros(2), "the mask allows no action"),
+        (np.full(4, np.nan), np.ones(2), "the observation is not finite"),
     ],
 )
 def test_what_is_no_observation_is_refused(
@@ -145,6 +148,7 @@ def test_with_a_plan_it_looks_ahead() -> None:
     assert list(results.players) == ["agent", "random"]
     assert results.played["agent"][RETURN].tolist() == [LENGTH] * 16
     assert results.as_json()["plan"] == 32
+    assert results.title.startswith("a test at step 0, 32 games a move: 16 games of seed 0")
 
 
 def test_the_game_that_is_asked_for_is_watched_in_the_way_that_is_asked_for(
@@ -152,26 +156,51 @@ def test_the_game_that_is_asked_for_is_watched_in_the_way_that_is_asked_for(
 ) -> None:
     play = Mock()
     monkeypatch.setattr(games, "play", play)
-    assert expert.watch(3, seed=5, greedy=True, plan=16).episode is play.return_value
+    assert expert.watch(3, seed=5, greedy=True).episode is play.return_value
     assert play.call_args.args == (expert.policy, 5, 3, True)
+    expert.watch(3, seed=5, plan=16)
+    assert play.call_args.args == (expert.policy, 5, 3, False)
     assert play.call_args.kwargs["planner"].games == 16
 
 
-def test_what_cannot_be_done_is_told_in_a_line(agent: hackmatrix.Agent) -> None:
+def test_how_an_agent_played_is_in_the_title(
+    expert: hackmatrix.Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = Mock()
+    monkeypatch.setattr(games, "record", record)
+    for greedy, plan, told in (
+        (False, 0, ""), (True, 0, ", the likeliest actions"), (False, 16, ", 16 games a move"),
+    ):  # fmt: skip
+        expert.watch(3, seed=5, greedy=greedy, plan=plan)
+        assert record.call_args.args[0] == f"{expert.title}{told}, game 3 of seed 5"
+        played = Results(expert.policy, 8, 0, greedy, plan, {})
+        assert played.title == f"{expert.title}{told}: 8 games of seed 0, 95% intervals"
+
+
+def test_what_cannot_be_done_is_told_in_a_line(
+    agent: hackmatrix.Agent, expert: hackmatrix.Agent
+) -> None:
     for refused, said in (
         (lambda: agent.evaluate(0), "games=0 must be at least 1"),
         (lambda: agent.evaluate(plan=16), "plan is not for gymnax:CartPole-v1"),
         (lambda: agent.evaluate(plan=-1), "plan=-1 must be a whole number from 0"),
-        (lambda: agent.evaluate(plan=3), "plan=3 tells no two actions apart: it must be 0, or 4"),
+        (lambda: agent.evaluate(plan=3), "plan=3 tells no two actions apart: it must be 0, or f"),
+        (lambda: agent.evaluate(plan=4097), "plan=4097 games a move are too many: .* 4 to 4096"),
+        (lambda: agent.evaluate(greedy=True, plan=16), "greedy and plan are two ways to play"),
+        (lambda: expert.watch(greedy=True, plan=16), "greedy and plan are two ways to play"),
         (lambda: agent.watch(-1), "game=-1 must be a whole number from 0"),
         (
             lambda: agent.act(np.zeros(4), np.ones(2), seed=-1),
             "seed=-1 must be a whole number from 0",
         ),
+        (lambda: agent.act(np.zeros(4), np.ones(2), seed=0.0), "seed=0.0 must be a whole"),  # type: ignore[arg-type]
+        (lambda: agent.act(np.zeros(4), np.ones(2), seed=""), "seed='' must be a whole"),  # type: ignore[arg-type]
         (lambda: agent.evaluate(2.5), "games=2.5 must be a whole number from 0"),  # type: ignore[arg-type]
         (lambda: agent.watch(2**32), "game=4294967296 must be a whole number from 0"),
         (lambda: hackmatrix.load("x/policy.jax"), "name policy.npz, which is beside it"),
         (lambda: agent.export("gs://b/exported"), "gs://b/exported is on no disk: name a path"),
+        (lambda: agent.export("a\0b"), "is no name of a directory"),
+        (lambda: hackmatrix.load("a\0b"), "is no name of an agent"),
         (agent.watch, "games of gymnax:CartPole-v1 cannot be drawn"),
         (
             lambda: hackmatrix.load("policies/nobody"),
@@ -191,11 +220,12 @@ def test_what_it_exports_is_the_same_agent(
     agent: hackmatrix.Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    plain, compiled = agent.export("~/exported")
-    assert plain.parent == tmp_path / "exported"
+    monkeypatch.chdir(tmp_path)
+    plain, compiled = agent.export("~/policies/mine")
+    assert plain.parent == tmp_path / "policies/mine"
     assert compiled.stat().st_size
     observations, masks = np.eye(4), np.ones((4, 2))
-    for named in plain, plain.parent, "~/exported":
+    for named in plain, plain.parent, "~/policies/mine", "policies/mine":
         again = hackmatrix.load(named)
         np.testing.assert_array_equal(
             again.act(observations, masks, seed=0), agent.act(observations, masks, seed=0)
@@ -222,6 +252,12 @@ def test_an_export_that_fails_leaves_the_one_before(
             with pytest.raises(OSError, match="No space left"):
                 agent.export(tmp_path)
         assert files() == before
+    later = hackmatrix.Agent(replace(agent.policy, step=8192))
+    disk_that_fills = Mock(side_effect=[None, OSError(errno.ENOSPC, "No space left on device")])
+    monkeypatch.setattr("os.fsync", disk_that_fills)
+    with pytest.raises(OSError, match=r"No space left on device: .*/policy\.jax'"):
+        later.export(tmp_path)
+    assert files() == before
 
 
 def test_what_was_learned_in_a_variant_of_an_environment_plays_that_variant(tmp_path: Path) -> None:

@@ -14,12 +14,15 @@ import pytest
 
 import hackmatrix
 from hackmatrix import networks
+from hackmatrix.envs import Environment
 from hackmatrix.networks import Spec
+from hackmatrix.networks.centred import Centred
 from hackmatrix.networks.torso import Parts, Torso
 from hackmatrix.rl.signal import Signal
 from hackmatrix.standalone.policy import NumpyPolicy
 from hackmatrix.train.policies.policy import Policy
 from tests.envs.toy import Toy
+from tests.networks.grid import GridWalk
 
 
 def in_numpy(params: Mapping[str, Any], parts: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -46,6 +49,18 @@ class Forgotten(Linear):
         return nn.relu(nn.Dense(self.spec.hidden_dim, name="layer")(parts["wanted"]))
 
 
+class Folded(Linear):
+    """The same as long as nothing below 0 is seen."""
+
+    @nn.compact
+    def __call__(self, parts: Parts) -> jax.Array:
+        return nn.Dense(self.spec.hidden_dim, name="layer")(jnp.abs(parts["wanted"]))
+
+
+class Around(Centred):
+    in_numpy = "hackmatrix.networks.in_numpy:centred"
+
+
 class Failing(Linear):
     in_numpy = f"{__name__}:failing"
 
@@ -58,9 +73,9 @@ class InHalves(Linear):
         return nn.Dense(self.spec.hidden_dim, name="layer", dtype=jnp.bfloat16)(parts["wanted"])
 
 
-def agent(torso: type[Torso]) -> hackmatrix.Agent:
-    env = Toy()
-    spec = Spec(f"{__name__}:{torso.__name__}", 16, 1, 0, False, "float32")
+def agent(torso: type[Torso], env: Environment | None = None) -> hackmatrix.Agent:
+    env = env or Toy()
+    spec = Spec(f"{__name__}:{torso.__name__}", 16, 1, 4, False, "float32")
     network = networks.make(spec, env)
     params = network.init(jax.random.key(0))
     return hackmatrix.Agent(Policy(env, network, params, "mine", 0, Signal(0.99, False)))
@@ -82,10 +97,16 @@ def test_a_network_that_is_the_same_function_in_numpy_is_exported(
     assert np.ptp(logits) > 0
 
 
+def test_the_player_of_a_made_up_observation_stands_on_the_board(tmp_path: Path) -> None:
+    agent(Around, GridWalk()).export(tmp_path)
+    assert NumpyPolicy(tmp_path).about.spec.network == f"{__name__}:Around"
+
+
 @pytest.mark.parametrize(
     ("torso", "said"),
     [
         (Forgotten, "its `in_numpy` is not the same function: of made-up observations its logits"),
+        (Folded, "its `in_numpy` is not the same function: of made-up observations its logits"),
         (Failing, r"its `in_numpy` fails: KeyError: 'nothing like that', test_exporting\.py:\d+"),
     ],
 )

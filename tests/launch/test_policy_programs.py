@@ -14,6 +14,7 @@ from absl import flags
 from absl.testing import flagsaver
 
 from hackmatrix.networks import files
+from hackmatrix.search.planner import FEWEST, MOST
 from hackmatrix.train.runs.directory import create
 from launch.startup import policy_flags
 from tests.train.settings import resolved
@@ -58,6 +59,7 @@ def start(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     ("program", "arguments", "said"),
     [
         ("export", ["--run=a", "--policy=b"], "say --run=RUN or --policy=FILE, not both"),
+        ("evaluate", [f"--plan={MOST + 1}"], f"it must be 0, or from {FEWEST} to {MOST}"),
         ("watch", ["--run=a", "--episode=-1"], "-1 is not an integer in the range [0, 4294967295]"),
         ("play", ["again"], "'again' is no flag"),
         ("serve", ["--headless-cli", "--plan=16"], "--plan=16 needs a policy: say --run=RUN or"),
@@ -96,17 +98,27 @@ def test_a_wrong_command_line_is_told_in_one_line(
     assert said in refused.stderr
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-"])
-def test_a_program_for_pipes_says_when_one_is_closed(closed: str) -> None:
-    line = f"exec {sys.executable} -m launch.serve --headless-cli {closed}"
+BOTH_WAYS = "commands come on standard input and answers go to standard output, but one of them is"
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("serve --headless-cli <&-", f"{BOTH_WAYS} closed"),
+        ("serve --headless-cli >&-", f"{BOTH_WAYS} closed"),
+        ("play <&-", f"{BOTH_WAYS} closed"),
+        ("watch >&-", "standard output is closed: say --html=FILE or --gif=FILE"),
+    ],
+)
+def test_a_program_whose_standard_output_or_input_is_closed_says_so(
+    command: str, said: str
+) -> None:
+    line = f"exec {sys.executable} -m launch.{command}"
     told = subprocess.run(
         ["bash", "-c", line], cwd=ROOT, capture_output=True, text=True, timeout=200, check=False
     )
     assert told.returncode == 1
-    assert told.stderr == (
-        "launch.serve: commands come on standard input and answers go to standard output, but one"
-        " of them is closed\n"
-    )
+    assert told.stderr == f"launch.{command.split()[0]}: {said}\n"
 
 
 def test_only_a_run_has_a_best_policy() -> None:
@@ -186,13 +198,17 @@ def test_what_is_exported_lies_with_its_run_or_under_its_name_and_never_in_git(
 
 
 @pytest.mark.parametrize(
-    ("program", "number", "asked"),
+    ("way", "asked"),
+    [("--greedy", "'greedy': True, 'plan': 0"), ("--plan=16", "'greedy': False, 'plan': 16")],
+)
+@pytest.mark.parametrize(
+    ("program", "number", "what"),
     [("watch", "--episode=2", "watch 2"), ("evaluate", "--episodes=2", "evaluate 2")],
 )
 def test_how_the_policy_is_to_play_is_as_the_command_line_says(
-    program: str, number: str, asked: str
+    program: str, number: str, what: str, way: str, asked: str
 ) -> None:
-    given = "--policy=any", number, "--seed=3", "--greedy", "--plan=16"
+    given = "--policy=any", number, "--seed=3", way
     told = subprocess.run(
         [sys.executable, "-c", ASKING.format(program=program), *given],
         cwd=ROOT,
@@ -201,7 +217,7 @@ def test_how_the_policy_is_to_play_is_as_the_command_line_says(
         timeout=200,
         check=True,
     ).stdout
-    assert told.splitlines()[-1] == f"{asked} {{'seed': 3, 'greedy': True, 'plan': 16}}"
+    assert told.splitlines()[-1] == f"{what} {{'seed': 3, {asked}}}"
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ _ENVS = _GAME | _ERRORS | {"hackmatrix.kept", "hackmatrix.envs"}
 _LEARNING = _ENVS | {"hackmatrix.parallel", "hackmatrix.networks", "hackmatrix.rl"}
 _TRAIN = _LEARNING | {
     "hackmatrix.estimates", "hackmatrix.ppo", "hackmatrix.search", "hackmatrix.train",
+    "hackmatrix.whole_files",
 }  # fmt: skip
 
 # What each room may import besides itself. "hackmatrix" alone is the package's own __init__.py.
@@ -28,9 +29,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "hackmatrix.estimates": set(),
     "hackmatrix.plugins": {"hackmatrix.errors"},
     "hackmatrix.kept": set(),
+    "hackmatrix.whole_files": set(),
     "hackmatrix.envs": _GAME | _ERRORS | {"hackmatrix.kept"},
     "hackmatrix.parallel": _ENVS | {"hackmatrix.exit_codes", "hackmatrix.streams"},
-    "hackmatrix.networks": _ENVS,
+    "hackmatrix.networks": _ENVS | {"hackmatrix.whole_files"},
     "hackmatrix.rl": _ENVS | {"hackmatrix.parallel", "hackmatrix.networks"},
     "hackmatrix.ppo": _LEARNING - {"hackmatrix.parallel"},
     "hackmatrix.search": _LEARNING - {"hackmatrix.parallel"},

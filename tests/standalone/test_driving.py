@@ -125,12 +125,16 @@ def test_a_policy_that_looks_ahead_is_shown_each_board_of_the_other_program(
     np.testing.assert_array_equal(jax.vmap(game.valid_actions)(stacked), masks)
 
 
+def test_the_policy_that_looks_ahead_may_lie_in_a_file_of_any_name(file: Path) -> None:
+    other = file.rename(file.with_suffix(".policy"))
+    refused = drive(f"--policy={other}", "--plan=4", "--server=/nowhere")
+    assert "the program of the game cannot start: /nowhere" in refused.stderr.splitlines()[-1]
+
+
 def test_too_few_games_to_look_ahead_with_are_refused_in_one_line(file: Path) -> None:
-    other = file.rename(file.with_suffix(".policy"))  # as the policy of a file is found
-    refused = drive(f"--policy={other}", "--plan=3")
+    refused = drive(f"--policy={file}", "--plan=3")
     assert refused.returncode == 1
-    *_, line = refused.stderr.splitlines()
-    assert line.startswith("launch.drive: plan=3 tells no two actions apart: it must be 0, or 4")
+    assert refused.stderr == "launch.drive: flag --plan=3: it must be 0, or from 4 to 4096\n"
     with pytest.raises(UserError, match="plan=0 does not look ahead: it must be 4 or more"):
         looking_ahead(load("policies/conv"), plan=0, seed=0)
 

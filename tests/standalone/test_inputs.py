@@ -1,6 +1,4 @@
-"""The inputs of a policy, as a client of the headless protocol computes them from the answers, and
-which it takes.
-"""
+"""The inputs of a policy, as a client of the headless protocol computes them from the answers."""
 
 from __future__ import annotations
 
@@ -9,7 +7,6 @@ import pytest
 
 from hackmatrix.envs.headless.view import observation
 from hackmatrix.standalone import inputs
-from hackmatrix.standalone.policy import NumpyPolicy
 from tests.envs.random_play import turns
 
 
@@ -27,12 +24,7 @@ def test_a_client_of_the_protocol_may_do_what_the_agent_may() -> None:
             np.testing.assert_array_equal(inputs.mask(each), allowed)
 
 
-@pytest.mark.parametrize(
-    ("observation", "mask"),
-    [(np.zeros(1545), np.zeros(28)), (np.zeros((3, 1545)), np.ones(28))],
-)
-def test_a_policy_acts_only_where_each_observation_has_a_mask_that_allows_something(
-    observation: np.ndarray, mask: np.ndarray
-) -> None:
-    with pytest.raises(ValueError, match="needs a mask of its own that allows an action"):
-        NumpyPolicy("policies/winner").act(observation, mask)
+@pytest.mark.parametrize("number", [4, 28, -1])
+def test_a_program_that_there_is_not_is_refused(number: int) -> None:
+    with pytest.raises(ValueError, match=rf"numbers from 5 to 27, not \[6, {number}\]"):
+        inputs.vector({"ownedPrograms": [6, number], "cells": []})

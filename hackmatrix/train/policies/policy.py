@@ -43,6 +43,11 @@ class Policy:
     def title(self) -> str:
         return f"{self.source} at step {self.step:,}" + (", its best" if self.is_best else "")
 
+    def playing(self, greedy: bool, plan: int) -> str:
+        """The title, and in which way it plays; nothing is said of drawing its actions."""
+        way = f", {plan:,} games a move" if plan else ", the likeliest actions" if greedy else ""
+        return self.title + way
+
 
 def load(
     workdir: str | Path,

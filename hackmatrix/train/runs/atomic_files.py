@@ -1,12 +1,15 @@
-"""Atomic replacement of files: a reader finds the old content or the new one, never a part."""
+"""Atomic replacement of a run's files: a reader finds the old content or the new one.
+
+Only who holds the run writes them. So the names of unfinished ones are fixed: what a killed process
+left behind is known as such, and the next writer replaces it.
+"""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
-_UNFINISHED = ".new"
+from hackmatrix import whole_files
 
 
 def write(path: Path, text: str) -> None:
@@ -14,22 +17,13 @@ def write(path: Path, text: str) -> None:
 
 
 def write_lines(path: Path, lines: Iterable[bytes]) -> None:
-    fresh = unfinished(path)
-    try:
-        with fresh.open("wb") as opened:
-            opened.writelines(lines)
-            opened.flush()
-            os.fsync(opened.fileno())  # or after a power cut the new file may be there, and empty
-    except OSError:
-        fresh.unlink(missing_ok=True)  # a half of it would fill the disk for good
-        raise
-    os.replace(fresh, path)
+    whole_files.write({path: lines}, unfinished)
 
 
 def unfinished(path: Path) -> Path:
     """Where the new one is until it is whole."""
-    return path.with_suffix(_UNFINISHED)
+    return path.with_suffix(whole_files.UNFINISHED)
 
 
 def is_unfinished(path: Path) -> bool:
-    return path.suffix == _UNFINISHED
+    return path.suffix == whole_files.UNFINISHED

@@ -1,0 +1,55 @@
+"""Files of policies: which one a name means, and what is said of those that are newer."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hackmatrix.networks import files
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Outside of a checkout."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_folder_of_ones_own_may_lie_among_policies(elsewhere: Path) -> None:
+    assert files.is_shipped("policies/mine")  # so that those that there are will be named
+    folder = elsewhere / "policies/mine"
+    folder.mkdir(parents=True)
+    params, about = files.read("policies/winner")
+    files.write(folder / files.EXPORTED, params, about)
+    assert not files.is_shipped("policies/mine")
+    assert files.read("policies/mine")[1] == about
+    (elsewhere / "policies/winner").mkdir()
+    assert files.is_shipped("policies/winner")
+
+
+@pytest.mark.parametrize("name", ["policies/winner.npz", "winner.npz", "winner"])
+def test_who_names_the_file_of_a_shipped_policy_is_told_its_name(
+    name: str, elsewhere: Path
+) -> None:
+    with pytest.raises(files.PolicyFileError, match=r"; did you mean policies/winner\?"):
+        files.read(name)
+
+
+@pytest.mark.parametrize("of_spec", [False, True])
+def test_a_file_of_a_newer_version_is_told_from_one_that_is_damaged(
+    of_spec: bool, tmp_path: Path
+) -> None:
+    arrays = dict(np.load(io.BytesIO(files.content(*files.read("policies/winner")))))
+    told = json.loads(str(arrays["about"]))
+    (told["spec"] if of_spec else told)["recurrent"] = True
+    file = tmp_path / "policy.npz"
+    np.savez(file, **{**arrays, "about": np.str_(json.dumps(told))})
+    with pytest.raises(files.PolicyFileError) as refused:
+        files.read(file)
+    assert str(refused.value) == (
+        f"{file} is of a newer version of this program, as it tells of recurrent"
+    )

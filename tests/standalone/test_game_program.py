@@ -1,0 +1,21 @@
+"""The program of a game, as it is started and ended."""
+
+from __future__ import annotations
+
+import pytest
+
+from hackmatrix.errors import UserError
+from hackmatrix.standalone.driving import GameProgram, ProtocolError
+
+
+@pytest.mark.parametrize("command", ["cat", []])
+def test_a_command_that_is_no_list_of_words_is_refused(command: str | list[str]) -> None:
+    with pytest.raises(UserError, match=r"is a list of words, such as .*, not "):
+        GameProgram(command)
+
+
+def test_a_program_that_was_ended_is_said_to_be() -> None:
+    with GameProgram(["cat"]) as program:
+        pass
+    with pytest.raises(ProtocolError, match="the program of the game has ended"):
+        program.ask("reset")

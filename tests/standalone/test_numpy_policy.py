@@ -1,0 +1,89 @@
+"""A policy without JAX: what it takes, and which files it can play."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hackmatrix.errors import UserError
+from hackmatrix.networks import files
+from hackmatrix.networks.files import About
+from hackmatrix.standalone.policy import NumpyPolicy
+
+SEEN, MASK = np.zeros(1545, np.float32), np.ones(28, bool)
+
+
+@pytest.fixture(scope="module")
+def winner() -> NumpyPolicy:
+    return NumpyPolicy("policies/winner")
+
+
+def changed(place: int, number: float) -> np.ndarray:
+    seen = SEEN.copy()
+    seen[place] = number
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("observation", "mask", "draws", "said"),
+    [
+        (SEEN, 0 * MASK, None, "a mask allows no action"),
+        (np.zeros((3, 1545)), MASK, None, r"these are \[3, 1545\] and \[28\]"),
+        (SEEN[1:], MASK, None, r"an observation is f32\[1545\] .* these are \[1544\] and \[28\]"),
+        (SEEN, MASK[1:], None, r"its mask bool\[28\], .* these are \[1545\] and \[27\]"),
+        (changed(70, np.nan), MASK, None, "the observation is not finite"),
+        (changed(70, np.inf), MASK, None, "the observation is not finite"),
+        (changed(0, 1.5), MASK, None, "the player outside of the board"),
+        (changed(1, -0.2), MASK, None, "the player outside of the board"),
+        (SEEN, MASK, 0, r"draws=0 must be numpy\.random\.default_rng\(SEED\), or None"),
+        (SEEN, MASK, 1, "draws=1 must be"),
+    ],
+)
+def test_what_it_cannot_act_on_is_told_in_one_line(
+    winner: NumpyPolicy, observation: np.ndarray, mask: np.ndarray, draws: Any, said: str
+) -> None:
+    with pytest.raises(UserError, match=said):
+        winner.act(observation, mask, draws)
+
+
+def test_a_list_of_numbers_is_an_observation_too(winner: NumpyPolicy) -> None:
+    for one, other in zip(winner.outputs(SEEN.tolist()), winner.outputs(SEEN), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def wider(about: About) -> About:
+    return replace(about, actions=(*about.actions, "wait"))
+
+
+def of_another_kind(about: About) -> About:
+    return replace(about, spec=replace(about.spec, network="cells"))
+
+
+def not_found(about: About) -> About:
+    spec = replace(about.spec, network="my_net:Net")
+    return replace(about, spec=spec, in_numpy="hackmatrix.networks.in_numpy:nothing")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (wider, r"does not fit network=.* since: ValueError: it has 28 logits for 29 actions"),
+        (of_another_kind, "does not fit network=cells, which has changed since: KeyError: 'embed_"),
+        (
+            not_found,
+            "network=my_net:Net: its `in_numpy` is not found: hackmatrix.*has no 'nothing'",
+        ),
+    ],
+)
+def test_a_file_that_does_not_fit_is_refused_when_it_is_loaded(
+    change: Callable[[About], About], said: str, tmp_path: Path
+) -> None:
+    params, about = files.read("policies/winner")
+    files.write(tmp_path / "policy.npz", params, change(about))
+    with pytest.raises(UserError, match=said):
+        NumpyPolicy(tmp_path)

@@ -1,0 +1,57 @@
+"""Files take the place of others whole, or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+
+from hackmatrix import whole_files
+from hackmatrix.train.runs import atomic_files
+
+
+def test_of_two_that_write_a_file_at_once_each_writes_it_whole(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+
+    def in_the_midst() -> Iterator[bytes]:
+        yield b"the one, "
+        whole_files.write({file: [b"the other"]})
+        assert file.read_bytes() == b"the other"
+        yield b"whole"
+
+    whole_files.write({file: in_the_midst()})
+    assert file.read_bytes() == b"the one, whole"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [lambda path: whole_files.write({path: [b""]}), lambda path: atomic_files.write(path, "")],
+)
+def test_a_file_that_cannot_take_its_place_is_named_and_not_left_behind(
+    write: Callable[[Path], None], tmp_path: Path
+) -> None:
+    folder = tmp_path / "policy.jax"
+    folder.mkdir()
+    with pytest.raises(IsADirectoryError, match=r"policy\.jax'$"):
+        write(folder)
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_none_of_several_files_is_replaced_where_one_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    whole_files.write({one: [b"before"], other: [b"before"]})
+    full = OSError(errno.ENOSPC, "No space left on device")
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=[None, full]))
+    with pytest.raises(OSError, match=r"No space left on device: .*/other'"):
+        whole_files.write({one: [b"after"], other: [b"after"]})
+    assert {each: each.read_bytes() for each in tmp_path.iterdir()} == {
+        one: b"before",
+        other: b"before",
+    }
