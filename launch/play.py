@@ -8,19 +8,23 @@ turn: an action, or save FILE, load FILE, new, help, quit.
 from __future__ import annotations
 
 import contextlib
+import os
+import shutil
 import sys
 from collections.abc import Iterator
 
 from absl import app, flags, logging
 
-from launch.startup import plan_flag, policy_flags, starting
+from launch.startup import outputs, plan_flag, policy_flags, starting
 
 PROGRAM = "launch.play"
+_LINES = 34  # what a turn may take where there are rules between the rows of the board
 
 _SEED = flags.DEFINE_integer("seed", None, "Play the same games each time.", lower_bound=0)
 
 
 def main(_: list[str]) -> None:
+    starting.need_standard_streams(PROGRAM)
     logging.set_verbosity(logging.WARNING)
     starting.stay_off_accelerators()
     starting.keep_compiled_programs()
@@ -30,15 +34,16 @@ def main(_: list[str]) -> None:
 
         decide = lambda *seen: Decision(*choose(*seen))  # noqa: E731
 
-    what = f"{PROGRAM}: compiling the game, or loading it from the cache"
-    with starting.one_line_errors(PROGRAM), starting.waiting(what):
+    loading = starting.loading(PROGRAM, "JAX and the game")
+    with starting.one_line_errors(PROGRAM), loading:
         starting.need_devices()
         from hackmatrix.envs.drawing.text import is_wanted_in_colour
         from hackmatrix.replay.playing import Playing
-
-        playing = Playing(_SEED.value, _say, decide, colour=is_wanted_in_colour(sys.stdout))
+    with starting.waiting(f"{PROGRAM}: compiling the game, or loading it from the cache"):
+        colour = is_wanted_in_colour(sys.stdout)
+        playing = Playing(_SEED.value, _say, decide, colour, _is_low)
         playing.warm_up()
-    with contextlib.suppress(KeyboardInterrupt, BrokenPipeError):
+    with contextlib.suppress(KeyboardInterrupt, BrokenPipeError), outputs.printing(PROGRAM):
         if sys.stdin.isatty() and sys.stdout.isatty():
             from hackmatrix.replay import keyboard
 
@@ -51,10 +56,14 @@ def main(_: list[str]) -> None:
 def _lines() -> Iterator[str]:
     while True:
         _show("> ")
-        line = sys.stdin.readline()
+        line = os.fsdecode(sys.stdin.buffer.readline())  # file names may be any bytes
         if not line:
             return
         yield line
+
+
+def _is_low() -> bool:
+    return sys.stdout.isatty() and shutil.get_terminal_size().lines < _LINES
 
 
 def _show(text: str) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from absl import app, flags, logging
 
 from hackmatrix.errors import UserError
-from launch.startup import command_line, outputs, run_flags, starting
+from launch.startup import command_line, ending, outputs, run_flags, starting
 
 if TYPE_CHECKING:
     from hackmatrix.report.curves import Curves
@@ -70,7 +70,8 @@ def _compare(runs: list[Run]) -> None:
 
 def _curves(run: Run) -> Curves:
     with starting.waiting(f"{PROGRAM}: reading {run.place}"):
-        from hackmatrix.report import curves
+        with ending.at_once(PROGRAM):
+            from hackmatrix.report import curves
 
         with starting.one_line_errors(PROGRAM):
             return curves.of_run(run)

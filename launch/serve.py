@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from absl import app, flags
 
-from launch.startup import plan_flag, policy_flags, starting
+from launch.startup import outputs, plan_flag, policy_flags, starting
 
 PROGRAM = "launch.serve"
 
@@ -28,11 +28,7 @@ _DEBUG = flags.DEFINE_bool("debug", False, "Log to standard error each command a
 def main(_: list[str]) -> None:
     if not _HEADLESS.value:
         sys.exit(f"{PROGRAM}: say --headless-cli")
-    if sys.stdin is None or sys.stdout is None:
-        sys.exit(
-            f"{PROGRAM}: commands come on standard input and answers go to standard output, "
-            "but one of them is closed"
-        )
+    starting.need_standard_streams(PROGRAM)
     level = logging.DEBUG if _DEBUG.value else logging.INFO if _INFO.value else logging.WARNING
     logging.getLogger("hackmatrix").setLevel(level)
     logging.getLogger("jax").setLevel(logging.WARNING)
@@ -48,7 +44,7 @@ def main(_: list[str]) -> None:
         session = headless.Session(_SEED.value, choose)
         session.warm_up()
     # It ends, too, when the client has gone or a person has had enough.
-    with contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
+    with contextlib.suppress(BrokenPipeError, KeyboardInterrupt), outputs.printing(PROGRAM):
         headless.converse(session, sys.stdin.buffer, answers)
 
 

@@ -33,6 +33,8 @@ def main(_: list[str]) -> None:
     logging.set_verbosity(logging.WARNING)
     starting.stay_off_accelerators()
     starting.keep_compiled_programs()
+    if not sys.stdout and not _HTML.value and not _GIF.value:
+        sys.exit(f"{PROGRAM}: standard output is closed: say --html=FILE or --gif=FILE")
     outputs.check(PROGRAM, _HTML, _GIF)  # a game that is planned takes minutes
     agent = policy_flags.load(PROGRAM)
     greedy, plan = _GREEDY.value, plan_flag.plan()
@@ -42,23 +44,27 @@ def main(_: list[str]) -> None:
     if _HTML.value:
         _write(_HTML, game.page().encode(), game)
     if _GIF.value:
-        _write(_GIF, game.film(), game)
+        with starting.waiting(f"{PROGRAM}: drawing the film"):
+            film = game.film()
+        _write(_GIF, film, game)
     if not _HTML.value and not _GIF.value:
-        _show(game.episode)
+        with outputs.printing(PROGRAM):
+            _show(game.episode)
 
 
 def _write(flag: flags.FlagHolder[Path | None], content: bytes, game: Recorded) -> None:
     file = flag.value
     assert file
     outputs.write(PROGRAM, file, content, flag)
-    print(f"{file}: {game.turns} turns, return {game.total:.2f}")
+    tell = starting.say if outputs.is_standard_output(file) else print
+    tell(f"{file}: {game.turns} turns, return {game.total:.2f}")
 
 
 def _show(episode: Episode) -> None:
     from hackmatrix.envs.drawing.text import is_wanted_in_colour
     from hackmatrix.replay import terminal
 
-    if sys.stdin.isatty() and sys.stdout.isatty():
+    if sys.stdin and sys.stdin.isatty() and sys.stdout.isatty():
         terminal.show(episode, is_wanted_in_colour(sys.stdout))
     else:
         terminal.print_all(episode, sys.stdout)

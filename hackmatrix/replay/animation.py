@@ -9,6 +9,7 @@ from PIL import Image
 
 from hackmatrix.envs.drawing import looks
 from hackmatrix.envs.drawing.pictures import picture
+from hackmatrix.envs.headless.view import Json
 from hackmatrix.replay.record import Episode
 
 _MS_A_TURN = 350
@@ -25,18 +26,23 @@ _PALETTE = np.unique(
 
 def pictures(episode: Episode, most: int) -> list[np.ndarray]:
     """So many of its boards: the first, the last and some spread evenly between them."""
-    last = len(episode.frames) - 1
-    turns = dict.fromkeys(np.linspace(0, last, min(most, last + 1)).round().astype(int).tolist())
-    return [picture(episode.frames[turn].seen) for turn in turns]
+    return [picture(seen) for seen in _boards(episode, most)]
 
 
 def gif(episode: Episode, most: int | None = None) -> bytes:
     """It goes on for ever, and stays at the end of the game for a while."""
-    first, *rest = map(_image, pictures(episode, most or len(episode.frames)))
-    lengths = [*[_MS_A_TURN] * len(rest), _MS_AT_THE_END]
+    boards = _boards(episode, most or len(episode.frames))
+    lengths = [*[_MS_A_TURN] * (len(boards) - 1), _MS_AT_THE_END]
+    images = (_image(picture(seen)) for seen in boards)  # each when it is written: they are large
     out = io.BytesIO()
-    first.save(out, "GIF", save_all=True, append_images=rest, duration=lengths, loop=0)
+    next(images).save(out, "GIF", save_all=True, append_images=images, duration=lengths, loop=0)
     return out.getvalue()
+
+
+def _boards(episode: Episode, most: int) -> list[Json]:
+    last = len(episode.frames) - 1
+    turns = dict.fromkeys(np.linspace(0, last, min(most, last + 1)).round().astype(int).tolist())
+    return [episode.frames[turn].seen for turn in turns]
 
 
 def _image(pixels: np.ndarray) -> Image.Image:

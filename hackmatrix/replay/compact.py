@@ -3,10 +3,13 @@
 seen      what changed of what is seen; of the cells those that changed, by their number, without
           flags that are false
 chances   of the valid actions, in their order
+
+What a policy says that is no finite number is null, as JSON has no NaN.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from hackmatrix.envs.hackmatrix_env import ACTION_NAMES
@@ -44,9 +47,13 @@ def _frame(before: Json, frame: Frame) -> Json:
 def _decided(decision: Decision, valid: list[int]) -> Json:
     return {
         "action": decision.action,
-        "value": round(decision.value, _DIGITS),
-        "chances": [round(decision.probabilities[action], _DIGITS) for action in valid],
+        "value": _rounded(decision.value),
+        "chances": [_rounded(decision.probabilities[action]) for action in valid],
     }
+
+
+def _rounded(number: float) -> float | None:
+    return round(number, _DIGITS) if math.isfinite(number) else None
 
 
 def _changes(before: Json, seen: Json) -> Json:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 from hackmatrix import game
 from hackmatrix.envs.headless.memory import survivors
 from hackmatrix.envs.headless.view import ENEMIES, visible_enemies
-from hackmatrix.game.programs import Program
+from hackmatrix.game.programs import PROGRAMS, Program
+from hackmatrix.game.programs.contract import Strike
+from hackmatrix.game.state import DAEMON
 
 Board = Mapping[str, Any]
 _HP, _SCORE = 2, 7  # of a scenario's player
 _COUNTED = {3: "credits", 4: "energy", 5: "data siphons", 6: "attack", _SCORE: "score"}
+_STRIKES = [each for each in Program if isinstance(each.function, Strike)]
 
 
 def tell(
@@ -27,7 +31,7 @@ def tell(
         return [*_player(before, after), f"stage {before['stage']} is completed"]
     if action == Program.UNDO:
         return [f"UNDO brings back turn {after['turn']}", *_player(before, after, hit="")]
-    alive = survivors(before, action, after)
+    alive = _alive(before, action, after)
     return [
         *_player(before, after),
         *_enemies(before, alive, after, only_seen),
@@ -45,7 +49,40 @@ def _player(before: Board, after: Board, hit: str = "enemies hit the player: ") 
     ]
     if new[_HP] != old[_HP]:
         lines.append(f"{hit if new[_HP] < old[_HP] else ''}hp {old[_HP]} → {new[_HP]}")
-    return lines
+    gained = [each for each in after["owned"] if each not in before["owned"]]
+    return [*lines, *(f"the player gets {PROGRAMS[each]}" for each in gained)]
+
+
+def _alive(before: Board, action: int, after: Board) -> list[int]:
+    """Which of the enemies before are the first ones of the list after."""
+    old = before["enemies"]
+    if action == Program.POLY:  # they all stay, but for daemons that keep too much damage
+        return [each for each, enemy in enumerate(old) if enemy[0] != DAEMON or enemy[3] > 1]
+    if action not in _STRIKES:
+        return survivors(before, action, after)
+    # Enemies of a kind in one cell are struck alike, so that those with the most hp are left.
+    taken = _nearest_daemon(before) if action == Program.D_BOM else None
+    strongest = sorted(
+        range(len(old)), key=lambda each: (each != taken, old[each][3]), reverse=True
+    )
+    left, alive = Counter(tuple(enemy[:3]) for enemy in after["enemies"]), []
+    for number in strongest:
+        if left[tuple(old[number][:3])]:
+            left[tuple(old[number][:3])] -= 1
+            alive.append(number)
+    return sorted(alive)
+
+
+def _nearest_daemon(board: Board) -> int:
+    """The first of those that are nearest, which D_BOM takes."""
+    row, col = board["player"][:2]
+    daemons = [number for number, enemy in enumerate(board["enemies"]) if enemy[0] == DAEMON]
+
+    def steps(number: int) -> int:
+        _, its_row, its_col, *_ = board["enemies"][number]
+        return abs(its_row - row) + abs(its_col - col)
+
+    return min(daemons, key=steps)
 
 
 def _enemies(before: Board, alive: list[int], after: Board, only_seen: bool) -> list[str]:
@@ -67,6 +104,8 @@ def _enemy(old: list[int] | None, new: list[int] | None, was_seen: bool, is_seen
     if not (old and was_seen):
         return f"{_name(new)} appears"
     changes = []
+    if new[0] != old[0]:
+        changes.append(f"becomes a {ENEMIES[new[0]]}")
     if new[1:3] != old[1:3]:
         changes.append(f"moves to {_place(new)}")
     if new[3] != old[3]:

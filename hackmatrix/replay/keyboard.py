@@ -5,12 +5,14 @@ from __future__ import annotations
 import codecs
 import os
 import select
+import shutil
 import signal
 import sys
 import termios
 import tty
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from typing import Any
 
 END = "end of input"
 _NAMES = {
@@ -26,36 +28,61 @@ _A_WAIT = 1.0  # seconds: a Ctrl-C in the instant before the system waits is see
 
 
 @contextmanager
-def keys_at_once() -> Iterator[None]:
+def keys_at_once(
+    come: Callable[[], None] = lambda: None, go: Callable[[], None] = lambda: None
+) -> Iterator[None]:
     """Within it keys arrive without the enter key and are not shown; Ctrl-C interrupts as ever.
-    Whatever happens, the terminal is afterwards as it was.
+    Whatever happens, the terminal is afterwards as it was, and while Ctrl-Z has stopped the
+    program. `come` is called whenever the terminal becomes ours, `go` whenever it no longer is.
     """
     terminal = sys.stdin.fileno()
     before = termios.tcgetattr(terminal)
-    with _unwinding(signal.SIGTERM, signal.SIGHUP):
+
+    def take(*_: object) -> None:
+        with suppress(termios.error):  # it may be gone
+            tty.setcbreak(terminal, termios.TCSADRAIN)
+        with suppress(RuntimeError):  # amid a write, which then goes on
+            come()
+
+    def give_back() -> None:
+        with suppress(termios.error):
+            termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+        with suppress(RuntimeError):
+            go()
+
+    def stand_still(number: int, _: object) -> None:
+        give_back()
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)  # until it is continued
+        signal.signal(number, stand_still)
+        take()
+
+    ends = dict.fromkeys((signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT), _unwind)
+    with _heeding({**ends, signal.SIGTSTP: stand_still, signal.SIGCONT: take}):
         try:
-            tty.setcbreak(terminal)
+            termios.tcflush(terminal, termios.TCIFLUSH)  # what was typed before it listened
+            take()
             yield
         finally:
-            with suppress(termios.error):  # the terminal may be gone
-                termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+            give_back()
 
 
 @contextmanager
-def _unwinding(*numbers: signal.Signals) -> Iterator[None]:
-    """Within it these signals end the program, if they do, as an exception does."""
-
-    def end(number: int, _: object) -> None:
-        raise SystemExit(128 + number)
-
-    heard = [each for each in numbers if signal.getsignal(each) == signal.SIG_DFL]
+def _heeding(handlers: Mapping[signal.Signals, Callable[[int, Any], None]]) -> Iterator[None]:
+    """Within it these signals are handled so, unless somebody else heeds or ignores them."""
+    heard = [each for each in handlers if signal.getsignal(each) == signal.SIG_DFL]
     for each in heard:
-        signal.signal(each, end)
+        signal.signal(each, handlers[each])
     try:
         yield
     finally:
         for each in heard:
             signal.signal(each, signal.SIG_DFL)
+
+
+def _unwind(number: int, _: object) -> None:
+    """Ends the program as an exception does."""
+    raise SystemExit(128 + number)
 
 
 def key(seconds: float | None = None) -> str | None:
@@ -88,7 +115,8 @@ def commands(
     """
     typed = ""
     while True:
-        show(f"\r\x1b[K> {typed}")
+        shown = typed[-max(shutil.get_terminal_size().columns - len("> ") - 1, 1) :]
+        show(f"\r\x1b[K> {shown}")  # of a long line its end
         pressed = next_key() or ""
         if pressed == END:
             show("\n")

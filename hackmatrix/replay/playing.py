@@ -34,7 +34,9 @@ _LIKELIEST = 3
 
 
 class Playing:
-    """A game under way. `say` takes what the person is told."""
+    """A game under way. `say` takes what the person is told; `is_low` says whether there are few
+    lines to show it on.
+    """
 
     _turn: Turn
     _board: dict[str, Any]
@@ -47,10 +49,11 @@ class Playing:
         say: Callable[[str], None],
         decide: Decide | None = None,
         colour: bool = True,
+        is_low: Callable[[], bool] = lambda: False,
     ) -> None:
         self._games = HostedGames(1)
         self._games.seed(0, np.random.default_rng(seed))
-        self._say, self._decide, self._colour = say, decide, colour
+        self._say, self._decide, self._colour, self._is_low = say, decide, colour, is_low
         self._start(self._games.new_games())
 
     def warm_up(self) -> None:
@@ -125,10 +128,17 @@ class Playing:
 
     def _show(self) -> None:
         seen = observation(self._board, self._memory.owned, self._memory.hints())
-        self._say(drawing.text(seen, self._colour))
+        if self._is_low():
+            board = drawing.board(seen, self._colour, is_ruled=False)
+            self._say("\n".join([*board, "  ".join(looks.status(seen))]))
+        else:
+            self._say(drawing.text(seen, self._colour))
         if self._is_over:
             return
         valid = np.flatnonzero(self._turn.mask[0])
+        if not valid.size:
+            self._say("no action is valid, so this game cannot go on; say new, load FILE or quit")
+            return
         self._say("valid: " + "  ".join(self._offer(int(each)) for each in valid))
         if self._decide:
             decision = self._advice(self._decide)

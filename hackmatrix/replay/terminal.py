@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import textwrap
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import TextIO
 
@@ -21,7 +22,7 @@ _LIKELIEST = 5
 _CLEAR = "\x1b[H\x1b[2J"
 _HIDE_CURSOR, _SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 _STEPS = {"n": 1, "right": 1, "b": -1, "left": -1}
-_REWIND = ("r", "home")
+_REWIND, _ENDS = ("r", "home"), ("q", END)
 
 
 def text(episode: Episode, turn: int, colour: bool = True) -> str:
@@ -36,13 +37,28 @@ def screen(episode: Episode, turn: int, size: os.terminal_size, colour: bool = T
     the last of what happened.
     """
     frame, room = episode.frames[turn], size.lines - 1
-    lines = [*text(episode, turn, colour).splitlines(), ""]
+    keys = KEYS[: size.columns]
+    needed = max(map(len, drawing.board(frame.seen, colour=False)))
+    if size.columns < needed:
+        said = f"The board needs {needed} columns: make the terminal wider."
+        return "\n".join([*textwrap.wrap(said, size.columns)[:room], keys])
+    lines = _fitting([*text(episode, turn, colour).splitlines(), ""], size.columns)
     if len(lines) > room:
         board = drawing.board(frame.seen, colour, is_ruled=False)
-        means = textwrap.wrap("  ".join(status(frame.seen)), size.columns)
-        lines = [_head(episode, turn), *board, *means, *_done(episode, frame)][:room]
-    # A coloured line is a row of the board; the others would go on in a second line.
-    return "\n".join(line if "\x1b" in line else line[: size.columns] for line in [*lines, KEYS])
+        rest = ["  ".join(status(frame.seen)), *_done(episode, frame)]
+        lines = _fitting([_head(episode, turn), *board, *rest], size.columns)[:room]
+    return "\n".join([*lines, keys])
+
+
+def _fitting(lines: Iterable[str], columns: int) -> list[str]:
+    """A longer one goes on in further lines; rows of the board, which are coloured, are not."""
+    fitting = []
+    for line in lines:
+        if len(line) <= columns or "\x1b" in line:
+            fitting.append(line)
+        else:
+            fitting += textwrap.wrap(line, columns, subsequent_indent="    ")
+    return fitting
 
 
 def print_all(episode: Episode, out: TextIO) -> None:
@@ -53,29 +69,26 @@ def print_all(episode: Episode, out: TextIO) -> None:
 
 def show(episode: Episode, colour: bool = True) -> None:
     """Until the person has had enough."""
-    sys.stdout.write(_HIDE_CURSOR)
-    try:
-        with keys_at_once(), suppress(KeyboardInterrupt):
-            _play(episode, colour)
-    finally:
-        sys.stdout.write(_SHOW_CURSOR + "\n")
-        sys.stdout.flush()
-
-
-def _play(episode: Episode, colour: bool) -> None:
     turn, last, is_paused = 0, len(episode.frames) - 1, False
-    while True:
-        sys.stdout.write(_CLEAR + screen(episode, turn, shutil.get_terminal_size(), colour))
-        sys.stdout.flush()
-        pressed = key(None if is_paused or turn == last else _SECONDS_A_TURN)
-        if pressed in ("q", END):
-            return
-        if pressed is None:
-            turn += 1
-            continue
-        is_paused = not is_paused if pressed == " " else True
-        step = -turn if pressed in _REWIND else _STEPS.get(pressed, 0)
-        turn = min(max(turn + step, 0), last)
+
+    def paint() -> None:
+        shown = screen(episode, turn, shutil.get_terminal_size(), colour)
+        _write(_HIDE_CURSOR + _CLEAR + shown)
+
+    with keys_at_once(paint, lambda: _write(_SHOW_CURSOR + "\n")), suppress(KeyboardInterrupt):
+        while (pressed := key(None if is_paused or turn == last else _SECONDS_A_TURN)) not in _ENDS:
+            if pressed is None:
+                turn += 1
+            else:
+                is_paused = not is_paused if pressed == " " else True
+                step = -turn if pressed in _REWIND else _STEPS.get(pressed, 0)
+                turn = min(max(turn + step, 0), last)
+            paint()
+
+
+def _write(words: str) -> None:
+    sys.stdout.write(words)
+    sys.stdout.flush()
 
 
 def _head(episode: Episode, turn: int) -> str:

@@ -8,6 +8,8 @@ import gc
 import os
 import signal
 import sys
+import threading
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 
@@ -24,8 +26,7 @@ def is_quiet(program: str) -> None:
         nonlocal is_stopped
         if issubclass(kind, KeyboardInterrupt):
             is_stopped = True
-            with contextlib.suppress(OSError):  # nobody may be listening
-                print(f"\n{program}: stopped", file=sys.stderr, flush=True)
+            _tell_stopped(program)
         elif not issubclass(kind, BrokenPipeError):
             sys.__excepthook__(kind, error, trace)
 
@@ -48,6 +49,38 @@ def is_quiet(program: str) -> None:
     sys.excepthook, sys.unraisablehook = tell, tell_too
     atexit.register(end)  # first of all, so it is called last
     atexit.register(streams.flush, BrokenPipeError)  # on a full disk what was asked for is lost
+
+
+@contextlib.contextmanager
+def at_once(program: str) -> Iterator[None]:
+    """Within it Ctrl-C ends the program there and then: an exception amid JAX's import would crash
+    it, or be swallowed. Where a training heeds Ctrl-C, it is left to that.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler or not _is_main_thread():
+        yield
+        return
+
+    def end(*_: object) -> None:
+        _tell_stopped(program)
+        _end_as_by_ctrl_c()
+
+    signal.signal(signal.SIGINT, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _is_main_thread() -> bool:
+    """Only there Python allows to say what a signal does."""
+    return threading.current_thread() is threading.main_thread()
+
+
+def _tell_stopped(program: str) -> None:
+    # Nobody may be listening, or it was just being written there.
+    with contextlib.suppress(OSError, RuntimeError):
+        print(f"\n{program}: stopped", file=sys.stderr, flush=True)
 
 
 def _end_as_by_ctrl_c() -> None:

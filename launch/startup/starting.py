@@ -13,6 +13,7 @@ from hackmatrix import cache, machine
 from hackmatrix.errors import UserError
 from hackmatrix.train import waiting as signs
 from hackmatrix.train.runs.protocol import Away
+from launch.startup import ending
 
 
 def waiting(what: str) -> AbstractContextManager[signs.Note]:
@@ -22,10 +23,12 @@ def waiting(what: str) -> AbstractContextManager[signs.Note]:
 
 @contextlib.contextmanager
 def loading(program: str, what: str) -> Iterator[None]:
-    """Says that this is loaded. It stays, so it is not looked through for garbage, now or later."""
+    """Says that this is loaded. It stays, so it is not looked through for garbage, now or later.
+    Ctrl-C ends the program at once, which an import of JAX would not survive in another way.
+    """
     gc.disable()
     try:
-        with waiting(f"{program}: loading {what}"):
+        with waiting(f"{program}: loading {what}"), ending.at_once(program):
             yield
     finally:
         gc.freeze()
@@ -47,6 +50,15 @@ def say(line: str) -> None:
     """On standard error: standard output is for what the program was asked for."""
     with contextlib.suppress(OSError):  # nobody may be listening
         print(line, file=sys.stderr, flush=True)
+
+
+def need_standard_streams(program: str) -> None:
+    """Ends the program with one line where nothing could be said to it, or by it."""
+    if sys.stdin is None or sys.stdout is None:
+        sys.exit(
+            f"{program}: commands come on standard input and answers go to standard output, "
+            "but one of them is closed"
+        )
 
 
 def need_devices() -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from launch.startup import ending
+
 ROOT = Path(__file__).parents[2]
 
 # A little program as the launch programs are.
@@ -48,6 +50,30 @@ def stopped(work: str) -> tuple[str, str]:
 
 def test_ctrl_c_is_told_in_one_line() -> None:
     assert stopped("signal.pause()") == ("", "launch.little: stopped")
+
+
+def test_ctrl_c_while_jax_is_loaded_ends_it_though_its_import_would_swallow_that() -> None:
+    loads = """from launch.startup import starting
+    with starting.loading("launch.little", "JAX"):
+        try:
+            signal.pause()
+        except KeyboardInterrupt:
+            print("it goes on")"""
+    said, told = stopped(loads)
+    assert said == ""
+    assert told.splitlines() == ["launch.little: loading JAX ...", "", "launch.little: stopped"]
+
+
+def test_ctrl_c_is_left_to_who_heeds_it_and_is_afterwards_what_it_was() -> None:
+    with ending.at_once("launch.tea"):
+        assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with ending.at_once("launch.tea"):
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_ctrl_c_ends_it_before_python_takes_it_apart_and_after_exit_functions() -> None:

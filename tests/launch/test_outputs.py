@@ -1,8 +1,11 @@
-"""What programs write: into files that are named by flags, and to a terminal."""
+"""What programs write, into files that are named by flags and to a terminal, and read there."""
 
 from __future__ import annotations
 
 import io
+import os
+import select
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +14,8 @@ import pytest
 from absl import flags
 
 from launch.startup import command_line, ending, outputs
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -75,6 +80,93 @@ def test_a_name_that_no_file_can_have_is_refused_in_one_line(
     parse(f"--page={tmp_path}/{'x' * 300}.html")
     with pytest.raises(SystemExit, match="File name too long; choose another --page"):
         outputs.check("launch.tea", page)
+
+
+def test_a_pipe_may_be_named_and_is_left_alone_until_it_is_written(
+    page: flags.FlagHolder[Path | None], tmp_path: Path
+) -> None:
+    for pipe in (tmp_path / "pipe", tmp_path / "other"):
+        os.mkfifo(pipe)
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    writer = os.open(tmp_path / "pipe", os.O_WRONLY)
+    closed = os.open(tmp_path / "other", os.O_RDONLY | os.O_NONBLOCK)
+    noticed = select.poll()
+    noticed.register(closed)
+    try:
+        parse(f"--page={tmp_path / 'other'}")
+        outputs.check("launch.tea", page)
+        assert noticed.poll(0) == []
+        parse(f"--page=/dev/fd/{writer}")
+        outputs.check("launch.tea", page)
+        assert page.value
+        outputs.write("launch.tea", page.value, b"tea", page)
+        assert os.read(reader, 9) == b"tea"
+    finally:
+        for each in (reader, writer, closed):
+            os.close(each)
+
+
+def test_what_cannot_be_printed_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        said = "launch.tea: cannot write to standard output: No space left on device"
+        with pytest.raises(SystemExit, match=said), outputs.printing("launch.tea"):
+            print("tea")
+        with pytest.raises(BrokenPipeError), outputs.printing("launch.tea"):
+            raise BrokenPipeError
+
+
+def test_what_a_person_types_may_be_any_bytes() -> None:
+    code = "from launch import play; print(ascii(list(play._lines())))"
+    typed = b"save caf\xe9\n"  # as another encoding than UTF-8 writes it
+    told = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONIOENCODING": "utf-8:strict"},
+        input=typed,
+        capture_output=True,
+    )
+    assert told.stdout == b"> > ['save caf\\udce9\\n']\n"
+
+
+def test_drawing_a_film_and_an_output_that_is_full_are_told(tmp_path: Path) -> None:
+    code = """
+import sys
+from types import SimpleNamespace
+from launch import watch
+game = SimpleNamespace(film=bytes, turns=3, total=1.5, episode=None)
+agent = SimpleNamespace(watch=lambda *_, **more: game)
+watch.policy_flags.load = lambda _: agent
+watch._show = lambda _: print("a board")
+watch.policy_flags.parser("launch.watch")(sys.argv)
+watch.main([])
+"""
+    film = tmp_path / "film.gif"
+    with Path("/dev/full").open("w") as full:
+        drawn, shown = (
+            subprocess.Popen(
+                [sys.executable, "-c", code, *given], cwd=ROOT, stdout=out, stderr=-1, text=True
+            )
+            for given, out in (([f"--gif={film}"], subprocess.PIPE), ([], full))
+        )
+        told, said = drawn.communicate(timeout=100)
+        assert told == f"{film}: 3 turns, return 1.50\n"
+        assert "launch.watch: drawing the film ..." in said.splitlines()
+        _, said = shown.communicate(timeout=100)
+    last = said.splitlines()[-1]
+    assert last == "launch.watch: cannot write to standard output: No space left on device"
+    assert shown.returncode == 1
+
+
+def test_standard_output_is_known_by_any_of_its_names(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("tea", "kettle"):
+        (tmp_path / name).touch()
+    with (tmp_path / "tea").open("w") as out:
+        monkeypatch.setattr(sys, "stdout", out)
+        assert outputs.is_standard_output(Path(f"/dev/fd/{out.fileno()}"))
+        assert not outputs.is_standard_output(tmp_path / "kettle")
 
 
 def test_two_outputs_are_not_written_into_one_file(

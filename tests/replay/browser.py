@@ -87,9 +87,10 @@ class Browser:
         sizes: list[float] = self.evaluate(f"({_TEXT_SIZES})({document})")
         return sizes
 
-    def press(self, key: str) -> None:
+    def press(self, key: str, modifiers: int = 0) -> None:
+        """With Alt (1), Ctrl (2) or Meta (4)."""
         for kind in ("keyDown", "keyUp"):
-            self.ask("Input.dispatchKeyEvent", type=kind, key=key)
+            self.ask("Input.dispatchKeyEvent", type=kind, key=key, modifiers=modifiers)
 
     def ask(self, method: str, **params: Any) -> Any:
         self._number += 1

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+import weakref
 
 import numpy as np
+import pytest
 from PIL import Image
 
 from hackmatrix.envs.drawing.pictures import picture
+from hackmatrix.envs.headless.view import Json
 from hackmatrix.replay import animation
 from tests.replay.short_game import short_game
 
@@ -19,6 +22,22 @@ def test_of_a_long_game_some_boards_are_shown_from_the_first_to_the_last() -> No
     np.testing.assert_array_equal(few[0], picture(episode.frames[0].seen))
     np.testing.assert_array_equal(few[-1], picture(episode.frames[-1].seen))
     assert len(animation.pictures(episode, 99)) == len(episode.frames)
+
+
+def test_a_picture_is_drawn_when_the_one_before_is_written_and_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All of those of a long game at once are gigabytes."""
+    drawn: list[weakref.ref[np.ndarray]] = []
+
+    def draw(seen: Json) -> np.ndarray:
+        assert sum(each() is not None for each in drawn) < 3
+        drawn.append(weakref.ref(pixels := picture(seen)))
+        return pixels
+
+    monkeypatch.setattr(animation, "picture", draw)
+    animation.gif(short_game())
+    assert len(drawn) == len(short_game().frames)
 
 
 def test_every_turn_is_a_picture_in_its_own_colours_and_the_last_one_stays() -> None:

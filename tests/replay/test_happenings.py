@@ -56,6 +56,39 @@ def test_it_is_told_what_the_player_gains() -> None:
     assert told(SIPHON, player=richer) == ["credits 4 → 6", "score 0 → 3"]
 
 
+def test_it_is_told_which_programs_the_player_gets() -> None:
+    before = {**BOARD, "ownedPrograms": [Program.PUSH]}
+    gained = [Program.PUSH, Program.D_BOM]
+    assert told(SIPHON, before=before, ownedPrograms=gained) == ["the player gets d_bom"]
+
+
+def test_whom_poly_changes_is_not_gone_but_for_daemons_that_die_of_it() -> None:
+    virus, daemon = BOARD["enemies"]
+    before = {**BOARD, "enemies": [{**daemon, "hp": 1}, virus]}
+    assert told(Program.POLY, before=before, enemies=[{**virus, "type": "glitch"}]) == [
+        "daemon at row 5 col 3 is gone",
+        "virus at row 2 col 0 becomes a glitch",
+    ]
+
+
+def test_of_two_of_a_kind_in_one_cell_it_is_told_who_is_left() -> None:
+    virus, daemon = BOARD["enemies"]
+    viruses = {**BOARD, "enemies": [{**virus, "hp": 1}, virus]}
+    for action in (Program.ROW, Program.ANTI_V):
+        left = [{**virus, "hp": 1, "stunned": True}]
+        assert told(action, before=viruses, enemies=left) == [
+            "virus at row 2 col 0 is gone",
+            "virus at row 2 col 0 hp 2 → 1, is stunned",
+        ]
+    weak = {**daemon, "hp": 1}
+    daemons = {**BOARD, "enemies": [daemon, weak, {**daemon, "row": 0}]}
+    left = [weak, {**daemon, "row": 0}]
+    there = {"player": {"row": 4, "col": 3}}
+    assert told(Program.D_BOM, before={**daemons, **there}, enemies=left) == [
+        "daemon at row 5 col 3 is gone"
+    ]
+
+
 def test_a_player_is_told_only_of_enemies_that_the_board_shows() -> None:
     def moves(old: dict[str, Any], new: dict[str, Any], **more: Any) -> list[list[str]]:
         before = {**BOARD, "enemies": [old], **more}

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import termios
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,7 @@ class Terminal:
             stdin=self.theirs,
             stdout=self.theirs,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,
+            process_group=0,  # which Ctrl-Z may stop, as there is one to continue it
         )
         self._watchdog = threading.Timer(60, self.program.kill)
         self._watchdog.start()
@@ -66,6 +67,13 @@ class Terminal:
             self._screen += os.read(self._ours, 65536).decode(errors="replace")
         before, _, self._screen = self._screen.partition(words)
         return before + words
+
+    def send(self, number: signal.Signals) -> None:
+        self.program.send_signal(number)
+
+    def is_stopped(self) -> bool:
+        """Waits until it is, or has ended."""
+        return os.WIFSTOPPED(os.waitpid(self.program.pid, os.WUNTRACED)[1])
 
     def is_as_before(self) -> bool:
         return termios.tcgetattr(self.theirs) == self.before
@@ -128,13 +136,49 @@ def test_the_terminal_is_afterwards_as_it_was(terminal: Terminal, keys: str, cod
     assert terminal.is_as_before()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 def test_a_signal_that_ends_the_program_leaves_the_terminal_as_it_was(
     terminal: Terminal, number: signal.Signals
 ) -> None:
     terminal.program.send_signal(number)
     assert terminal.program.wait(30) == 128 + number
     assert terminal.is_as_before()
+
+
+def test_the_terminal_is_as_it_was_while_ctrl_z_has_stopped_the_program(terminal: Terminal) -> None:
+    terminal.send(signal.SIGTSTP)
+    assert terminal.is_stopped()
+    assert terminal.is_as_before()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTSTP, signal.SIGSTOP])
+def test_a_program_that_is_continued_takes_keys_again(
+    terminal: Terminal, number: signal.Signals
+) -> None:
+    for _ in range(2):
+        terminal.send(number)
+        assert terminal.is_stopped()
+        termios.tcsetattr(terminal.theirs, termios.TCSANOW, terminal.before)  # as shells do
+        terminal.send(signal.SIGCONT)
+        for _ in range(1000):
+            if not terminal.is_as_before():
+                break
+            time.sleep(0.01)
+        assert not terminal.is_as_before()
+        terminal.press("\x1b[A")
+        terminal.until("<up>")
+
+
+def test_of_a_line_that_is_longer_than_the_terminal_the_end_is_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    pressed = iter([*"save a/long/way/down.json", keyboard.END])
+    shown: list[str] = []
+    list(keyboard.commands(lambda: next(pressed), shown.append, set))
+    *_, last, _ = (each.removeprefix("\r\x1b[K") for each in shown)
+    assert last == "> ong/way/down.json"
+    assert max(len(each.removeprefix("\r\x1b[K")) for each in shown) < 20
 
 
 @pytest.mark.parametrize(

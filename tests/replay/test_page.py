@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -178,10 +180,56 @@ def test_keys_step_and_rewind(page: Browser, episode: Episode) -> None:
     assert f"the end: {episode.end}" in page.evaluate("document.body.innerText")
 
 
-def test_the_page_asks_nobody_and_its_console_is_silent(page: Browser) -> None:
-    assert page.errors == []
-    assert [each for each in page.requested if not each.startswith(("file:", "data:"))] == []
+def test_shortcuts_of_the_browser_and_space_on_a_button_are_left_to_it(page: Browser) -> None:
+    scrub(page, 5)
+    for modifiers in (1, 2, 4):
+        page.press("ArrowLeft", modifiers)
+        page.press("Home", modifiers)
+    assert page.evaluate("now") == 5
+    page.evaluate("find('next').focus()")
+    page.press(" ")
+    assert page.evaluate("[now, timer]") in ([5, None], [6, None])
+    page.evaluate("find('next').blur()")
+    page.press(" ")
+    assert page.evaluate("timer") is not None
+    page.press(" ")
+
+
+def test_what_is_drawn_is_also_said(page: Browser, episode: Episode) -> None:
+    scrub(page, 5)
+    seen = episode.frames[5].seen
+    label = page.evaluate("find('board').getAttribute('aria-label')")
+    assert label == (
+        f"the board at turn {seen['turn']}: stage {seen['stage']}, the player with "
+        f"{seen['playerHP']} hp at row {seen['playerRow']} col {seen['playerCol']}"
+    )
+    names = "['back', 'next'].map(each => find(each).getAttribute('aria-label'))"
+    assert page.evaluate(names) == ["back", "next"]
+    assert page.evaluate("document.title") == episode.title
 
 
 def test_a_title_is_text_and_never_markup(page: Browser) -> None:
     assert page.evaluate("document.getElementById('title').textContent").startswith("a <game>")
+
+
+def test_what_a_policy_says_that_is_no_number_is_shown_as_unknown(
+    page: Browser, episode: Episode, tmp_path: Path
+) -> None:
+    first, *rest = episode.frames
+    assert first.decision
+    unknown = replace(first.decision, value=math.nan, probabilities=[math.nan] * 28)
+    frames = [replace(first, decision=unknown), *rest]
+    for name, told in (("one", frames), ("all", [frames[0], rest[-1]])):
+        file = tmp_path / f"{name}.html"
+        file.write_text(html.page(Episode("unknown", told, "death")), encoding="utf-8")
+        page.open(file.as_uri())
+        text = page.evaluate("document.body.innerText")
+        assert "value ?" in text
+        assert "?%" in text
+        assert "NaN" not in text
+        assert "Infinity" not in text
+
+
+def test_the_page_asks_nobody_and_its_console_is_silent(page: Browser) -> None:
+    assert page.errors == []
+    assert [each for each in page.requested if not each.startswith(("file:", "data:"))] == []

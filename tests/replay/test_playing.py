@@ -69,6 +69,30 @@ def test_the_board_and_the_mask_are_shown_and_actions_are_taken(talk: Talk) -> N
         assert talk(spelling) == after
 
 
+def test_a_turn_fits_on_a_terminal_of_24_lines(tmp_path: Path) -> None:
+    told = {}
+    for is_low in (False, True):
+        said: list[str] = []
+        playing = Playing(4, said.append, colour=False, is_low=lambda low=is_low: low)  # type: ignore[misc]
+        playing.converse([f"load {rich(tmp_path)}", "up"])
+        last = max(place for place, each in enumerate(said) if each.startswith("+"))
+        told[is_low] = [line for each in said[last:] for line in each.splitlines()]
+    assert len(told[True]) < 24 < len(told[False])
+    assert len([line for line in told[True] if line.startswith("|")]) == 12
+    assert "hp 3/3" in "".join(told[True])
+
+
+def test_where_no_action_is_valid_it_is_said_that_the_game_cannot_go_on(
+    talk: Talk, tmp_path: Path
+) -> None:
+    walls = [{"row": row, "col": 1 - row, "type": "data"} for row in (0, 1)]
+    board, _ = read_state({"player": {"row": 0, "col": 0}, "blocks": walls})
+    file = tmp_path / "board.json"
+    file.write_text(json.dumps(board))
+    said = talk(f"load {file}", advised=True)
+    assert said[-1] == "no action is valid, so this game cannot go on; say new, load FILE or quit"
+
+
 def test_words_may_be_written_as_the_rules_write_them(talk: Talk, tmp_path: Path) -> None:
     action = valid(talk())[0]
     assert talk(action.upper(), "QUIT", action) == talk(action)

@@ -7,9 +7,12 @@ import os
 import pickle
 import pty
 import re
+import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +22,7 @@ from hackmatrix.replay import terminal
 from hackmatrix.replay.record import Episode
 
 ROOT = Path(__file__).parents[2]
+SHOWN_CURSOR = "\x1b[?25h"
 SHOW = """
 import sys, pickle
 from hackmatrix.envs.hackmatrix_env import ACTION_NAMES
@@ -61,44 +65,89 @@ def test_a_turn_fits_on_the_terminal(episode: Episode, lines: int) -> None:
         assert (screen.count("+---------+") == 7 * 3) == (lines == 40)
 
 
-def test_keys_pause_step_and_rewind(episode: Episode, tmp_path: Path) -> None:
+def test_all_of_a_reward_is_shown(episode: Episode) -> None:
+    told = {f"part_{number}": 0.25 for number in range(9)}
+    frames = [replace(episode.frames[0], parts=told), *episode.frames[1:]]
+    for lines in (24, 50):
+        screen = terminal.screen(
+            Episode("a game", frames, "death"), 0, os.terminal_size((80, lines))
+        )
+        assert re.findall(r"part_\d", screen) == list(told)
+        shown = [re.sub(r"\x1b\[[\d;]*m", "", line) for line in screen.split("\n")]
+        assert max(map(len, shown)) <= 80
+
+
+def test_a_terminal_that_is_too_narrow_for_the_board_is_told_how_wide_it_is(
+    episode: Episode,
+) -> None:
+    for columns in (62, 20):
+        screen = terminal.screen(episode, 0, os.terminal_size((columns, 24)), colour=False)
+        assert " ".join(screen.split()).startswith("The board needs 63 columns")
+        assert max(map(len, screen.split("\n"))) <= columns
+    assert "needs" not in terminal.screen(episode, 0, os.terminal_size((63, 24)))
+
+
+class Watched:
+    """An episode at a terminal."""
+
+    def __init__(self, file: Path) -> None:
+        self._ours, theirs = pty.openpty()
+        self.program = subprocess.Popen(
+            [sys.executable, "-c", SHOW, str(file)],
+            cwd=ROOT,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            process_group=0,
+        )
+        os.close(theirs)
+        self._watchdog = threading.Timer(100, self.program.kill)
+        self._watchdog.start()
+        self._screen = ""
+        self.turn_after(b"")
+
+    def turn_after(self, key: bytes) -> int:
+        """Of the next screen after the key."""
+        self.press(key)
+        return int(re.findall(r"turn (\d+) of", self.until("quit"))[-1])
+
+    def press(self, key: bytes) -> None:
+        os.write(self._ours, key)
+
+    def until(self, words: str) -> str:
+        while words not in self._screen:
+            self._screen += os.read(self._ours, 65536).decode(errors="replace")
+        before, _, self._screen = self._screen.partition(words)
+        return before
+
+    def close(self) -> None:
+        self._watchdog.cancel()
+        self.program.kill()
+        self.program.wait()
+        os.close(self._ours)
+
+
+@pytest.fixture
+def watched(episode: Episode, tmp_path: Path) -> Iterator[Watched]:
     (tmp_path / "episode").write_bytes(pickle.dumps(episode))
-    ours, theirs = pty.openpty()
-    shown = subprocess.Popen(
-        [sys.executable, "-c", SHOW, str(tmp_path / "episode")],
-        cwd=ROOT,
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-    )
-    watchdog = threading.Timer(100, shown.kill)
-    watchdog.start()
-    os.close(theirs)
-    try:
-        screen = ""
+    watched = Watched(tmp_path / "episode")
+    yield watched
+    watched.close()
 
-        def turn_after(key: bytes) -> int:
-            """Of the next screen after the key."""
-            nonlocal screen
-            os.write(ours, key)
-            before = len(re.findall(r"quit", screen))
-            while len(re.findall(r"quit", screen)) <= before:
-                screen += os.read(ours, 65536).decode(errors="replace")
-            return int(re.findall(r"turn (\d+) of", screen)[-1])
 
-        while "quit" not in screen:
-            screen += os.read(ours, 65536).decode(errors="replace")
-        turn_after(b"n")  # which also pauses
-        assert turn_after(b"r") == 0
-        assert turn_after(b"\x1b[C") == 1
-        assert turn_after(b"n") == 2
-        assert turn_after(b"\x1b[D") == 1
-        assert turn_after(b" ") == 1  # plays on
-        assert turn_after(b"") == 2
-        os.write(ours, b"q")
-        assert shown.wait() == 0
-    finally:
-        watchdog.cancel()
-        shown.kill()
-        shown.wait()
-        os.close(ours)
+def test_keys_pause_step_and_rewind(watched: Watched) -> None:
+    watched.turn_after(b"n")  # which also pauses
+    assert watched.turn_after(b"r") == 0
+    assert watched.turn_after(b"\x1b[C") == 1
+    assert watched.turn_after(b"n") == 2
+    assert watched.turn_after(b"\x1b[D") == 1
+    assert watched.turn_after(b" ") == 1  # plays on
+    assert watched.turn_after(b"") == 2
+    watched.turn_after(b"n")
+    watched.program.send_signal(signal.SIGTSTP)
+    watched.until(SHOWN_CURSOR)
+    os.waitpid(watched.program.pid, os.WUNTRACED)
+    watched.program.send_signal(signal.SIGCONT)
+    assert watched.turn_after(b"") == 3  # is shown again
+    watched.press(b"q")
+    assert watched.program.wait() == 0
