@@ -114,7 +114,7 @@ def test_a_supervisor_forgets_a_run_that_a_signal_ends_before_its_first_update(
     assert is_forgotten(supervision, plan)
 
 
-@pytest.mark.parametrize("resumes, is_ours", [(True, True), (False, False)])
+@pytest.mark.parametrize(("resumes", "is_ours"), [(True, True), (False, False)])
 def test_a_run_that_was_resumed_or_that_another_process_has_taken_is_not_removed(
     begun: tuple[Supervision, Plan], resumes: bool, is_ours: bool
 ) -> None:
