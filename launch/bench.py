@@ -11,7 +11,7 @@ starts     programs with an empty cache, and with what the first start left ther
 from __future__ import annotations
 
 import importlib.util
-import os
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,12 +21,13 @@ from ml_collections import config_flags
 
 from hackmatrix.parallel import slices
 from hackmatrix.train.config.command_line import define_config, parser
-from launch.startup import command_line, starting
+from launch.startup import command_line, outputs, starting
 
 if TYPE_CHECKING:
     from hackmatrix.bench.report import Report
 
 PROGRAM = "launch.bench"
+_SCALING = "runs/scaling"
 _MOST_BOARDS = 2**31 - 1
 MODES = ("env", "train", "scaling", "sinks", "gymnasium", "starts")
 
@@ -51,10 +52,8 @@ _PROCESSES = flags.DEFINE_list(
 _SLICES = flags.DEFINE_list(
     "slices", [], "Scaling: only compile for these slices or GPUs too, in rows of their own."
 )
-_OUT = flags.DEFINE_string("out", "runs/scaling", "Scaling: the directory of its table and plot.")
+_OUT = outputs.define("out", f"Scaling: the directory of its table and plot, else {_SCALING}.")
 _JSON = flags.DEFINE_bool("json", False, "Print JSON, one line a measurement.")
-
-command_line.refuse_empty(_OUT)
 
 # What other modes have no use for.
 _FLAGS_OF = {
@@ -74,6 +73,7 @@ flags.register_validator(
     lambda texts: bool(texts) and _are_numbers(texts) and max(map(int, texts)) <= _MOST_BOARDS,
     f"must be numbers from 1 to {_MOST_BOARDS}, like 256,1024",
 )
+flags.register_validator(_SECONDS, math.isfinite, "must be a number")
 flags.register_validator(_PROCESSES, _are_numbers, "must be numbers from 1, like 1,2,4")
 flags.register_validator(
     _SLICES,
@@ -98,7 +98,11 @@ def main(arguments: list[str]) -> None:
         from hackmatrix.bench import measuring
         from hackmatrix.bench.report import Report
     config, seconds, as_json = _CONFIG.value, _SECONDS.value, _JSON.value
-    with starting.one_line_errors(PROGRAM), starting.waiting(f"{PROGRAM}: measuring {mode}"):
+    with (
+        starting.one_line_errors(PROGRAM),
+        starting.waiting(f"{PROGRAM}: measuring {mode}"),
+        measuring.told_if_too_large(),
+    ):
         if mode not in ("scaling", "starts"):  # which leave devices to processes of their own
             starting.need_devices()
         if mode == "env":
@@ -112,7 +116,7 @@ def main(arguments: list[str]) -> None:
                 _SLICES.value,
                 _ENVS.value,
                 seconds,
-                Path(os.path.expanduser(_OUT.value)),
+                _OUT.value or Path(_SCALING),
                 as_json,
             )
         elif mode == "sinks":

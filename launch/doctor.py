@@ -6,6 +6,7 @@ processes are examined together.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from absl import app, flags, logging
@@ -27,9 +28,12 @@ def main(_: list[str]) -> None:
     logging.set_verbosity(logging.WARNING)
     starting.keep_compiled_programs(_WORKDIR.value)
     # Only now: it imports JAX, which reads where to keep compiled programs.
-    with starting.loading(PROGRAM, "JAX"):
-        from hackmatrix.parallel import startup
-        from hackmatrix.train.guards import doctor
+    try:
+        with starting.loading(PROGRAM, "JAX"):
+            from hackmatrix.parallel import startup
+            from hackmatrix.train.guards import doctor
+    except ModuleNotFoundError as error:
+        sys.exit(f"{PROGRAM}: {error.name} is missing: pip install -e . -c {_CONSTRAINTS.name}")
 
     try:
         process_flags.meet(PROGRAM, heartbeat_seconds=_SECONDS, join_seconds=_SECONDS)

@@ -11,13 +11,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh
 
 from hackmatrix import game
 from hackmatrix.bench.timing import Work
 from hackmatrix.envs.hackmatrix_env import HackMatrix, Seen
 from hackmatrix.game import observation, slots
 from hackmatrix.game.randomness import Purpose, as_key, uniform_below, word
+from hackmatrix.parallel import mesh as meshes
 from hackmatrix.parallel.gpus import takes_kernels
 
 Array = jax.Array
@@ -25,7 +26,6 @@ Array = jax.Array
 Look = Callable[[game.State, Seen, Array], Array]
 
 STEPS = 64
-BOARDS = "boards"
 _CHOICE = max(Purpose) + 1  # a purpose that the game has no draws for
 
 
@@ -162,8 +162,8 @@ def lower_step(boards: int) -> jax.stages.Lowered:
 def lower_trainers_step(
     boards: int, mesh: Mesh, platform: str, kernels: bool
 ) -> jax.stages.Lowered:
-    """A step and a look at the boards, as a trainer takes it, over a mesh (axis BOARDS) of devices
-    of a platform with so many boards each.
+    """A step and a look at the boards, as a trainer takes it, over a mesh of devices of a platform
+    with so many boards each.
     """
     env = HackMatrix().on(platform, kernels)
 
@@ -171,11 +171,9 @@ def lower_trainers_step(
         after, happened, seen = env.step_and_encode(keys, states, actions)
         return after, happened.reward, happened.ended, seen
 
-    spec = PartitionSpec(BOARDS)
-    sharding = NamedSharding(mesh, spec)
-    step = jax.shard_map(step_and_look, mesh=mesh, in_specs=spec, out_specs=spec)
+    step = jax.shard_map(step_and_look, mesh=mesh, in_specs=meshes.SPLIT, out_specs=meshes.SPLIT)
     shapes = jax.tree.map(
-        lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding),
+        lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=meshes.split(mesh)),
         _shapes(boards * mesh.size),
     )
     return jax.jit(step, donate_argnums=1).lower(*shapes)

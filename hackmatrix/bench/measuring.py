@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +26,30 @@ from hackmatrix.bench.scaling import curves
 from hackmatrix.bench.scaling import report as scaling_report
 from hackmatrix.errors import UserError
 from hackmatrix.game.slots import CAPACITY
-from hackmatrix.parallel import mesh, slices
+from hackmatrix.parallel import mesh as meshes
 from hackmatrix.rl.learning.actor_critic import ActorCritic
 from hackmatrix.train.config import Config, resolve
 from hackmatrix.train.program import Program
 
 
+@contextmanager
+def told_if_too_large() -> Iterator[None]:
+    """A lack of memory is told in one line."""
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        raise UserError(
+            "it needs more memory than there is: measure fewer boards or environments at once "
+            "(--boards, --envs or --config.num_envs)"
+        ) from error
+
+
 def measure_environment(numbers: list[int], seconds: float, report: Report) -> None:
     """Boards at random, so many at once, beside the network alone."""
-    report.machine()
+    report.machine(used=1)
+    report.heading()
     for boards in numbers:
         _, compile_seconds = compiled.compile_afresh(environment.lower_step(boards))
         looks = environment.at_observation, environment.at_words, environment.at_nothing
@@ -61,7 +77,7 @@ def compile_environment(slice_name: str, boards: int, report: Report) -> None:
     """
     target = preflight.found_slice(slice_name)
     with schedules.written(target.platform) as of_programs:
-        mesh = slices.mesh(target, environment.BOARDS)
+        mesh = meshes.over(target.devices())
         for kernels in (False, True) if target.has_kernels else (False,):
             lowered = environment.lower_trainers_step(boards, mesh, target.platform, kernels)
             program, seconds = compiled.compile_afresh(lowered, of_programs.options)
@@ -76,17 +92,18 @@ def measure_crowd(steps: int, report: Report) -> None:
 def measure_training(raw: Mapping[str, Any], seconds: float, report: Report) -> None:
     """At the reference setting, if not told another, on all devices, beside the network alone."""
     config = _resolved({**raw, "auto_tune": False})
-    program = Program(config, mesh.over())
+    program = Program(config, meshes.over())
     if not isinstance(program.algorithm, ActorCritic):
         raise UserError(
             f"algorithm={config.algorithm}: an update is measured in its halves, play and learn, "
             "which subclasses of hackmatrix.rl.learning.actor_critic.ActorCritic have"
         )
+    report.machine(used=program.mesh.size)
     result = training.measure_training(program, config.batch_size, config.log_interval, seconds)
     setting = (
-        f"{config.num_envs} x {config.num_steps}, {config.num_minibatches} minibatches, "
-        f"{config.update_epochs} epochs, {config.compute_dtype}, in chunks of "
-        f"{config.log_interval} updates"
+        f"{config.env} with {config.network}, {config.num_envs} x {config.num_steps}, "
+        f"{config.num_minibatches} minibatches, {config.update_epochs} epochs, "
+        f"{config.compute_dtype}, in chunks of {config.log_interval} updates"
     )
     report.training(setting, result)
 
@@ -101,10 +118,10 @@ def measure_scaling(
     as_json: bool,
 ) -> None:
     """Over processes here, or over the devices; this process leaves them to those that measure."""
-    scaling_report.check(directory)
     found = curves.machine()
     numbers = processes or curves.sizes(found)
     curves.check(raw, found, numbers, slice_names, envs)
+    scaling_report.check(directory)
 
     def points() -> Iterator[curves.Point]:
         yield from curves.curves(raw, numbers, envs, seconds, in_processes=bool(processes))
@@ -112,13 +129,18 @@ def measure_scaling(
             yield curves.compiled_point(raw, name, envs)
 
     made = scaling_report.made_with()
-    shown = scaling_report.show(points(), made, as_json)
-    if found.is_first:
-        written = scaling_report.write(shown, made, directory)
-        print("\n".join(written), file=sys.stderr)
+    shown: list[curves.Point] = []
+    try:
+        for point in scaling_report.show(points(), made, as_json):
+            shown.append(point)
+    finally:  # after hours, perhaps
+        if shown and found.is_first:
+            written = scaling_report.write(shown, made, directory)
+            print("\n".join(written), file=sys.stderr)
 
 
 def measure_sinks(raw: Mapping[str, Any], seconds: float, as_json: bool) -> None:
+    Report(as_json).machine(used=jax.device_count())
     found = sinks.measure(_resolved(raw), seconds)
     print(sinks.to_json(found) if as_json else "\n".join(sinks.lines(found)))
 
@@ -126,6 +148,7 @@ def measure_sinks(raw: Mapping[str, Any], seconds: float, as_json: bool) -> None
 def measure_gymnasium(seconds: float, as_json: bool) -> None:
     from hackmatrix.bench import gymnasium_envs  # an extra
 
+    Report(as_json).machine(used=1)
     speeds = gymnasium_envs.measure(seconds)
     lines = map(gymnasium_envs.to_json, speeds) if as_json else gymnasium_envs.lines(speeds)
     print("\n".join(lines))

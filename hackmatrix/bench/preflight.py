@@ -20,9 +20,9 @@ import jax
 from hackmatrix.bench import compiled
 from hackmatrix.bench.compiled import Collective
 from hackmatrix.errors import UserError
+from hackmatrix.parallel import mesh as meshes
 from hackmatrix.parallel import slices
 from hackmatrix.parallel.gpus import Gpus
-from hackmatrix.parallel.mesh import ENVS
 from hackmatrix.train.config import Config, autoscale, resolve
 from hackmatrix.train.program import Program
 
@@ -56,7 +56,7 @@ class Preflight:
 def examine(raw: Mapping[str, Any], slice_name: str) -> Preflight:
     """Compiles for the slice what a run with this configuration would run there."""
     target = found_slice(slice_name)
-    mesh = slices.mesh(target, ENVS)
+    mesh = meshes.over(target.devices())
     config = resolve(raw, target.platform, mesh.size)
     program = Program(config, mesh)
     lowered = program.lower()

@@ -16,6 +16,7 @@ from hackmatrix.bench.timing import Rate
 from hackmatrix.bench.training import Training
 from hackmatrix.parallel.gpus import Gpus
 from hackmatrix.parallel.slices import Slice
+from hackmatrix.train.runs.provenance import versions
 
 _COLUMNS = (
     "boards", "compile s", "steps/s", "(min - max)", "ns/step", "words only", "not observed",
@@ -43,11 +44,18 @@ class Report:
     def __init__(self, as_json: bool) -> None:
         self._as_json = as_json
 
-    def machine(self) -> None:
-        device, others = jax.devices()[0], jax.device_count() - 1
+    def machine(self, used: int) -> None:
+        """On what is measured, which takes so many of the devices."""
+        device, others = jax.devices()[0], jax.device_count() - used
+        is_simulated = device.platform == "cpu" and used > 1
         beside = f" ({others} more {'is' if others == 1 else 'are'} not used)" if others else ""
-        what = f"1 x {device.device_kind}{beside}, jax {jax.__version__}"
-        self._print("machine", {"devices": what, "host": platform.machine()}, f"On {what}:")
+        beside += " (simulated: they share its cores)" if is_simulated else ""
+        what = f"{used} x {device.device_kind}{beside}, jax {jax.__version__}"
+        values = {"devices": what, "host": platform.machine(), "versions": versions()}
+        self._print("machine", values, f"On {what}:")
+
+    def heading(self) -> None:
+        """Of the rows."""
         self._print(None, {}, in_columns(_COLUMNS, _WIDTHS))
 
     def row(self, row: Row) -> None:
@@ -101,7 +109,8 @@ class Report:
             "a device",
         ]
         values: dict[str, Any] = {
-            name.replace(" ", "_"): rate.as_json for name, rate in rates.items()
+            "setting": setting,
+            **{name.replace(" ", "_"): rate.as_json for name, rate in rates.items()},
         }
         rest = {
             name: value

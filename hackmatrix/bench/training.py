@@ -25,7 +25,6 @@ from hackmatrix.rl.rollout import Batch, Players
 from hackmatrix.rl.train_state import TrainState
 from hackmatrix.train.program import Program
 
-Array = jax.Array
 _ROUNDS = 9
 _COMPILATIONS = "/jax/core/compile/backend_compile_duration"
 
@@ -43,7 +42,7 @@ class Training:
     compilations: int  # after the first chunk
     state_bytes: int
     temporary_bytes: int
-    peak_bytes: int  # of the process
+    peak_bytes: int  # of the process, compiling included, and not the network alone
 
 
 def measure_training(program: Program, steps: int, chunk: int, seconds: float) -> Training:
@@ -59,16 +58,18 @@ def measure_training(program: Program, steps: int, chunk: int, seconds: float) -
 
     config = program.config
     training = Work(one_update, state, steps)
+    training.sample()
+    peak_bytes = _peak_bytes()  # before there is the network's own data
+    # On one device: others would do their shares at the same time, unless they share its cores.
+    shares = 1 if jax.default_backend() == "cpu" else program.mesh.size
     share = network.work(
         program.network,
-        config.num_envs // program.mesh.size,
+        config.num_envs // shares,
         config.num_steps,
         config.num_minibatches,
         config.update_epochs,
     )
-    # Measured on one device; the others would do their shares at the same time.
     alone = dataclasses.replace(share, steps=steps)
-    training.sample()
     alone.sample()
     with _counted_compilations() as compilations:
         rates = in_turns(training, alone, seconds=seconds)
@@ -86,7 +87,7 @@ def measure_training(program: Program, steps: int, chunk: int, seconds: float) -
         compilations=len(compilations),
         state_bytes=memory.argument_size_in_bytes,
         temporary_bytes=memory.temp_size_in_bytes,
-        peak_bytes=_peak_bytes(),
+        peak_bytes=peak_bytes,
     )
 
 

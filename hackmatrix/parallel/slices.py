@@ -9,12 +9,9 @@ import math
 import os
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hackmatrix.parallel.gpus import GPUS, Gpus
-
-if TYPE_CHECKING:
-    from jax.sharding import Mesh
 
 _LOADING = threading.Lock()  # the first call loads libtpu, which must not happen twice
 
@@ -83,15 +80,17 @@ class Slice:
         return "libtpu, which compiles for TPUs, is missing: install jax[tpu]"
 
     def devices(self) -> list[Any]:
+        """Programs compile for them; none can run."""
         from jax.experimental import topologies  # programs ask for names before they load JAX
 
         _keep_libtpu_quiet(self)
-        return topologies.get_topology_desc(
-            f"{self.generation.name}:{'x'.join(map(str, self.shape))}",
-            platform="tpu",
-            chip_config_name=self.generation.chip_config,
-            chips_per_host_bounds=self.chips_a_host,
-        ).devices
+        with _LOADING:
+            return topologies.get_topology_desc(
+                f"{self.generation.name}:{'x'.join(map(str, self.shape))}",
+                platform="tpu",
+                chip_config_name=self.generation.chip_config,
+                chips_per_host_bounds=self.chips_a_host,
+            ).devices
 
 
 _IN_SPACE = (2, 2, 1), (2, 2, 2), (2, 2, 4), (2, 4, 4)
@@ -110,16 +109,6 @@ SLICES: dict[str, Slice | Gpus] = {
     **{each.name: each for each in TPUS},
     **{each.name: each for each in GPUS},
 }
-
-
-def mesh(of: Slice | Gpus, axis: str) -> Mesh:
-    """All devices in a row. Programs compile for them; none can run."""
-    # Only now: programs ask for the names of slices before they load JAX.
-    import numpy as np
-    from jax.sharding import Mesh
-
-    with _LOADING:
-        return Mesh(np.array(of.devices()), (axis,))
 
 
 def _keep_libtpu_quiet(of: Slice) -> None:

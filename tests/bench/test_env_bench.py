@@ -190,7 +190,8 @@ def test_a_row_is_printed_as_a_line_of_the_table_or_of_json(
 ) -> None:
     fast, slow = timing.Rate((1e6, 2e6, 3e6)), timing.Rate((1e4, 1e4, 1e4))
     row = Row(256, 1.5, fast, fast, fast, network=slow, bytes_per_board=1223)
-    Report(as_json=False).machine()
+    Report(as_json=False).machine(used=1)
+    Report(as_json=False).heading()
     Report(as_json=False).row(row)
     Report(as_json=True).row(row)
     machine, _, table, line = capsys.readouterr().out.splitlines()

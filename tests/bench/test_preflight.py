@@ -186,4 +186,4 @@ def test_what_a_slice_runs_keeps_nothing_apart_as_programs_for_cpus_do() -> None
         return Program(config(**given), mesh).lower().as_text()
 
     assert "inlineable" in lowered(meshes.over(jax.devices()[:1]))
-    assert "inlineable" not in lowered(slices.mesh(slices.SLICES["v4-8"], meshes.ENVS))
+    assert "inlineable" not in lowered(meshes.over(slices.SLICES["v4-8"].devices()))

@@ -2,9 +2,12 @@
 
 import csv
 import os
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -12,6 +15,8 @@ from unittest.mock import Mock
 import jax
 import pytest
 
+from configs import default
+from hackmatrix.bench import measuring
 from hackmatrix.bench.scaling import apart, curves
 from hackmatrix.bench.timing import REPEATS
 from hackmatrix.errors import UserError
@@ -27,6 +32,12 @@ SMALL = (
     "--config.env=tests.doors.outside.toy_environment:Corridor", "--config.hidden_dim=8",
     "--config.num_layers=1", f"--config.num_steps={STEPS}", f"--envs={ENVS}", "--seconds=0",
 )  # fmt: skip
+BUSY = """
+import os, signal, time
+signal.raise_signal(signal.SIGINT)  # Ctrl-C is heeded by its parent alone
+print(os.getpid(), flush=True)
+time.sleep(600)
+"""
 Row = dict[str, str]
 
 
@@ -125,15 +136,46 @@ def test_a_process_has_so_many_simulated_devices() -> None:
 
 
 def test_a_process_that_fails_ends_the_others_that_would_wait_for_it() -> None:
-    with apart._processes(2) as pool:
-        submitted: list[Any] = [pool.submit(time.sleep, 600), pool.submit(int, "x")]
-        with pytest.raises(ValueError, match="invalid literal"):
-            apart._of_all(submitted)
+    works: list[partial[Any]] = [partial(time.sleep, 600), partial(int, "x")]
+    with pytest.raises(ValueError, match="invalid literal"):
+        apart.of_all(works)
 
 
 def test_a_process_that_is_killed_is_told_in_a_line() -> None:
-    with apart._processes(1) as pool, pytest.raises(UserError, match="was killed"):
-        apart._of_all([pool.submit(os.abort)])
+    with pytest.raises(UserError, match="was killed"):
+        apart.of_all([os.abort])
+
+
+@pytest.mark.parametrize(
+    ("kill", "sent", "tracebacks"),
+    [(os.kill, signal.SIGKILL, 0), (os.killpg, signal.SIGINT, 1)],
+    ids=["killed", "interrupted by Ctrl-C, which all get"],
+)
+def test_processes_end_with_the_one_that_started_them(
+    kill: Callable[[int, int], None], sent: int, tracebacks: int
+) -> None:
+    program = f"""
+from functools import partial
+from hackmatrix.bench.scaling import apart
+apart.of_all([partial(exec, {BUSY!r})])
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as parent:
+        assert parent.stdout is not None
+        busy = int(parent.stdout.readline())
+        try:
+            kill(parent.pid, sent)
+            _, told = parent.communicate(timeout=20)  # till nobody can write there any more
+        except subprocess.TimeoutExpired:
+            os.kill(busy, signal.SIGKILL)
+            raise
+    assert told.count("Traceback") == tracebacks
 
 
 def test_a_machine_without_the_devices_that_it_is_to_use_is_told_in_a_line(
@@ -142,6 +184,21 @@ def test_a_machine_without_the_devices_that_it_is_to_use_is_told_in_a_line(
     monkeypatch.setattr(jax, "devices", Mock(side_effect=AssertionError))
     with pytest.raises(UserError, match="JAX finds no such device here"):
         curves._machine()
+
+
+def test_what_was_measured_before_a_failure_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: Any, **__: Any) -> Iterator[curves.Point]:
+        yield curves.Point("weak", curves.MEASURED, 1, 1, 4, 32, 1.5, 3, 9.0, 9.0, 1.0, 0.1, 0.2)
+        raise UserError("a process that measured was killed")
+
+    monkeypatch.setattr(curves, "machine", lambda: curves.Machine("cpu", 1, 1, is_first=True))
+    monkeypatch.setattr(curves, "curves", failing)
+    raw = default.get_config()
+    with pytest.raises(UserError, match="was killed"):
+        measuring.measure_scaling(raw, [1], [], 64, 0, tmp_path, as_json=True)
+    assert (tmp_path / "scaling.csv").read_text().splitlines()[1].startswith("weak,measured,1,1,4")
 
 
 def test_each_process_has_a_gpu_of_its_own() -> None:
@@ -160,7 +217,8 @@ def test_each_process_has_a_gpu_of_its_own() -> None:
         ("--config.num_envs=8", "say --envs, not --config.num_envs"),
         ("--boards=256", "--boards is for env; scaling has no use for it"),
         ("--out=/dev/null", "--out=/dev/null: File exists"),
-        ("--out=gs://bucket/scaling", "written to a directory of this machine"),
+        ("--out=gs://bucket/scaling", "gs://bucket/scaling is on no disk: name a path here"),
+        ("--seconds=nan", "flag --seconds=nan: must be a number"),
     ],
 )
 def test_what_cannot_be_measured_is_said_in_one_line(
@@ -177,3 +235,4 @@ def test_what_cannot_be_measured_is_said_in_one_line(
     *before, line = done.stderr.splitlines()
     assert reason in line
     assert all("loading JAX" in each or "measuring scaling" in each for each in before)
+    assert list(tmp_path.iterdir()) == []

@@ -19,7 +19,7 @@ MOST_LOOPS = 40
 
 @pytest.mark.parametrize("described", slices.TPUS, ids=lambda each: each.name)
 def test_a_slice_has_the_devices_and_hosts_that_it_says(described: slices.Slice) -> None:
-    devices = slices.mesh(described, "boards").devices.flat
+    devices = described.devices()
     assert described.chips == len(devices)
     assert described.hosts == len({device.process_index for device in devices})
 

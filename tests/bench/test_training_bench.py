@@ -9,7 +9,7 @@ import jax
 import pytest
 
 from configs import default
-from hackmatrix.bench import measuring
+from hackmatrix.bench import measuring, network, training
 from hackmatrix.bench.report import Report
 from hackmatrix.bench.timing import Rate
 from hackmatrix.bench.training import Training, measure_training
@@ -40,18 +40,34 @@ def test_an_algorithm_without_halves_is_refused_before_anything_is_measured(
 
 
 def test_training_its_halves_and_the_network_alone_are_measured_on_all_devices(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Those of a CPU share its cores, so the network alone does the work of all of them. What that
+    takes of the memory is not training's.
+    """
+    monkeypatch.setattr(network, "work", alone := Mock(wraps=network.work))
+    monkeypatch.setattr(training, "_peak_bytes", lambda: 1 + alone.call_count)
     raw = default.get_config()
     raw.update(env=GRID, num_envs=8, num_steps=4, num_minibatches=1, hidden_dim=8)
     measuring.measure_training(raw, 0, Report(as_json=True))
-    told = json.loads(capsys.readouterr().out)
+    machine, told = map(json.loads, capsys.readouterr().out.splitlines())
+    assert machine["devices"].startswith("8 x cpu (simulated: they share its cores), jax ")
+    assert machine["versions"]["jax"] == jax.__version__
+    assert told["setting"].startswith(f"{GRID} with mlp, 8 x 4, 1 minibatches")
+    assert alone.call_args.args[1] == 8
+    assert told["peak_bytes"] == 1
     for rate in ("training", "network_alone", "rollouts_alone", "updates_alone"):
         assert 0 < told[rate]["min"] <= told[rate]["median"] <= told[rate]["max"]
     below, above = told["of_network_quartiles"]
     assert below <= told["of_network"] <= above
     assert told["compilations"] == 0
     assert told["state_bytes"] > 0
+
+
+def test_a_lack_of_memory_is_told_in_a_line() -> None:
+    said = pytest.raises(UserError, match="more memory than there is: measure fewer boards")
+    with said, measuring.told_if_too_large():
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")
 
 
 def test_beside_the_share_of_the_network_is_told_how_much_it_varied(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children, get_context, parent_process
 from typing import Any, TypeVar
 
 import jax
@@ -31,35 +34,62 @@ def together(processes: int, devices_each: int, work: Callable[..., T], *argumen
     """
     coordinator = f"127.0.0.1:{_free_port()}"
     places = [Place(coordinator, processes, each) for each in range(processes)]
-    with environment(XLA_FLAGS=_with_devices(devices_each)), _processes(processes) as pool:
-        submitted = [
-            pool.submit(_joined, place if processes > 1 else None, work, *arguments)
-            for place in places
-        ]
-        return _of_all(submitted)[0]
-
-
-def _of_all(submitted: list[Future[T]]) -> list[T]:
-    """What all gave. As soon as one has failed the others are ended: they may wait for it."""
-    wait(submitted, return_when=FIRST_EXCEPTION)
-    for each in submitted:
-        if each.done() and (error := each.exception()):
-            for child in active_children():
-                child.kill()
-            if isinstance(error, BrokenProcessPool):
-                raise UserError("a process that measured was killed, for lack of memory perhaps")
-            raise error
-    return [each.result() for each in submitted]
+    with environment(XLA_FLAGS=_with_devices(devices_each)):
+        return of_all(
+            [
+                functools.partial(_joined, place if processes > 1 else None, work, *arguments)
+                for place in places
+            ]
+        )[0]
 
 
 def on_cpu(work: Callable[..., T], *arguments: Any) -> T:
     """What a process gives that leaves accelerators alone."""
-    with environment(JAX_PLATFORMS="cpu"), _processes(1) as pool:
-        return _of_all([pool.submit(work, *arguments)])[0]
+    with environment(JAX_PLATFORMS="cpu"):
+        return of_all([functools.partial(work, *arguments)])[0]
 
 
-def _processes(number: int) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(number, mp_context=get_context("spawn"))
+def of_all(works: Sequence[Callable[[], T]]) -> list[T]:
+    """What they give, each in a process of its own. As soon as one has failed the others are ended,
+    which may wait for it; and so are all of them where this process is interrupted or killed.
+    """
+    spawn = get_context("spawn")
+    with ProcessPoolExecutor(len(works), spawn, initializer=_end_with_parent) as pool:
+        try:
+            with _interrupts_held():
+                submitted = [pool.submit(work) for work in works]
+            for each in wait(submitted, return_when=FIRST_EXCEPTION).done:
+                each.result()  # raises what has ended it
+            return [each.result() for each in submitted]
+        except BaseException as error:
+            for child in active_children():
+                child.kill()
+            if isinstance(error, BrokenProcessPool):
+                why = "a process that measured was killed, for lack of memory perhaps"
+                raise UserError(why) from error
+            raise
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Processes that are started meanwhile get none: it is this one that ends them, and says so."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _end_with_parent() -> None:
+    """Without its parent a process would wait for work for ever, and keep its device."""
+    parent = parent_process()
+    assert parent is not None
+
+    def follow() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
 
 
 def _joined(place: Place | None, work: Callable[..., T], *arguments: Any) -> T:

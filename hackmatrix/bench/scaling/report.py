@@ -9,7 +9,7 @@ import os
 import sys
 import tempfile
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -35,8 +35,6 @@ _SPEEDS = (
 
 def check(directory: Path) -> None:
     """UserError where nothing could be written: before hours of measuring, and not after."""
-    if str(directory).startswith("gs:"):
-        raise UserError(f"--out={directory}: tables are written to a directory of this machine")
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=directory):
@@ -57,17 +55,15 @@ def made_with() -> dict[str, str]:
     }
 
 
-def show(points: Iterable[Point], made: Mapping[str, str], as_json: bool) -> list[Point]:
-    """Prints each point as it comes, and gives them all."""
+def show(points: Iterable[Point], made: Mapping[str, str], as_json: bool) -> Iterator[Point]:
+    """Prints each point as it comes, and passes it on."""
     if not as_json:
         print(_in_a_line(made))
         print(in_columns(_COLUMNS, _WIDTHS), flush=True)
-    shown = []
     for point in points:
         values = {"what": "scaling", **asdict(point), **made}
         print(json.dumps(values) if as_json else in_columns(_cells(point), _WIDTHS), flush=True)
-        shown.append(point)
-    return shown
+        yield point
 
 
 def write(points: list[Point], made: Mapping[str, str], directory: Path) -> list[str]:

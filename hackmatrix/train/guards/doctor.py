@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
 import jax
@@ -17,6 +18,7 @@ from hackmatrix import machine
 from hackmatrix.errors import UserError
 from hackmatrix.kept.sources import version
 from hackmatrix.parallel.agreement import broadcast, gather, is_first
+from hackmatrix.train.guards.consistency import Inconsistent, compare
 from hackmatrix.train.runs.places import BUCKETS, place
 from hackmatrix.train.runs.protocol import Place
 from hackmatrix.train.runs.provenance import versions
@@ -25,6 +27,8 @@ from hackmatrix.train.runs.shared_path import becomes_true, leave_sentinel
 LOCK = Path("/tmp/libtpu_lockfile")
 DEVICES = "devices"
 _MOST_SKEW_SECONDS = 5.0
+_INSTALL = "pip install -e . -c constraints.txt"
+_NAME = re.compile(r"[\w.\-]+")
 _PIN = re.compile(r"([\w.\-]+)==(\S+)")
 
 
@@ -40,6 +44,7 @@ class Finding:
 def examine(constraints: Path, workdir: str) -> Iterator[Finding]:
     """All findings; the lock is looked at before JAX takes it. All processes call this."""
     yield Finding("python", f"{platform.python_version()} on {socket.gethostname()}")
+    yield packages()
     yield pins(constraints)
     yield lock(LOCK) if machine.has_tpu() else Finding("TPU lock", "no TPU is here")
     yield (found := devices())
@@ -67,6 +72,19 @@ def bad_elsewhere(findings: list[Finding]) -> list[Finding]:
         for about, text in own
         if process != jax.process_index()
     ]
+
+
+def packages() -> Finding:
+    """Whether those are there without which no run starts."""
+    try:
+        required = metadata.requires("hackmatrix") or []
+    except metadata.PackageNotFoundError:
+        return Finding("packages", "hackmatrix is not installed, so what it needs is not checked")
+    names = [each[0] for line in required if "extra ==" not in line and (each := _NAME.match(line))]
+    if missing := [name for name in names if not version(name)]:
+        text = f"{', '.join(missing)}: missing, so no run starts: {_INSTALL}"
+        return Finding("packages", text, False)
+    return Finding("packages", f"all {len(names)} that are required are installed")
 
 
 def pins(constraints: Path) -> Finding:
@@ -127,11 +145,17 @@ def lock(path: Path) -> Finding:
     """A program that was killed leaves libtpu's lock behind, and the next one does not start."""
     if not path.exists():
         return Finding("TPU lock", "none")
-    holders = _holders(path)
+    holders, hidden = _holders(path)
     if holders:
         return Finding(
             "TPU lock", f"process {holders[0]} uses the TPU (it holds {path}): end it", False
         )
+    if hidden:
+        text = (
+            f"{path} is held by another user's process or left from a program that ended: "
+            f"sudo lsof {path} shows who holds it; if nobody does, remove it"
+        )
+        return Finding("TPU lock", text, False)
     return Finding("TPU lock", f"{path} is left from a program that ended: remove it", False)
 
 
@@ -146,13 +170,10 @@ def clocks(times: list[float]) -> Finding:
 
 
 def same_versions(found: list[dict[str, str]]) -> Finding:
-    others = [process for process, each in enumerate(found) if each != found[0]]
-    if others:
-        return Finding(
-            "versions",
-            f"processes {others} have other packages than process 0: install the same",
-            False,
-        )
+    try:
+        compare(found)
+    except Inconsistent as error:
+        return Finding("versions", f"{error}: install the same".replace("\n", "; "), False)
     return Finding("versions", "the same in all processes")
 
 
@@ -166,8 +187,8 @@ def _cannot_write(directory: str) -> str | None:
 
 
 def _processes_that_do_not_see(workdir: Place) -> list[int]:
-    """What the first process writes there."""
-    sentinel = place(broadcast(str(leave_sentinel(workdir)) if is_first() else None))
+    """What the first process writes into its own."""
+    sentinel = workdir / broadcast(leave_sentinel(workdir).name if is_first() else None)
     seen = gather(becomes_true(sentinel.exists))
     if is_first():
         sentinel.remove()
@@ -180,13 +201,17 @@ def _installed(name: str) -> str | None:
     return found and found.partition("+")[0]
 
 
-def _holders(path: Path) -> list[int]:
-    """The processes that have the file open, as far as this user may see."""
-    found = []
-    for link in Path("/proc").glob("[0-9]*/fd/*"):
+def _holders(path: Path) -> tuple[list[int], bool]:
+    """The processes that have the file open, and whether there are some of which this user may not
+    know.
+    """
+    found, hidden = [], False
+    for opened in Path("/proc").glob("[0-9]*/fd"):
         try:
-            if os.path.realpath(link) == str(path):
-                found.append(int(link.parts[2]))
-        except OSError:
+            if any(os.path.realpath(opened / each) == str(path) for each in os.listdir(opened)):
+                found.append(int(opened.parent.name))
+        except PermissionError:
+            hidden = True
+        except OSError:  # it has just ended
             continue
-    return found
+    return found, hidden

@@ -14,6 +14,8 @@ from unittest.mock import Mock
 import pytest
 
 from hackmatrix.train.guards import doctor
+from hackmatrix.train.runs import shared_path
+from hackmatrix.train.runs.places import place
 
 ROOT = Path(__file__).parents[3]
 
@@ -38,6 +40,19 @@ def test_a_version_other_than_the_tested_one_is_named(tmp_path: Path) -> None:
     assert "no-such-package" not in found.text
     constraints.write_text(f"numpy=={metadata.version('numpy')}\n")
     assert doctor.pins(constraints).is_good
+
+
+def test_what_is_required_and_missing_is_named_with_what_to_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert doctor.packages().is_good
+    required = ["jax<0.12,>=0.10", "no-such_package>=1", 'nor-this>=2; extra == "gcp"']
+    monkeypatch.setattr(metadata, "requires", lambda _: required)
+    found = doctor.packages()
+    assert not found.is_good
+    assert found.text == (
+        "no-such_package: missing, so no run starts: pip install -e . -c constraints.txt"
+    )
 
 
 def test_a_build_of_the_tested_version_is_that_version(
@@ -102,6 +117,17 @@ def test_a_place_that_another_process_does_not_see_is_not_shared(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_each_process_looks_in_its_own_place_for_what_the_first_has_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sentinel = shared_path.leave_sentinel(place(tmp_path / "first"))
+    monkeypatch.setattr(doctor, "is_first", lambda: False)
+    monkeypatch.setattr(doctor, "broadcast", lambda _: sentinel.name)
+    monkeypatch.setattr(shared_path, "PATIENCE", 0)
+    assert doctor.directory(str(tmp_path / "first")).is_good
+    assert not doctor.directory(str(tmp_path / "another")).is_good
+
+
 def test_a_machine_on_which_another_program_holds_a_port_can_train(tmp_path: Path) -> None:
     """A coordinator's is taken, or refused, as the processes meet."""
     with socket.socket() as other:
@@ -112,21 +138,41 @@ def test_a_machine_on_which_another_program_holds_a_port_can_train(tmp_path: Pat
     assert [each for each in found if not each.is_good] == []
 
 
-def test_a_lock_is_held_or_left_behind(tmp_path: Path) -> None:
+def test_a_lock_is_held(tmp_path: Path) -> None:
     lock = tmp_path / "libtpu_lockfile"
     assert doctor.lock(lock).is_good
     with lock.open("w"):
         assert f"process {os.getpid()} uses the TPU" in doctor.lock(lock).text
-    left = doctor.lock(lock)
-    assert not left.is_good
-    assert "remove it" in left.text
+
+
+@pytest.mark.parametrize(
+    ("opened", "said"),
+    [
+        ({"return_value": []}, "is left from a program that ended: remove it"),
+        ({"side_effect": PermissionError}, "shows who holds it; if nobody does, remove it"),
+    ],
+    ids=["by nobody", "by nobody that this user may know of"],
+)
+def test_a_lock_that_nobody_holds_is_to_be_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened: dict[str, Any], said: str
+) -> None:
+    (lock := tmp_path / "libtpu_lockfile").touch()
+    monkeypatch.setattr(doctor.os, "listdir", Mock(**opened))
+    found = doctor.lock(lock)
+    assert not found.is_good
+    assert found.text.endswith(said)
 
 
 def test_clocks_and_versions_of_processes_are_compared() -> None:
     assert doctor.clocks([100.0, 101.0]).is_good
     assert not doctor.clocks([100.0, 160.0]).is_good
     assert doctor.same_versions([{"jax": "1"}, {"jax": "1"}]).is_good
-    assert "[1]" in doctor.same_versions([{"jax": "1"}, {"jax": "2"}]).text
+    other = doctor.same_versions([{"jax": "1"}, {"jax": "2", "flax": "3"}])
+    assert not other.is_good
+    assert other.text == (
+        "process 1 has flax = 3, the others have None; process 1 has jax = 2, the others have 1: "
+        "install the same"
+    )
 
 
 def test_a_bucket_is_tried_as_a_directory_is(bucket_address: str) -> None:
