@@ -33,6 +33,8 @@ def main(_: list[str]) -> None:
             from hackmatrix.parallel import startup
             from hackmatrix.train.guards import doctor
     except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("hackmatrix"):
+            raise
         sys.exit(f"{PROGRAM}: {error.name} is missing: pip install -e . -c {_CONSTRAINTS.name}")
 
     try:

@@ -98,10 +98,8 @@ export SUPERVISE_NOTES=$notes
 resume=() # what the trainer is told besides, once it has begun a run
 same=0    # so often in a row it ended in this way at this step
 way=''
-noted='' # by the last start
 look_at_notes() {
-  local step='' before=$way
-  noted=''
+  local noted='' step='' before=$way
   { read -r noted && read -r step; } <"$notes" || true
   [[ -z $noted ]] || resume=("--resume=$noted")
   way="$(ending) at step $step"
@@ -135,15 +133,12 @@ while :; do
   if ((SECONDS - started >= good_run)); then
     tries=0 pause=$first_pause
   fi
-  # A start that does not come as far as the run that went before says that what it needs is away, such
-  # as a bucket, and that may last for a day.
-  if ((code != 42)) || [[ $noted || ${#resume[@]} == 0 ]]; then ((++tries)); fi
-  if ((tries > restarts)); then
+  if ((++tries > restarts)); then
     say "the trainer $(ending): given up after $restarts restarts without a good run"
     exit "$code"
   fi
 
-  say "the trainer $(ending): started again in $pause s ($tries of $restarts restarts without a good run)"
+  say "the trainer $(ending): restart $tries of $restarts in $pause s"
   trainer_code=$code
   run sleep "$pause"
   [[ -z $asked ]] || exit "$trainer_code"

@@ -96,7 +96,8 @@ def signals_are_heard() -> None:
     """By the programs that a test starts, which ignore what this process does: that may have been
     started by nohup, or in a shell's background; and libtpu, once loaded, ignores SIGHUP.
     """
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    for number in (signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # makes a KeyboardInterrupt of it
 

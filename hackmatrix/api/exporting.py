@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -58,20 +57,14 @@ def _check_numpy(policy: Policy) -> None:
 
 
 def _made_up(env: Environment, is_ours: bool) -> np.ndarray:
-    """Numbers from 0 to 1, which is what ours are made for; others are asked about any. But where
-    the player stands are shares of the board.
+    """Numbers from 0 to 1, which is what ours are made for. Others are also asked about what there
+    is to see as games begin, whose numbers may be of any kind.
     """
-    draws = np.random.default_rng(0)
-    seen = draws.random((_ROWS, env.observation_size), np.float32)
+    seen = np.random.default_rng(0).random((_ROWS, env.observation_size), np.float32)
     if is_ours:
         return seen
-    parts = {
-        name: draws.standard_normal((_ROWS, math.prod(shape)), np.float32)
-        for name, shape in env.observation.items()
-    }
-    if "player" in parts:
-        parts["player"] = np.abs(parts["player"]) % 1
-    return np.vstack([seen, np.hstack([*parts.values()])])
+    games = env.reset(jax.random.key_data(jax.random.split(jax.random.key(0), _ROWS)))
+    return np.vstack([seen, np.asarray(env.observe(games))])
 
 
 def _in_numpy(policy: Policy, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

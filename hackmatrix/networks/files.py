@@ -243,7 +243,7 @@ def _about(file: Path, told: dict[str, Any]) -> About:
     known = {each.name for kind in (About, Spec) for each in fields(kind)}
     if newer := sorted({*told, *told["spec"]} - known):
         raise PolicyFileError(
-            f"{file} is of a newer version of this program, as it tells of {', '.join(newer)}"
+            f"{file} is of another version of this program, as it tells of {', '.join(newer)}"
         )
     observation = {name: tuple(shape) for name, shape in told["observation"].items()}
     rest = {"observation": observation, "actions": tuple(told["actions"])}

@@ -37,8 +37,11 @@ def keys_at_once(
     """
     terminal = sys.stdin.fileno()
     before = termios.tcgetattr(terminal)
+    is_over = False
 
     def take(*_: object) -> None:
+        if is_over:  # Ctrl-Z came amid the end
+            return
         with suppress(termios.error):  # it may be gone
             tty.setcbreak(terminal, termios.TCSADRAIN)
         with suppress(RuntimeError):  # amid a write, which then goes on
@@ -64,6 +67,7 @@ def keys_at_once(
             take()
             yield
         finally:
+            is_over = True
             give_back()
 
 

@@ -11,7 +11,9 @@ function short(number, gap = Infinity) {  // numbers that lie so far apart are t
   const digits = Math.min(Math.max(apart, 3), 15);
   for (const [unit, name] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]])
     if (size >= unit) return `${Number((number / unit).toPrecision(digits))}${name}`;
-  return size && size < 1e-3 ? number.toExponential(digits - 2).replace(/\.?0*e/, "e") : `${Number(number.toPrecision(digits))}`;
+  if (size && size < 1e-3)
+    return number.toExponential(Math.min(Math.max(apart, 2), 15) - 1).replace(/\.?0*e/, "e");
+  return `${Number(number.toPrecision(digits))}`;
 }
 function ticks(low, high, about) {
   const rough = (high - low) / about, power = 10 ** Math.floor(Math.log10(rough));
@@ -55,7 +57,7 @@ function draw(parent, axis, {title, tags, level, factor, curves}) {
   const [low, high] = range([...curves.flatMap(({values}) => values), ...levels], factor === 100 ? 100 : Infinity);
   const up = value => HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value - low) / (high - low);
   const across = x => LEFT + (WIDTH - LEFT - RIGHT) * x / axis.last;
-  const marks = ticks(low, high, 6), gap = marks[1] - marks[0];
+  const marks = ticks(low, high, 6), gap = marks.length > 1 ? marks[1] - marks[0] : Infinity;
   for (const value of marks) {
     svg(picture, "line", {x1: LEFT, x2: WIDTH - RIGHT, y1: up(value), y2: up(value), stroke: colours.lines});
     svg(picture, "text", {x: LEFT - 5, y: up(value) + 4, "text-anchor": "end"}, short(value, gap));

@@ -11,6 +11,8 @@ from typing import BinaryIO
 
 from hackmatrix.envs import make
 from hackmatrix.errors import UserError
+from hackmatrix.train import algorithms
+from hackmatrix.train.reporting import declared
 from hackmatrix.train.reporting.progress import STEPS_PER_SECOND
 from hackmatrix.train.runs import directory
 from hackmatrix.train.runs.directory import Run
@@ -42,7 +44,9 @@ class Curves:
 
 def of_run(run: Run) -> Curves:
     """The curves of a run, also of one whose files are in a bucket."""
-    highest = {metric.tag for metric in make(run.config.env).metrics if metric.is_highest}
+    env, algorithm = make(run.config.env), algorithms.find(run.config.algorithm)
+    known = declared.metrics(env, algorithm)
+    highest = {metric.tag for metric in known if metric.is_highest}
     return read(directory.read_all(run).metrics, highest)
 
 

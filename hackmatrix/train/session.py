@@ -31,8 +31,8 @@ from hackmatrix.train.reporting.console import Console
 from hackmatrix.train.reporting.progress import Broken
 from hackmatrix.train.reporting.replays import Play, Replays
 from hackmatrix.train.reporting.reporter import Reporter
-from hackmatrix.train.reporting.sink_list import SINKS, SinkContext
-from hackmatrix.train.reporting.sinks import Sinks, load_ahead
+from hackmatrix.train.reporting.sink_list import SINKS, SinkContext, Sinks
+from hackmatrix.train.reporting.sinks import load_ahead
 from hackmatrix.train.reporting.tracing import Tracer, check_span
 from hackmatrix.train.reporting.yardstick import Yardstick
 from hackmatrix.train.runs import directory

@@ -51,5 +51,5 @@ def test_a_file_of_a_newer_version_is_told_from_one_that_is_damaged(
     with pytest.raises(files.PolicyFileError) as refused:
         files.read(file)
     assert str(refused.value) == (
-        f"{file} is of a newer version of this program, as it tells of recurrent"
+        f"{file} is of another version of this program, as it tells of recurrent"
     )

@@ -77,7 +77,8 @@ def test_a_turn_fits_on_a_terminal_of_24_lines(tmp_path: Path) -> None:
         playing.converse([f"load {rich(tmp_path)}", "up"])
         last = max(place for place, each in enumerate(said) if each.startswith("+"))
         told[is_low] = [line for each in said[last:] for line in each.splitlines()]
-    assert len(told[True]) < 24 < len(told[False])
+    rows = {is_low: sum(max(-(-len(line) // 80), 1) for line in told[is_low]) for is_low in told}
+    assert rows[True] < 24 < rows[False]  # the last is that of the prompt
     assert len([line for line in told[True] if line.startswith("|")]) == 12
     assert "hp 3/3" in "".join(told[True])
 

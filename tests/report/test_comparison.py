@@ -115,6 +115,7 @@ def test_ticks_that_lie_close_are_told_apart_and_no_share_is_more_than_all(page:
     assert told([99.92, 99.94], 0.02) == ["99.92", "99.94"]
     assert told([999_800, 1_000_000], 200) == ["999.8k", "1M"]
     assert told([1e-5, 2e-5], 1e-5) == ["1e-5", "2e-5"]
+    assert told([1.25e-4, 1.3e-4], 5e-6) == ["1.25e-4", "1.3e-4"]
     assert page.evaluate("range([100, 100], 100)") == [90, 100]
     assert page.evaluate("range([3, 5], Infinity)") == [2.88, 5.12]
 

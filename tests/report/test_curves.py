@@ -10,6 +10,7 @@ import pytest
 from hackmatrix.report import curves
 from hackmatrix.report.curves import NoCurves
 from hackmatrix.train.reporting.progress import STEPS_PER_SECOND
+from tests.report.told_runs import a_run
 
 
 def written(file: Path, lines: list[dict[str, float]], rest: str = "") -> Path:
@@ -53,6 +54,15 @@ def test_of_what_is_highest_the_greatest_of_a_few_points_is_drawn(tmp_path: Path
     told = curves.read(written(tmp_path / "metrics", lines), {"best"})
     assert told.values["best"][12:15] == [3, 9, 3]
     assert told.values["a"][13] == 40
+
+
+def test_the_highest_stage_stays_so_also_of_the_games_that_are_the_same(tmp_path: Path) -> None:
+    run = a_run(tmp_path)
+    tags = "stats/highest_stage", "eval/highest_stage"
+    lines = [line(each, **dict.fromkeys(tags, 9 if each == 40 else 3)) for each in range(2500)]
+    written(run.metrics, lines)
+    told = curves.of_run(run)
+    assert all(9 in told.values[tag] for tag in tags)
 
 
 def test_training_takes_what_was_measured_and_not_what_a_clock_says(tmp_path: Path) -> None:

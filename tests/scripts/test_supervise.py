@@ -136,13 +136,6 @@ def test_restarts_without_a_good_run_are_bounded(stubs: Stubs, trainer: Trainer)
     assert "given up after 3 restarts without a good run" in ended.stdout
 
 
-def test_a_run_that_cannot_be_reached_is_waited_for(stubs: Stubs, trainer: Trainer) -> None:
-    """As while its bucket is away: a start ends before it comes to the run."""
-    trainer(f"{noting('runs/a')}; exit 42", *["exit 42"] * 6, "exit 0")
-    assert stubs.run(SUPERVISE, SUPERVISE_RESTARTS="3").returncode == 0
-    assert len(arguments(stubs)) == 8
-
-
 def test_a_good_run_starts_the_count_and_the_pause_again(stubs: Stubs, trainer: Trainer) -> None:
     trainer("exit 42", "exit 42", "/bin/sleep 2.1; exit 42", "exit 42", "exit 42", "exit 42")
     ended = stubs.run(SUPERVISE, SUPERVISE_RESTARTS="2", SUPERVISE_GOOD_RUN="2")

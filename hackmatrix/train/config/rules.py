@@ -56,7 +56,7 @@ FLAG = Rule(lambda value: True, "True or False")
 COUNT = Rule(lambda value: value >= 1, "a whole number from 1")
 COUNT_FROM_0 = Rule(lambda value: value >= 0, "a whole number from 0")
 # Each is a board of an environment's tree, and a number of seventeen tables of mctx.
-SIMULATIONS = Rule(lambda value: 1 <= value <= 4096, "a whole number from 1 to 4096")
+SIMULATIONS = Rule(lambda value: 1 <= value <= 100_000, "a whole number from 1 to 100000")
 ACTIONS = Rule(lambda value: 0 <= value < 2**31, "a whole number from 0 to 2147483647")
 SEED = Rule(lambda value: 0 <= value < 2**32, "a whole number from 0 to 4294967295")
 POSITIVE = Rule(lambda value: 0 < value <= _GREATEST, "a number above 0")

@@ -11,7 +11,7 @@ from hackmatrix.train.program import Program
 from hackmatrix.train.reporting.health import Health
 from hackmatrix.train.reporting.progress import Progress
 from hackmatrix.train.reporting.replays import Replays
-from hackmatrix.train.reporting.sinks import Sinks
+from hackmatrix.train.reporting.sink_list import Sinks
 from hackmatrix.train.reporting.tracing import Tracer
 from hackmatrix.train.reporting.yardstick import Measured
 from hackmatrix.train.runs.clock import Clock
@@ -41,8 +41,13 @@ class Reporter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._sinks.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                self._confirm()
+                self._sinks.catch_up()
+        finally:
+            self._sinks.close()
 
     def before_chunk(self, update: int, state: TrainState) -> None:
         """So many updates are done, and led to this state."""

@@ -5,12 +5,124 @@ To add a sink of your own, append to SINKS before training begins. Nothing here 
 
 from __future__ import annotations
 
+import math
+import threading
+import time
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from typing import Self
 
-from hackmatrix.train.reporting.sinks import JsonLines, Sink, TensorBoard
+from hackmatrix import streams
+from hackmatrix.train.reporting.sinks import (
+    Game,
+    JsonLines,
+    Metrics,
+    Reopens,
+    ShowsGames,
+    Sink,
+    TensorBoard,
+)
 from hackmatrix.train.reporting.weights_and_biases import WeightsAndBiases
 from hackmatrix.train.runs.directory import Run
+
+_TRIED_EVERY = 60.0  # seconds
+_MOST_WAITING = 5000  # lines of metrics for a sink that fails; those before are lost
+
+
+class Sinks:
+    """Several sinks as one, closed at the end. A full disk should not end a run: one that fails is
+    reported once. If it `Reopens` it gets what it lacks later, and else it is left out. Games may
+    come from another thread.
+    """
+
+    def __init__(self, *sinks: Sink, say: Callable[[str], None] = streams.say) -> None:
+        self._sinks = list(sinks)
+        self._say = say
+        self._lock = threading.RLock()
+        # By the id of a sink the lines that wait for it, and when one that fails was tried last.
+        self._waiting: dict[int, deque[tuple[int, Metrics, float]]] = {}
+        self._failing: dict[int, float] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def write(self, step: int, metrics: Metrics) -> None:
+        with self._lock:
+            for sink in list(self._sinks):
+                waiting = self._waiting.setdefault(id(sink), deque(maxlen=_MOST_WAITING))
+                waiting.append((step, metrics, time.time()))
+                if time.monotonic() - self._failing.get(id(sink), -math.inf) >= _TRIED_EVERY:
+                    self._write_all(sink, waiting)
+
+    def show_game(self, step: int, game: Game) -> None:
+        with self._lock:
+            for sink in list(self._sinks):
+                if isinstance(sink, ShowsGames):
+                    self._guard(sink, partial(sink.show_game, step, game))
+
+    def catch_up(self) -> None:
+        """Tries once more to write what could not be written."""
+        with self._lock:
+            for sink in list(self._sinks):
+                self._write_all(sink, self._waiting.get(id(sink), deque()))
+
+    def close(self) -> None:
+        with self._lock:
+            for sink in self._sinks:
+                if lacking := len(self._waiting.get(id(sink), ())):
+                    lost = f"{lacking:,} of its last lines could not be written"
+                    self._tell(f"{type(sink).__name__}: {lost}")
+                try:
+                    sink.close()
+                except OSError as error:
+                    self._tell(f"{type(sink).__name__} failed: {error}")
+            self._sinks.clear()
+
+    def _write_all(self, sink: Sink, waiting: deque[tuple[int, Metrics, float]]) -> None:
+        written = 0
+        while waiting and self._guard(sink, partial(_write, sink, *waiting[0])):
+            waiting.popleft()
+            written += 1
+        if written and not waiting and self._failing.pop(id(sink), 0):
+            self._tell(f"{type(sink).__name__} works again")
+
+    def _guard(self, sink: Sink, action: Callable[[], None]) -> bool:
+        """Whether that has been done."""
+        try:
+            action()
+        except OSError as error:
+            with suppress(OSError):  # it keeps what it could not write, and tries that again
+                sink.close()
+            self._note_failure(sink, error)
+            return False
+        return True
+
+    def _note_failure(self, sink: Sink, error: OSError) -> None:
+        failed = f"{type(sink).__name__} failed"
+        if not isinstance(sink, Reopens):
+            self._sinks.remove(sink)
+            self._tell(f"{failed}, the run goes on without it: {error}")
+            return
+        if id(sink) not in self._failing:
+            self._tell(f"{failed}; the run goes on, and it is tried again now and then: {error}")
+        self._failing[id(sink)] = time.monotonic()
+
+    def _tell(self, words: str) -> None:
+        with suppress(OSError):  # nobody may be listening any more
+            self._say(words)
+
+
+def _write(sink: Sink, step: int, metrics: Metrics, at: float) -> None:
+    if isinstance(sink, Reopens):
+        sink.write_late(step, metrics, at)
+    else:
+        sink.write(step, metrics)
 
 
 @dataclass(frozen=True)

@@ -10,32 +10,34 @@ import json
 import math
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, Self, TextIO, runtime_checkable
+from typing import Any, Protocol, TextIO, runtime_checkable
 
 import numpy as np
 
-from hackmatrix import streams
 from hackmatrix.train.runs import atomic_files
 
 Metrics = Mapping[str, float]
 _PICTURES = 6  # of a game
-_TRIED_EVERY = 60.0  # seconds
-_MOST_WAITING = 5000  # lines of metrics for a sink that fails; those before are lost
 
 
 class Sink(Protocol):
-    """Takes the metrics of a chunk. It opens its files at the first of them. One with a true
-    `reopens` can do so again after it has failed and was closed.
-    """
+    """Takes the metrics of a chunk. It opens its files at the first of them."""
 
     def write(self, step: int, metrics: Metrics) -> None: ...
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class Reopens(Protocol):
+    """A sink may also open its files again, after it has failed and was closed."""
+
+    def write_late(self, step: int, metrics: Metrics, at: float) -> None:
+        """What was known at this time, in seconds since 1970."""
 
 
 class Game(Protocol):
@@ -60,84 +62,11 @@ class ShowsGames(Protocol):
     def show_game(self, step: int, game: Game) -> None: ...
 
 
-class Sinks:
-    """Several sinks as one, closed at the end. A full disk should not end a run: one that fails is
-    reported once, and gets what it lacks later if it `reopens`. Games may come from another thread.
-    """
-
-    def __init__(self, *sinks: Sink, say: Callable[[str], None] = streams.say) -> None:
-        self._sinks = list(sinks)
-        self._waiting: dict[int, deque[tuple[int, Metrics]]] = {}  # by the id of a sink
-        self._failing: dict[int, float] = {}  # when each was tried last
-        self._say = say
-        self._lock = threading.RLock()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def write(self, step: int, metrics: Metrics) -> None:
-        with self._lock:
-            for sink in list(self._sinks):
-                waiting = self._waiting.setdefault(id(sink), deque(maxlen=_MOST_WAITING))
-                waiting.append((step, metrics))
-                if time.monotonic() - self._failing.get(id(sink), -math.inf) >= _TRIED_EVERY:
-                    self._write_all(sink, waiting)
-
-    def show_game(self, step: int, game: Game) -> None:
-        with self._lock:
-            for sink in list(self._sinks):
-                if isinstance(sink, ShowsGames):
-                    self._guard(sink, partial(sink.show_game, step, game))
-
-    def close(self) -> None:
-        with self._lock:
-            for sink in list(self._sinks):
-                self._write_all(sink, self._waiting.get(id(sink), deque()))
-                self._guard(sink, sink.close)
-            self._sinks.clear()
-
-    def _write_all(self, sink: Sink, waiting: deque[tuple[int, Metrics]]) -> None:
-        while waiting and self._guard(sink, partial(sink.write, *waiting[0])):
-            waiting.popleft()
-        if not waiting and self._failing.pop(id(sink), 0):
-            self._tell(f"{type(sink).__name__} works again")
-
-    def _guard(self, sink: Sink, action: Callable[[], None]) -> bool:
-        """Whether that has been done."""
-        try:
-            action()
-        except OSError as error:
-            with suppress(OSError):  # it keeps what it could not write, and tries that again
-                sink.close()
-            self._note_failure(sink, error)
-            return False
-        return True
-
-    def _note_failure(self, sink: Sink, error: OSError) -> None:
-        failed = f"{type(sink).__name__} failed"
-        if not getattr(sink, "reopens", False):
-            self._sinks.remove(sink)
-            self._tell(f"{failed}, the run goes on without it: {error}")
-            return
-        if id(sink) not in self._failing:
-            self._tell(f"{failed}; the run goes on, and it is tried again now and then: {error}")
-        self._failing[id(sink)] = time.monotonic()
-
-    def _tell(self, words: str) -> None:
-        with suppress(OSError):  # nobody may be listening any more
-            self._say(words)
-
-
 class JsonLines:
     """A file of metrics, one JSON object a line: step, time (seconds since 1970) and the metrics.
 
     With `resumed_at`, lines of later steps are dropped at first: they are trained once more.
     """
-
-    reopens = True
 
     def __init__(self, path: Path, resumed_at: int | None = None) -> None:
         self._path = path
@@ -146,8 +75,11 @@ class JsonLines:
         self._file: TextIO | None = None
 
     def write(self, step: int, metrics: Metrics) -> None:
+        self.write_late(step, metrics, time.time())
+
+    def write_late(self, step: int, metrics: Metrics, at: float) -> None:
         self._file = self._file or self._open()
-        line = {"step": step, "time": round(time.time(), 3), **known(metrics)}
+        line = {"step": step, "time": round(at, 3), **known(metrics)}
         self._file.write(json.dumps(line, allow_nan=False) + "\n")
         self._file.flush()
         self._end = self._file.tell()
@@ -175,8 +107,6 @@ class TensorBoard:
     thread dies, the queue fills, and the run hangs. Its EventsWriter writes here and now.
     """
 
-    reopens = True
-
     def __init__(
         self,
         directory: Path,
@@ -188,12 +118,13 @@ class TensorBoard:
         self._is_empty = True  # the file that is open
 
     def write(self, step: int, metrics: Metrics) -> None:
+        self.write_late(step, metrics, time.time())
+
+    def write_late(self, step: int, metrics: Metrics, at: float) -> None:
         from tensorboardX.proto.summary_pb2 import Summary
 
-        self._add(
-            step,
-            [Summary.Value(tag=tag, simple_value=value) for tag, value in known(metrics).items()],
-        )
+        values = known(metrics).items()
+        self._add(step, [Summary.Value(tag=tag, simple_value=each) for tag, each in values], at)
 
     def show_game(self, step: int, game: Game) -> None:
         from tensorboardX import summary
@@ -205,6 +136,7 @@ class TensorBoard:
                 summary.image(f"game/{number}", picture, dataformats="HWC").value[0]
                 for number, picture in enumerate(pictures, start=1)
             ],
+            time.time(),
         )
 
     def close(self) -> None:
@@ -217,17 +149,17 @@ class TensorBoard:
             if self._is_empty:
                 self._file.unlink(missing_ok=True)
 
-    def _add(self, step: int, values: list[Any]) -> None:
+    def _add(self, step: int, values: list[Any], at: float) -> None:
         from tensorboardX.proto.event_pb2 import Event
         from tensorboardX.proto.summary_pb2 import Summary
 
         if self._writer is None:
             self._writer = self._open()
-            self._purge_step = self._settings = None  # of the first file only
         told = Summary(value=values)
-        self._writer.write_event(Event(step=step, wall_time=time.time(), summary=told))
+        self._writer.write_event(Event(step=step, wall_time=at, summary=told))
         self._writer.flush()
         self._is_empty = False
+        self._purge_step = self._settings = None  # of the first file only
 
     def _open(self) -> Any:
         from tensorboardX import summary

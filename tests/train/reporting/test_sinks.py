@@ -1,81 +1,24 @@
-"""Sinks: what was written is read back as others would read it, and a full disk ends no run."""
+"""Sinks: what was written is read back as others would read it."""
 
 import io
-import json
 import math
-import resource
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
-from tensorboardX.proto.event_pb2 import SessionLog
 from tensorboardX.proto.plugin_hparams_pb2 import HParamsPluginData
 
-from hackmatrix.train.reporting import sinks as sinks_module
-from hackmatrix.train.reporting.sinks import JsonLines, Metrics, Sink, Sinks, TensorBoard
+from hackmatrix.train.reporting.sink_list import Sinks
+from hackmatrix.train.reporting.sinks import JsonLines, TensorBoard
 from tests.train.reporting.event_files import events
 from tests.train.reporting.pictured_game import PicturedGame
+from tests.train.reporting.told_metrics import METRICS, Memory, Scalar, lines, scalars
 
-METRICS = {"train/entropy": 2.5, "perf/steps_per_second": 12_000.0, "reward/kills": -0.125}
 UNKNOWN = {"train/mean_episode_return": math.nan, "train/total_loss": math.inf}
-
-
-class Scalar(NamedTuple):
-    step: int
-    tag: str
-    value: float
-
-
-class Memory:
-    """A sink that can be looked into."""
-
-    def __init__(self) -> None:
-        self.written: list[tuple[int, Metrics]] = []
-        self.is_closed = False
-
-    def write(self, step: int, metrics: Metrics) -> None:
-        self.written.append((step, metrics))
-
-    def close(self) -> None:
-        self.is_closed = True
-
-
-@contextmanager
-def disk_full_after(size: int) -> Iterator[None]:
-    """No file of this process can grow beyond so many bytes."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
-def lines(path: Path) -> list[dict[str, Any]]:
-    """As a strict reader would read them."""
-
-    def refuse(constant: str) -> None:
-        raise AssertionError(f"{constant} is no JSON")
-
-    text = path.read_text()
-    assert text.endswith("\n")
-    return [json.loads(line, parse_constant=refuse) for line in text.splitlines()]
-
-
-def scalars(directory: Path) -> list[Scalar]:
-    """What TensorBoard shows: a start forgets its step and all later ones that came before it."""
-    shown: list[Scalar] = []
-    for event in events(directory):
-        if event.session_log.status == SessionLog.START:
-            shown = [each for each in shown if each.step < event.step]
-        shown += [Scalar(event.step, each.tag, each.simple_value) for each in event.summary.value]
-    return shown
 
 
 def test_metrics_are_one_json_object_a_line(tmp_path: Path) -> None:
@@ -202,7 +145,8 @@ def test_what_cannot_be_imported_ahead_is_told_of_by_who_needs_it(tmp_path: Path
     (tmp_path / "torch.py").write_text("raise OSError('a library is missing')\n")
     code = """
 import pathlib, threading
-from hackmatrix.train.reporting.sinks import Sinks, TensorBoard, load_ahead
+from hackmatrix.train.reporting.sink_list import Sinks
+from hackmatrix.train.reporting.sinks import TensorBoard, load_ahead
 load_ahead()
 [each.join() for each in threading.enumerate() if each.name == "tensorboardX"]
 Sinks(TensorBoard(pathlib.Path("events"))).write(1, {"train/lr": 1.0})
@@ -228,70 +172,3 @@ def test_a_resumed_run_purges_from_tensorboard_what_it_will_write_anew(tmp_path:
             for step in steps:
                 sinks.write(step, {"train/entropy": step})
     assert [each.step for each in scalars(tmp_path)] == [1, 2, 3, 4, 5]
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # tensorboardX's
-def test_a_full_disk_is_said_once_and_what_it_lacks_is_written_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sinks_module, "_TRIED_EVERY", 0.0)
-    said: list[str] = []
-    memory = Memory()
-    files: list[Sink] = [
-        JsonLines(tmp_path / "metrics.jsonl"),
-        TensorBoard(tmp_path / "tensorboard"),
-    ]
-    with Sinks(*files, memory, say=said.append) as sinks:
-        sinks.write(0, METRICS)
-        with disk_full_after(0):
-            for step in range(1, 20):
-                sinks.write(step, METRICS)
-        assert [line.split()[0] for line in said] == ["JsonLines", "TensorBoard"]
-        for line in said:
-            assert "File too large" in line
-            assert len(line.splitlines()) == 1
-        with (tmp_path / "metrics.jsonl").open("a") as cut_off:
-            cut_off.write('{"step": 1, "ti')
-        sinks.write(20, METRICS)  # there is room again
-    assert said[2:] == ["JsonLines works again", "TensorBoard works again"]
-    assert len(memory.written) == 21
-    assert memory.is_closed
-    steps = [line["step"] for line in lines(tmp_path / "metrics.jsonl")]
-    assert steps == [*range(21)]
-    assert {each.step for each in scalars(tmp_path / "tensorboard")} == {*range(21)}
-    assert len([*(tmp_path / "tensorboard").iterdir()]) == 2
-
-
-def test_a_place_that_cannot_be_written_is_said_and_the_run_goes_on(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    said: list[str] = []
-    memory = Memory()
-    places = tmp_path / "file/metrics.jsonl", tmp_path / "file/tensorboard"
-    with Sinks(JsonLines(places[0]), TensorBoard(places[1]), memory, say=said.append) as sinks:
-        sinks.write(1, METRICS)
-    assert len(said) == 2
-    for line, place in zip(said, places, strict=True):
-        assert str(place) in line
-    assert memory.written == [(1, METRICS)]
-
-
-def test_a_sink_that_fails_is_closed_also_where_nobody_listens() -> None:
-    class Full(Memory):
-        def write(self, step: int, metrics: Metrics) -> None:
-            raise OSError("the disk is full")
-
-    def nobody(line: str) -> None:
-        raise BrokenPipeError
-
-    full, memory = Full(), Memory()
-    with Sinks(full, memory, say=nobody) as sinks:
-        sinks.write(1, METRICS)
-        assert full.is_closed
-    assert memory.written == [(1, METRICS)]
-
-
-def test_sinks_are_closed_when_the_run_fails() -> None:
-    memory = Memory()
-    with pytest.raises(RuntimeError), Sinks(memory):
-        raise RuntimeError
-    assert memory.is_closed

@@ -19,7 +19,8 @@ from PIL import Image
 
 from hackmatrix.train.config import Config, ConfigError
 from hackmatrix.train.reporting import weights_and_biases
-from hackmatrix.train.reporting.sinks import JsonLines, Sinks
+from hackmatrix.train.reporting.sink_list import Sinks
+from hackmatrix.train.reporting.sinks import JsonLines
 from hackmatrix.train.reporting.weights_and_biases import WeightsAndBiases
 from hackmatrix.train.runs.directory import Run, create, find
 from hackmatrix.train.runs.protocol import Away

@@ -17,7 +17,7 @@ from hackmatrix.train.guards.signals import Signals
 from hackmatrix.train.guards.supervision import Supervision
 from hackmatrix.train.plan import Request
 from hackmatrix.train.reporting.replays import Replays
-from hackmatrix.train.reporting.sinks import Sinks
+from hackmatrix.train.reporting.sink_list import Sinks
 from hackmatrix.train.runs.lease import Owner
 from hackmatrix.train.runs.places import place
 from hackmatrix.train.session import run_session

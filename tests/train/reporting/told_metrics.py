@@ -1,0 +1,55 @@
+"""What sinks were told, read back as others would read it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tensorboardX.proto.event_pb2 import SessionLog
+
+from hackmatrix.train.reporting.sinks import Metrics
+from tests.train.reporting.event_files import events
+
+METRICS = {"train/entropy": 2.5, "perf/steps_per_second": 12_000.0, "reward/kills": -0.125}
+
+
+class Scalar(NamedTuple):
+    step: int
+    tag: str
+    value: float
+
+
+class Memory:
+    """A sink that can be looked into."""
+
+    def __init__(self) -> None:
+        self.written: list[tuple[int, Metrics]] = []
+        self.is_closed = False
+
+    def write(self, step: int, metrics: Metrics) -> None:
+        self.written.append((step, metrics))
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """As a strict reader would read them."""
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    text = path.read_text()
+    assert text.endswith("\n")
+    return [json.loads(line, parse_constant=refuse) for line in text.splitlines()]
+
+
+def scalars(directory: Path) -> list[Scalar]:
+    """What TensorBoard shows: a start forgets its step and all later ones that came before it."""
+    shown: list[Scalar] = []
+    for event in events(directory):
+        if event.session_log.status == SessionLog.START:
+            shown = [each for each in shown if each.step < event.step]
+        shown += [Scalar(event.step, each.tag, each.simple_value) for each in event.summary.value]
+    return shown
