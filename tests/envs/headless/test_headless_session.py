@@ -26,7 +26,7 @@ from tests.envs.headless.asking import ask, set_state
 
 UNDO = Program.UNDO
 SESSIONS = 40
-TURNS = 265
+TURNS = 135
 MEANS = {"row": 2, "col": 3, "credits": 99, "energy": 99, "dataSiphons": 9}
 NAMES = dict(
     zip(
@@ -55,7 +55,7 @@ def keys_of_turns(keys: jax.Array) -> jax.Array:
     return jax.vmap(of_turn, (None, 0))(keys, np.arange(TURNS))
 
 
-def test_ten_thousand_random_steps_agree_with_the_game_for_the_same_keys() -> None:
+def test_five_thousand_random_steps_agree_with_the_game_for_the_same_keys() -> None:
     """Every other session begins with all programs (but UNDO, which reaches back further here) and
     the means to run them: random play would seldom get there.
     """
@@ -91,8 +91,8 @@ def test_ten_thousand_random_steps_agree_with_the_game_for_the_same_keys() -> No
         restarts = outcomes.done & ~restarts
         steps += int(np.sum(~restarts))
         ends += int(np.sum(restarts))
-    assert steps >= 10_000
-    assert ends > 50
+    assert steps >= 5_000
+    assert ends > 25
 
 
 def apart(batch: Any) -> Callable[[int], Any]:
