@@ -97,11 +97,12 @@ def main(arguments: list[str]) -> None:
     with starting.loading(PROGRAM, "JAX"):
         from hackmatrix.bench import measuring
         from hackmatrix.bench.report import Report
+        from hackmatrix.train.failing import told_if_too_large
     config, seconds, as_json = _CONFIG.value, _SECONDS.value, _JSON.value
     with (
         starting.one_line_errors(PROGRAM),
         starting.waiting(f"{PROGRAM}: measuring {mode}"),
-        measuring.told_if_too_large(),
+        told_if_too_large(measuring.TOO_LARGE),
     ):
         if mode not in ("scaling", "starts"):  # which leave devices to processes of their own
             starting.need_devices()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,19 +30,10 @@ from hackmatrix.rl.learning.actor_critic import ActorCritic
 from hackmatrix.train.config import Config, resolve
 from hackmatrix.train.program import Program
 
-
-@contextmanager
-def told_if_too_large() -> Iterator[None]:
-    """A lack of memory is told in one line."""
-    try:
-        yield
-    except jax.errors.JaxRuntimeError as error:
-        if "RESOURCE_EXHAUSTED" not in str(error):
-            raise
-        raise UserError(
-            "it needs more memory than there is: measure fewer boards or environments at once "
-            "(--boards, --envs or --config.num_envs)"
-        ) from error
+TOO_LARGE = (
+    "it needs more memory than there is: measure fewer boards or environments at once (--boards, "
+    "--envs or --config.num_envs)"
+)
 
 
 def measure_environment(numbers: list[int], seconds: float, report: Report) -> None:

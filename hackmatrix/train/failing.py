@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 import jax
 
 from hackmatrix.errors import UserError
+from hackmatrix.train.config import Config
 from hackmatrix.train.guards.replicas import Diverged
 from hackmatrix.train.guards.signals import NOTHING_TO_SAVE
 from hackmatrix.train.guards.supervision import Supervision
@@ -19,7 +20,7 @@ _MAY_PASS = OSError, jax.errors.JaxRuntimeError, TakenOver, Diverged
 
 
 class TooLarge(UserError):
-    """A run that does not fit into the memory; one line says what to change."""
+    """What does not fit into the memory; one line says what to change."""
 
 
 def leave_no_trace(supervision: Supervision, plan: Plan) -> None:
@@ -53,16 +54,20 @@ def after_failing(
 
 
 @contextmanager
-def told_if_too_large(plan: Plan) -> Iterator[None]:
-    """A lack of memory is told in one line, which says what needs less."""
+def told_if_too_large(words: str) -> Iterator[None]:
+    """A lack of memory is told in these words, which say what needs less."""
     try:
         yield
     except jax.errors.JaxRuntimeError as error:
         if "RESOURCE_EXHAUSTED" not in str(error):
             raise
-        config = plan.config
-        raise TooLarge(
-            f"updates of {config.num_envs} environments x {config.num_steps} steps, or "
-            f"{config.eval_games} games to measure by, need more memory than there is; lower "
-            "--config.num_envs or --config.num_steps, or --config.eval_games"
-        ) from error
+        raise TooLarge(words) from error
+
+
+def too_large(config: Config) -> str:
+    """What to say of a run that is."""
+    return (
+        f"updates of {config.num_envs} environments x {config.num_steps} steps, or "
+        f"{config.eval_games} games to measure by, need more memory than there is; lower "
+        "--config.num_envs or --config.num_steps, or --config.eval_games"
+    )

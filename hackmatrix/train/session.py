@@ -17,7 +17,7 @@ from hackmatrix.rl.evaluation import Interrupted
 from hackmatrix.rl.train_state import TrainState
 from hackmatrix.train.config import reading, resolve
 from hackmatrix.train.config.summary import differences, summary, time_is_up
-from hackmatrix.train.failing import after_failing, leave_no_trace, told_if_too_large
+from hackmatrix.train.failing import after_failing, leave_no_trace, told_if_too_large, too_large
 from hackmatrix.train.guards.guard import Guard
 from hackmatrix.train.guards.signals import NOTHING_TO_SAVE
 from hackmatrix.train.guards.supervision import Supervision
@@ -66,7 +66,7 @@ def run_session(
 
         plan, program = agree(request, hold)
         supervision.note(str(plan.run.place))
-        with told_if_too_large(plan):
+        with told_if_too_large(too_large(plan.config)):
             console = _console(plan, program)
             mirror = leaving.enter_context(Mirror(plan.run, plan.lease, console.say))
             leaving.push(functools.partial(after_failing, supervision, plan))

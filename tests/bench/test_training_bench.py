@@ -14,6 +14,7 @@ from hackmatrix.bench.report import Report
 from hackmatrix.bench.timing import Rate
 from hackmatrix.bench.training import Training, measure_training
 from hackmatrix.errors import UserError
+from hackmatrix.train.failing import told_if_too_large
 from tests.train.test_yardstick import GRID
 
 
@@ -66,7 +67,7 @@ def test_training_its_halves_and_the_network_alone_are_measured_on_all_devices(
 
 def test_a_lack_of_memory_is_told_in_a_line() -> None:
     said = pytest.raises(UserError, match="more memory than there is: measure fewer boards")
-    with said, measuring.told_if_too_large():
+    with said, told_if_too_large(measuring.TOO_LARGE):
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")
 
 

@@ -1,4 +1,5 @@
-"""Where metrics go besides the console: the list of sinks, and what each is opened with.
+"""Where metrics go: several sinks as one, the list of those besides the console, and what each is
+opened with.
 
 To add a sink of your own, append to SINKS before training begins. Nothing here needs JAX.
 """

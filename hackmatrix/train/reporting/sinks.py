@@ -169,10 +169,10 @@ class TensorBoard:
         self._directory.mkdir(parents=True, exist_ok=True)
         # TensorBoard reads files in the order of their names. Those of tensorboardX begin with the
         # second, which a machine with another clock tells wrong: numbers come after them.
-        before = {*self._directory.glob("*tfevents*")}
-        name = f"events_{len(before):06}"
-        writer = EventsWriter(str(self._directory / name), f".{time.time_ns()}")
-        (self._file,) = {*self._directory.glob("*tfevents*")} - before
+        name = f"events_{len([*self._directory.glob('*tfevents*')]):06}"
+        suffix = f".{time.time_ns()}"
+        writer = EventsWriter(str(self._directory / name), suffix)
+        (self._file,) = self._directory.glob(f"{name}*{suffix}")
         self._is_empty = True
         if self._purge_step is not None:
             start = SessionLog(status=SessionLog.START)
