@@ -36,6 +36,17 @@ fail() {
 
 here=$(CDPATH='' cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$here/.."
+[[ ${1:-} != --help ]] || { usage && exit; }
+
+# The trainer notes there the run that it trains and, in a second line, the step it goes on from. Not
+# in /tmp if that can be helped, from where files go that nobody has touched for days.
+notes=$(mktemp .supervise.XXXXXX 2>/dev/null) && notes=$PWD/$notes || notes=$(mktemp)
+end() {
+  rm -f "$notes"
+  [[ -z ${SUPERVISE_ENDED:-} ]] ||
+    echo "$1 $(</proc/sys/kernel/random/boot_id)" >"$SUPERVISE_ENDED"
+}
+trap 'end $?' EXIT
 
 restarts=${SUPERVISE_RESTARTS:-10}
 good_run=${SUPERVISE_GOOD_RUN:-1800}
@@ -46,7 +57,6 @@ for number in "$restarts" "$good_run" "$first_pause" "$longest_pause"; do
 done
 
 python=${PYTHON:-.venv/bin/python}
-[[ ${1:-} != --help ]] || { usage && exit; }
 command -v "$python" >/dev/null || fail "there is no $python: run make train once, or set PYTHON"
 
 asked='' # the signal that we were sent, if any
@@ -84,24 +94,17 @@ ending() {
 
 worth_another_try() { ((code == 42 || (code > 128 && code <= 192))); }
 
-# The trainer notes there the run that it trains and, in a second line, the step it goes on from. Not
-# in /tmp if that can be helped, from where files go that nobody has touched for days.
-notes=$(mktemp .supervise.XXXXXX 2>/dev/null) && notes=$PWD/$notes || notes=$(mktemp)
-end() {
-  rm -f "$notes"
-  [[ -z ${SUPERVISE_ENDED:-} ]] ||
-    echo "$1 $(</proc/sys/kernel/random/boot_id)" >"$SUPERVISE_ENDED"
-}
-trap 'end $?' EXIT
 export SUPERVISE_NOTES=$notes
 
 resume=() # what the trainer is told besides, once it has begun a run
 same=0    # so often in a row it ended in this way at this step
 way=''
+# One on a disk is noted before it has begun; whether it has nobody knows while the disk is away.
+has_begun() { [[ $1 == gs://* || ! -e ${1%/*} || -e $1/config.json ]]; }
 look_at_notes() {
   local noted='' step='' before=$way
   { read -r noted && read -r step; } <"$notes" || true
-  [[ -z $noted ]] || resume=("--resume=$noted")
+  if [[ $noted ]] && has_begun "$noted"; then resume=("--resume=$noted"); fi
   way="$(ending) at step $step"
   if [[ $step && $way == "$before" ]]; then ((++same)); else same=1; fi
 }

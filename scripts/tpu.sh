@@ -13,11 +13,11 @@ scripts/tpu.sh COMMAND NAME [--zone=ZONE] [--project=PROJECT] [--dry-run] ...
                           asks for a slice (a queued resource) and waits until it is ready; once
                           asked for, only waits. FLAGS go to gcloud, as --valid-until-duration=6h
                           Types: v4-8, v5e-8 (gcloud's v5litepod-8), v5p-8, v6e-8 and larger ones
-  setup NAME              brings the current commit to all workers and runs scripts/tpu_setup.sh
+  setup NAME [--commit=C] brings the last commit, or C, to all workers and runs scripts/tpu_setup.sh
   run NAME [--worker=all] -- PROGRAM ARGS
                           runs a program on the workers, in their checkout
   train NAME [-- ARGS]    starts `python -m launch.train ARGS` on all workers, in the background,
-                          under scripts/supervise.sh
+                          under scripts/supervise.sh. --commit=C where C was set up
   status NAME [-- ARGS]   says of each worker whether it is busy, or how training ended; with ARGS,
                           how that of `train NAME -- ARGS` did
   logs NAME [--worker=0]  follows what training prints (Ctrl-C ends following, not training)
@@ -55,9 +55,10 @@ run() {
   [[ $dry_run ]] || "$@"
 }
 
-# A machine that was taken away does not close its connections: after a minute without an answer they
-# are given up.
+# A machine that was taken away closes no connection: after a minute without an answer it is given up.
 patient=(ConnectTimeout=20 ServerAliveInterval=15 ServerAliveCountMax=4)
+# A question on the terminal, as for a passphrase, would stop a command in the background for ever.
+[[ -t 0 ]] || patient+=(BatchMode=yes)
 
 on_workers() { # WORKER COMMAND, a line for the shell there
   run gcloud compute tpus tpu-vm ssh "$name" "${place[@]}" "${patient[@]/#/--ssh-flag=-o}" \
@@ -87,7 +88,7 @@ no_option() {
   fail "there is no option '$option'${behind:+: $behind}; scripts/tpu.sh --help lists them"
 }
 
-place=() dry_run='' type='' spot=() waits=yes kept=() worker='' patience=120 words=() rest=()
+place=() dry_run='' type='' spot=() waits=yes kept=() commit=HEAD worker='' patience=120 words=() rest=()
 while (($#)); do
   option=$1
   shift
@@ -99,6 +100,7 @@ while (($#)); do
     --spot) only_for create keep && spot=(--spot) ;;
     --no-wait) only_for create && waits='' ;;
     --hours=* | --gcloud=*) only_for keep && kept+=("$option") ;;
+    --commit=*) only_for setup train && commit=${option#*=} ;;
     --worker=*) only_for run logs && worker=${option#*=} ;;
     --wait=*) only_for stop && patience=${option#*=} ;;
     --) only_for create keep run train status && rest=("$@") && break ;;
@@ -164,29 +166,36 @@ wait_until_ready() {
   done
 }
 
+need_commit() {
+  git -C "$here" rev-parse --quiet --verify "$commit^{commit}" >/dev/null 2>&1 ||
+    fail "there is no commit '$commit' here, and workers get one: use a git clone of the project"
+}
+
 need_all_commits() {
+  need_commit
   [[ $(git -C "$here" rev-parse --is-shallow-repository) == false ]] ||
     fail "this clone has the last commits only, and the workers need all: git fetch --unshallow"
 }
 
 # A bundle brings the commit itself, so a worker needs no access to the repository and still knows
-# its revision.
+# its revision. It is made of a name, and HEAD may be another commit.
 setup() {
-  local bundle
+  local ref="refs/set-up/$name"
   need_all_commits
   bundle=$(mktemp -d)
-  # shellcheck disable=SC2064 # the name is known now, and not at the end
-  trap "rm -rf '$bundle'" EXIT
+  trap 'rm -rf "$bundle"' EXIT
   [[ -z $(git -C "$here" status --porcelain) ]] ||
-    say "changes that are not committed stay here: the workers get $(git -C "$here" rev-parse --short HEAD)"
-  run git -C "$here" bundle create --quiet "$bundle/hackmatrix.bundle" HEAD
+    say "changes that are not committed stay here: the workers get $(git -C "$here" rev-parse --short "$commit")"
+  run git -C "$here" update-ref "$ref" "$commit"
+  run git -C "$here" bundle create --quiet "$bundle/hackmatrix.bundle" "$ref"
+  run git -C "$here" update-ref -d "$ref"
   copy "$bundle/hackmatrix.bundle" "$name:hackmatrix.bundle" --worker=all
   # What it notes is for `stop`; and a git that was killed has left its locks.
   on_workers all "exec 9>>hackmatrix.run; flock --nonblock 9 ||\
  { echo \"\$HOSTNAME: training or set-up runs here: scripts/tpu.sh stop $name\" >&2; exit 1; };\
  echo \$(ps -o sid= -p \$\$) set-up >hackmatrix.run; rm -f hackmatrix/.git/*.lock;\
  git init --quiet hackmatrix &&\
- git -C hackmatrix fetch --quiet ../hackmatrix.bundle HEAD &&\
+ git -C hackmatrix fetch --quiet ../hackmatrix.bundle $ref &&\
  git -C hackmatrix checkout --quiet --force --detach FETCH_HEAD && rm -f hackmatrix.ended &&\
  hackmatrix/scripts/tpu_setup.sh"
 }
@@ -213,9 +222,9 @@ check_arguments() {
   local value file
   while IFS= read -r value; do
     file=${value%%:*} # configs/FILE.py:TEXT gives its get_config a text
-    [[ $file == /* ]] || git -C "$here/.." cat-file blob "HEAD:./$file" >/dev/null 2>&1 ||
-      fail "there is no file '$file' in the last commit, which workers get: commit it (and set up\
- again), or give another --config"
+    [[ $file == /* ]] || git -C "$here/.." cat-file blob "$commit:./$file" >/dev/null 2>&1 ||
+      { need_commit && fail "there is no file '$file' in the last commit, which workers get: commit it\
+ (and set up again), or give another --config"; }
   done < <(given config)
   while IFS= read -r value; do
     [[ $value != gs://* || $value == gs://[!/]* ]] ||
@@ -259,8 +268,9 @@ fetch() {
   if [[ $from == gs://* ]]; then
     local look=(gcloud storage ls "$from/*/config.json")
     echo "+$(quoted "${look[@]}")" >&2
-    # That there are none is an error to gcloud.
-    [[ $dry_run ]] || runs=$("${look[@]}" 2>/dev/null) || true
+    # That there are none is an error to gcloud, as others are.
+    [[ $dry_run ]] || runs=$("${look[@]}" 2>&1) || [[ $runs == *'matched no objects'* ]] ||
+      fail "$from cannot be listed: $runs"
     one=("$from" "$to/${from##*/}") each=("$from" "$to")
   else
     runs=$(on_workers 0 "ls$(quoted "$from")/*/config.json 2>/dev/null || true")
@@ -277,14 +287,12 @@ fetch() {
   fi
 }
 
-delete() {
-  run gcloud compute tpus queued-resources delete "$name" "${place[@]}" --force --quiet
-}
+delete() { run gcloud compute tpus queued-resources delete "$name" "${place[@]}" --force --quiet; }
 
 keep() {
   [[ $type ]] || fail "keep a slice of which type? --type=v4-8 (v4-16, v5e-8, v5p-8, v6e-8 ...)"
-  check_arguments
   need_all_commits
+  check_arguments
   [[ ! $dry_run ]] || place+=(--dry-run)
   exec "$here/tpu_keep.sh" "$name" "--type=$type" "${spot[@]}" "${place[@]}" "${kept[@]}" -- "${rest[@]}"
 }

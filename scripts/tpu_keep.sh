@@ -15,11 +15,11 @@ scripts/tpu.sh keep NAME --type=v4-8 [--spot] [--hours=N] [--gcloud=FLAG ...] --
   --gcloud=FLAG  goes to gcloud when it creates the slice, as --gcloud=--network=N
 
   It ends, with the exit code of training,
-    0   when the run is done; the slice is deleted
+    0   when the run is done; the slice is deleted, unless others train there by then
     42  when the hours are over; or when training was stopped, or given up by its supervisor
-        (docs/pods.md), though the slice is there; the slice stays
-    1   when training failed, when set-up or the start of training fails again and again or the
-        workers were never reached (the slice stays), or when the first request is refused
+        (docs/pods.md), or some workers stay away and the rest does not train; the slice stays
+    1   when training failed, when set-up, its start or training itself ends badly again and again or
+        the workers were never reached (the slice stays), or when the first request is refused
   With --hours it goes on looking instead, trains on where that is mended, and deletes the slice at
   their end.
   Ctrl-C ends the keeping and nothing else. The same command, here or on another computer, goes on
@@ -27,7 +27,7 @@ scripts/tpu.sh keep NAME --type=v4-8 [--spot] [--hours=N] [--gcloud=FLAG ...] --
 END
 }
 
-say() { printf '%(%T)T keep: %s\n' -1 "$*"; }
+say() { printf '%(%F %T)T keep: %s\n' -1 "$*"; }
 fail() {
   echo "tpu.sh: $*" >&2
   exit 1
@@ -59,7 +59,9 @@ done
 [[ " ${arguments[*]}" == *" --config.run_name"[=\ ]* ]] || arguments+=("--config.run_name=$name")
 arguments+=(--resume=auto)
 
-child=''
+# shellcheck source=scripts/tpu_ask.sh
+source "$here/tpu_ask.sh"
+
 stop_keeping() {
   [[ -z $child ]] || kill -s TERM -- "-$child" 2>/dev/null || true
   say "no longer kept; the slice and its training are as they were. The same command goes on"
@@ -68,66 +70,17 @@ stop_keeping() {
 trap 'stop_keeping 130' INT
 trap 'stop_keeping 143' TERM
 
-# A command in a process group of its own, so that a signal reaches us at once, and it through us.
-step() {
-  local code=0
-  set -m
-  "$@" </dev/null &
-  set +m
-  child=$!
-  wait "$child" || code=$?
-  child=''
-  return "$code"
-}
-
-tpu() { step "$here/tpu.sh" "$1" "$name" "${place[@]}" "${@:2}"; }
+last_commit() { git -C "$here" rev-parse HEAD; }
+commit=$(last_commit) # which each new slice gets, whatever is committed here meanwhile
 
 create() { tpu create "${created[@]}" --no-wait -- "${flags[@]}"; }
-train() { tpu train -- "${arguments[@]}"; }
+set_up() { tpu setup "--commit=$commit"; }
+train() { tpu train "--commit=$commit" -- "${arguments[@]}"; }
 
 if [[ $dry_run ]]; then
-  create && tpu setup && train
+  create && set_up && train
   exit
 fi
-
-answer=$(mktemp)
-trap 'rm -f "$answer" "$answer.errors"' EXIT
-
-# What gcloud says about the slice, left in `said`; `none` where there is none. That it cannot say is
-# no reason to end, unless it never could.
-said='' answered=''
-ask() {
-  if step gcloud compute tpus "$1" describe "$name" "${place[@]}" "--format=value($2)" \
-    >"$answer" 2>"$answer.errors"; then
-    said=$(<"$answer") answered=yes
-  elif grep -q NOT_FOUND "$answer.errors"; then
-    said=none answered=yes
-  else
-    cat "$answer.errors" >&2
-    [[ $answered ]] || fail "gcloud cannot say how $name is, for the reason above"
-    said='not known'
-  fi
-}
-
-# How training is on all workers together, left in `said`.
-ask_workers() {
-  if ! step "$here/tpu.sh" status "$name" "${place[@]}" -- "${arguments[@]}" \
-    >"$answer" 2>"$answer.errors"; then
-    said='not reached'
-    return
-  fi
-  local words
-  words=$(grep -oE '(busy|otherwise|idle|failed|stopped|done)$' "$answer" | sort -u | tr '\n' ' ') || true
-  case $words in
-    *otherwise*) said='waiting for the end of other training or set-up' ;;
-    *failed*) said=failed ;;
-    *busy*idle*) said='begun in part' ;;
-    *busy*) said=busy ;;
-    'done ') said='done' ;;
-    *idle* | '') said=idle ;;
-    *) said=stopped ;;
-  esac
-}
 
 told=''
 tell() {
@@ -166,56 +119,61 @@ look_at_failure() {
 }
 
 delete() {
-  is_others='' reached='' unreached=0 # of the next one nothing is known
+  is_others='' by_hand='' reached='' unreached=0 failures=0 # of the next one nothing is known
   tpu delete || say "$name could not be deleted now"
 }
 
-# At the end, when nobody would try again later.
-delete_for_good() {
-  local tries=0
-  until tpu delete; do
-    ((++tries < 5)) || fail "$name COULD NOT BE DELETED and costs money: scripts/tpu.sh delete $name"
-    rest
-  done
+failures=0 # in a row, until training runs
+failed=''  # what did
+set_up_and_train() {
+  ((failures++ < 5)) || need_help 1 "$failed 5 times in a row, for the reason above"
+  [[ ! $trouble$by_hand || $commit == "$(last_commit)" ]] || take_last_commit
+  failed='set-up failed'
+  set_up && failed='the start of training failed' && train &&
+    failed='training ended without a note of how' && return
+  say "$failed: looking at the slice again"
 }
 
-failures=0 # in a row
-set_up_and_train() {
-  local what='set-up'
-  tpu setup && what='the start of training' && train && failures=0 && return
-  ((++failures < 5)) || need_help 1 "$what failed 5 times in a row, for the reason above"
-  say "$what did not end well: looking at the slice again"
+# With which it may have been mended.
+take_last_commit() {
+  commit=$(last_commit)
+  say "slices get the last commit from now on, ${commit:0:7}"
 }
 
 show_log() { tpu run --worker=0 -- tail -n 20 ../hackmatrix.log || true; }
 
-is_over() { [[ $has_end ]] && ((SECONDS >= 3600 * 10#$hours)); }
-
 reached=''   # whether workers have ever answered
 is_others='' # whether they trained something else when they last did
-unreached=0  # so often in a row they did not
+unreached=0  # so often in a row they did not, or not all
+by_hand=''   # whether somebody has stopped training or set the slice up since it trained
 look() {
   ask_workers
-  [[ $said == 'not reached' ]] || reached=yes is_others='' unreached=0
-  [[ $said != waiting* ]] || is_others=yes
   case $said in
-    busy) trouble='' code=42 ;;
+    'not reached' | 'reached in part') ((++unreached)) ;;
+    *) reached=yes is_others='' unreached=0 ;;
+  esac
+  case $said in
+    *'other training') is_others=yes ;;
+    *set-up) # ours, where the connection was lost, or somebody's
+      [[ $asked_here ]] || is_others=yes
+      ((failures)) || by_hand=yes
+      ;;
+    busy) trouble='' by_hand='' code=42 failures=0 ;;
+    stopped) by_hand=yes ;;
     failed) need_help 1 "training failed, and would fail again: mend, commit, scripts/tpu.sh setup $name" ;;
     done)
-      show_log
-      say "the run is done"
-      delete_for_good
-      exit 0
+      ((code == 0)) || { show_log && say "the run is done"; }
+      over=yes code=0
       ;;
   esac
 }
 
 trouble='' # that does not end by itself
-code=42    # what the end of the hours returns
+code=42    # what the end returns
 need_help() { # CODE TROUBLE
   [[ $trouble != "$2" ]] || return 0
   code=$1 trouble=$2
-  [[ $said != failed && $said != stopped ]] || show_log
+  [[ $2 != training* ]] || show_log
   if [[ $has_end && ($reached || $asked_here) ]]; then
     say "$trouble. The slice stays until the hours are over, and is then deleted"
   else
@@ -224,41 +182,72 @@ need_help() { # CODE TROUBLE
   fi
 }
 
-give_up_for_today() {
+over='' # whether the slice is to be deleted
+is_over() {
+  [[ ! $over ]] || return 0
+  [[ $has_end ]] && ((SECONDS >= 3600 * 10#$hours)) || return 1
   say "$hours hours are over"
+  over=yes
+}
+
+# Again and again until the slice is gone, however long the network is away. Each time it is looked at
+# anew: somebody may have deleted it by now, or train there.
+finish() {
   ask queued-resources state.state
-  local state=$said
-  [[ $state != ACTIVE ]] || look
-  [[ $said != 'not reached' || $reached || $asked_here ]] ||
-    fail "$name cannot be reached, and others may train there. It stays: scripts/tpu.sh delete $name"
+  case $said in
+    'not known') tell_of_costs ;;
+    none) exit "$code" ;;
+    ACTIVE) if end_training; then delete_for_good; fi ;;
+    *) delete_for_good ;;
+  esac
+}
+
+end_training() {
+  look
   if [[ $is_others ]]; then
-    say "other training runs on $name, which stays"
-    exit 42
+    say "others train on $name or set it up: it stays"
+    exit "$code"
   fi
-  if [[ $state == ACTIVE ]]; then tpu stop || true; fi
-  [[ $state == none ]] || delete_for_good
-  exit "$code"
+  if [[ $said == 'not reached' || $said == 'reached in part' ]]; then
+    ((unreached >= 5)) || return 1
+    [[ $reached || $asked_here ]] ||
+      fail "$name cannot be reached, and others may train there. It stays: scripts/tpu.sh delete $name"
+  fi
+  [[ $said == 'done' ]] || tpu stop || true
+}
+
+delete_for_good() {
+  ! tpu delete || exit "$code"
+  ask queued-resources state.state
+  [[ $said != none ]] || exit "$code"
+  tell_of_costs
+}
+
+tell_of_costs() {
+  tell "$name COULD NOT BE DELETED and costs money: tried again every minute, or scripts/tpu.sh delete $name"
+  patience=60
 }
 
 looks=0 # in a row that said the same; a slice that is being taken away stops its training first
 look_at_workers() {
   look
   [[ $told == *" is $said" ]] || looks=0
-  ((++looks))
-  [[ $said != 'not reached' || $looks -gt 1 ]] || cat "$answer.errors" >&2
+  ((++looks % 60)) || told='' # some life, every hour
+  [[ $said != *reached* || $looks -gt 1 ]] || cat "$answer.errors" >&2
   tell "$name: ACTIVE, training is $said"
   patience=60
   case $said in
+    done) delete_for_good ;;
     stopped) ((looks < 5)) || need_help 42 "training was stopped, or given up" ;;
     idle) set_up_and_train ;;
     # Those that train refuse to start again. One that has lost its checkout needs to be set up with all.
     'begun in part') if ((looks < 5)); then train || true; else tpu stop || true; fi ;;
-    'not reached') look_at_node ;;
+    *reached*) look_at_node "$said" ;;
   esac
 }
 
-# Where its workers do not answer.
-look_at_node() {
+# Where its workers do not answer, or not all.
+look_at_node() { # HOW FAR THEY WERE REACHED
   ask tpu-vm state
   case $said in
     PREEMPTED | TERMINATED | STOPPED | none)
@@ -266,17 +255,18 @@ look_at_node() {
       delete
       ;;
     READY)
-      [[ $reached ]] || ((++unreached < 10)) ||
+      ((unreached >= 10)) || return 0
+      if [[ $1 == 'reached in part' ]]; then
+        need_help 42 "part of $name cannot be reached, and the rest does not train"
+      elif [[ ! $reached ]]; then
         need_help 1 "$name is READY, but could not be reached 10 times in a row, for the reason above"
+      fi
       ;;
   esac
 }
 
-say "the run is that of ${arguments[*]}"
-while :; do
-  ! is_over || give_up_for_today
+look_at_slice() {
   ask queued-resources state.state
-  patience=20
   case $said in
     none) ask_for_it ;;
     'not known') ;;
@@ -295,5 +285,11 @@ while :; do
       tell "$name: $said"
       ;;
   esac
+}
+
+say "the run is that of ${arguments[*]}; slices get commit ${commit:0:7}"
+while :; do
+  patience=20
+  if is_over; then finish; else look_at_slice; fi
   rest
 done

@@ -57,9 +57,11 @@ retry() {
   "$@" || fail "$1 failed $attempts times; the lines above say why"
 }
 
-version_of() { "$python" -c 'import sys
+versions() { "$python" -c 'import platform, sys
 from importlib.metadata import version
-print(*[f"{name} {version(name)}" for name in sys.argv[1:]], sep=", ")' "$@"; }
+found = [f"{name} {version(name)}" for name in sys.argv[1:]]
+print(f"Python {platform.python_version()}", *found, sep=", ")' \
+  jax jaxlib libtpu flax orbax-checkpoint; }
 
 # By device files: JAX would wait for all other workers, and cannot be asked while a run has the TPU.
 tpu_devices() {
@@ -68,7 +70,7 @@ tpu_devices() {
 }
 
 wanted=$(sha256sum pyproject.toml constraints.txt scripts/tpu_setup.sh)
-if [[ $(cat "$stamp" 2>/dev/null) != "$wanted" ]]; then
+if [[ $(cat "$stamp" 2>/dev/null) != "$wanted" ]] || ! versions >/dev/null 2>&1; then
   rm -f "$stamp"
   say "installing uv $uv_version"
   retry install_uv
@@ -81,5 +83,5 @@ if [[ $(cat "$stamp" 2>/dev/null) != "$wanted" ]]; then
   echo "$wanted" >"$stamp"
 fi
 
-say "$("$python" --version), $(version_of jax jaxlib libtpu flax orbax-checkpoint)," \
-  "revision $(git describe --always --dirty --exclude='*'), $(tpu_devices) TPU devices"
+versions=$(versions)
+say "$versions, revision $(git describe --always --dirty --exclude='*'), $(tpu_devices) TPU devices"

@@ -6,11 +6,11 @@ usage() {
   cat <<'END'
 scripts/tpu_worker.sh start ARGS      starts scripts/supervise.sh ARGS in the background; its output
                                       is added to hackmatrix.log beside the checkout
-scripts/tpu_worker.sh status [ARGS]   says "busy" while it trains or is set up, or how training ended
-                                      since the machine was started: "done", "stopped" (it can go
+scripts/tpu_worker.sh status [ARGS]   says "busy" while it trains, "in set-up" while it is set up,
+                                      or how training ended since the machine was started: "done", "stopped" (it can go
                                       on) or "failed"; else "idle". With ARGS, of the training that
-                                      was started with them: "busy otherwise" where it does other
-                                      things, "idle" where other training ended
+                                      was started with them: "busy otherwise" where it trains
+                                      other things, "idle" where other training ended
 scripts/tpu_worker.sh stop [SECONDS]  asks it to save and stop (TERM), waits for 120 s or SECONDS,
                                       kills what is left, and frees the TPU. A set-up, too
 scripts/tpu_worker.sh unlock          removes the lock file that a killed process left on the TPU,
@@ -68,10 +68,11 @@ start() {
 }
 
 status() {
-  local code='' when='' other=''
+  local code='' when='' what='' other=''
   (($# == 0)) || [[ $(printf '%q\n' "$@") == "$(cat "$arguments" 2>/dev/null)" ]] || other=yes
   if [[ -e $run ]] && ! flock --nonblock "$run" true; then
-    say "busy${other:+ otherwise}"
+    read -r _ what <"$run" || true
+    if [[ $what == set-up ]]; then say "in set-up"; else say "busy${other:+ otherwise}"; fi
     return
   fi
   { read -r code when <"$ended"; } 2>/dev/null || true

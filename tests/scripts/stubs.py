@@ -49,6 +49,7 @@ class Stubs:
     ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [script, *words],
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=60,
@@ -59,6 +60,7 @@ class Stubs:
     def start(self, script: Path, *words: str, **more: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [script, *words],
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

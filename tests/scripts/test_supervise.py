@@ -82,31 +82,49 @@ def test_it_gives_up_on_a_trainer_that_would_fail_again(
 def test_a_trainer_that_was_stopped_or_lost_its_peers_goes_on_with_its_run(
     stubs: Stubs, trainer: Trainer, ending: str
 ) -> None:
-    trainer(f"{noting('runs/a b')}; {ending}", "exit 0")
+    trainer(f"{noting('gs://runs/a b')}; {ending}", "exit 0")
     ended = stubs.run(SUPERVISE, "--config.seed=1")
     assert ended.returncode == 0
-    assert arguments(stubs) == [["--config.seed=1"], ["--config.seed=1", "--resume=runs/a b"]]
+    assert arguments(stubs) == [["--config.seed=1"], ["--config.seed=1", "--resume=gs://runs/a b"]]
 
 
 def test_a_trainer_that_has_begun_no_run_starts_as_it_was_told(
     stubs: Stubs, trainer: Trainer
 ) -> None:
-    trainer("exit 42", f"{noting('runs/a')}; : >$SUPERVISE_NOTES; exit 42", "exit 0")
+    trainer("exit 42", f"{noting('gs://runs/a')}; : >$SUPERVISE_NOTES; exit 42", "exit 0")
     assert stubs.run(SUPERVISE, "--config.num_seeds=3").returncode == 0
     assert arguments(stubs) == [["--config.num_seeds=3"]] * 3
 
 
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_a_run_on_a_disk_is_gone_on_with_only_if_it_had_begun(
+    stubs: Stubs, trainer: Trainer, tmp_path: Path, has_begun: bool
+) -> None:
+    """It is noted before its first file is written, and the process may be killed in between."""
+    run = tmp_path / "a run"
+    run.mkdir()
+    begins = f"touch '{run}/config.json'" if has_begun else "true"
+    trainer(f"{noting(str(run))}; {begins}; kill -KILL $$", "exit 0")
+    assert stubs.run(SUPERVISE).returncode == 0
+    assert arguments(stubs)[1] == [f"--resume={run}"] * has_begun
+
+
 def test_it_stays_with_the_run_that_it_began_with(stubs: Stubs, trainer: Trainer) -> None:
     """Whatever others begin meanwhile, and although a start may end before it says what it does."""
-    trainer(f"{noting('runs/a')}; exit 42", "exit 42", f"{noting('runs/a')}; exit 42", "exit 0")
+    trainer(
+        f"{noting('gs://runs/a')}; exit 42",
+        "exit 42",
+        f"{noting('gs://runs/a')}; exit 42",
+        "exit 0",
+    )
     assert stubs.run(SUPERVISE, "--resume=auto").returncode == 0
-    assert arguments(stubs) == [["--resume=auto"], *[["--resume=auto", "--resume=runs/a"]] * 3]
+    assert arguments(stubs) == [["--resume=auto"], *[["--resume=auto", "--resume=gs://runs/a"]] * 3]
 
 
 def test_what_ends_three_times_at_the_same_step_gets_no_further(
     stubs: Stubs, trainer: Trainer
 ) -> None:
-    trainer(*[f"{noting('runs/a', 4096)}; exit 42"] * 9)
+    trainer(*[f"{noting('gs://runs/a', 4096)}; exit 42"] * 9)
     ended = stubs.run(SUPERVISE)
     assert ended.returncode == 42
     assert len(arguments(stubs)) == 3
@@ -117,7 +135,7 @@ def test_what_gets_further_or_ends_otherwise_is_started_again(
     stubs: Stubs, trainer: Trainer
 ) -> None:
     ways = [(0, "exit 42"), (0, "exit 42"), (64, "exit 42"), (64, "kill -KILL $$")] * 2
-    trainer(*[f"{noting('runs/a', step)}; {ending}" for step, ending in ways], "exit 0")
+    trainer(*[f"{noting('gs://runs/a', step)}; {ending}" for step, ending in ways], "exit 0")
     assert stubs.run(SUPERVISE).returncode == 0
     assert len(arguments(stubs)) == 9
 
@@ -148,9 +166,9 @@ def test_it_keeps_to_its_run_where_old_files_of_tmp_are_removed(
 ) -> None:
     stubs.environment["TMPDIR"] = str(tmp_path / "temporary")
     (tmp_path / "temporary").mkdir()
-    trainer(f"{noting('runs/mine')}; rm -f '{tmp_path}'/temporary/*; exit 42", "exit 0")
+    trainer(f"{noting('gs://runs/mine')}; rm -f '{tmp_path}'/temporary/*; exit 42", "exit 0")
     assert stubs.run(SUPERVISE).returncode == 0
-    assert arguments(stubs) == [[], ["--resume=runs/mine"]]
+    assert arguments(stubs) == [[], ["--resume=gs://runs/mine"]]
 
 
 @pytest.mark.parametrize(("name", "passed"), [("TERM", "TERM"), ("INT", "INT"), ("HUP", "TERM")])
@@ -240,12 +258,13 @@ def test_a_stale_lock_of_the_tpu_is_gone_before_a_restart(
         ("SUPERVISE_PAUSE", "a while", "takes whole numbers, not 'a while'"),
     ],
 )
-def test_a_wrong_setting_is_one_line(
-    stubs: Stubs, trainer: Trainer, setting: str, value: str, what: str
+def test_a_wrong_setting_is_one_line_and_noted_as_the_end(
+    stubs: Stubs, trainer: Trainer, tmp_path: Path, setting: str, value: str, what: str
 ) -> None:
     trainer("exit 0")
     stubs.environment[setting] = value
-    ended = stubs.run(SUPERVISE)
+    ended = stubs.run(SUPERVISE, SUPERVISE_ENDED=str(tmp_path / "ended"))
+    assert (tmp_path / "ended").read_text().startswith("1 ")
     assert ended.returncode == 1
     assert what in ended.stderr
     assert ended.stderr.count("\n") == 1

@@ -1,5 +1,7 @@
 """scripts/tpu.sh against a gcloud that notes its words."""
 
+import os
+import pty
 import shlex
 import subprocess
 from pathlib import Path
@@ -120,8 +122,8 @@ def test_a_refused_request_is_not_waited_for(stubs: Stubs) -> None:
     assert len(asked(stubs)) == 2
 
 
-# After a minute without an answer, a connection is given up.
-PATIENT = ["ConnectTimeout=20", "ServerAliveInterval=15", "ServerAliveCountMax=4"]
+# After a minute without an answer, a connection is given up; nobody is asked but on a terminal.
+PATIENT = ["ConnectTimeout=20", "ServerAliveInterval=15", "ServerAliveCountMax=4", "BatchMode=yes"]
 SSH = [*VM, "ssh", "pod", *(f"--ssh-flag=-o{option}" for option in PATIENT)]
 ON_ALL = [*SSH, "--worker=all"]
 
@@ -170,32 +172,15 @@ def test_what_each_command_asks_of_gcloud(
     assert printed(ended)[-1] == ["gcloud", *command]
 
 
-SCP = [*VM, "scp", "--recurse"]
-SCP_PATIENT = [f"--scp-flag=-o{option}" for option in PATIENT]
-RSYNC = ["storage", "rsync", "--recursive", r"--exclude=\.compiled/.*"]
-
-
-@pytest.mark.parametrize(
-    ("place", "found", "command"),
-    [
-        ("hackmatrix/runs/RUN", "", [*SCP, "pod:hackmatrix/runs/RUN", "to/", "--worker=0"]),
-        ("hackmatrix/runs/", "A", [*SCP, "pod:hackmatrix/runs/*", "to/", "--worker=0"]),
-        ("gs://bucket/runs/RUN/", "", [*RSYNC, "gs://bucket/runs/RUN", "to/RUN"]),
-        ("gs://bucket/runs", "A", [*RSYNC, "gs://bucket/runs", "to"]),
-        ("gs://bucket", "A", [*RSYNC, "gs://bucket", "to"]),
-    ],
-)
-def test_a_run_is_fetched_by_its_name_and_of_a_directory_of_runs_each_of_them(
-    stubs: Stubs, tmp_path: Path, place: str, found: str, command: list[str]
-) -> None:
-    lists = f"[[ '{found}' ]] && echo '{place}/{found}/config.json'"
-    stubs.add("gcloud", f'case "$*" in *\\ ssh\\ *) {lists}; true ;; *\\ ls\\ *) {lists} ;; esac')
-    assert stubs.run(TPU, "fetch", "pod", place, "to", cwd=tmp_path).returncode == 0
-    looked, copied = asked(stubs)
-    where = f"{place.rstrip('/')}/*/config.json"
-    on_worker = [*SSH, "--worker=0", f"--command=ls {where} 2>/dev/null || true"]
-    assert looked == (["storage", "ls", where] if "gs:" in place else on_worker)
-    assert copied == [*command, *(SCP_PATIENT if "scp" in command else [])]
+def test_on_a_terminal_a_passphrase_may_be_asked_for(stubs: Stubs) -> None:
+    gcloud(stubs)
+    terminal, end_of_it = pty.openpty()
+    subprocess.run([TPU, "logs", "pod"], env=stubs.environment, stdin=end_of_it, check=True)
+    os.close(terminal)
+    os.close(end_of_it)
+    (words,) = asked(stubs)
+    assert "--ssh-flag=-oConnectTimeout=20" in words
+    assert "--ssh-flag=-oBatchMode=yes" not in words
 
 
 def test_zone_and_project_go_with_every_command(
@@ -227,18 +212,6 @@ def test_a_dry_run_prints_the_commands_and_runs_none(
     assert stubs.calls() == []
     real = stubs.run(tpu, command, "pod", *words)
     assert [each[:4] for each in printed(dry)] == [each[:4] for each in printed(real)]
-
-
-def test_a_dry_run_of_fetching_says_what_it_does_with_several_runs_and_with_one(
-    stubs: Stubs, tmp_path: Path
-) -> None:
-    dry = stubs.run(TPU, "fetch", "pod", "runs", "to", "--dry-run", cwd=tmp_path)
-    assert "where it finds some, runs is a directory of runs:\n+ mkdir" in dry.stderr
-    assert "where it finds none, runs is a run:\n+ mkdir" in dry.stderr
-    _, _, each, _, one = printed(dry)
-    assert each[1:8] == [*SCP, "pod:runs/*", "to/"]
-    assert one[1:8] == [*SCP, "pod:runs", "to/"]
-    assert not (tmp_path / "to").exists()
 
 
 def test_a_dry_run_needs_no_gcloud(stubs: Stubs) -> None:

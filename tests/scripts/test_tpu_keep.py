@@ -95,80 +95,6 @@ def test_after_a_slice_was_there_the_pauses_begin_anew(world: World, stubs: Stub
     assert [each for each in pauses(stubs) if each > 60] == [120]
 
 
-@pytest.mark.parametrize(
-    ("status", "code", "did"),
-    [
-        ("busy", 42, ["stop", "delete"]),
-        ("stopped", 42, ["stop", "delete"]),
-        ("done", 0, ["delete"]),
-        ("failed busy", 1, ["stop", "delete"]),
-    ],
-)
-def test_after_its_hours_training_saves_the_slice_is_deleted_and_its_code_returned(
-    world: World, status: str, code: int, did: list[str]
-) -> None:
-    world.will("states", "ACTIVE")
-    world.will("statuses", status)
-    # Bash counts the seconds on from those.
-    ended = world.stubs.run(world.tpu, *KEEP, "--hours=1", "--", *TRAINING, SECONDS="3600")
-    assert ended.returncode == code
-    assert world.did() == did
-    assert "1 hours are over" in ended.stdout
-
-
-def test_within_its_hours_training_goes_on_until_it_is_done(world: World) -> None:
-    world.will("states", "ACTIVE")
-    world.will("statuses", "busy", "done")
-    ended = world.stubs.run(world.tpu, *KEEP, "--hours=1", "--", *TRAINING, SECONDS="3000")
-    assert ended.returncode == 0
-    assert world.did() == ["delete"]
-
-
-def test_what_still_fails_after_its_hours_is_deleted(world: World, stubs: Stubs) -> None:
-    world.will("states", "ACTIVE")
-    world.will("statuses", *["failed"] * 9)
-    stubs.add("sleep", "exec /bin/sleep 0.7")
-    ended = stubs.run(world.tpu, *KEEP, "--hours=1", "--", *TRAINING, SECONDS="3598")
-    assert ended.returncode == 1
-    assert world.did() == ["stop", "delete"]
-    assert ended.stdout.count("training failed, and would fail again") == 1
-    assert "The slice stays until the hours are over, and is then deleted" in ended.stdout
-
-
-def test_within_its_hours_what_failed_may_be_mended(world: World) -> None:
-    world.will("states", "ACTIVE")
-    world.will("statuses", "failed", "failed", "busy", "idle", "busy", "failed", "idle", "done")
-    ended = world.keep("--hours=1")
-    assert ended.returncode == 0
-    assert world.did() == ["set up", "train", "set up", "train", "delete"]
-    assert ended.stdout.count("training failed, and would fail again") == 2
-
-
-@pytest.mark.parametrize(
-    ("what", "answers", "trouble", "code"),
-    [
-        ("statuses", [*["stopped"] * 9, "taken"], "training was stopped, or given up", 42),
-        (
-            "statuses",
-            [*["cut"] * 12, "taken"],
-            "pod is READY, but could not be reached 10 times in a row",
-            1,
-        ),
-        ("set-ups", ["cut"] * 7, "set-up failed 5 times in a row", 1),
-    ],
-)
-def test_within_its_hours_a_slice_in_trouble_is_kept_until_somebody_deletes_it(
-    world: World, what: str, answers: list[str], trouble: str, code: int
-) -> None:
-    world.will("statuses", *["idle"] * 7, "taken")
-    world.will(what, *answers)
-    ended = world.keep("--hours=1")
-    assert ended.returncode == code
-    assert not (world.directory / what).read_text()
-    assert [each for each in world.did() if each != "set up"] == ["create", "delete"]
-    assert ended.stdout.count(trouble) == 1
-
-
 def test_on_another_computer_it_goes_on_with_what_the_slice_does(world: World) -> None:
     world.will("states", "ACTIVE")
     world.will("statuses", "busy", "done")
@@ -218,12 +144,24 @@ def test_a_worker_that_cannot_join_has_all_begin_anew(world: World) -> None:
 def test_workers_that_cannot_be_reached_for_a_while_lose_nothing(world: World) -> None:
     world.will("states", "ACTIVE")
     world.will("node", "READY")
-    world.will("statuses", "busy", *["cut"] * 12, "busy", "done")
+    world.will("statuses", "busy", *["cut", "busy cut"] * 6, "busy", "done")
     ended = world.keep()
     assert ended.returncode == 0
     assert world.did() == ["delete"]
     assert ended.stdout.count("training is not reached") == 1
     assert ended.stderr.count("ERROR: ssh: connection refused") == 1
+
+
+def test_part_of_the_workers_that_stays_away_while_the_rest_does_not_train_ends_it(
+    world: World,
+) -> None:
+    world.will("states", "ACTIVE")
+    world.will("node", "READY")
+    world.will("statuses", "busy", *["stopped cut"] * 99)
+    ended = world.keep()
+    assert ended.returncode == 42
+    assert world.did() == []
+    assert "part of pod cannot be reached, and the rest does not train" in ended.stdout
 
 
 def test_workers_that_were_never_reached_end_it_with_the_whole_reason(world: World) -> None:
@@ -238,15 +176,6 @@ def test_workers_that_were_never_reached_end_it_with_the_whole_reason(world: Wor
         " keep: pod is READY, but could not be reached 10 times in a row, for the reason above. The"
         " slice stays: the same command again, or scripts/tpu.sh delete pod\n"
     )
-
-
-def test_after_its_hours_what_was_never_reached_stays(world: World) -> None:
-    world.will("states", "ACTIVE")
-    world.will("statuses", "cut")
-    ended = world.stubs.run(world.tpu, *KEEP, "--hours=1", "--", *TRAINING, SECONDS="3600")
-    assert ended.returncode == 1
-    assert world.did() == []
-    assert "pod cannot be reached, and others may train there. It stays" in ended.stderr
 
 
 @pytest.mark.parametrize("state", ["TERMINATED", "STOPPED"])
@@ -272,12 +201,32 @@ def test_a_step_that_fails_again_and_again_ends_it(
 ) -> None:
     """Here it fails once, works, and then fails for good."""
     world.will("states", "ACTIVE")
-    world.will("statuses", *["idle"] * 12)
+    world.will("statuses", "idle", "idle", "busy", *["idle"] * 12)
     world.will(step, "cut", "", *["cut"] * 9)
     ended = world.keep()
     assert ended.returncode == 1
     assert world.did() == [*tries, "set up", "train", *tries * 5]
     assert f"{name} failed 5 times in a row, for the reason above. The slice stays" in ended.stdout
+
+
+def test_training_that_ends_again_and_again_and_notes_nothing_ends_it(world: World) -> None:
+    """As one whose whole session is killed."""
+    world.will("states", "ACTIVE")
+    world.will("statuses", *["idle"] * 12)
+    ended = world.keep()
+    assert ended.returncode == 1
+    assert world.did() == ["set up", "train"] * 5
+    assert "training ended without a note of how 5 times in a row, for the" in ended.stdout
+    assert "tail -n 20 ../hackmatrix.log" in ended.stderr
+
+
+def test_what_failed_on_a_slice_that_was_taken_away_is_not_held_against_the_next(
+    world: World,
+) -> None:
+    world.will("statuses", *["idle"] * 7, "done")
+    world.will("set-ups", *["cut"] * 3, "taken", *["cut"] * 2)
+    assert world.keep().returncode == 0
+    assert world.did().count("create") == 2
 
 
 def test_an_interrupt_ends_the_keeping_and_nothing_else(world: World, stubs: Stubs) -> None:

@@ -100,6 +100,28 @@ def test_a_second_run_installs_nothing_and_says_the_same(stubs: Stubs, checkout:
     assert len(stubs.calls()) == steps
 
 
+@pytest.mark.parametrize("left", ["exit 127", "[ $1 = --version ]"])
+def test_an_environment_that_has_lost_its_python_or_packages_is_made_anew(
+    stubs: Stubs, checkout: Path, left: str
+) -> None:
+    first = set_up(stubs, checkout)
+    (checkout / ".venv/bin/python").write_text(f"#!/bin/sh\n{left}\n")
+    second = set_up(stubs, checkout)
+    assert second.returncode == 0
+    assert second.stdout == first.stdout
+    assert uv_steps(stubs) == STEPS * 2
+
+
+def test_an_environment_without_its_packages_is_not_called_ready(
+    stubs: Stubs, checkout: Path
+) -> None:
+    loses_them = "[[ $1 != pip ]] || echo 'exit 1' >.venv/bin/python"
+    stubs.add("uv", UV.format(python=sys.executable) + loses_them)
+    ended = set_up(stubs, checkout)
+    assert ended.returncode == 1
+    assert "revision" not in ended.stdout
+
+
 def test_new_pins_are_installed(stubs: Stubs, checkout: Path) -> None:
     set_up(stubs, checkout)
     with (checkout / "constraints.txt").open("a") as constraints:

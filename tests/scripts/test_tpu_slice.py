@@ -34,21 +34,18 @@ def test_lines_of_several_workers_are_told_apart(stubs: Stubs, pod: Path) -> Non
     assert followed.stdout == "0: from w-0\n1: from w-1\n"
 
 
-def commit(checkout: Path) -> str:
-    git = ["git", "-C", str(checkout), "rev-parse", "HEAD"]
-    return subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
-
-
 def test_a_slice_is_set_up_trains_and_stops(stubs: Stubs, pod: Path, checkout: Path) -> None:
     tpu = checkout / "scripts/tpu.sh"
     set_up_by(checkout, '#!/bin/sh\ncd "$(dirname "$0")/.."; git rev-parse HEAD\n')
+    git = ["git", "-C", str(checkout), "rev-parse", "HEAD"]
+    last = subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
     trainer = "trap 'exit 42' TERM; echo training; for i in {1..400}; do /bin/sleep 0.05; done"
     stubs.environment["PYTHON"] = str(stubs.add("python", trainer))
 
     for _ in range(2):  # set up twice, as after a commit
         ready = stubs.run(tpu, "setup", "pod")
         assert ready.returncode == 0
-        assert ready.stdout.split() == [commit(checkout)] * 2
+        assert ready.stdout.split() == [last] * 2
 
     logs = [pod / worker / "hackmatrix.log" for worker in ("w-0", "w-1")]
     try:
@@ -62,15 +59,6 @@ def test_a_slice_is_set_up_trains_and_stops(stubs: Stubs, pod: Path, checkout: P
     assert "t1v-n-5f3e-w-1: training or set-up runs here" in again.stderr
     assert stopped.returncode == 0
     assert stopped.stdout.count("the trainer exited 42") == 2
-
-
-def test_what_is_not_committed_is_said_to_stay(stubs: Stubs, pod: Path, checkout: Path) -> None:
-    (checkout / "constraints.txt").write_text("")
-    said = stubs.run(checkout / "scripts/tpu.sh", "setup", "pod", "--dry-run").stdout
-    assert (
-        said
-        == f"changes that are not committed stay here: the workers get {commit(checkout)[:7]}\n"
-    )
 
 
 @pytest.fixture
@@ -123,33 +111,18 @@ def test_a_slice_on_which_another_run_has_ended_trains_this_one(
     assert named == ["--config.run_name=another"] * 2 + ["--config.run_name=pod"] * 2
 
 
-def test_other_training_on_the_slice_is_waited_for(world: World) -> None:
+@pytest.mark.parametrize(
+    ("answer", "what"), [("otherwise", "other training"), ("set-up", "a set-up")]
+)
+def test_other_training_or_a_set_up_on_the_slice_is_waited_for(
+    world: World, answer: str, what: str
+) -> None:
     world.will("states", "ACTIVE")
-    world.will("statuses", *["otherwise"] * 3, "idle", "busy", "done")
+    world.will("statuses", *[answer] * 3, "idle", "busy", "done")
     ended = world.keep()
     assert ended.returncode == 0
     assert world.did() == ["set up", "train", "delete"]
-    assert ended.stdout.count("waiting for the end of other training or set-up") == 1
-
-
-@pytest.mark.parametrize(
-    ("seconds", "statuses"),
-    [
-        ("3598", ["otherwise", "cut"]),  # it was there when workers last answered
-        ("3598", ["busy", "otherwise"]),
-        ("3600", ["otherwise"]),  # the hours are over before anybody has looked
-    ],
-)
-def test_after_its_hours_other_training_is_left_alone(
-    world: World, stubs: Stubs, seconds: str, statuses: list[str]
-) -> None:
-    world.will("states", "ACTIVE")
-    world.will("statuses", *statuses)
-    stubs.add("sleep", "exec /bin/sleep 2.5")
-    ended = stubs.run(world.tpu, *KEEP, "--hours=1", "--", *TRAINING, SECONDS=seconds)
-    assert ended.returncode == 42
-    assert world.did() == []
-    assert "other training runs on pod, which stays" in ended.stdout
+    assert ended.stdout.count(f"waiting for the end of {what}") == 1
 
 
 def status(world: World, *arguments: str) -> list[str]:
@@ -166,22 +139,6 @@ def test_what_failed_may_do_better_once_it_is_set_up_anew(
     until(lambda: status(slice_of_two) == ["failed"] * 2)
     stubs.run(slice_of_two.tpu, "setup", "pod")
     assert status(slice_of_two) == ["idle"] * 2
-
-
-@pytest.mark.parametrize("words", [("setup", "pod"), (*KEEP, "--", *TRAINING)])
-def test_a_clone_without_all_commits_is_refused(
-    stubs: Stubs, checkout: Path, tmp_path: Path, words: tuple[str, ...]
-) -> None:
-    git = ["git", "clone", "--quiet", "--depth=1"]
-    subprocess.run([*git, f"file://{checkout}", tmp_path / "shallow"], check=True)
-    stubs.add("gcloud")
-    ended = stubs.run(tmp_path / "shallow/scripts/tpu.sh", *words)
-    assert ended.returncode == 1
-    assert ended.stderr == (
-        "tpu.sh: this clone has the last commits only, and the workers need all:"
-        " git fetch --unshallow\n"
-    )
-    assert stubs.calls() == []
 
 
 @pytest.mark.parametrize(

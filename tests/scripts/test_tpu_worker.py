@@ -146,9 +146,11 @@ def test_a_set_up_that_is_stopped_can_be_done_again(
     set_up_by(checkout, f"#!/bin/sh\n{deaf}\n[ -e ~/begun ] || {{ touch ~/begun; sleep 20; }}\n")
     setting_up = stubs.start(tpu, "setup", "pod")
     until((home / "begun").exists)
+    told = stubs.run(tpu, "status", "pod", "--", "--workdir=runs").stdout
     stopped = stubs.run(tpu, "stop", "pod", f"--wait={wait}")
     setting_up.communicate(timeout=10)
     assert setting_up.returncode != 0
+    assert told == "t1v-n-5f3e-w-0: in set-up\n"
     assert stopped.returncode == 0
     assert stopped.stdout == f"t1v-n-5f3e-w-0: {said}\n"
     assert stopped.stderr.count("\n") == 1  # the command of gcloud
@@ -172,7 +174,7 @@ def test_what_cannot_be_stopped_is_called_by_its_name(
     )
     worker.run.write_text(noted)
     holder = subprocess.Popen(["/usr/bin/flock", worker.run, "sleep", "20"], start_new_session=True)
-    until(lambda: worker.status() == "busy")
+    until(lambda: worker.status() != "idle")
     stopped = worker.do("stop", "0")
     os.killpg(holder.pid, signal.SIGKILL)
     holder.wait()

@@ -9,7 +9,8 @@ TRAINING = ("--config=configs/v4_32.py", "--workdir=gs://bucket/runs")
 KEEP = ("keep", "pod", "--type=v4-32", "--spot")
 
 # A service in the directory `world`: its file `states` is what the slice goes through, and is there
-# as long as it is. Answers to come are lines of the files creations, set-ups, starts and statuses.
+# as long as it is. Answers to come are lines of the files creations, set-ups, starts and statuses,
+# failures those of describes and deletes.
 SERVICE = """
 cd '{world}'
 next() {{ head -n 1 "$1" 2>/dev/null; sed -i 1d "$1" 2>/dev/null; }}
@@ -18,6 +19,7 @@ take() {{ echo SUSPENDED >states; echo PREEMPTED >node; fail the TPU is in state
 case "$*" in
   *queued-resources\\ describe*failedData*) echo not met in time; exit ;;
   *queued-resources\\ describe*)
+    [[ $(next describes) != cut ]] || fail gcloud crashed: there is no network
     [[ -e states ]] || fail NOT_FOUND: there is no pod
     head -n 1 states
     (($(wc -l <states) == 1)) || sed -i 1d states
@@ -30,6 +32,9 @@ case "$*" in
     echo life >>lives
     exit ;;
   *queued-resources\\ delete*)
+    answer=$(next deletes)
+    [[ $answer != cut ]] || fail gcloud crashed: there is no network
+    [[ $answer != gone ]] || {{ rm states; fail NOT_FOUND: there is no pod; }}
     for run in slice/*/hackmatrix.run; do
       ! read -r session _ <"$run" || pkill -KILL --session "$session"
     done
@@ -48,8 +53,10 @@ case "$*" in
 esac
 case $answer in
   taken) take ;;
-  cut) fail ssh: connection refused ;;
-  *) for word in $answer; do echo "t1v-n-5f3e-w-0: $word"; done ;;
+  *) for word in $answer; do
+    [[ $word != cut ]] || fail ssh: connection refused
+    echo "t1v-n-5f3e-w-0: $word"
+  done ;;
 esac
 """
 # Does on each worker, a home directory, what the real one does over ssh and scp.
@@ -88,8 +95,17 @@ class World:
     def will(self, what: str, *answers: str) -> None:
         (self.directory / what).write_text("".join(f"{answer}\n" for answer in answers))
 
-    def keep(self, *more: str) -> subprocess.CompletedProcess[str]:
-        return self.stubs.run(self.tpu, *KEEP, *more, "--", *TRAINING)
+    def keep(self, *more: str, seconds: int = 0) -> subprocess.CompletedProcess[str]:
+        return self.stubs.run(self.tpu, *KEEP, *more, "--", *TRAINING, SECONDS=str(seconds))
+
+    def keep_until_the_end_of_its_hours(
+        self, pause: int = 1, lasts: int = 2
+    ) -> subprocess.CompletedProcess[str]:
+        """That is in this pause, the only one that lasts any time."""
+        naps = self.directory / "naps"
+        is_it = f"(($(wc -l <'{naps}') == {pause}))"
+        self.stubs.add("sleep", f"echo >>'{naps}'; ! {is_it} || exec /bin/sleep {lasts}")
+        return self.keep("--hours=1", seconds=3600 - lasts)
 
     def did(self) -> list[str]:
         """What changed something, in a word each."""

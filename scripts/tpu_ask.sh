@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# What the cloud and the workers answer; scripts/tpu_keep.sh sources it, and shares its variables.
+# shellcheck disable=SC2034,SC2154
+
+# Not every computer has it. The longest step, a set-up, takes minutes.
+limited=()
+! command -v timeout >/dev/null || limited=(timeout -k 60 3600)
+
+# A command in a process group of its own, so that a signal reaches us at once, and it through us. One
+# that hangs is ended after an hour: no end of the hours would be seen else.
+child=''
+step() {
+  local code=0
+  set -m
+  "${limited[@]}" "$@" </dev/null &
+  set +m
+  child=$!
+  wait "$child" || code=$?
+  child=''
+  ((code != 124)) || say "the last command did not end within an hour, and was ended" >&2
+  return "$code"
+}
+
+tpu() { step "$here/tpu.sh" "$1" "$name" "${place[@]}" "${@:2}"; }
+
+answer=$(mktemp)
+trap 'rm -f "$answer" "$answer.errors"' EXIT
+
+# What gcloud says about the slice, left in `said`; `none` where there is none. That it cannot say is
+# no reason to end, unless it never could.
+said='' answered=''
+ask() {
+  if step gcloud compute tpus "$1" describe "$name" "${place[@]}" "--format=value($2)" \
+    >"$answer" 2>"$answer.errors"; then
+    said=$(<"$answer") answered=yes
+  elif grep -q NOT_FOUND "$answer.errors"; then
+    said=none answered=yes
+  else
+    cat "$answer.errors" >&2
+    [[ $answered ]] || fail "gcloud cannot say how $name is, for the reason above"
+    said='not known'
+  fi
+}
+
+# How training is on all workers together, left in `said`.
+ask_workers() {
+  local words all=yes
+  tpu status -- "${arguments[@]}" >"$answer" 2>"$answer.errors" || all=''
+  words=$(grep -oE '(busy|otherwise|set-up|idle|failed|stopped|done)$' "$answer" | sort -u |
+    tr '\n' ' ') || true
+  case $words in
+    *otherwise*) said='waiting for the end of other training' ;;
+    *set-up*) said='waiting for the end of a set-up' ;;
+    *) if [[ $all ]]; then say_of_all; else say_of_some; fi ;;
+  esac
+}
+
+say_of_all() {
+  case $words in
+    *failed*) said=failed ;;
+    *busy*idle*) said='begun in part' ;;
+    *busy*) said=busy ;;
+    'done ') said='done' ;;
+    *idle* | '') said=idle ;;
+    *) said=stopped ;;
+  esac
+}
+
+# Where the others do not answer.
+say_of_some() {
+  case $words in
+    *busy* | '') said='not reached' ;;
+    *) said='reached in part' ;; # and nobody trains there
+  esac
+}

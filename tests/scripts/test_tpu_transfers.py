@@ -1,0 +1,157 @@
+"""What scripts/tpu.sh brings to a slice, a commit, and back from it, runs."""
+
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.scripts.stubs import ROOT, Stubs, set_up_by
+from tests.scripts.world import KEEP, TRAINING, World
+
+TPU = ROOT / "scripts/tpu.sh"
+
+
+def commit(checkout: Path, which: str = "HEAD") -> str:
+    git = ["git", "-C", str(checkout), "rev-parse", which]
+    return subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_another_commit_than_the_last_can_be_brought_and_the_clone_stays_as_it_was(
+    stubs: Stubs, pod: Path, checkout: Path
+) -> None:
+    """From temporary files whose directory may have any name."""
+    temporary = stubs.home / "it's a place"
+    temporary.mkdir()
+    for text in ("first", "second"):
+        set_up_by(checkout, f"#!/bin/sh\necho {text}\n")
+    words = ("setup", "pod", "--commit=HEAD~1")
+    ended = stubs.run(checkout / "scripts/tpu.sh", *words, TMPDIR=str(temporary))
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout == "first\n" * 2
+    assert list(temporary.iterdir()) == []
+    names = ["git", "-C", str(checkout), "for-each-ref", "refs/set-up"]
+    assert subprocess.run(names, capture_output=True, check=True).stdout == b""
+
+
+@pytest.mark.parametrize(
+    ("statuses", "set_up_with"),
+    [
+        (["busy", "stopped", "taken", "idle", "done"], "HEAD~1"),
+        (["busy", "idle", "done"], "HEAD~1"),
+        (["failed", "idle", "done"], "HEAD"),  # with which it may have been mended
+        (["busy", "stopped", "idle", "done"], "HEAD"),
+        (["busy", "set-up", "idle", "done"], "HEAD"),
+    ],
+)
+def test_a_slice_gets_the_commit_that_keeping_began_with_unless_somebody_lent_a_hand(
+    world: World, checkout: Path, statuses: list[str], set_up_with: str
+) -> None:
+    git = f"git -C '{checkout}' -c user.name=a -c user.email=a@b"
+    world.stubs.add("sleep", f"[[ -e ~/was ]] || {git} commit -q --allow-empty -m b; touch ~/was")
+    world.will("states", "ACTIVE")
+    world.will("statuses", *statuses)
+    ended = world.keep("--hours=1")
+    assert ended.returncode == 0, ended.stderr
+    (named,) = [line.split()[-1] for line in ended.stderr.splitlines() if "ref refs/" in line]
+    assert named == commit(checkout, set_up_with)
+
+
+def test_what_is_not_committed_is_said_to_stay(stubs: Stubs, pod: Path, checkout: Path) -> None:
+    (checkout / "constraints.txt").write_text("")
+    said = stubs.run(checkout / "scripts/tpu.sh", "setup", "pod", "--dry-run").stdout
+    assert (
+        said
+        == f"changes that are not committed stay here: the workers get {commit(checkout)[:7]}\n"
+    )
+
+
+@pytest.mark.parametrize("words", [("setup", "pod"), (*KEEP, "--", *TRAINING)])
+def test_a_clone_without_all_commits_is_refused(
+    stubs: Stubs, checkout: Path, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    git = ["git", "clone", "--quiet", "--depth=1"]
+    subprocess.run([*git, f"file://{checkout}", tmp_path / "shallow"], check=True)
+    stubs.add("gcloud")
+    ended = stubs.run(tmp_path / "shallow/scripts/tpu.sh", *words)
+    assert ended.returncode == 1
+    assert ended.stderr == (
+        "tpu.sh: this clone has the last commits only, and the workers need all:"
+        " git fetch --unshallow\n"
+    )
+    assert stubs.calls() == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("setup", "pod"),
+        (*KEEP, "--", *TRAINING),
+        ("train", "pod", "--", "--config=configs/v4_8.py"),
+    ],
+)
+def test_what_is_no_clone_is_refused(stubs: Stubs, tmp_path: Path, words: tuple[str, ...]) -> None:
+    for name in ("scripts", "configs"):
+        shutil.copytree(ROOT / name, tmp_path / "archive" / name)
+    stubs.add("gcloud")
+    ended = stubs.run(tmp_path / "archive/scripts/tpu.sh", *words)
+    assert ended.returncode == 1
+    assert ended.stderr == (
+        "tpu.sh: there is no commit 'HEAD' here, and workers get one: use a git clone of the"
+        " project\n"
+    )
+    assert stubs.calls() == []
+
+
+SCP = ["gcloud", "compute", "tpus", "tpu-vm", "scp", "--recurse"]
+RSYNC = ["gcloud", "storage", "rsync", "--recursive", r"--exclude=\.compiled/.*"]
+
+
+@pytest.mark.parametrize(
+    ("place", "found", "command"),
+    [
+        ("hackmatrix/runs/RUN", "", [*SCP, "pod:hackmatrix/runs/RUN", "to/", "--worker=0"]),
+        ("hackmatrix/runs/", "A", [*SCP, "pod:hackmatrix/runs/*", "to/", "--worker=0"]),
+        ("gs://bucket/runs/RUN/", "", [*RSYNC, "gs://bucket/runs/RUN", "to/RUN"]),
+        ("gs://bucket/runs", "A", [*RSYNC, "gs://bucket/runs", "to"]),
+        ("gs://bucket", "A", [*RSYNC, "gs://bucket", "to"]),
+    ],
+)
+def test_a_run_is_fetched_by_its_name_and_of_a_directory_of_runs_each_of_them(
+    stubs: Stubs, tmp_path: Path, place: str, found: str, command: list[str]
+) -> None:
+    lists = f"[[ '{found}' ]] && echo '{place}/{found}/config.json'"
+    none = "echo 'ERROR: One or more URLs matched no objects.' >&2; exit 1"
+    stubs.add(
+        "gcloud",
+        f'case "$*" in *\\ ssh\\ *) {lists}; true ;; *\\ ls\\ *) {lists} || {{ {none}; }} ;; esac',
+    )
+    assert stubs.run(TPU, "fetch", "pod", place, "to", cwd=tmp_path).returncode == 0
+    looked, copied = stubs.calls("gcloud")
+    where = f"{place.rstrip('/')}/*/config.json"
+    assert looked[-1] == (where if "gs:" in place else f"--command=ls {where} 2>/dev/null || true")
+    assert copied[: len(command)] == command
+    assert ("--scp-flag=-oServerAliveInterval=15" in copied) == ("scp" in command)
+
+
+def test_where_a_bucket_cannot_be_listed_nothing_is_fetched(stubs: Stubs, tmp_path: Path) -> None:
+    stubs.add("gcloud", "echo 'ERROR: HTTPError 503' >&2; exit 1")
+    ended = stubs.run(TPU, "fetch", "pod", "gs://bucket/runs", "to", cwd=tmp_path)
+    assert ended.returncode == 1
+    assert ended.stderr.endswith(
+        "tpu.sh: gs://bucket/runs cannot be listed: ERROR: HTTPError 503\n"
+    )
+    assert len(stubs.calls("gcloud")) == 1
+
+
+def test_a_dry_run_of_fetching_says_what_it_does_with_several_runs_and_with_one(
+    stubs: Stubs, tmp_path: Path
+) -> None:
+    dry = stubs.run(TPU, "fetch", "pod", "runs", "to", "--dry-run", cwd=tmp_path)
+    assert "where it finds some, runs is a directory of runs:\n+ mkdir" in dry.stderr
+    assert "where it finds none, runs is a run:\n+ mkdir" in dry.stderr
+    each, one = [shlex.split(line)[1:9] for line in dry.stderr.splitlines() if " scp " in line]
+    assert each == [*SCP, "pod:runs/*", "to/"]
+    assert one == [*SCP, "pod:runs", "to/"]
+    assert not (tmp_path / "to").exists()
