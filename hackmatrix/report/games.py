@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from hackmatrix.replay import animation, html
-from hackmatrix.replay.record import MOST_STEPS, Decision, Episode, record
+from hackmatrix.replay.record import Episode, record
 from hackmatrix.train.policies.player import Player
 from hackmatrix.train.policies.policy import Policy
 from hackmatrix.train.runs.directory import Run
@@ -26,7 +26,7 @@ def play(
     seed: int,
     number: int,
     greedy: bool = False,
-    most_steps: int = MOST_STEPS,
+    most_steps: int | None = None,
     planner: Planner | None = None,
 ) -> Episode:
     """Game `number` of a seed. The network computes where its parameters are, the game on a CPU if
@@ -36,8 +36,7 @@ def play(
     title = f"{who}, game {number} of seed {seed}"
     with jax.default_device(_cpu()):
         player = Player(policy, seed, number, greedy, planner)
-        decide = lambda *seen: Decision(*player.choose(*seen))  # noqa: E731
-        return record(title, decide, player.step_key, most_steps)
+        return record(title, player.choose, player.step_key, most_steps or policy.env.most_actions)
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ class Recorded:
         return animation.gif(self.episode, most)
 
 
-def recorded(policy: Policy, seed: int, number: int, most_steps: int = MOST_STEPS) -> Recorded:
+def recorded(policy: Policy, seed: int, number: int, most_steps: int | None = None) -> Recorded:
     return Recorded(play(policy, seed, number, most_steps=most_steps))
 
 

@@ -48,7 +48,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     quick = a_run(workdir, name="quick")
     slow = a_run(workdir, name="slow", lr=1e-3)
     tell(quick, RETURN, seconds=60)
-    tell(slow, RETURN, "train/entropy", seconds=120)
+    tell(slow, RETURN, "train/entropy", "constructor", seconds=120)
     for found in (quick, slow):
         evaluate(found)
         with_a_game(found, f"a walk of {found.name}")
@@ -69,6 +69,10 @@ def test_each_metric_is_a_chart_with_a_curve_of_each_run(page: Browser) -> None:
     assert {"return", "entropy, nats"} <= {*page.evaluate(TITLES)}
     legend = page.evaluate(f"{FIRST}.querySelector('.legend').textContent")
     assert legend == f"quick {CHUNKS}slow {CHUNKS}"
+    drawn = page.evaluate(
+        "[...document.querySelectorAll('path[data-curve]')].map(path => path.getTotalLength())"
+    )
+    assert all(length > 50 for length in drawn)
 
 
 def test_the_curves_are_drawn_over_steps_and_over_time(page: Browser) -> None:

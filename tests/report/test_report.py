@@ -59,6 +59,7 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> Run:
         "train/pg_loss",
         "perf/steps_per_second",
         "eval/mean_stage",
+        "constructor",  # which any object of JavaScript has
     )
     evaluate(found)
     (start,) = json.loads(found.provenance.read_text())
@@ -87,7 +88,7 @@ def test_every_metric_is_a_curve(page: Browser) -> None:
     drawn = page.evaluate(
         "[...document.querySelectorAll('path[data-curve]')].map(path => path.getTotalLength())"
     )
-    assert len(drawn) == 9
+    assert len(drawn) == 10
     assert all(length > 50 for length in drawn)
     titles = page.evaluate("[...document.querySelectorAll('h3')].map(title => title.textContent)")
     assert {"return", "entropy, nats", "kills", "step penalty"} <= {*titles}

@@ -76,6 +76,8 @@ class Progress:
         """A chunk of so many updates, up to this one, has been started."""
         late, self._waiting = self._waiting, _Chunk(update, updates, report, self._lap())
         self._read(late)
+        taken = self._waiting.seconds + self._lap()  # it ran while the one before was told
+        self._waiting = self._waiting._replace(seconds=taken)
 
     @contextmanager
     def apart(self) -> Iterator[None]:

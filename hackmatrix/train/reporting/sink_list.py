@@ -6,15 +6,13 @@ To add a sink of your own, append to SINKS before training begins. Nothing here 
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Self
 
 from hackmatrix import streams
 from hackmatrix.train.reporting.sinks import (
@@ -29,42 +27,37 @@ from hackmatrix.train.reporting.sinks import (
 from hackmatrix.train.reporting.weights_and_biases import WeightsAndBiases
 from hackmatrix.train.runs.directory import Run
 
-_TRIED_EVERY = 60.0  # seconds
+_TRIED_EVERY = 60.0  # seconds, times those that a try takes: at most a sixtieth of the time
 _MOST_WAITING = 5000  # lines of metrics for a sink that fails; those before are lost
+_LONGEST_ERROR = 400  # characters
 
 
 class Sinks:
-    """Several sinks as one, closed at the end. A full disk should not end a run: one that fails is
-    reported once. If it `Reopens` it gets what it lacks later, and else it is left out. Games may
-    come from another thread.
+    """Several sinks as one. A full disk should not end a run, nor a library of somebody else: one
+    that fails is reported once. If it `Reopens` it gets the lines that it lacks later, and else it
+    is left out. Games may come from another thread.
     """
 
     def __init__(self, *sinks: Sink, say: Callable[[str], None] = streams.say) -> None:
         self._sinks = list(sinks)
         self._say = say
         self._lock = threading.RLock()
-        # By the id of a sink the lines that wait for it, and when one that fails was tried last.
+        # By the id of a sink the lines that wait for it, and when one that fails is tried again.
         self._waiting: dict[int, deque[tuple[int, Metrics, float]]] = {}
         self._failing: dict[int, float] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def write(self, step: int, metrics: Metrics) -> None:
         with self._lock:
             for sink in list(self._sinks):
                 waiting = self._waiting.setdefault(id(sink), deque(maxlen=_MOST_WAITING))
                 waiting.append((step, metrics, time.time()))
-                if time.monotonic() - self._failing.get(id(sink), -math.inf) >= _TRIED_EVERY:
+                if time.monotonic() >= self._failing.get(id(sink), 0):
                     self._write_all(sink, waiting)
 
     def show_game(self, step: int, game: Game) -> None:
         with self._lock:
             for sink in list(self._sinks):
-                if isinstance(sink, ShowsGames):
+                if isinstance(sink, ShowsGames) and id(sink) not in self._failing:
                     self._guard(sink, partial(sink.show_game, step, game))
 
     def catch_up(self) -> None:
@@ -78,11 +71,11 @@ class Sinks:
             for sink in self._sinks:
                 if lacking := len(self._waiting.get(id(sink), ())):
                     lost = f"{lacking:,} of its last lines could not be written"
-                    self._tell(f"{type(sink).__name__}: {lost}")
+                    self._say(f"{type(sink).__name__}: {lost}")
                 try:
                     sink.close()
-                except OSError as error:
-                    self._tell(f"{type(sink).__name__} failed: {error}")
+                except Exception as error:
+                    self._say(f"{type(sink).__name__} failed: {_in_a_line(error)}")
             self._sinks.clear()
 
     def _write_all(self, sink: Sink, waiting: deque[tuple[int, Metrics, float]]) -> None:
@@ -91,32 +84,29 @@ class Sinks:
             waiting.popleft()
             written += 1
         if written and not waiting and self._failing.pop(id(sink), 0):
-            self._tell(f"{type(sink).__name__} works again")
+            self._say(f"{type(sink).__name__} works again")
 
     def _guard(self, sink: Sink, action: Callable[[], None]) -> bool:
         """Whether that has been done."""
+        began = time.monotonic()
         try:
             action()
-        except OSError as error:
-            with suppress(OSError):  # it keeps what it could not write, and tries that again
+        except Exception as error:
+            with suppress(Exception):  # it keeps what it could not write, and tries that again
                 sink.close()
-            self._note_failure(sink, error)
+            self._note_failure(sink, _in_a_line(error), time.monotonic() - began)
             return False
         return True
 
-    def _note_failure(self, sink: Sink, error: OSError) -> None:
+    def _note_failure(self, sink: Sink, error: str, seconds: float) -> None:
         failed = f"{type(sink).__name__} failed"
         if not isinstance(sink, Reopens):
             self._sinks.remove(sink)
-            self._tell(f"{failed}, the run goes on without it: {error}")
+            self._say(f"{failed}, the run goes on without it: {error}")
             return
         if id(sink) not in self._failing:
-            self._tell(f"{failed}; the run goes on, and it is tried again now and then: {error}")
-        self._failing[id(sink)] = time.monotonic()
-
-    def _tell(self, words: str) -> None:
-        with suppress(OSError):  # nobody may be listening any more
-            self._say(words)
+            self._say(f"{failed}; the run goes on, and it is tried again now and then: {error}")
+        self._failing[id(sink)] = time.monotonic() + _TRIED_EVERY * max(seconds, 1)
 
 
 def _write(sink: Sink, step: int, metrics: Metrics, at: float) -> None:
@@ -124,6 +114,10 @@ def _write(sink: Sink, step: int, metrics: Metrics, at: float) -> None:
         sink.write_late(step, metrics, at)
     else:
         sink.write(step, metrics)
+
+
+def _in_a_line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST_ERROR]
 
 
 @dataclass(frozen=True)
@@ -156,3 +150,16 @@ def _weights_and_biases(context: SinkContext) -> Sink | None:
 
 # Each opens its sink, or gives None where it is not wanted. Only the first process calls them.
 SINKS: list[Callable[[SinkContext], Sink | None]] = [_json_lines, _tensorboard, _weights_and_biases]
+
+
+def opened(context: SinkContext, warn: Callable[[str], None]) -> Iterator[Sink]:
+    """All that are wanted and can be opened."""
+    for open_sink in SINKS:
+        try:
+            sink = open_sink(context)
+        except Exception as error:
+            name = getattr(open_sink, "__name__", repr(open_sink))
+            warn(f"{name} opens no sink, the run goes on without it: {_in_a_line(error)}")
+        else:
+            if sink:
+                yield sink

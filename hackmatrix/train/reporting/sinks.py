@@ -10,7 +10,7 @@ import json
 import math
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -222,6 +222,15 @@ def _keep_sound_lines(path: Path, last_step: int | None) -> None:
             return
         lines.seek(0)
         atomic_files.write_lines(path, filter(is_sound, lines))
+
+
+def told_before(path: Path, last_step: int | None) -> Iterator[tuple[int, Metrics, float]]:
+    """What JsonLines wrote there up to a step: the steps, with metrics and times."""
+    with suppress(FileNotFoundError), path.open("rb") as lines:
+        for line in filter(partial(_is_sound, last_step=last_step), lines):
+            told = json.loads(line)
+            step, at = int(told.pop("step")), told.pop("time")
+            yield step, told, at
 
 
 def _is_sound(line: bytes, last_step: int | None) -> bool:

@@ -57,9 +57,8 @@ class Tracer:
         return update in self.ends and jax.process_index() == 0
 
     def reached(self, update: int, state: TrainState) -> None:
-        """So many updates have been started, the last of which gives this state."""
-        if not self._wanted or not self.is_due(update):
-            return
+        """A trace is due: so many updates have been started, the last of which gives this state."""
+        assert self._wanted  # as it is due
         if update == self._wanted.first - 1:
             jax.block_until_ready(state)
             jax.profiler.start_trace(self._run.tensorboard)

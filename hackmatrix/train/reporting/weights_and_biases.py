@@ -7,16 +7,17 @@ everything stays in the run directory until `wandb sync` sends it.
 from __future__ import annotations
 
 import io
-import textwrap
+import logging
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from importlib import metadata
 from typing import Any
 
 from hackmatrix.train.checkpoints import shelf
 from hackmatrix.train.config import ConfigError
-from hackmatrix.train.reporting.sinks import Game, Metrics, known
+from hackmatrix.train.reporting.sinks import Game, Metrics, known, told_before
+from hackmatrix.train.runs import atomic_files
 from hackmatrix.train.runs.bucket import Bucket
 from hackmatrix.train.runs.directory import Run
 from hackmatrix.train.runs.protocol import Place
@@ -26,12 +27,8 @@ _ID = "wandb_id"  # a file in the run directory
 _OFFLINE = ("offline", "dryrun", "disabled")
 _MOST_TURNS = 100  # of a film
 _INIT_SECONDS = 30  # for an answer at the start
-_LOOKS_EVERY = 60.0  # seconds, for a checkpoint to upload
+_LOOKS_EVERY = 60.0  # seconds, times those that it takes, for a checkpoint to upload
 _FINISH_SECONDS = 120  # for the rest to arrive at the end
-
-
-class Unreachable(OSError):
-    """wandb or its server failed; one line says how."""
 
 
 def is_installed() -> bool:
@@ -61,7 +58,8 @@ def check() -> None:
 
 class WeightsAndBiases:
     """A sink. The curves of a run that is resumed go on under the id kept in its directory; with
-    `rewind_to` they forget what came after that step.
+    `rewind_to` they forget what came after that step. Whenever its page is opened it is told what
+    it lacks of metrics.jsonl.
     """
 
     def __init__(
@@ -70,60 +68,90 @@ class WeightsAndBiases:
         self._run, self._rewind_to, self._say = run, rewind_to, say
         self._page: Any = None
         self._uploaded: Place | None = None
-        self._looked_at = -_LOOKS_EVERY
+        self._has_told_of_uploads = False
+        self._looks_at = 0.0
 
     def write(self, step: int, metrics: Metrics) -> None:
-        with _as_unreachable():
-            if self._page is None:
-                self._page = self._open()
-            self._page.log(known(metrics), step=step, commit=True)
-            if time.monotonic() - self._looked_at >= _LOOKS_EVERY:
-                self._upload(self._page)
-                self._looked_at = time.monotonic()
+        self.write_late(step, metrics, time.time())
+
+    def write_late(self, step: int, metrics: Metrics, at: float) -> None:
+        page = self._opened(step - 1)
+        _log(page, step, known(metrics), at)
+        if time.monotonic() >= self._looks_at:
+            self._try_to_upload(page)
 
     def show_game(self, step: int, game: Game) -> None:
         import wandb
 
-        with _as_unreachable():
-            if self._page is None:
-                self._page = self._open()
-            film = io.BytesIO(game.film(_MOST_TURNS))
-            caption = f"step {step:,}, return {game.total:.2f}"
-            # Of the step after the newest: pages do not go back.
-            self._page.log({"game": wandb.Video(film, caption, format="gif")})
+        film = io.BytesIO(game.film(_MOST_TURNS))
+        caption = f"step {step:,}, return {game.total:.2f}"
+        # Of the step after the newest: pages do not go back.
+        self._opened(None).log({"game": wandb.Video(film, caption, format="gif")})
 
     def close(self) -> None:
         page, self._page = self._page, None
         if page is None:
             return
-        with _as_unreachable():
-            self._upload(page)
-            try:
-                page.finish()
-            except TimeoutError as error:
-                rest = f"{self._run.directory}/wandb/run-*-{page.id}"
-                raise TimeoutError(
-                    f"the upload is incomplete; `wandb sync {rest}` sends the rest"
-                ) from error
+        self._try_to_upload(page)
+        try:
+            page.finish()
+        except TimeoutError as error:
+            rest = f"{self._run.directory}/wandb/run-*-{page.id}"
+            raise TimeoutError(
+                f"the upload is incomplete; `wandb sync {rest}` sends the rest"
+            ) from error
+
+    def _opened(self, last_step: int | None) -> Any:
+        """The page. What it lacks up to this step it is told as it is opened: lines of a session in
+        which nobody answered, or that were still to be sent when a process was killed.
+        """
+        if self._page is None:
+            self._page = page = self._open()
+            if page.settings.mode not in _OFFLINE:  # which does not know what the page has
+                for step, metrics, at in told_before(self._run.metrics, last_step):
+                    _log(page, step, metrics, at)
+        return self._page
 
     def _open(self) -> Any:
         place, config = self._run.directory / _ID, self._run.config
-        before = place.read_text().strip() if place.exists() else None
+        before = (place.read_text().strip() if place.exists() else "") or None
         rewinds = before is not None and self._rewind_to is not None
-        page = _quiet_wandb().init(
-            dir=self._run.directory,
-            project=config.project,
-            entity=config.entity,
-            name=self._run.name,
-            id=before,
-            resume=None if rewinds else "allow",
-            resume_from=f"{before}?_step={self._rewind_to}" if rewinds else None,
-            config={**config.settings(), "provenance": provenance()},
-        )
-        place.write_text(f"{page.id}\n")
+        wandb = _quiet_wandb()
+        try:
+            page = wandb.init(
+                dir=self._run.directory,
+                project=config.project,
+                entity=config.entity,
+                name=self._run.name,
+                id=before,
+                resume=None if rewinds else "allow",
+                resume_from=f"{before}?_step={self._rewind_to}" if rewinds else None,
+                config={**config.settings(), "provenance": provenance()},
+            )
+            atomic_files.write(place, f"{page.id}\n")
+        except Exception:
+            with suppress(Exception):  # else the id counts as in use, and who died is asked again
+                wandb.teardown()
+            raise
+        self._rewind_to = None
         where = page.url or f"offline, `wandb sync {page.settings.sync_dir}` sends it"
         self._say(f"Weights & Biases: {where}")
+        heard = _Heard(lambda words: self._say(f"{words} (It is in {page.settings.sync_dir}.)"))
+        wandb.termsetup(wandb.setup().settings, heard)
         return page
+
+    def _try_to_upload(self, page: Any) -> None:
+        """A checkpoint that does not get there is no reason to lose the curves."""
+        began = time.monotonic()
+        try:
+            self._upload(page)
+        except Exception as error:
+            if not self._has_told_of_uploads:
+                words = " ".join(str(error).split())
+                self._say(f"A checkpoint is not at Weights & Biases, the run goes on: {words}")
+            self._has_told_of_uploads = True
+        ended = time.monotonic()
+        self._looks_at = ended + _LOOKS_EVERY * max(ended - began, 1)
 
     def _upload(self, page: Any) -> None:
         """The newest checkpoint on the disk, unless it was uploaded before."""
@@ -152,29 +180,42 @@ class WeightsAndBiases:
             self._uploaded = newest
 
 
+def _log(page: Any, step: int, metrics: Metrics, at: float) -> None:
+    if step >= page.starting_step:  # it has those before, and would warn
+        page.log({**metrics, "_timestamp": at}, step=step, commit=True)
+
+
+class _Heard:
+    """Takes what wandb would print while a page is open. Warnings are said, each of them once."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._said: set[str] = set()
+
+    def info(self, message: str) -> None:
+        pass
+
+    def warning(self, message: str) -> None:
+        if message not in self._said:
+            self._said.add(message)
+            self._say(" ".join(message.split()))
+
+    error = warning
+
+
 def _quiet_wandb() -> Any:
     """The package, set up so that our console alone speaks, and that neither the start nor the end
     of a run waits for ever.
     """
     import wandb
 
-    wandb.setup(
-        wandb.Settings(
-            silent=True,
-            console="off",
-            init_timeout=_INIT_SECONDS,
-            finish_timeout=_FINISH_SECONDS,
-            finish_timeout_raises=True,
-        )
+    logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # by which it counts its failures
+    settings = wandb.Settings(
+        silent=True,
+        console="off",
+        init_timeout=_INIT_SECONDS,
+        finish_timeout=_FINISH_SECONDS,
+        finish_timeout_raises=True,
     )
+    wandb.termsetup(wandb.setup(settings).settings, None)  # no page is open yet
     return wandb
-
-
-@contextmanager
-def _as_unreachable() -> Iterator[None]:
-    """Any error of wandb becomes an Unreachable, with which the run goes on."""
-    try:
-        yield
-    except Exception as error:
-        text = textwrap.shorten(str(error), 200) or type(error).__name__
-        raise Unreachable(text) from error

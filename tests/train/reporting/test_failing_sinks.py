@@ -1,24 +1,32 @@
-"""Sinks that fail: a full disk ends no run, and what it did not take is written later."""
+"""Sinks that fail: a full disk ends no run, and what it did not take is written later. Of Weights &
+Biases there is a stand-in here.
+"""
 
 from __future__ import annotations
 
+import logging
 import resource
+import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock, Mock
 
 import pytest
 
-from hackmatrix.train.reporting import sink_list
+from hackmatrix.train.reporting import sink_list, weights_and_biases
 from hackmatrix.train.reporting.reporter import Reporter
-from hackmatrix.train.reporting.sink_list import Sinks
+from hackmatrix.train.reporting.sink_list import SinkContext, Sinks
 from hackmatrix.train.reporting.sinks import JsonLines, Metrics, Sink, TensorBoard
+from hackmatrix.train.reporting.weights_and_biases import WeightsAndBiases
+from hackmatrix.train.runs.directory import Run, create
 from hackmatrix.train.runs.lease import TakenOver
 from tests.train.reporting.event_files import events
+from tests.train.reporting.pictured_game import PicturedGame
 from tests.train.reporting.told_metrics import METRICS, Memory, lines, scalars
+from tests.train.settings import resolved
 
 # Of a file that tensorboardX could not flush.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -48,7 +56,7 @@ def test_a_full_disk_is_said_once_and_what_it_lacks_is_written_later(tmp_path: P
         JsonLines(tmp_path / "metrics.jsonl"),
         TensorBoard(tmp_path / "tensorboard"),
     ]
-    with Sinks(*files, memory, say=said.append) as sinks:
+    with closing(Sinks(*files, memory, say=said.append)) as sinks:
         sinks.write(0, METRICS)
         with disk_full_after(0):
             for step in range(1, 20):
@@ -74,7 +82,9 @@ def test_a_place_that_cannot_be_written_is_said_and_the_run_goes_on(tmp_path: Pa
     said: list[str] = []
     memory = Memory()
     places = tmp_path / "file/metrics.jsonl", tmp_path / "file/tensorboard"
-    with Sinks(JsonLines(places[0]), TensorBoard(places[1]), memory, say=said.append) as sinks:
+    with closing(
+        Sinks(JsonLines(places[0]), TensorBoard(places[1]), memory, say=said.append)
+    ) as sinks:
         sinks.write(1, METRICS)
     for line, place in zip(said[:2], places, strict=True):
         assert str(place) in line
@@ -83,32 +93,103 @@ def test_a_place_that_cannot_be_written_is_said_and_the_run_goes_on(tmp_path: Pa
     assert memory.written == [(1, METRICS)]
 
 
-def test_a_sink_that_fails_is_closed_also_where_nobody_listens() -> None:
-    class Full(Memory):
-        def write(self, step: int, metrics: Metrics) -> None:
-            raise OSError("the disk is full")
+class Broken(Memory):
+    """A sink that raises what its library does."""
 
-    def nobody(line: str) -> None:
-        raise BrokenPipeError
+    def __init__(self, *broken: str) -> None:
+        super().__init__()
+        self._broken = broken
 
-    full, memory = Full(), Memory()
-    with Sinks(full, memory, say=nobody) as sinks:
+    def write(self, step: int, metrics: Metrics) -> None:
+        self._raise("write")
+        super().write(step, metrics)
+
+    def close(self) -> None:
+        super().close()
+        self._raise("close")
+
+    def _raise(self, what: str) -> None:
+        if what in self._broken:
+            raise ValueError(f"cannot {what}\nand why")
+
+
+@pytest.mark.parametrize(
+    ("broken", "told"),
+    [
+        (["write"], "Broken failed, the run goes on without it: ValueError: cannot write and why"),
+        (["write", "close"], "Broken failed, the run goes on without it: ValueError: cannot write"),
+        (["close"], "Broken failed: ValueError: cannot close and why"),
+    ],
+)
+def test_a_sink_ends_no_run_whatever_it_raises(broken: list[str], told: str) -> None:
+    said: list[str] = []
+    first, memory = Broken(*broken), Memory()
+    with closing(Sinks(first, memory, say=said.append)) as sinks:
         sinks.write(1, METRICS)
-        assert full.is_closed
+        assert first.is_closed == ("write" in broken)
+    (line,) = said
+    assert line.startswith(told)
+    assert len(line.splitlines()) == 1
     assert memory.written == [(1, METRICS)]
-
-
-def test_sinks_are_closed_when_the_run_fails() -> None:
-    memory = Memory()
-    with pytest.raises(RuntimeError), Sinks(memory):
-        raise RuntimeError
+    assert first.is_closed
     assert memory.is_closed
+
+
+def test_a_sink_that_cannot_be_opened_is_said_and_the_others_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def of_a_server(context: SinkContext) -> Sink:
+        raise ConnectionRefusedError("nobody answers")
+
+    memory, said = Memory(), list[str]()
+    monkeypatch.setattr(sink_list, "SINKS", [of_a_server, lambda _: None, lambda _: memory])
+    assert [*sink_list.opened(Mock(), said.append)] == [memory]
+    assert said == [
+        "of_a_server opens no sink, the run goes on without it: "
+        "ConnectionRefusedError: nobody answers"
+    ]
+
+
+class Slow(Memory):
+    """It can be opened again, but nobody answers, which takes so many seconds."""
+
+    def __init__(self, takes: float, now: list[float]) -> None:
+        super().__init__()
+        self.tries: list[float] = []
+        self._takes, self._now = takes, now
+
+    def write_late(self, step: int, metrics: Metrics, at: float) -> None:
+        self.tries.append(self._now[0])
+        self._now[0] += self._takes
+        raise TimeoutError
+
+    def show_game(self, step: int, game: object) -> None:
+        raise AssertionError("It is shown no game before it works again.")
+
+
+@pytest.mark.parametrize("takes", [0.0, 30.0])
+def test_tries_of_what_goes_on_failing_take_little_of_the_time(
+    takes: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(sink_list, "_TRIED_EVERY", 60.0)
+    monkeypatch.setattr(sink_list, "time", Mock(time=time.time, monotonic=lambda: now[0]))
+    slow = Slow(takes, now)
+    sinks = Sinks(slow, say=Mock())
+    while now[0] < 7200:
+        sinks.write(1, METRICS)
+        sinks.show_game(1, Mock())
+        now[0] += 5
+    assert slow.tries[1] - slow.tries[0] == pytest.approx(60 * max(takes, 1), abs=takes + 5)
+    assert sum(takes for _ in slow.tries) <= 7200 / 50
 
 
 def test_what_is_written_late_has_the_time_at_which_it_was_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Sinks(JsonLines(tmp_path / "metrics"), TensorBoard(tmp_path), say=Mock()) as sinks:
+    with closing(
+        Sinks(JsonLines(tmp_path / "metrics"), TensorBoard(tmp_path), say=Mock())
+    ) as sinks:
         for now, room in ((5.0, 0), (7.0, 0), (9.0, resource.RLIM_INFINITY)):
             clock = Mock(time=Mock(return_value=now), monotonic=time.monotonic)
             monkeypatch.setattr(sink_list, "time", clock)
@@ -120,10 +201,12 @@ def test_what_is_written_late_has_the_time_at_which_it_was_known(
 
 
 def test_a_session_whose_first_line_fails_still_forgets_what_it_does_again(tmp_path: Path) -> None:
-    with Sinks(TensorBoard(tmp_path)) as sinks:
+    with closing(Sinks(TensorBoard(tmp_path))) as sinks:
         for step in range(1, 5):
             sinks.write(step, {"train/entropy": 1.0})
-    with Sinks(TensorBoard(tmp_path, purge_step=3, settings={"lr": 1.0}), say=Mock()) as sinks:
+    with closing(
+        Sinks(TensorBoard(tmp_path, purge_step=3, settings={"lr": 1.0}), say=Mock())
+    ) as sinks:
         with disk_full_after(0):
             sinks.write(3, {"train/entropy": 2.0})
         sinks.write(4, {"train/entropy": 2.0})
@@ -145,3 +228,72 @@ def test_what_is_lacking_is_not_written_to_a_run_that_is_not_ours_any_more(
     with nullcontext() if kind else pytest.raises(TakenOver):
         reporter.__exit__(kind)
     assert (tmp_path / "metrics").read_text() == ""
+
+
+@pytest.fixture
+def wandb(monkeypatch: pytest.MonkeyPatch) -> MagicMock:
+    """The package, with one page, which has what is before step 3."""
+    package = MagicMock()
+    package.init.return_value = page = MagicMock(id="mine", url="there", starting_step=3)
+    page.settings.mode, page.settings.sync_dir = "online", "here"
+    monkeypatch.setitem(sys.modules, "wandb", package)
+    monkeypatch.setattr(weights_and_biases, "_LOOKS_EVERY", 0)
+    return package
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """It has told of four steps."""
+    begun = create(tmp_path, resolved())
+    with closing(JsonLines(begun.metrics)) as before:
+        for step in range(1, 5):
+            before.write_late(step, METRICS, step)
+    return begun
+
+
+@pytest.mark.parametrize(
+    ("resumed_at", "written", "steps"), [(4, [5], [3, 4, 5]), (1, [2, 3], [3])]
+)
+def test_a_page_is_told_what_it_lacks_of_the_metrics_and_nothing_twice(
+    resumed_at: int, written: list[int], steps: list[int], wandb: MagicMock, run: Run
+) -> None:
+    (run.directory / "wandb_id").touch()  # as a crash may leave it
+    with closing(Sinks(JsonLines(run.metrics, resumed_at), WeightsAndBiases(run))) as sinks:
+        for step in written:
+            sinks.write(step, METRICS)
+    calls = wandb.init().log.call_args_list
+    assert [call.kwargs["step"] for call in calls] == steps
+    assert [call.args[0]["_timestamp"] for call in calls[:-1]] == steps[:-1]
+    assert wandb.init.call_args_list[0].kwargs["id"] is None
+    assert (run.directory / "wandb_id").read_text() == "mine\n"
+
+
+def test_a_page_that_is_opened_for_a_game_has_the_curves_before_it(
+    wandb: MagicMock, run: Run
+) -> None:
+    WeightsAndBiases(run).show_game(2, PicturedGame())
+    *curves, film = wandb.init().log.call_args_list
+    assert [call.kwargs["step"] for call in curves] == [3, 4]
+    assert film.args[0].keys() == {"game"}
+
+
+def test_a_checkpoint_that_cannot_be_uploaded_costs_no_curve(wandb: MagicMock, run: Run) -> None:
+    page, said = wandb.init(), list[str]()
+    (run.directory / "checkpoints/3").mkdir(parents=True)
+    page.log_artifact.side_effect = ValueError("no room\nleft")
+    with closing(Sinks(WeightsAndBiases(run, say=said.append), say=said.append)) as sinks:
+        for step in (3, 4):
+            sinks.write(step, METRICS)
+    assert said[1:] == ["A checkpoint is not at Weights & Biases, the run goes on: no room left"]
+    assert [call.kwargs["step"] for call in page.log.call_args_list] == [3, 4]
+    page.finish.assert_called_once()
+
+
+def test_what_wandb_warns_of_while_a_page_is_open_is_said_once(wandb: MagicMock, run: Run) -> None:
+    said: list[str] = []
+    WeightsAndBiases(run, say=said.append).write(3, METRICS)
+    assert [call.args[1] is None for call in wandb.termsetup.call_args_list] == [True, False]
+    for _ in range(2):
+        wandb.termsetup.call_args.args[1].warning("wandb: WARNING Fatal error.\nUse `wandb sync`.")
+    assert said[1:] == ["wandb: WARNING Fatal error. Use `wandb sync`. (It is in here.)"]
+    assert not logging.getLogger("opentelemetry.sdk").isEnabledFor(logging.ERROR)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -112,6 +112,26 @@ def test_the_speed_of_a_chunk_is_its_own(
     progress.flush()
     assert speeds == pytest.approx([course.config.batch_size] * 4)
     assert clock.spent()["run"] == pytest.approx(65)
+
+
+def test_the_time_in_which_a_chunk_is_told_is_that_of_the_chunk_that_runs_meanwhile(
+    device: Device,
+) -> None:
+    speeds: list[float] = []
+    program: Any = Mock()
+    program.algorithm.vital, program.mesh.size = (), 1
+    course = Course(resolved())
+
+    def tell(_: int, metrics: Mapping[str, float]) -> None:
+        speeds.append(metrics[STEPS_PER_SECOND] / course.config.batch_size)
+        device.wait_until(device.now + 3)
+
+    progress = Progress(program, course, Clock(), tell)
+    for update in range(1, 6):
+        progress.add(update, 1, device.start(1))
+    progress.flush()
+    assert speeds == pytest.approx([1, 1 / 3, 1 / 3, 1 / 3, 1 / 3])
+    assert sum(1 / each for each in speeds) == pytest.approx(device.now - 3)
 
 
 def test_starting_a_chunk_is_told_and_all_between_chunks_is_done_apart_from_them() -> None:

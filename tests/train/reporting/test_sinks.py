@@ -4,6 +4,7 @@ import io
 import math
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ UNKNOWN = {"train/mean_episode_return": math.nan, "train/total_loss": math.inf}
 
 
 def test_metrics_are_one_json_object_a_line(tmp_path: Path) -> None:
-    with Sinks(JsonLines(tmp_path / "metrics.jsonl")) as sinks:
+    with closing(Sinks(JsonLines(tmp_path / "metrics.jsonl"))) as sinks:
         sinks.write(4096, METRICS)
         sinks.write(8192, {"train/entropy": 2.25})
     first, second = lines(tmp_path / "metrics.jsonl")
@@ -39,7 +40,7 @@ def test_a_line_is_there_before_the_next_chunk(tmp_path: Path) -> None:
 
 
 def test_metrics_without_data_are_left_out(tmp_path: Path) -> None:
-    with Sinks(JsonLines(tmp_path / "metrics.jsonl"), TensorBoard(tmp_path)) as sinks:
+    with closing(Sinks(JsonLines(tmp_path / "metrics.jsonl"), TensorBoard(tmp_path))) as sinks:
         sinks.write(1, METRICS | UNKNOWN)
     (line,) = lines(tmp_path / "metrics.jsonl")
     assert line.keys() == {"step", "time", *METRICS}
@@ -52,7 +53,7 @@ def test_a_resumed_run_has_each_step_once(
 ) -> None:
     path = tmp_path / "metrics.jsonl"
     for step_before, written in ((None, [1, 2, 3]), (resumed_at, [9])):
-        with Sinks(JsonLines(path, step_before)) as sinks:
+        with closing(Sinks(JsonLines(path, step_before))) as sinks:
             for step in written:
                 sinks.write(step, METRICS)
     assert [line["step"] for line in lines(path)] == steps
@@ -69,13 +70,13 @@ def test_a_resumed_run_has_each_step_once(
 def test_a_line_that_a_crash_tore_is_dropped(tmp_path: Path, torn: bytes) -> None:
     path = tmp_path / "metrics.jsonl"
     path.write_bytes(b'{"step": 1, "time": 5}\n' + torn)
-    with Sinks(JsonLines(path, 5)) as sinks:
+    with closing(Sinks(JsonLines(path, 5))) as sinks:
         sinks.write(3, METRICS)
     assert [line["step"] for line in lines(path)] == [1, 3]
 
 
 def test_tensorboard_reads_what_was_written(tmp_path: Path) -> None:
-    with Sinks(TensorBoard(tmp_path / "tensorboard")) as sinks:
+    with closing(Sinks(TensorBoard(tmp_path / "tensorboard"))) as sinks:
         sinks.write(4096, METRICS)
         sinks.write(2**40, {"train/entropy": 2.25})
     assert scalars(tmp_path / "tensorboard") == [
@@ -90,7 +91,7 @@ def test_tensorboard_finds_the_hyperparameters_in_the_folder_of_the_run(tmp_path
         "lr": 3e-4, "num_envs": 64, "network": "conv", "wandb": False, "entity": None,
         "save_interval": 10**20,
     }  # fmt: skip
-    with Sinks(TensorBoard(tmp_path, settings=settings)) as sinks:
+    with closing(Sinks(TensorBoard(tmp_path, settings=settings))) as sinks:
         sinks.write(1, METRICS)
     assert [each.name for each in tmp_path.iterdir() if each.is_dir()] == []
     (told,) = (
@@ -110,7 +111,7 @@ def test_tensorboard_finds_the_hyperparameters_in_the_folder_of_the_run(tmp_path
 
 def test_tensorboard_shows_some_pictures_of_a_game(tmp_path: Path) -> None:
     memory, game = Memory(), PicturedGame()
-    with Sinks(TensorBoard(tmp_path), memory) as sinks:
+    with closing(Sinks(TensorBoard(tmp_path), memory)) as sinks:
         sinks.show_game(4096, game)
     shown = {
         value.tag: value.image.encoded_image_string
@@ -168,7 +169,7 @@ def printed_by(code: str, directory: Path) -> list[str]:
 
 def test_a_resumed_run_purges_from_tensorboard_what_it_will_write_anew(tmp_path: Path) -> None:
     for purge_step, steps in ((None, [1, 2, 3]), (3, [3, 4]), (None, [5])):
-        with Sinks(TensorBoard(tmp_path, purge_step)) as sinks:  # all within a second
+        with closing(Sinks(TensorBoard(tmp_path, purge_step))) as sinks:  # all within a second
             for step in steps:
                 sinks.write(step, {"train/entropy": step})
     assert [each.step for each in scalars(tmp_path)] == [1, 2, 3, 4, 5]

@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -18,14 +18,13 @@ import pytest
 from PIL import Image
 
 from hackmatrix.train.config import Config, ConfigError
-from hackmatrix.train.reporting import weights_and_biases
+from hackmatrix.train.reporting import sink_list, weights_and_biases
 from hackmatrix.train.reporting.sink_list import Sinks
-from hackmatrix.train.reporting.sinks import JsonLines
 from hackmatrix.train.reporting.weights_and_biases import WeightsAndBiases
 from hackmatrix.train.runs.directory import Run, create, find
 from hackmatrix.train.runs.protocol import Away
-from tests.train.reporting import wandb_files
 from tests.train.reporting.pictured_game import TURNS, PicturedGame
+from tests.train.reporting.wandb_files import only, records, told
 
 wandb = pytest.importorskip("wandb", reason="the extra wandb is not installed")
 
@@ -62,19 +61,7 @@ def sessions(of: Run) -> list[list[Any]]:
     """The records of each session, the first one first."""
     wandb.teardown()  # its own process may still be writing
     places = sorted(of.directory.glob("wandb/offline-run-*"), key=lambda each: each.stat().st_ctime)
-    return [wandb_files.records(place) for place in places]
-
-
-def only(found: list[Any], kind: str) -> Any:
-    (record,) = (each for each in found if each.WhichOneof("record_type") == kind)
-    return getattr(record, kind)
-
-
-def told(found: list[Any]) -> list[tuple[int, dict[str, Any]]]:
-    return [
-        (line["_step"], {name: line[name] for name in line if not name.startswith("_")})
-        for line in wandb_files.history(found)
-    ]
+    return [records(place) for place in places]
 
 
 def settings(found: list[Any]) -> dict[str, Any]:
@@ -88,7 +75,7 @@ def save(of: Run, step: int) -> None:
 
 
 def test_a_run_has_a_page_with_its_name_its_settings_and_its_metrics(begun: Run) -> None:
-    with Sinks(WeightsAndBiases(begun)) as sinks:
+    with closing(Sinks(WeightsAndBiases(begun))) as sinks:
         sinks.write(4096, METRICS | {"train/mean_episode_return": math.nan})
         sinks.write(8192, {"train/entropy": 2.25})
     (found,) = sessions(begun)
@@ -103,7 +90,7 @@ def test_a_run_has_a_page_with_its_name_its_settings_and_its_metrics(begun: Run)
 
 def test_a_game_is_a_film_on_the_page(begun: Run) -> None:
     game = PicturedGame()
-    with Sinks(WeightsAndBiases(begun)) as sinks:
+    with closing(Sinks(WeightsAndBiases(begun))) as sinks:
         sinks.write(4096, METRICS)
         sinks.show_game(2048, game)  # played while training went on
         sinks.write(8192, METRICS)
@@ -119,7 +106,7 @@ def test_a_game_is_a_film_on_the_page(begun: Run) -> None:
 
 def test_a_resumed_run_goes_on_with_the_same_page(begun: Run) -> None:
     for step in (1, 2):
-        with Sinks(WeightsAndBiases(begun)) as sinks:
+        with closing(Sinks(WeightsAndBiases(begun))) as sinks:
             sinks.write(step, METRICS)
     first, second = sessions(begun)
     assert only(first, "run").run_id == only(second, "run").run_id
@@ -131,7 +118,7 @@ def test_runs_of_one_name_have_pages_of_their_own(tmp_path: Path, config: Config
     pages = []
     for machine in ("one", "other"):
         begun = create(tmp_path / machine, dataclasses.replace(config, run_name="mine"))
-        with Sinks(WeightsAndBiases(begun)) as sinks:
+        with closing(Sinks(WeightsAndBiases(begun))) as sinks:
             sinks.write(1, METRICS)
         pages.append(only(sessions(begun)[0], "run").run_id)
     assert pages[0] != pages[1]
@@ -139,7 +126,7 @@ def test_runs_of_one_name_have_pages_of_their_own(tmp_path: Path, config: Config
 
 def test_rewinding_a_run_rewinds_its_page(begun: Run) -> None:
     for rewind_to, step in ((None, 1), (None, 2), (1, 2)):
-        with Sinks(WeightsAndBiases(begun, rewind_to)) as sinks:
+        with closing(Sinks(WeightsAndBiases(begun, rewind_to))) as sinks:
             sinks.write(step, METRICS)
     first, _, last = sessions(begun)
     page = only(last, "run")
@@ -148,7 +135,7 @@ def test_rewinding_a_run_rewinds_its_page(begun: Run) -> None:
 
 
 def test_a_run_that_had_no_page_gets_one_when_it_is_rewound(begun: Run) -> None:
-    with Sinks(WeightsAndBiases(begun, rewind_to=1)) as sinks:
+    with closing(Sinks(WeightsAndBiases(begun, rewind_to=1))) as sinks:
         sinks.write(2, METRICS)
     (found,) = sessions(begun)
     assert told(found) == [(2, METRICS)]
@@ -163,7 +150,7 @@ def test_a_bucket_that_is_away_does_not_end_the_page(
 
     monkeypatch.setattr(weights_and_biases.shelf, "steps", away)
     said: list[str] = []
-    with Sinks(WeightsAndBiases(begun), say=said.append) as sinks:
+    with closing(Sinks(WeightsAndBiases(begun), say=said.append)) as sinks:
         for step in (1, 2):
             sinks.write(step, METRICS)
     assert said == []
@@ -175,7 +162,7 @@ def test_each_checkpoint_that_is_there_at_a_look_or_the_end_is_uploaded_once(
     begun: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(weights_and_biases, "_LOOKS_EVERY", 0)
-    with Sinks(WeightsAndBiases(begun)) as sinks:
+    with closing(Sinks(WeightsAndBiases(begun))) as sinks:
         sinks.write(1, METRICS)
         save(begun, 1)
         (begun.directory / "checkpoints" / "9.orbax-checkpoint-tmp").mkdir()
@@ -195,7 +182,7 @@ def test_each_checkpoint_that_is_there_at_a_look_or_the_end_is_uploaded_once(
 def test_checkpoints_stay_here_if_asked_to(begun: Run) -> None:
     kept = dataclasses.replace(begun, config=dataclasses.replace(begun.config, no_artifact=True))
     save(kept, 1)
-    with Sinks(WeightsAndBiases(kept)) as sinks:
+    with closing(Sinks(WeightsAndBiases(kept))) as sinks:
         sinks.write(1, METRICS)
     (found,) = sessions(kept)
     assert "artifact" not in {each.WhichOneof("record_type") for each in found}
@@ -206,7 +193,7 @@ def test_where_the_page_is_is_said_and_nothing_else(
 ) -> None:
     said: list[str] = []
     save(begun, 1)
-    with Sinks(WeightsAndBiases(begun, say=said.append)) as sinks:
+    with closing(Sinks(WeightsAndBiases(begun, say=said.append))) as sinks:
         sinks.write(1, METRICS)
         sinks.write(2, METRICS)
     (place,) = begun.directory.glob("wandb/offline-run-*")
@@ -214,35 +201,41 @@ def test_where_the_page_is_is_said_and_nothing_else(
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_run_goes_on_without_a_page_when_nobody_answers(
+def test_a_run_goes_on_when_nobody_answers_and_has_its_page_later(
     begun: Run, environment: pytest.MonkeyPatch
 ) -> None:
+    environment.setattr(sink_list, "_TRIED_EVERY", 0)
     environment.setattr(weights_and_biases, "_INIT_SECONDS", 1)
     environment.setenv("WANDB_MODE", "online")
     environment.setenv("WANDB_BASE_URL", NOBODY)
     environment.setenv("WANDB_API_KEY", "0" * 40)
     weights_and_biases.check()
     said: list[str] = []
-    with Sinks(WeightsAndBiases(begun), JsonLines(begun.metrics), say=said.append) as sinks:
+    with closing(Sinks(WeightsAndBiases(begun), say=said.append)) as sinks:
         sinks.write(1, METRICS)
+        environment.setenv("WANDB_MODE", "offline")
         sinks.write(2, METRICS)
-    (line,) = said
-    assert line.startswith("WeightsAndBiases failed, the run goes on without it: ")
-    assert len(line.splitlines()) == 1
-    assert len(begun.metrics.read_text().splitlines()) == 2
+    failed, works = said
+    assert failed.startswith("WeightsAndBiases failed; the run goes on, and it is tried again ")
+    assert len(failed.splitlines()) == 1
+    assert works == "WeightsAndBiases works again"
+    (found,) = sessions(begun)
+    assert told(found) == [(1, METRICS), (2, METRICS)]
 
 
-def test_a_run_goes_on_when_wandb_itself_dies(begun: Run) -> None:
+def test_a_run_goes_on_when_wandb_itself_dies_and_has_its_page_later(
+    begun: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sink_list, "_TRIED_EVERY", 0)
     said: list[str] = []
     before = children()
-    with Sinks(WeightsAndBiases(begun), JsonLines(begun.metrics), say=said.append) as sinks:
+    with closing(Sinks(WeightsAndBiases(begun), say=said.append)) as sinks:
         sinks.write(1, METRICS)
         for process in children() - before:
             os.kill(process, 9)
         for step in range(2, 50):
             sinks.write(step, METRICS)
-    assert len(said) == 1
-    assert len(begun.metrics.read_text().splitlines()) == 49
+    assert [line.split()[1] for line in said] == ["failed;", "works"]
 
 
 def children() -> set[int]:

@@ -37,13 +37,22 @@ def _texts(data: bytes) -> Iterator[bytes]:
             yield text
 
 
-def history(found: list[Any]) -> list[dict[str, Any]]:
-    """The metrics of each step."""
-    return [
+def only(found: list[Any], kind: str) -> Any:
+    (record,) = (each for each in found if each.WhichOneof("record_type") == kind)
+    return getattr(record, kind)
+
+
+def told(found: list[Any]) -> list[tuple[int, dict[str, Any]]]:
+    """The steps, each with its metrics."""
+    lines = [
         {
             item.key or ".".join(item.nested_key): json.loads(item.value_json)
             for item in record.history.item
         }
         for record in found
         if record.WhichOneof("record_type") == "history"
+    ]
+    return [
+        (line["_step"], {name: line[name] for name in line if not name.startswith("_")})
+        for line in lines
     ]
