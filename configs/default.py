@@ -20,7 +20,8 @@ def get_config() -> config_dict.ConfigDict:
     # your own: "MODULE:NAME", on Python's path.
     config.env = "hackmatrix"
     # Training cuts a game off after so many actions, for agents that walk to and fro for ever; 0
-    # never does. It is counted as an episode, and was worth what its last board promised.
+    # never does. It counts as an episode; the value of its last board stands for what would have
+    # followed.
     config.episode_limit = 0
     # Whether a step of the game is one kernel. None: yes on TPUs and on NVIDIA's GPUs from
     # Hopper (H100) on, else no. True forces it (interpreted on a CPU, refused for older GPUs),
@@ -60,8 +61,8 @@ def get_config() -> config_dict.ConfigDict:
     config.gae_lambda = 0.95
     config.clip_eps = 0.2
     config.vf_coef = 0.5
-    # With rewards as they are the entropy collapses below 0.1; shaped and compressed ones, as in
-    # recipe.py, want 0.02 at first, and there it falls to a tenth of that.
+    # A weight below 0.1 was said to let the entropy collapse with these settings; with those of the
+    # other files, which have 0.02 or less, it was not seen to.
     config.ent_coef = 0.15
     # What it becomes, linearly over total_timesteps; without one it stays. To keep the weight
     # constant where the configuration file sets this, set it equal to ent_coef.
@@ -129,10 +130,11 @@ def get_config() -> config_dict.ConfigDict:
     # Compare the parameters that the devices have every so many updates: they must be equal.
     config.replica_check_interval = 1000
 
-    # Every so many minutes play so many games, always the same ones, for curves under eval/ of what
-    # is learned; 0 never does. The best checkpoint by them is kept besides the newest.
+    # Every so many minutes, and at the end of a run that takes as long, play so many games, always
+    # the same ones, for curves under eval/ of what is learned; 0 never does. The best checkpoint by
+    # them is kept besides the newest.
     config.eval_interval_minutes = 10.0
-    config.eval_games = 256  # one compiled program plays as many at the end
+    config.eval_games = 256  # as many as at the end need one compiled program less
     # Games to play at the end, beside a player that takes any valid action; 0 for none.
     config.eval_episodes = 256
 

@@ -37,7 +37,7 @@ def train(
             with reporter.apart():
                 guard.compare_now(state.learner)
         measured = None
-        if yardstick.is_due():
+        if yardstick.is_due(update, keeper.seconds(update)):
             with reporter.apart():
                 guard.expect("No game to measure by was played")  # it is compiled before
                 measured = yardstick.measure(update, state.learner)

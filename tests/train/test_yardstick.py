@@ -152,12 +152,18 @@ def test_what_is_better_than_all_before_is_saved_at_once_and_stays(tmp_path: Pat
     assert went_on.is_due(5, Measured({}, 3.1))
 
 
-def test_a_run_that_is_asked_to_stop_does_not_finish_measuring(tmp_path: Path) -> None:
-    settings = config(**SETTINGS)
+def test_a_run_that_is_asked_to_stop_does_not_finish_measuring_and_one_that_ends_is_measured(
+    tmp_path: Path,
+) -> None:
+    settings = config(**SETTINGS, eval_interval_minutes=10.0)
     program = Program(settings, mesh.over(jax.devices()[:1]))
     run = Run(tmp_path, settings)
     yardstick = Yardstick(run, program, Course(settings), Clock(), print, goes_on=lambda: False)
     assert yardstick.measure(1, program.first_state().learner) is None
+    # Nor is it time for that before its end, where it is if the run took longer than an interval.
+    end = 2 * CHUNKS
+    when = (end - 1, 700.0), (end, 599.0), (end, 600.0)
+    assert [yardstick.is_due(*each) for each in when] == [False, False, True]
 
 
 def started_again(run: Run) -> None:
@@ -247,16 +253,10 @@ def test_a_run_whose_time_is_up_says_so_and_what_gives_it_more(
     assert step < 100_000_000
     trained(tmp_path, "short", 0.0, resume="short", **limit)
     *_, longer = capsys.readouterr().out.splitlines()
-    more = "--config.time_limit_minutes=0.04"
-    assert longer == f"  To train it longer: --resume={run.directory} {more}"
-    trained(
-        tmp_path,
-        "short",
-        0.0,
-        resume="short",
-        time_limit_minutes=None,
-        total_timesteps=step + BATCH,
-    )
+    longer_limit = "--config.time_limit_minutes=0.04"
+    assert longer == f"  To train it longer: --resume={run.directory} {longer_limit}"
+    more = {"time_limit_minutes": None, "total_timesteps": step + BATCH}
+    trained(tmp_path, "short", 0.0, resume="short", **more)
     assert steps(run) == [step + BATCH]
 
 

@@ -54,11 +54,15 @@ class Yardstick:
         self._goal = program.env.goal or RETURN
         self._measured_at = clock.seconds()
 
-    def is_due(self) -> bool:
-        """Whether it is time to measure the agent again."""
-        minutes = self._run.config.eval_interval_minutes
+    def is_due(self, update: int, seconds: float) -> bool:
+        """Whether it is time to measure the agent again, after so many updates that took so long. A
+        run that is long enough to be measured amid it is at its end, too: that may be its best.
+        """
+        minutes, course = self._run.config.eval_interval_minutes, self._course
         if not minutes:
             return False
+        if update >= course.last_update or course.is_time_up(seconds):
+            return seconds >= 60 * minutes
         return on_any(self._clock.seconds() - self._measured_at >= 60 * minutes)
 
     def measure(self, update: int, learner: Any) -> Measured | None:
