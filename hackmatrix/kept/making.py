@@ -12,6 +12,7 @@ import os
 import platform
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
@@ -52,13 +53,22 @@ def surroundings(devices: Sequence[jax.Device]) -> str:
         (
             sys.version,
             {name: version(name) for name in _PACKAGES},
-            {name: os.environ.get(name) for name in _ENVIRONMENT},
+            {name: _flags(name) for name in _ENVIRONMENT},
             settings(),
             kind,
             [_where(device) for device in devices],
             _machine(),
         )
     )
+
+
+def _flags(name: str) -> str | bytes | None:
+    """Those in a variable, or in the file that it names instead."""
+    value = os.environ.get(name)
+    if value and not value.lstrip().startswith("-"):
+        with suppress(OSError):
+            return Path(value).read_bytes()
+    return value
 
 
 def _where(device: jax.Device) -> tuple[Any, ...]:

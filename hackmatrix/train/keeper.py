@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterator
 import jax
 
 from hackmatrix.envs.protocol import OlderLayout
-from hackmatrix.errors import UserError
 from hackmatrix.parallel.agreement import broadcast, on_any, on_first
 from hackmatrix.rl.train_state import TrainState
 from hackmatrix.train.checkpoints.checkpoints import Checkpoints, Layout
-from hackmatrix.train.checkpoints.named_arrays import named
+from hackmatrix.train.checkpoints.savable import check_can_be_saved
 from hackmatrix.train.checkpoints.scores import SCORE
 from hackmatrix.train.config import Config
 from hackmatrix.train.program import Program
@@ -56,7 +55,7 @@ class Keeper:
 
     def restore(self) -> tuple[TrainState, Course]:
         """The state to go on from, and where it stands; a new one, where nothing was saved."""
-        _check_can_be_saved(self._program.shapes)
+        check_can_be_saved(self._program.shapes)
         restored = self._checkpoints.restore_newest(*_layouts(self._program))
         if restored is None:
             self._saved_update = 0  # there is nothing to keep of it yet
@@ -165,15 +164,6 @@ class Keeper:
             "optimiser's averages are from the former batches"
         )
         return state.replace(players=self._program.new_players(state.learner))
-
-
-def _check_can_be_saved(shapes: TrainState) -> None:
-    """Orbax writes no array without elements; who waited for the first save would lose the run."""
-    if empty := [name for name, leaf in named(shapes).items() if not leaf.size]:
-        raise UserError(
-            f"no checkpoint can have arrays without elements, as {empty[0]} is: leave them out of "
-            "the environment's boards and the network's parameters"
-        )
 
 
 def _milestone(config: Config) -> int | None:

@@ -19,6 +19,7 @@ from hackmatrix.kept.sources import short_hash, source_hash
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.parallel.agreement import is_first, on_all, on_first
 from hackmatrix.train.config import Config, resolve
+from hackmatrix.train.config.rules import RUN_NAME
 from hackmatrix.train.config.saved import from_json, of_another_run, resumed, to_json
 from hackmatrix.train.guards.consistency import compare
 from hackmatrix.train.program import Program
@@ -28,7 +29,7 @@ from hackmatrix.train.runs import directory
 from hackmatrix.train.runs import lease as leases
 from hackmatrix.train.runs.directory import Run, RunError
 from hackmatrix.train.runs.lease import Lease
-from hackmatrix.train.runs.places import place
+from hackmatrix.train.runs.places import place, without_alias
 from hackmatrix.train.runs.protocol import Away, Place
 from hackmatrix.train.runs.provenance import versions
 from hackmatrix.train.runs.shared_path import becomes_true, leave_sentinel
@@ -128,14 +129,18 @@ def make_plan(
     """The plan of one process, which creates or continues the run's directory; and the environment,
     which was looked at for that.
     """
+    if jax.config.jax_disable_jit:  # type: ignore[attr-defined]
+        raise UserError("JAX_DISABLE_JIT is set, but training is one compiled program: unset it")
     # A configuration of one's own may lack any setting, which `resolve` says.
-    which, name = request.settings.get("resume"), request.settings.get("run_name")
+    which, name = request.settings.get("resume"), _name(request)
     found = directory.find(request.workdir, which, name) if which else None
     if found and name not in (None, found.name):
         raise RunError(f"run_name={name} cannot be changed: the run to resume is {found.name}")
     values = request.settings
     if found:
         given = request.given_to(found.config, streams.say)
+        if given.get("run_name"):
+            given["run_name"] = name
         values = resumed(found.config, {**given, "resume": which})
     config = resolve(values, jax.default_backend(), jax.device_count())
     # What may be missing is asked for before a directory is made.
@@ -160,6 +165,14 @@ def make_plan(
         run = directory.create(request.workdir, config, hold)
     sentinel = leave_sentinel(run.place) if jax.process_count() > 1 else None
     return Plan(run, found is not None, begins, request.trace, sentinel, held[0]), program.env
+
+
+def _name(request: Request) -> Any:
+    """What the run is called: a link to it is no name of its own."""
+    name = request.settings.get("run_name")
+    if not (isinstance(name, str) and RUN_NAME.holds(name)):
+        return name
+    return without_alias(place(request.workdir) / name).name
 
 
 def _take(run: Run) -> Lease:

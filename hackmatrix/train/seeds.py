@@ -26,7 +26,7 @@ from hackmatrix.train.reporting import results
 from hackmatrix.train.reporting.replays import Play
 from hackmatrix.train.runs.directory import EVALUATION, find, is_run, must_be_free
 from hackmatrix.train.runs.places import place
-from hackmatrix.train.runs.protocol import Place
+from hackmatrix.train.runs.protocol import Place, is_step
 from hackmatrix.train.session import FOR_GAMES, run_session
 
 # Changing these does not change which agent results.
@@ -103,7 +103,7 @@ def _is_done(there: Place, given: Mapping[str, Any]) -> bool:
     resumed(found.config, given)
     if not (there / EVALUATION).exists():
         return False
-    steps = [int(name) for name in found.checkpoints.names() if name.isdecimal()]
+    steps = [int(name) for name in found.checkpoints.names() if is_step(name)]
     try:
         evaluated = json.loads((there / EVALUATION).read())["step"]
     except (ValueError, KeyError, TypeError):  # damaged: its games are played again

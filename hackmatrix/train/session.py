@@ -31,7 +31,7 @@ from hackmatrix.train.reporting.console import Console
 from hackmatrix.train.reporting.progress import Broken
 from hackmatrix.train.reporting.replays import Play, Replays
 from hackmatrix.train.reporting.reporter import Reporter
-from hackmatrix.train.reporting.sink_list import SINKS, SinkContext, Sinks
+from hackmatrix.train.reporting.sink_list import SinkContext, Sinks, opened
 from hackmatrix.train.reporting.sinks import load_ahead
 from hackmatrix.train.reporting.tracing import Tracer, check_span
 from hackmatrix.train.reporting.yardstick import Yardstick
@@ -62,6 +62,8 @@ def run_session(
         def hold(plan: Plan) -> None:
             assert plan.lease  # this is the first process
             leaving.enter_context(plan.lease)
+            if not plan.run.bucket:  # where a supervisor sees whether it has begun
+                supervision.note(str(plan.run.place))
             leave_no_trace(supervision, plan)
 
         plan, program = agree(request, hold)
@@ -290,5 +292,5 @@ def _tell_what_runs(console: Console, plan: Plan, program: Program) -> None:
 
 
 def _sinks(console: Console, context: SinkContext) -> Sinks:
-    opened = [open_sink(context) for open_sink in SINKS] if is_first() else []
-    return Sinks(console, *(sink for sink in opened if sink), say=console.warn)
+    others = opened(context, console.warn) if is_first() else []
+    return Sinks(console, *others, say=console.warn)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -136,7 +137,7 @@ def test_arguments_of_other_shapes_types_or_places_are_told_apart() -> None:
     assert len({making.arguments(each) for each in many}) == len(many)
 
 
-def test_surroundings_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_surroundings_are_told_apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     devices = jax.devices()[:1]
     usual = making.surroundings(devices)
     assert making.surroundings(devices) == usual
@@ -150,6 +151,14 @@ def test_surroundings_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=true")
         assert making.surroundings(devices) != usual
+    flags = tmp_path / "flags"
+    with monkeypatch.context() as patch:
+        patch.setenv("XLA_FLAGS", str(flags))
+        told = {making.surroundings(devices)}  # of a file that is not there
+        for each in ("--xla_cpu_enable_fast_math=true", "--xla_cpu_enable_fast_math=false"):
+            flags.write_text(each)
+            told.add(making.surroundings(devices))
+        assert len({usual, *told}) == 4
     with monkeypatch.context() as patch:
         patch.setattr(making, "version", lambda _: "0.0.1")
         assert making.surroundings(devices) != usual

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import jax
 import pytest
 
 from configs import default
@@ -118,6 +119,14 @@ def test_auto_begins_a_run_where_there_is_none(tmp_path: Path) -> None:
     assert planned(request(tmp_path, resume="auto", run_name="mine")).resumes
 
 
+def test_a_run_may_be_named_by_a_link_to_it(tmp_path: Path) -> None:
+    planned(request(tmp_path, run_name="mine"))
+    (tmp_path / "latest").symlink_to("mine")
+    for which in ("auto", "latest", "mine"):
+        plan = planned(request(tmp_path, resume=which, run_name="latest"))
+        assert (plan.resumes, plan.run.name, plan.config.run_name) == (True, "mine", "mine")
+
+
 def test_a_plan_is_told_of_as_soon_as_it_is_made(tmp_path: Path) -> None:
     told: list[tuple[str, bool]] = []
 
@@ -159,6 +168,12 @@ def test_what_cannot_begin_is_said_before_there_is_a_directory(
 ) -> None:
     with pytest.raises(UserError, match=said):
         make_plan(request(tmp_path, trace, **given))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_where_jax_is_told_to_compile_nothing_no_run_begins(tmp_path: Path) -> None:
+    with jax.disable_jit(), pytest.raises(UserError, match=r"JAX_DISABLE_JIT .*: unset it"):
+        make_plan(request(tmp_path))
     assert list(tmp_path.iterdir()) == []
 
 

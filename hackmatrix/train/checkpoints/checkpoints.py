@@ -29,12 +29,7 @@ from hackmatrix.train.checkpoints import inventory, scores, shelf
 from hackmatrix.train.checkpoints.digest import digest
 from hackmatrix.train.checkpoints.manifest import Manifest, read, seal
 from hackmatrix.train.checkpoints.named_arrays import described, mismatches, named
-from hackmatrix.train.checkpoints.saving import (
-    STATE,
-    Saving,
-    one_line,
-    silence_orbax,
-)
+from hackmatrix.train.checkpoints.saving import STATE, Saving, one_line, silence_orbax
 from hackmatrix.train.checkpoints.scores import Best
 from hackmatrix.train.checkpoints.together import Damaged, read_on_all, read_on_first
 from hackmatrix.train.runs.places import Disk, place
@@ -204,7 +199,9 @@ class Checkpoints:
         """For a run that goes on from an older one; else that is done before the next save."""
         if is_first():
             with suppress(OSError):
-                self._put_aside(sorted(self._damaged))
+                for stays in self._put_aside(sorted(self._damaged.intersection(self.steps()))):
+                    self._say(stays)
+                self._damaged.clear()
 
     def _restore(self, step: int, layouts: Sequence[Layout]) -> Restored:
         manifest = self._read(step)
@@ -270,8 +267,9 @@ class Checkpoints:
                 return None, []
             self._directory.try_to_write()
             self._delete_unfinished()
-            self._put_aside(old for old in self.steps() if old in self._damaged or old >= step)
-            self._damaged.clear()
+            self.put_damaged_aside()
+            if stay := self._put_aside(old for old in self.steps() if old >= step):
+                return stay[0], []
             return None, self._besides()
         except OSError as error:
             return one_line(error), []
@@ -282,9 +280,8 @@ class Checkpoints:
         milestones = shelf.milestones(steps, self._milestone) if self._milestone else []
         return [*([best.step] if best else []), *(step for step, _ in unread), *milestones]
 
-    def _put_aside(self, steps: Iterable[int]) -> None:
-        for step in steps:
-            self._say(f"{self._place(step)} is kept as {shelf.put_aside(self._place(step))}")
+    def _put_aside(self, steps: Iterable[int]) -> list[str]:
+        return shelf.put_aside(map(self._place, steps), self._say)
 
     def _place(self, step: int) -> Place:
         return self._directory / str(step)

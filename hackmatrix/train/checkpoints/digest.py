@@ -23,6 +23,13 @@ def digest(tree: Any) -> Array:
     return jnp.stack([_digest(leaf) for leaf in jax.tree.leaves(tree)])
 
 
+def has_digest(kind: Any) -> bool:
+    """Whether arrays of that type can have one."""
+    if jnp.issubdtype(kind, jax.dtypes.prng_key):
+        return True
+    return jax.dtypes.itemsize_bits(kind) in (8, 16, 32)
+
+
 def _digest(leaf: Array) -> Array:
     bits = _bits(leaf)
     return jnp.sum(bits * _weights(bits.shape), dtype=jnp.uint32)

@@ -7,17 +7,18 @@ nothing can be renamed, it writes into the place itself, and a mark at last.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
+from hackmatrix.train.checkpoints.saving import one_line
 from hackmatrix.train.runs.bucket import Bucket
-from hackmatrix.train.runs.protocol import WHOLE, Place
+from hackmatrix.train.runs.protocol import WHOLE, Place, is_step
 
 UNFINISHED = ".orbax-checkpoint-tmp"
 
 
 def steps(directory: Place) -> list[int]:
     """The steps of the finished checkpoints, the oldest first; a few of them may be damaged."""
-    found = [int(name) for name in directory.names() if name.isdecimal()]
+    found = [int(name) for name in directory.names() if is_step(name)]
     return sorted(step for step in found if _is_finished(directory / str(step)))
 
 
@@ -27,16 +28,19 @@ def unfinished(directory: Place) -> list[Place]:
     return [
         each
         for each in found
-        if UNFINISHED in each.name or (each.name.isdecimal() and not _is_finished(each))
+        if UNFINISHED in each.name or (is_step(each.name) and not _is_finished(each))
     ]
 
 
-def put_aside(checkpoint: Place) -> str:
-    """Its new name, which no other has."""
-    names = (f"{checkpoint.name}.aside-{number}" for number in itertools.count(1))
-    aside = next(name for name in names if not (checkpoint.parent / name).exists())
-    checkpoint.move(aside)
-    return aside
+def put_aside(checkpoints: Iterable[Place], say: Callable[[str], None]) -> list[str]:
+    """Says what they are called now; gives a line for each that stays where it is."""
+    stay = []
+    for checkpoint in checkpoints:
+        try:
+            say(f"{checkpoint} is kept as {_put_aside(checkpoint)}")
+        except OSError as error:
+            stay.append(f"{checkpoint} cannot be put aside: {one_line(error)}")
+    return stay
 
 
 def milestones(steps: Iterable[int], every: int) -> list[int]:
@@ -45,6 +49,14 @@ def milestones(steps: Iterable[int], every: int) -> list[int]:
     for step in sorted(steps):
         firsts.setdefault(step // every, step)
     return [step for stretch, step in firsts.items() if stretch]
+
+
+def _put_aside(checkpoint: Place) -> str:
+    """Its new name, which no other has."""
+    names = (f"{checkpoint.name}.aside-{number}" for number in itertools.count(1))
+    aside = next(name for name in names if not (checkpoint.parent / name).exists())
+    checkpoint.move(aside)
+    return aside
 
 
 def _is_finished(checkpoint: Place) -> bool:

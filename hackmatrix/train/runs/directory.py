@@ -35,8 +35,8 @@ from hackmatrix.train.config.saved import from_json, to_json
 from hackmatrix.train.runs import copies
 from hackmatrix.train.runs.bucket import Bucket
 from hackmatrix.train.runs.lease import OWNER
-from hackmatrix.train.runs.places import Disk, place
-from hackmatrix.train.runs.protocol import WHOLE, Away, Place
+from hackmatrix.train.runs.places import Disk, place, without_alias
+from hackmatrix.train.runs.protocol import WHOLE, Away, Place, is_step
 from hackmatrix.train.runs.provenance import provenance
 
 _CONFIG = "config.json"
@@ -160,7 +160,7 @@ def discard(run: Run) -> None:
 
 
 def has_checkpoint(run: Run) -> bool:
-    return any(name.isdecimal() for name in run.checkpoints.names())
+    return any(map(is_step, run.checkpoints.names()))
 
 
 def read_all(run: Run) -> Run:
@@ -204,7 +204,7 @@ def _lacking(there: Place) -> str:
 
 
 def _run(there: Place, config: Config) -> Run:
-    if isinstance(there, Disk):
+    if isinstance(there := without_alias(there), Disk):
         return Run(there.path, config)
     return Run(copies.new(there.name), config, str(there))
 
@@ -262,8 +262,8 @@ def _runs(root: Place) -> list[Place]:
     found = []
     for name in root.names():
         with suppress(PermissionError):
-            if is_run(root / name):
-                found.append(root / name)
+            if is_run(there := root / name) and without_alias(there) == there:
+                found.append(there)
     return found
 
 
@@ -286,7 +286,7 @@ def _used(there: Place) -> float | None:
         raise
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    marks = [saved / name / WHOLE for name in saved.names() if name.isdecimal()]
+    marks = [saved / name / WHOLE for name in saved.names() if is_step(name)]
     return max([_begun(there), *(each.changed_at() for each in marks if each.exists())])
 
 

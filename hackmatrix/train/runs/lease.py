@@ -220,9 +220,12 @@ def _machine() -> str:
 
 
 def begun(process: int) -> str | None:
-    """When a process of this machine began, in some unit; None if there is none of that id."""
+    """When a process of this machine began, in some unit; None if there is none of that id, or only
+    what is left of one that has ended until somebody asks how it did.
+    """
     try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        return None if fields[0] in "ZX" else fields[19]
     except FileNotFoundError:
         pass
     except OSError:

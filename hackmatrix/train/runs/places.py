@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -129,6 +130,18 @@ def place(where: str | Path | Place) -> Place:
     if hasattr(where, "address"):
         return where
     raise UnknownPlace(f"{where!r} is no place: name a directory, or {BUCKETS}BUCKET/...")
+
+
+def without_alias(there: Place) -> Place:
+    """Where a link leads to another one beside it, as people make `latest`, that one; a run that
+    lies on another disk keeps the name that it is linked by.
+    """
+    if isinstance(there, Disk):
+        with suppress(OSError):  # it is no link
+            target = there.path.parent / os.readlink(there.path)
+            if os.path.realpath(target.parent) == os.path.realpath(there.path.parent):
+                return without_alias(there.parent / target.name)
+    return there
 
 
 def _named(where: str | Path) -> Place:

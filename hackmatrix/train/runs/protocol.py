@@ -11,6 +11,11 @@ from typing import Protocol, Self
 WHOLE = "commit_success.txt"
 
 
+def is_step(name: str) -> bool:
+    """Whether a checkpoint may be called so: by the number of a step, as such is written."""
+    return name.isdecimal() and name == str(int(name))
+
+
 class Away(ConnectionError):
     """A place that cannot be reached now, and may be again."""
 

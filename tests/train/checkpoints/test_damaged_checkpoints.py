@@ -199,6 +199,18 @@ def test_a_best_checkpoint_that_is_damaged_is_not_replaced_by_another(tmp_path: 
         checkpoints.restore_best(Layout(like(on(2))))
 
 
+def test_a_checkpoint_that_has_lost_its_record_is_not_kept_as_what_may_be_the_best(
+    two: Path, said: list[str]
+) -> None:
+    shutil.rmtree(two / "1/record")
+    checkpoints = Checkpoints(two, keep=1, say=said.append)
+    assert checkpoints.best() is None
+    checkpoints.save(3, state(on(1), seed=3), {})
+    checkpoints.wait()
+    assert checkpoints.steps() == [3]
+    assert said == []
+
+
 def test_a_best_checkpoint_that_cannot_be_read_for_a_while_is_kept(
     tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,5 +1,6 @@
 """A run goes on where saving fails; what was half saved is not used."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import jax.numpy as jnp
 import pytest
 
 from hackmatrix.train.checkpoints.checkpoints import Checkpoints, Layout
+from hackmatrix.train.runs.places import Disk
 from tests.train.checkpoints.small_state import like, on, state
 from tests.train.runs.full_disk import no_file_larger_than
 
@@ -80,6 +82,43 @@ def test_the_run_goes_on_where_no_directory_can_be_made(
     checkpoints.save(2, state(on(1)), {})
     checkpoints.wait()
     assert checkpoints.steps() == [2]
+
+
+def test_what_is_not_called_by_a_step_is_left_alone_and_keeps_nothing_from_being_saved(
+    checkpoints: Checkpoints, said: list[str], tmp_path: Path
+) -> None:
+    """It is of somebody else: a checkpoint is called by its number alone."""
+    others = {tmp_path / "run" / name for name in ("007", "٣", "notes")}
+    for each in others:
+        each.mkdir(parents=True)
+    assert checkpoints.steps() == []
+    assert checkpoints.restore_newest(Layout(like(on(1)))) is None
+    checkpoints.save(8, {"leaf": jnp.uint32(8)}, {})
+    assert checkpoints.holds(8)
+    assert {*(tmp_path / "run").iterdir()} == {*others, tmp_path / "run/8"}
+    assert said == []
+
+
+def test_a_checkpoint_that_cannot_be_put_aside_is_named_and_only_a_later_one_is_in_the_way(
+    two: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(place: Disk, _: str) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    (two / "2/record/metadata").write_text("")
+    monkeypatch.setattr(Disk, "move", refuses)
+    checkpoints = Checkpoints(two, keep=3, say=said.append)
+    assert checkpoints.restore_newest(Layout(like(on(1)))) is not None
+    said.clear()
+    stays = f"{two / '2'} cannot be put aside: Permission denied"
+    checkpoints.save(3, state(on(1), seed=3), {})
+    assert checkpoints.holds(3)
+    checkpoints.save(4, state(on(1), seed=4), {})
+    assert said == [stays]
+    checkpoints.wait()
+    checkpoints.save(2, state(on(1), seed=2), {})
+    assert said[1:] == [f"{two / '2'} is not saved: {stays}"]
+    assert checkpoints.steps() == [2, 3, 4]
 
 
 KILLED_WHILE_SAVING = """

@@ -136,6 +136,8 @@ def test_a_save_interval_between_chunks_is_refused_with_the_nearest_that_work() 
     (line,) = errors(save_interval=25)
     assert line.startswith("save_interval=25 ")
     assert line.endswith("20 and 30 work")
+    (line,) = errors(save_interval=5, log_interval=10)
+    assert line.endswith(" 10 works")
     assert resolved(save_interval=25, log_interval=5).save_interval == 25
 
 

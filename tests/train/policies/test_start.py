@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from hackmatrix import networks
+from hackmatrix.envs import Environment
 from hackmatrix.errors import UserError
 from hackmatrix.networks import Spec, files
 from hackmatrix.networks.torso import Parts, Torso
@@ -59,6 +60,17 @@ class Changing(Torso):
     def __call__(self, parts: Parts) -> Any:
         seen = parts["cells"].reshape(*parts["cells"].shape[:-3], -1)
         return nn.Dense(self.width, name="layer")(seen)
+
+
+class Rewarding(GridWalk):
+    """It differs from the one it is made of in what it rewards."""
+
+    name = "mine:Rewarding"
+
+
+class Renamed(GridWalk):
+    name = "mine:Renamed"
+    action_names = ("north", *GridWalk.action_names[1:])
 
 
 def saved(spec: Spec, folder: Path) -> Policy:
@@ -116,6 +128,27 @@ def test_a_network_that_does_something_else_when_it_is_wider_is_refused(
     wide = networks.make(dataclasses.replace(spec, hidden_dim=10), ENV)
     with pytest.raises(UserError, match=r"another network: give this run --config\.hidden_dim=6"):
         start.params_of(old.source, ENV, wide, jax.random.key(7))
+
+
+def test_a_run_that_multiplies_otherwise_starts_from_the_same_parameters(tmp_path: Path) -> None:
+    old = saved(NARROW, tmp_path)
+    half = networks.make(dataclasses.replace(NARROW, compute_dtype="bfloat16"), ENV)
+    params = start.params_of(old.source, ENV, half, jax.random.key(7))
+    jax.tree.map(np.testing.assert_array_equal, params, old.params)
+
+
+def test_a_run_in_an_environment_of_ones_own_starts_from_what_sees_and_does_the_same(
+    tmp_path: Path,
+) -> None:
+    old = saved(NARROW, tmp_path)
+
+    def started(env: Environment) -> Any:
+        return start.params_of(old.source, env, networks.make(NARROW, env), jax.random.key(7))
+
+    jax.tree.map(np.testing.assert_array_equal, started(Rewarding()), old.params)
+    said = "with 'up' as action 0; it cannot play mine:Renamed with 'north' as action 0$"
+    with pytest.raises(UserError, match=said):
+        started(Renamed())
 
 
 def test_what_a_network_was_before_its_code_changed_is_refused_in_a_line(

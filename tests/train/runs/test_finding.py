@@ -6,14 +6,21 @@ import dataclasses
 import json
 import os
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from configs import default
+from hackmatrix.errors import UserError
 from hackmatrix.train.config import Config
 from hackmatrix.train.config.saved import to_json
+from hackmatrix.train.guards.supervision import Supervision
+from hackmatrix.train.plan import Request
+from hackmatrix.train.runs import directory, lease
 from hackmatrix.train.runs.directory import Run, RunError, create, find
 from hackmatrix.train.runs.places import Disk
 from hackmatrix.train.runs.protocol import Away
+from hackmatrix.train.session import run_session
 from tests.bucket_service import Service
 from tests.train.runs.test_directory import save, suffixed
 from tests.train.settings import resolved
@@ -138,3 +145,60 @@ def test_who_names_a_run_of_several_seeds_is_told_their_names(tmp_path: Path) ->
         create(tmp_path, resolved(run_name=name))
     with pytest.raises(RunError, match=r"there is no run 'a' in .*; its seeds are a-seed0, a-see"):
         find(tmp_path, "a")
+
+
+def test_a_link_to_a_run_beside_it_is_that_run_and_may_lead_to_another_later(
+    tmp_path: Path,
+) -> None:
+    """As `latest`, which people make; what is trained stays the run that was found."""
+    a, b = (create(tmp_path, resolved(run_name=name)) for name in ("a", "b"))
+    begun(b, when=100)
+    latest = tmp_path / "latest"
+    latest.symlink_to("a")
+    found = find(tmp_path, "auto")
+    assert found == find(tmp_path, "latest") == find(tmp_path, str(latest)) == a
+    held = lease.take(found.place, print)
+    latest.unlink()
+    latest.symlink_to(tmp_path / "b")
+    held.confirm()
+    held.give_back()
+    assert not (b.directory / "owner").exists()
+    assert find(tmp_path, "latest") == b
+    with pytest.raises(RunError, match=r"the newest are b, a$"):
+        find(tmp_path, "lost")
+
+
+def test_a_run_that_lies_on_another_disk_has_the_name_of_its_link(tmp_path: Path) -> None:
+    create(tmp_path / "large", resolved(run_name="there"))
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs/here").symlink_to(tmp_path / "large/there")
+    (tmp_path / "runs/latest").symlink_to("here")
+    for which in ("auto", "here", "latest"):
+        found = find(tmp_path / "runs", which)
+        assert found
+        assert found.directory == tmp_path / "runs/here"
+
+
+def test_of_many_runs_the_newest_five_are_named(tmp_path: Path) -> None:
+    for number in range(7):
+        begun(create(tmp_path, resolved(run_name=f"run{number}")), when=100 * number)
+    with pytest.raises(RunError, match=r"the newest are run2, run3, run4, run5, run6$"):
+        find(tmp_path, "lost")
+
+
+def test_a_supervisor_knows_of_a_run_on_a_disk_before_anything_is_written_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or one that is killed as soon as it has begun would only be in the way of the next start."""
+    notes, given = tmp_path / "notes", {"run_name": "mine", "env": "gymnax:CartPole-v1"}
+    noted: list[str] = []
+
+    def is_killed(_: Run) -> None:
+        noted.append(notes.read_text())
+        raise UserError("killed")
+
+    monkeypatch.setattr(directory, "write_down", is_killed)
+    request = Request({**default.get_config(), **given}, given, tmp_path)
+    with pytest.raises(UserError, match="killed"):
+        run_session(request, Mock(), Supervision(notes=notes))
+    assert noted == [f"{tmp_path / 'mine'}\n\n"]

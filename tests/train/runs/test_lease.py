@@ -89,6 +89,16 @@ def test_the_run_of_a_process_that_has_died_here_is_taken_over_at_once(run: Plac
         assert time.monotonic() - start < 60
 
 
+def test_a_process_that_was_killed_is_gone_although_nobody_has_waited_for_it() -> None:
+    """Its id stays taken until then, and where nobody ever does, for good."""
+    process = subprocess.Popen(["sleep", "60"])
+    assert lease.begun(process.pid)
+    process.kill()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    assert lease.begun(process.pid) is None
+    process.wait()
+
+
 def test_a_process_of_the_same_id_as_one_that_has_died_is_not_taken_for_it(run: Place) -> None:
     take(run)._over.set()  # it renews nothing more, as if it had died
     file = run / "owner" / "1.json"

@@ -149,13 +149,16 @@ def test_a_run_that_goes_on_with_other_settings_keeps_them_and_both_starts(run: 
 def test_what_a_process_that_was_killed_has_left_here_is_removed_if_it_was_sent(run: Run) -> None:
     gone = subprocess.Popen(["true"])
     gone.wait()
-    names = f"run-{gone.pid}-0123abcd", f"run-{gone.pid}-4567abcd", f"run-2-{gone.pid}-0123abcd"
-    sent, unsent, of_another = (run.directory.with_name(name) for name in names)
-    for each in (sent, unsent, of_another):
+    names = [f"run-{gone.pid}-{number}123abcd" for number in range(3)]
+    of_another = f"run-2-{gone.pid}-0123abcd"
+    left = [run.directory.with_name(name) for name in (*names, of_another)]
+    sent, unsent, of_wandb, _ = left
+    for each in left:
         each.mkdir()
     copies.keep(unsent)
+    (of_wandb / copies.WANDB).mkdir()  # which is uploaded by itself
     resume(found_again(run), run.config)
-    assert [each.exists() for each in (sent, unsent, of_another)] == [False, True, True]
+    assert [each for each in left if not each.exists()] == [sent]
     assert run.directory.exists()  # this process is there
 
 

@@ -11,13 +11,15 @@ from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
 
+import fsspec
 import pytest
 from gcsfs.retry import HttpError
 
+from hackmatrix.train.runs import bucket
 from hackmatrix.train.runs.bucket import Bucket, service
 from hackmatrix.train.runs.places import Disk, UnknownPlace, place
 from hackmatrix.train.runs.protocol import Away, Place
-from tests.bucket_service import BUCKET, Service
+from tests.bucket_service import BUCKET, Service, used
 from tests.train.runs.full_disk import no_file_larger_than
 
 
@@ -155,6 +157,18 @@ def test_a_bucket_that_refuses_for_some_seconds_is_asked_until_it_does_not(
     assert there.read() == "text"
 
 
+@pytest.mark.usefixtures("patient_at_once")
+def test_a_bucket_that_does_not_answer_is_away_after_a_while(
+    bucket_service: Service, bucket_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bucket, "_PATIENCE", 0.1)
+    with used(bucket_service), bucket_service.failing("hang"):
+        with pytest.raises(Away, match="/file: the service does not answer"):
+            (Bucket(bucket_address) / "file").write("text")
+        with pytest.raises(TimeoutError):  # and so it is for orbax
+            fsspec.filesystem("gcs", finalize_on_close=True).exists(bucket_address)
+
+
 def test_a_file_is_on_the_disk_before_it_takes_the_place_of_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,6 +202,19 @@ def test_a_bucket_that_is_not_there_is_an_error_of_one_line() -> None:
     with pytest.raises(OSError, match="nobody") as failure:
         Bucket("gs://nobody/run/file").read()
     assert "\n" not in str(failure.value)
+
+
+@pytest.mark.usefixtures("bucket_service")
+def test_where_there_is_no_bucket_whoever_writes_is_told_how_one_is_made(tmp_path: Path) -> None:
+    there, here = Bucket("gs://nobody/runs/file"), tmp_path / "file"
+    here.write_text("")
+    told = "^there is no bucket gs://nobody, which gcloud storage buckets create gs://nobody -"
+    for write in (lambda: there.write(""), lambda: there.create(""), lambda: there.store(here)):
+        with pytest.raises(OSError, match=told) as failure:
+            write()
+        assert not isinstance(failure.value, Away)
+    with pytest.raises(FileNotFoundError, match="lost"):
+        there.store(tmp_path / "lost")
 
 
 def test_a_bucket_that_wants_to_know_who_asks_is_told_with_what_to_do(

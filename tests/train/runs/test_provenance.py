@@ -23,6 +23,8 @@ def test_the_revision_is_that_of_the_work_tree_and_says_if_files_differ(tmp_path
     assert clean
     assert re.fullmatch("[0-9a-f]{40}", clean["revision"])
     assert clean["dirty"] is False
+    (tmp_path / "notes").touch()  # which git does not know
+    assert git(tmp_path) == clean
     (tmp_path / "file").write_text("two")
     assert git(tmp_path) == {"revision": clean["revision"], "dirty": True}
     assert git(tmp_path / "inside") is None  # as for a package installed inside a work tree

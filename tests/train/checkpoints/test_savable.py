@@ -1,0 +1,37 @@
+"""What no checkpoint can have is told from shapes and types alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from hackmatrix.errors import UserError
+from hackmatrix.train.checkpoints.savable import check_can_be_saved
+from tests.train.checkpoints.small_state import like, on
+
+
+def shapes(*shape: int, kind: Any = jnp.float32) -> Any:
+    """A state with one array more."""
+    small = like(on(1))
+    return small.replace(players=small.players | {"waves": jax.ShapeDtypeStruct(shape, kind)})
+
+
+@pytest.mark.parametrize("kind", ["complex64", "int4", "uint2", "float4_e2m1fn"])
+def test_arrays_of_a_type_that_has_no_digest_are_refused(kind: str) -> None:
+    said = f"no checkpoint can have arrays of {kind}, as players/waves is: keep "
+    with pytest.raises(UserError, match=said):
+        check_can_be_saved(shapes(16, kind=getattr(jnp, kind)))
+
+
+def test_arrays_without_elements_are_refused_wherever_they_are() -> None:
+    said = "arrays without elements, as players/waves is: leave them out of the environment's state"
+    with pytest.raises(UserError, match=said):
+        check_can_be_saved(shapes(16, 0))
+
+
+@pytest.mark.parametrize("kind", ["bool_", "uint8", "float8_e4m3fn", "float16", "int32"])
+def test_arrays_of_other_types_can_be_saved(kind: str) -> None:
+    check_can_be_saved(shapes(16, kind=getattr(jnp, kind)))
