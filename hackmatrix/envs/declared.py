@@ -69,12 +69,10 @@ def _of_attributes(env: Environment) -> Iterator[str]:
         )
     elif env.landmark is not None:
         yield from _of_landmark(env, env.landmark)
-    if not _is_list(env.sections, Section) or not all(
-        _is_list(section.metrics, Metric) for section in env.sections
-    ):
+    if not are_sections(env.sections):
         yield "sections must be a tuple of Sections, each with a tuple of Metrics"
         return
-    if not _is_list(env.health, Range | Trend):
+    if not is_list(env.health, Range | Trend):
         yield f"health must be a tuple of Ranges and Trends; it is {env.health}"
     tags = [metric.tag for metric in env.metrics]
     if twice := _twice(tags):
@@ -87,7 +85,7 @@ def _of_attributes(env: Environment) -> Iterator[str]:
 
 def _of_actions(env: Environment) -> Iterator[str]:
     names = env.action_names
-    if not _is_list(names, str) or not names:
+    if not is_list(names, str) or not names:
         yield "action_names must be a tuple of names, one at least"
         return
     if twice := _twice(names):
@@ -101,15 +99,19 @@ def _of_actions(env: Environment) -> Iterator[str]:
         yield f"`action_kinds` has what `action_names` lacks: {', '.join(strange)}"
 
 
-def _is_list(given: Any, kind: Any, form: Any = Sequence) -> bool:
+def are_sections(given: Any) -> bool:
+    return is_list(given, Section) and all(is_list(each.metrics, Metric) for each in given)
+
+
+def is_list(given: Any, kind: Any, form: Any = Sequence) -> bool:
     is_one = isinstance(given, form) and not isinstance(given, str)
     return is_one and all(isinstance(each, kind) for each in given)
 
 
 def _maps_names(given: Any, kind: Any, form: Any = Sequence) -> bool:
     """Whether it maps names to such lists."""
-    has_names = isinstance(given, Mapping) and _is_list([*given], str)
-    return has_names and all(_is_list(each, kind, form) for each in given.values())
+    has_names = isinstance(given, Mapping) and is_list([*given], str)
+    return has_names and all(is_list(each, kind, form) for each in given.values())
 
 
 def _of_landmark(env: Environment, landmark: Any) -> Iterator[str]:
@@ -257,7 +259,7 @@ def _of_number(name: str, leaf: Any, kind: Any) -> Iterator[str]:
 def _of_metrics(env: Environment, step: Step) -> Iterator[str]:
     tags: list[str] = []
     for name in _METRICS:
-        if not isinstance(told := getattr(step, name), dict) or not _is_list([*told], str):
+        if not isinstance(told := getattr(step, name), dict) or not is_list([*told], str):
             yield f"step: `{name}` must be a dict of metrics by tag, each a string"
             return
         for tag, leaf in told.items():

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, get_type_hints
 
 import jax
 import jax.numpy as jnp
 
 from hackmatrix import plugins
+from hackmatrix.envs.declared import are_sections, is_list
+from hackmatrix.envs.metrics import Range, Trend
 from hackmatrix.errors import UserError
 from hackmatrix.networks.actor_critic import Network
 from hackmatrix.rl.draws import seed_key
@@ -62,8 +64,15 @@ def check(name: str, algorithm: Any, network: Network, config: Config) -> None:
             "what they are"
         )
     for member in "vital", "inputs":
-        if not _are_names(getattr(algorithm, member, ())):
+        if not is_list(getattr(algorithm, member, ()), str):
             raise UserError(f'algorithm={name}: its `{member}` must be names, such as ("...",)')
+    if not are_sections(algorithm.sections):
+        raise UserError(
+            f"algorithm={name}: its `sections` must be a tuple of Sections, each with a tuple of "
+            "Metrics"
+        )
+    if not is_list(algorithm.health, Range | Trend):
+        raise UserError(f"algorithm={name}: its `health` must be a tuple of Ranges and Trends")
     inputs = getattr(algorithm, "inputs", ())
     if strange := [each for each in inputs if not hasattr(config, each)]:
         raise UserError(f"algorithm={name}: its `inputs` name no settings: {', '.join(strange)}")
@@ -72,11 +81,6 @@ def check(name: str, algorithm: Any, network: Network, config: Config) -> None:
     if plugins.is_address(name):
         is_changed = config.skip_nonfinite or config.starts_from_another
         _check_learner(name, algorithm, network, is_changed)
-
-
-def _are_names(given: Any) -> bool:
-    is_one = isinstance(given, Sequence) and not isinstance(given, str)
-    return is_one and all(isinstance(each, str) for each in given)
 
 
 def _is_number(value: Any) -> bool:

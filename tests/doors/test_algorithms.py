@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -11,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from hackmatrix.envs.metrics import Metric, Section
+from hackmatrix.envs.metrics import Metric, Range, Section
 from hackmatrix.errors import UserError
 from hackmatrix.networks.actor_critic import Params
 from hackmatrix.parallel import mesh as meshes
@@ -20,8 +19,6 @@ from hackmatrix.ppo.loss import Samples
 from hackmatrix.rl.learning.learner import Learner
 from hackmatrix.rl.rollout import Players
 from hackmatrix.rl.tally import Metrics, Tally
-from hackmatrix.train.config import Config, ConfigError, setting
-from hackmatrix.train.config.rules import SHARE
 from hackmatrix.train.program import Program
 from tests.train.settings import config, resolved
 from tests.train.test_yardstick import GRID, trained
@@ -45,22 +42,16 @@ class Uncounting(PPO):
         return after.replace(update=learner.update), *others
 
 
-@dataclass(frozen=True)
-class Hasty(Config):
-    gamma: float = setting(0.5, SHARE)
+class Commaless(PPO):
+    sections: ClassVar[Any] = Section("Mine", (Metric("train/mine", "mine"),))
 
 
-class Impatient(PPO):
-    config_class: ClassVar[type[Config]] = Hasty
+class Single(PPO):
+    sections: ClassVar = (Section("Mine", Metric("train/mine", "mine")),)  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True)
-class Plainly(Config):
-    warmth: float = 0.5
-
-
-class Warm(PPO):
-    config_class: ClassVar[type[Config]] = Plainly
+class Healthy(PPO):
+    health: ClassVar[Any] = Range("train/mine", 0.1)
 
 
 class Undecided(PPO):
@@ -167,6 +158,9 @@ def address(kind: type) -> str:
             Undressed,
             "its `acting` fails: TypeError: 'Learner' object is not subscriptable, test_al",
         ),
+        (Commaless, "its `sections` must be a tuple of Sections, each with a tuple of Metrics"),
+        (Single, "its `sections` must be a tuple of Sections, each with a tuple of Metrics"),
+        (Healthy, "its `health` must be a tuple of Ranges and Trends"),
         (Unacting, "what its `acting` gives of a learner is not the network's parameters"),
     ],
 )
@@ -200,14 +194,11 @@ def test_an_update_that_gives_something_else_is_refused_in_a_line(kind: type, sa
         Program(config(env=GRID, algorithm=address(kind)), meshes.over()).lower()
 
 
-def test_an_algorithm_cannot_change_the_default_of_a_setting_of_the_trainer() -> None:
-    with pytest.raises(ConfigError, match="gamma is a setting of the trainer, whose default Hasty"):
-        resolved(algorithm=address(Impatient))
-
-
-def test_a_setting_of_its_own_has_to_be_declared() -> None:
-    with pytest.raises(ConfigError, match=r"warmth is no setting: Plainly has to declare it, as"):
-        resolved(algorithm=address(Warm))
+@pytest.mark.parametrize("kind", [Commaless, Single, Healthy])
+def test_an_algorithm_that_is_refused_leaves_no_run(kind: type, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"its `(sections|health)` must be"):
+        trained(tmp_path, "refused", 0.0, algorithm=address(kind))
+    assert not list(tmp_path.iterdir())
 
 
 def test_who_does_not_count_its_updates_is_told_so_after_the_first_chunk(tmp_path: Path) -> None:

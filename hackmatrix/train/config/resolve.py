@@ -6,7 +6,7 @@ Nothing here needs JAX unless an algorithm of the user's own does, so faults are
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import Field, fields, replace
 from typing import Any
 
 from hackmatrix import plugins
@@ -17,6 +17,7 @@ from hackmatrix.train.config.rules import ALGORITHMS
 from hackmatrix.train.config.settings import Config, declared
 
 CHOOSABLE = (*SIZES, "lr")  # chosen where they are not given
+_KINDS = bool, int, float, str  # which JSON gives back as they were
 
 
 class ConfigError(UserError):
@@ -34,7 +35,7 @@ def resolve(raw: Mapping[str, Any], platform: str, devices: int) -> Config:
     """
     kind = config_class(raw.get("algorithm"))
     values = {**_own_defaults(kind), **raw}
-    found = _faults_of_class(kind) | faults.of_values(values, kind)
+    found = faults.of_values(values, kind) | _faults_of_class(kind)
     chosen = tuple(name for name in CHOOSABLE if values.get(name) is None)
 
     def are_sound(*names: str) -> bool:
@@ -58,24 +59,41 @@ def config_class(algorithm: Any) -> type[Config]:
     is_ours = not isinstance(algorithm, str) or algorithm in ALGORITHMS
     if is_ours or not plugins.is_address(algorithm):
         return Config
-    kind: type[Config] = getattr(plugins.load(algorithm), "config_class", Config)
+    kind = getattr(plugins.load(algorithm), "config_class", Config)
+    if not (isinstance(kind, type) and issubclass(kind, Config)):
+        must_be = "its config_class must be a subclass of hackmatrix.train.config.Config"
+        raise ConfigError([f"algorithm={algorithm}: {must_be}"])
     return kind
 
 
-def _faults_of_class(kind: type[Config]) -> dict[str, str]:
+def _faults_of_class(kind: type[Config]) -> faults.Faults:
     """What is wrong with the settings that an algorithm's own class declares."""
     of_kind = declared(kind)
     own = {each.name for each in fields(kind) if each.init}
     own -= {each.name for each in fields(Config)}
-    return {
+    undeclared = {
         name: f"{name} is no setting: {kind.__name__} has to declare it, as "
         "`setting(0.5, WEIGHT, since=2)`"
         for name in sorted(own - of_kind.keys())
-    } | {
+    }
+    lost = {
+        name: f"{name} is no setting: {each.__name__} lacks @dataclass(frozen=True)"
+        for each in kind.__mro__
+        for name, value in vars(each).items()
+        if isinstance(value, Field)
+    }
+    of_other_kinds = {
+        name: f"{name} is of {getattr(setting.kind, '__name__', setting.kind)}: a setting is a "
+        "bool, an int, a float or a str, or one of these or None, such as `float | None`"
+        for name, setting in of_kind.items()
+        if setting.kind not in _KINDS
+    }
+    changed = {
         name: f"{name} is a setting of the trainer, whose default {kind.__name__} cannot change"
         for name, setting in declared(Config).items()
-        if of_kind[name].default != setting.default
+        if name not in of_kind or of_kind[name].default != setting.default
     }
+    return {**undeclared, **lost, **of_other_kinds, **changed}
 
 
 def made(kind: type[Config], values: Mapping[str, Any]) -> Config:

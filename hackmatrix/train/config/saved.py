@@ -31,10 +31,24 @@ def from_json(text: str) -> Config:
         if setting.since > FIRST_EDITION
     }
     values = {**added, **saved}
-    if found := faults.of_values(values, kind):
+    if found := faults.of_values(values, kind) | _changes(values, kind):
         raise ConfigError(list(found.values()))
     config = made(kind, values)
     return replace(config, chosen=_seem_chosen(config) if chosen is None else tuple(chosen))
+
+
+def _changes(values: Mapping[str, Any], kind: type[Config]) -> faults.Faults:
+    """Of settings that were declared, or are no more, since the run was saved."""
+    settings = declared(kind)
+    return {
+        name: f"{name} is no setting, but the run was saved with it: declare it again, or use the "
+        "sources that its provenance.json names"
+        for name in values.keys() - settings
+    } | {
+        name: f"{name} is missing, as the run was saved without it: declare it with `since=2` and "
+        "as `before` what such runs did"
+        for name in settings.keys() - values.keys() - declared(Config).keys()
+    }
 
 
 def of_another_run(saved: Config, given: Mapping[str, Any]) -> dict[str, Any]:

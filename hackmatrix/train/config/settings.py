@@ -6,6 +6,7 @@ of its own declares them in a subclass of `Config`, which it names as its `confi
 
 from __future__ import annotations
 
+import functools
 import types
 from dataclasses import dataclass, field, fields
 from typing import Any, get_args, get_type_hints
@@ -198,9 +199,12 @@ class Config:
         return self.num_envs // self.groups
 
 
+_type_hints = functools.cache(get_type_hints)  # which takes most of a resolve
+
+
 def declared(kind: type[Config]) -> dict[str, Setting]:
     """The settings of a configuration class, in their order."""
-    hints = get_type_hints(kind)
+    hints = _type_hints(kind)  # type: ignore[arg-type] # a class has a hash, too
     return {
         each.name: Setting(each.name, _plain(hints[each.name]), *each.metadata[_DECLARATION])
         for each in fields(kind)
@@ -211,6 +215,7 @@ def declared(kind: type[Config]) -> dict[str, Setting]:
 def _plain(hint: Any) -> type:
     """`int` of `int | None`."""
     if isinstance(hint, types.UnionType):
-        (hint,) = (each for each in get_args(hint) if each is not types.NoneType)
+        kinds = [each for each in get_args(hint) if each is not types.NoneType]
+        hint = kinds[0] if len(kinds) == 1 else hint
     kind: type = hint
     return kind

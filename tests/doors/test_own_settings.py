@@ -1,0 +1,131 @@
+"""Settings that an algorithm from outside of the package declares: what is no setting is refused in
+a line, before anything is trained with it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from hackmatrix.train.config import Config, ConfigError, setting
+from hackmatrix.train.config.rules import COUNT, FLAG, POSITIVE, SHARE, WEIGHT, Rule
+from hackmatrix.train.config.saved import from_json, to_json
+from tests.train.settings import resolved
+
+WIDE = Rule(bool, "some widths")
+
+
+@dataclass(frozen=True)
+class Hasty(Config):
+    gamma: float = setting(0.5, SHARE)
+
+
+@dataclass(frozen=True)
+class Quick(Config):
+    lr: float = setting(1e-3, POSITIVE)
+
+
+@dataclass(frozen=True)
+class Constant(Config):
+    lr: float = 1e-3
+
+
+@dataclass(frozen=True)
+class Plainly(Config):
+    warmth: float = 0.5
+
+
+class Undecorated(Config):
+    warmth: float = setting(0.5, WEIGHT, since=2)
+
+
+@dataclass(frozen=True)
+class Inheriting(Undecorated):
+    pass
+
+
+@dataclass(frozen=True)
+class Tupled(Config):
+    widths: tuple[int, ...] = setting((8, 8), WIDE, since=2)
+
+
+@dataclass(frozen=True)
+class Either(Config):
+    widths: int | str = setting(8, FLAG, since=2)
+
+
+@dataclass(frozen=True)
+class Sound(Config):
+    warmth: float = setting(0.5, WEIGHT, since=2)
+    end: float | None = setting(None, WEIGHT, since=2)
+    steps: int = setting(3, COUNT, since=2)
+    name: str | None = setting(None, FLAG, since=2)
+    warms: bool = setting(True, FLAG, since=2)
+
+
+@dataclass(frozen=True)
+class Forgetful(Config):
+    warmth: float = setting(0.5, WEIGHT)
+
+
+class Algorithm:
+    """All that is asked of one here is what it is configured with."""
+
+    config_class: Any
+
+
+def address(kind: Any) -> str:
+    Algorithm.config_class = kind
+    return f"{__name__}:Algorithm"
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "said"),
+    [
+        (Hasty, {}, "gamma is a setting of the trainer, whose default Hasty cannot change"),
+        (Quick, {}, "lr is a setting of the trainer, whose default Quick cannot change"),
+        (Constant, {}, "lr is a setting of the trainer, whose default Constant cannot change"),
+        (Plainly, {}, "warmth is no setting: Plainly has to declare it, as `setting(0.5, WEIGHT"),
+        (Plainly, {"warmth": 1.0}, "warmth is no setting: Plainly has to declare it, as `setting"),
+        (Undecorated, {}, "warmth is no setting: Undecorated lacks @dataclass(frozen=True)"),
+        (Undecorated, {"warmth": 1.0}, "warmth is no setting: Undecorated lacks @dataclass(froz"),
+        (Inheriting, {}, "warmth is no setting: Undecorated lacks @dataclass(frozen=True)"),
+        (Tupled, {}, "widths is of tuple: a setting is a bool, an int, a float or a str"),
+        (Either, {}, "widths is of int | str: a setting is a bool, an int, a float or a str"),
+        (dict, {}, ": its config_class must be a subclass of hackmatrix.train.config.Config"),
+        ("Mine", {}, ": its config_class must be a subclass of hackmatrix.train.config.Config"),
+    ],
+)
+def test_a_class_that_declares_no_sound_settings_is_refused_in_a_line(
+    kind: Any, given: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        resolved(algorithm=address(kind), **given)
+    (line,) = refused.value.errors
+    assert said in line
+
+
+def test_settings_of_every_kind_come_back_as_they_were_saved() -> None:
+    config = resolved(algorithm=address(Sound), warmth=0.75, end=0.25)
+    assert from_json(to_json(config)) == config
+
+
+def test_a_run_from_before_a_setting_was_declared_tells_what_the_declaration_lacks() -> None:
+    """Without `since` every run is to have it."""
+    saved = json.loads(to_json(resolved(algorithm=address(Forgetful))))
+    del saved["warmth"]
+    with pytest.raises(ConfigError, match=r"warmth is missing, .*: declare it with `since=2` and "):
+        from_json(json.dumps(saved))
+
+
+@pytest.mark.parametrize("kind", [Forgetful, Config])
+def test_a_setting_that_is_declared_no_more_is_to_be_declared_again(kind: type) -> None:
+    saved = json.loads(to_json(resolved(algorithm=address(Sound))))
+    address(kind)
+    with pytest.raises(ConfigError) as refused:
+        from_json(json.dumps(saved))
+    said = "steps is no setting, but the run was saved with it: declare it again, or use the "
+    assert any(line.startswith(said) for line in refused.value.errors)
