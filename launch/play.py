@@ -28,12 +28,7 @@ def main(_: list[str]) -> None:
     logging.set_verbosity(logging.WARNING)
     starting.stay_off_accelerators()
     starting.keep_compiled_programs()
-    decide = None
-    if choose := policy_flags.adviser(PROGRAM, plan_flag.plan()):
-        from hackmatrix.replay.record import Decision
-
-        decide = lambda *seen: Decision(*choose(*seen))  # noqa: E731
-
+    choose = policy_flags.adviser(PROGRAM, plan_flag.plan())
     loading = starting.loading(PROGRAM, "JAX and the game")
     with starting.one_line_errors(PROGRAM), loading:
         starting.need_devices()
@@ -41,7 +36,7 @@ def main(_: list[str]) -> None:
         from hackmatrix.replay.playing import Playing
     with starting.waiting(f"{PROGRAM}: compiling the game, or loading it from the cache"):
         colour = is_wanted_in_colour(sys.stdout)
-        playing = Playing(_SEED.value, _say, decide, colour, _is_low)
+        playing = Playing(_SEED.value, _say, choose, colour, _is_low)
         playing.warm_up()
     with contextlib.suppress(KeyboardInterrupt, BrokenPipeError), outputs.printing(PROGRAM):
         if sys.stdin.isatty() and sys.stdout.isatty():

@@ -15,6 +15,7 @@ from hackmatrix import game
 from hackmatrix.envs.drawing import looks
 from hackmatrix.envs.drawing import text as drawing
 from hackmatrix.envs.hackmatrix_env import ACTION_NAMES
+from hackmatrix.envs.headless import Choose, Decision
 from hackmatrix.envs.headless.memory import Memory
 from hackmatrix.envs.headless.view import observation
 from hackmatrix.envs.hosted import HostedGames, Turn, describe
@@ -22,7 +23,6 @@ from hackmatrix.game import scenario
 from hackmatrix.game.programs import Program
 from hackmatrix.game.state import FIRST_PROGRAM, STAGES
 from hackmatrix.replay import happenings
-from hackmatrix.replay.record import Decide, Decision
 
 HELP = """  arrow keys              move, at once
   an action               by its name, at once; or the beginning of it or its number, and enter
@@ -47,19 +47,19 @@ class Playing:
         self,
         seed: int | None,
         say: Callable[[str], None],
-        decide: Decide | None = None,
+        choose: Choose | None = None,
         colour: bool = True,
         is_low: Callable[[], bool] = lambda: False,
     ) -> None:
         self._games = HostedGames(1)
         self._games.seed(0, np.random.default_rng(seed))
-        self._say, self._decide, self._colour, self._is_low = say, decide, colour, is_low
+        self._say, self._choose, self._colour, self._is_low = say, choose, colour, is_low
         self._start(self._games.new_games())
 
     def warm_up(self) -> None:
         """Compiles what gives advice, so that nobody waits for it before a board."""
-        if self._decide:
-            self._advice(self._decide)
+        if self._choose:
+            self._advice(self._choose)
 
     def converse(self, lines: Iterable[str]) -> None:
         """Obeys line by line, until the person has had enough."""
@@ -140,15 +140,15 @@ class Playing:
             self._say("no action is valid, so this game cannot go on; say new, load FILE or quit")
             return
         self._say("valid: " + "  ".join(self._offer(int(each)) for each in valid))
-        if self._decide:
-            decision = self._advice(self._decide)
+        if self._choose:
+            decision = self._advice(self._choose)
             ranked = sorted(valid, key=lambda action: -decision.probabilities[action])[:_LIKELIEST]
             shares = [f"{ACTION_NAMES[each]} {decision.probabilities[each]:.0%}" for each in ranked]
             self._say(f"the policy: {', '.join(shares)}; value {decision.value:.2f}")
 
-    def _advice(self, decide: Decide) -> Decision:
+    def _advice(self, choose: Choose) -> Decision:
         seen, mask = np.asarray(self._turn.observation[0]), np.asarray(self._turn.mask[0])
-        return decide(seen, mask, self._board["turn"], self._games.states)
+        return choose(seen, mask, self._board["turn"], self._games.states)
 
     def _offer(self, action: int) -> str:
         """A valid action with its number, and what it costs."""

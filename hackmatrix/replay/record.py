@@ -10,26 +10,12 @@ import jax
 import numpy as np
 
 from hackmatrix import game
+from hackmatrix.envs.headless import Choose, Decision
 from hackmatrix.envs.headless.memory import Memory
 from hackmatrix.envs.headless.view import Json, observation
 from hackmatrix.envs.hosted import HostedGames, Turn, describe
 from hackmatrix.replay import happenings
 
-MOST_STEPS = 2000  # a policy may walk to and fro for ever
-
-
-@dataclass(frozen=True)
-class Decision:
-    """What a policy makes of a board: the action it takes, and how likely it found each [28]."""
-
-    action: int
-    probabilities: list[float]
-    value: float
-
-
-# From the observation f32[1545], the mask bool[28], the number of the step, and the game as it is
-# (a batch of one), for who looks ahead.
-Decide = Callable[[np.ndarray, np.ndarray, int, game.State], Decision]
 # The raw key u32[2] and the number folded into it that a step draws from; None is the new game.
 StepKey = Callable[[int | None], tuple[np.ndarray, int]]
 
@@ -59,7 +45,7 @@ class Episode:
         return sum(frame.reward for frame in self.frames)
 
 
-def record(title: str, decide: Decide, step_key: StepKey, most_steps: int) -> Episode:
+def record(title: str, choose: Choose, step_key: StepKey, most_steps: int) -> Episode:
     """Plays a game to its end and records it."""
     games = HostedGames(1)
     games.draw_from(0, *step_key(None))
@@ -69,7 +55,7 @@ def record(title: str, decide: Decide, step_key: StepKey, most_steps: int) -> Ep
     frames = []
     for step in range(most_steps):
         valid = np.asarray(turn.mask[0])
-        decision = decide(np.asarray(turn.observation[0]), valid, step, games.states)
+        decision = choose(np.asarray(turn.observation[0]), valid, step, games.states)
         before, seen = board, observation(board, memory.owned, memory.hints())
         games.draw_from(0, *step_key(step))
         turn = games.play(np.array([decision.action]))

@@ -14,21 +14,6 @@ from hackmatrix.rl.tally import Metrics, Tally
 Array = jax.Array
 
 
-class Learner(Protocol):
-    """What is learned, and what the next update depends on besides the boards: a pytree that is the
-    same on all devices, best a `flax.struct.PyTreeNode`. Its floating-point numbers must be finite:
-    training ends with an update after which one is not. `update` is the number of updates done,
-    i32, and `key` the key of the run's seed, which all draws come from. One with `replace` and a
-    field `params`, the network's parameters, can start from another policy's (--config.start_from),
-    whose values are in units of reward; one without can leave out no updates (skip_nonfinite).
-    """
-
-    @property
-    def update(self) -> Array: ...
-    @property
-    def key(self) -> Array: ...
-
-
 class Algorithm(Protocol):
     """Built as ALGORITHM(env, network, config, axis), with the configuration of the run and the
     name of the mesh axis over which environments are split.
@@ -52,7 +37,14 @@ class Algorithm(Protocol):
         """Where metrics are healthy."""
 
     def init(self, key: Array) -> Any:
-        """The first learner."""
+        """The first learner: what is learned, and what the next update depends on besides the
+        boards. It is a pytree that is the same on all devices, best a `flax.struct.PyTreeNode`,
+        with two fields at least: `update`, the number of updates done, i32, and `key`, the key of
+        the run's seed, which all draws come from. Its floating-point numbers must be finite:
+        training ends with an update after which one is not. One with `replace` and a field
+        `params`, the network's parameters, can start from another policy's (--config.start_from),
+        whose values are in units of reward; one without can leave out no updates (skip_nonfinite).
+        """
 
     def update(
         self, learner: Any, players: Players, counted: Tally

@@ -16,7 +16,7 @@ NEVER = -1
 class TrainState(struct.PyTreeNode):
     """Everything that the future of a run depends on."""
 
-    learner: Any  # replicated; of the algorithm (hackmatrix.rl.algorithm.Learner)
+    learner: Any  # replicated; what Algorithm.init of hackmatrix.rl.algorithm describes
     players: Players  # split over the devices
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from hackmatrix.envs.hackmatrix_env import ACTION_NAMES
+from hackmatrix.envs.headless import Decision
 from hackmatrix.envs.headless.states import read_state
 from hackmatrix.envs.headless.view import observation
-from hackmatrix.replay.record import Decision, Episode, Frame
+from hackmatrix.replay.record import Episode, Frame
 
 TURNS = 5
 _RIGHT = ACTION_NAMES.index("right")

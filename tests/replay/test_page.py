@@ -217,7 +217,7 @@ def test_what_a_policy_says_that_is_no_number_is_shown_as_unknown(
 ) -> None:
     first, *rest = episode.frames
     assert first.decision
-    unknown = replace(first.decision, value=math.nan, probabilities=[math.nan] * 28)
+    unknown = first.decision._replace(value=math.nan, probabilities=[math.nan] * 28)
     frames = [replace(first, decision=unknown), *rest]
     for name, told in (("one", frames), ("all", [frames[0], rest[-1]])):
         file = tmp_path / f"{name}.html"

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from hackmatrix.envs.hackmatrix_env import ACTION_NAMES
+from hackmatrix.envs.headless import Decision
 from hackmatrix.envs.headless.states import read_state
 from hackmatrix.replay.playing import Playing
-from hackmatrix.replay.record import Decision
 
 Talk = Callable[..., list[str]]
 

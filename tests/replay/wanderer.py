@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from hackmatrix.replay.record import Decision, Episode, record
+from hackmatrix.envs.headless import Decision
+from hackmatrix.replay.record import Episode, record
 
 MOST_STEPS = 60
 

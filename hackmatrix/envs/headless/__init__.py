@@ -1,6 +1,6 @@
 """The headless protocol of the canonical game, spoken by ours and understood by it."""
 
 from hackmatrix.envs.headless.following import Followed
-from hackmatrix.envs.headless.session import LONGEST_LINE, Choose, Session, converse
+from hackmatrix.envs.headless.session import LONGEST_LINE, Choose, Decision, Session, converse
 
-__all__ = ["LONGEST_LINE", "Choose", "Followed", "Session", "converse"]
+__all__ = ["LONGEST_LINE", "Choose", "Decision", "Followed", "Session", "converse"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -22,9 +22,18 @@ from hackmatrix.game import scenario
 from hackmatrix.game.cells import SIZE
 from hackmatrix.game.reward import UNITS
 
-# The action that a player would take, how likely each one is [28], and the value; from what is seen
-# f32[1545], the mask bool[28], the turn, and the game as it is (a batch of one).
-Choose = Callable[[np.ndarray, np.ndarray, int, game.State], tuple[int, list[float], float]]
+
+class Decision(NamedTuple):
+    """What a policy makes of a board: the action it takes, and how likely it found each [28]."""
+
+    action: int
+    probabilities: list[float]
+    value: float
+
+
+# From what is seen f32[1545], the mask bool[28], the number of the step, and the game as it is (a
+# batch of one), for who looks ahead.
+Choose = Callable[[np.ndarray, np.ndarray, int, game.State], Decision]
 
 _LOG = logging.getLogger(__name__)
 LONGEST_LINE = 1 << 20
@@ -168,7 +177,8 @@ class Session:
             raise CommandError("No action is valid: any step ends the game")
         step = playing.board["turn"]
         chosen = self._choose(playing.seen, playing.mask, step, self._games.states)
-        return dict(zip(("actionIndex", "probabilities", "value"), chosen, strict=True))
+        action, probabilities, value = chosen
+        return {"actionIndex": action, "probabilities": probabilities, "value": value}
 
     def _start(self, turn: Turn, owned: list[int]) -> Json:
         self._game = _Game(turn, self._games.board(0), owned)

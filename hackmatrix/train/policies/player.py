@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from hackmatrix.envs.headless import Decision
 from hackmatrix.envs.protocol import in_parts
 from hackmatrix.kept.programs import Kept
 from hackmatrix.networks.actor_critic import Network, Params
@@ -46,9 +47,7 @@ class Player:
             plan = functools.partial(_plan, planner)
             self._plan = Kept(jax.jit(plan), plan)
 
-    def choose(
-        self, observation: np.ndarray, mask: np.ndarray, step: int, board: Any
-    ) -> tuple[int, list[float], float]:
+    def choose(self, observation: np.ndarray, mask: np.ndarray, step: int, board: Any) -> Decision:
         """The action, the probability of each, and the value. Where it looks ahead from the board
         (a batch of one) they are what the search found: the best action, the better policy, and
         what that action is worth.
@@ -62,7 +61,8 @@ class Player:
             said = self._look(self._params, observation, mask, *draw)
             likeliest, drawn, probabilities, value = map(np.asarray, said)
             action = int(likeliest if self._greedy else drawn)
-        return action, [round(float(each), 4) for each in probabilities], round(float(value), 4)
+        chances = [round(float(each), 4) for each in probabilities]
+        return Decision(action, chances, round(float(value), 4))
 
     def step_key(self, step: int | None) -> tuple[np.ndarray, int]:
         """The key that a step draws from, and the number folded into it; None is the new game."""

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hackmatrix import game
-from hackmatrix.envs.headless import LONGEST_LINE, Session, converse
+from hackmatrix.envs.headless import LONGEST_LINE, Decision, Session, converse
 from hackmatrix.envs.headless.states import read_state
 from hackmatrix.envs.headless.view import internal_state, observation
 from hackmatrix.envs.hosted import describe
@@ -126,13 +126,11 @@ def expect_result(told: Any, outcome: game.Outcome) -> None:
 # Advice
 
 
-def first_valid(
-    seen: np.ndarray, mask: np.ndarray, turn: int, states: game.State
-) -> tuple[int, list[float], float]:
+def first_valid(seen: np.ndarray, mask: np.ndarray, turn: int, states: game.State) -> Decision:
     """A player that looks at the game itself, as one that plans does."""
     assert seen.shape == (1545,)
     chances = (mask / mask.sum()).tolist() if mask.any() else []
-    return int(mask.argmax()), chances, 100 * float(states.turn[0]) + turn
+    return Decision(int(mask.argmax()), chances, 100 * float(states.turn[0]) + turn)
 
 
 def test_advice_is_on_the_board_as_it_is_and_changes_no_game() -> None:
