@@ -35,6 +35,9 @@ CONFIG = $(if $(filter --config --config=%,$(TRAIN_ARGS)),,--config=configs/$(CO
 train: .venv/.with-$(ACCELERATOR) ## train on the accelerator found here; TRAIN_ARGS="--config.lr=1e-4 ..."
 	@$(BIN)/python -m launch.train $(CONFIG) $(TRAIN_ARGS)
 
+.PHONY: setup
+setup: .venv/.with-$(ACCELERATOR) ## set up .venv, and nothing else
+
 .PHONY: bench
 bench: .venv/.with-$(ACCELERATOR) ## measure speed; BENCH_ARGS="env", "train", "scaling" ...
 	@$(BIN)/python -m launch.bench $(BENCH_ARGS)
@@ -66,19 +69,19 @@ constraints: | $(BIN)/python ## choose anew the exact versions in constraints.tx
 	@mv .cache/constraints.txt constraints.txt
 
 .PHONY: clean
-clean: ## remove the virtual environment, caches and build products; runs stay
+clean: ## remove .venv, the caches of the checkout and build products; runs stay
 	@rm -rf .venv .cache build *.egg-info
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
 	@rm -rf .venv
-	@if [ -n "$(UV)" ]; then exec "$(UV)" venv --quiet --seed --python '>=3.11,<3.14' .venv; fi; \
-	for python in $(PYTHON) python3.13 python3.12 python3.11 python3; do \
-		if $$python -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
-			exec $$python -m venv .venv; \
+	@if [ -n "$(if $(PYTHON),,$(UV))" ]; then exec "$(UV)" venv --quiet --seed --python '>=3.11,<3.14' .venv; fi; \
+	for python in $(if $(PYTHON),"$(PYTHON)",python3.13 python3.12 python3.11 python3); do \
+		if "$$python" -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+			exec "$$python" -m venv .venv; \
 		fi; \
 	done; \
-	echo "No Python 3.11 or newer with the venv module was found; name one: make PYTHON=/path/to/python" >&2; \
+	echo "No Python 3.11 or newer with the venv module $(if $(PYTHON),is at PYTHON=$(PYTHON),was found); name one: make PYTHON=/path/to/python" >&2; \
 	exit 1
 
 # Compiles for GPUs without any (launch.preflight, launch.bench env), and stays apart: in .venv, JAX
@@ -89,11 +92,17 @@ $(BIN)/python:
 	@$(PIP_INSTALL) --no-deps --constraint constraints.txt --target $@.new jax-cuda12-pjrt jax-cuda12-plugin
 	@mv $@.new $@ && touch $@
 
-# An environment whose Python is gone is made anew, with its packages.
-$(shell [ -x $(BIN)/python ] || rm -f .venv/.with-*)
+# An environment is made anew, with its packages, where its Python is gone, where the checkout was
+# moved or copied (its programs name the Python of the old place), or where it was left half made.
+IS_SOUND := $(shell \
+	[ -x $(BIN)/python ] || exit 0; \
+	if [ -e $(BIN)/activate ]; then . $(BIN)/activate; [ "$$VIRTUAL_ENV" -ef .venv ] || exit 0; fi; \
+	[ -n "$(UV)" ] || ls .venv/.with-* >/dev/null 2>&1 || $(BIN)/python -m pip --version >/dev/null 2>&1 || exit 0; \
+	echo yes)
+.PHONY: $(if $(IS_SOUND),,$(BIN)/python)
 
 # One stamp for each set of packages; all sets live together in one environment.
-.venv/.with-%: pyproject.toml constraints.txt | $(BIN)/python
+.venv/.with-%: pyproject.toml constraints.txt $(if $(IS_SOUND),|) $(BIN)/python
 	@echo "Installing packages into .venv ($*)"
 	@$(PIP_INSTALL) --constraint constraints.txt --editable '.$(if $(filter cpu,$*),,[$*])'
 	@touch $@

@@ -8,7 +8,8 @@ They are imported when they are first used: JAX takes seconds.
 
 from __future__ import annotations
 
-import importlib.util
+import contextlib
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from hackmatrix.kept import sources as _sources  # noqa: F401  # isort: skip  (before all else)
@@ -56,5 +57,5 @@ def _register_with_gymnasium() -> None:
 
 
 machine.leave_missing_tpu()
-if importlib.util.find_spec("gymnasium"):
+with contextlib.suppress(ImportError):  # it may be missing or broken, and most do without it
     _register_with_gymnasium()

@@ -7,12 +7,21 @@ processes are examined together.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
-from absl import app, flags, logging
+try:
+    from absl import app, flags, logging
+except ModuleNotFoundError:  # this may not be the environment's Python
+    sys.exit(
+        "launch.doctor: absl is missing: source .venv/bin/activate, "
+        "or pip install -e . -c constraints.txt"
+    )
 
 from hackmatrix import streams
 from hackmatrix.exit_codes import DONE, FAILED
+from hackmatrix.train.guards import installed
+from hackmatrix.train.guards.installed import Finding
 from launch.startup import command_line, process_flags, starting
 
 PROGRAM = "launch.doctor"
@@ -27,28 +36,26 @@ command_line.refuse_empty(_WORKDIR)
 def main(_: list[str]) -> None:
     logging.set_verbosity(logging.WARNING)
     starting.keep_compiled_programs(_WORKDIR.value)
-    # Only now: it imports JAX, which reads where to keep compiled programs.
-    try:
-        with starting.loading(PROGRAM, "JAX"):
-            from hackmatrix.parallel import startup
-            from hackmatrix.train.guards import doctor
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.startswith("hackmatrix"):
-            raise
-        sys.exit(f"{PROGRAM}: {error.name} is missing: pip install -e . -c {_CONSTRAINTS.name}")
+    findings = []
+
+    def tell(found: Iterable[Finding]) -> None:
+        for finding in found:
+            findings.append(finding)
+            streams.say(installed.line(finding))
+
+    tell(installed.examine(_CONSTRAINTS))
+    # Only now: it imports JAX, which may be what is wrong, and reads where to keep programs.
+    with starting.loading(PROGRAM, "JAX"):
+        from hackmatrix.parallel import startup
+        from hackmatrix.train.guards import doctor
 
     try:
         process_flags.meet(PROGRAM, heartbeat_seconds=_SECONDS, join_seconds=_SECONDS)
     except startup.StartError as error:
         starting.say(f"{PROGRAM}: {error}")
         startup.exit_together(FAILED)
-    findings = []
-    for finding in doctor.examine(_CONSTRAINTS, _WORKDIR.value):
-        findings.append(finding)
-        streams.say(doctor.line(finding))
-    for finding in doctor.bad_elsewhere(findings):
-        findings.append(finding)
-        streams.say(doctor.line(finding))
+    tell(doctor.examine(_WORKDIR.value))
+    tell(doctor.bad_elsewhere(findings))
     startup.exit_together(DONE if all(finding.is_good for finding in findings) else FAILED)
 
 

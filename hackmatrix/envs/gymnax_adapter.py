@@ -48,10 +48,10 @@ class FromGymnax(Environment):
         self.observation = {OBSERVATION: (math.prod(shape),)}
 
     def reset(self, keys: Array) -> Boards:
-        return jax.vmap(self._reset)(keys)
+        return jax.vmap(self._reset)(_typed(keys))
 
     def step(self, keys: Array, states: Boards, actions: Array) -> tuple[Boards, Step]:
-        return jax.vmap(self._step)(keys, states, actions)
+        return jax.vmap(self._step)(_typed(keys), states, actions)
 
     def encode(self, states: Boards) -> Seen:
         return states.seen
@@ -95,6 +95,11 @@ class FromGymnax(Environment):
             None if mask is None else jnp.asarray(mask(inner), bool),
         )
         return Boards(jax.tree.map(_strongly_typed, inner), seen)
+
+
+def _typed(keys: Array) -> Array:
+    """Raw ones are taken for those of the generator that is JAX's default."""
+    return jax.random.wrap_key_data(keys, impl="threefry2x32")
 
 
 def _strongly_typed(leaf: Any) -> Array:

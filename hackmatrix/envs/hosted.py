@@ -21,8 +21,8 @@ from flax import struct
 
 from hackmatrix import game
 from hackmatrix.envs import invalid_actions
-from hackmatrix.game import history, play, stages
-from hackmatrix.game.randomness import Key, as_key
+from hackmatrix.game import history, play, randomness, stages
+from hackmatrix.game.randomness import Key
 from hackmatrix.game.state import HISTORY_DEPTH
 from hackmatrix.kept.programs import Kept
 
@@ -215,7 +215,7 @@ def _turn(
     invalid: str,
 ) -> tuple[Array, Array, Array, Array]:
     """The words of the boards after it, their observations and masks, and the words of the rest."""
-    key = as_key(jax.vmap(jax.random.fold_in)(keys, turns))
+    key = keys_of_turns(keys, turns)
     actions = jnp.where(restarts, play.NO_ACTION, actions)
     after, outcome, in_turn = invalid_actions.take_action(
         invalid, _read(_board_layout(), words), key, actions
@@ -231,6 +231,11 @@ def _turn(
         game.valid_actions(states),
         _words(told, jnp.concatenate),
     )
+
+
+def keys_of_turns(keys: Any, turns: Any) -> Key:
+    """fold_in(key, turn) for raw keys [E, 2] and turns [E], whatever generator is JAX's default."""
+    return Key(*randomness.words(randomness.as_key(keys), 0, turns))
 
 
 def describe(board: game.State) -> dict[str, Any]:

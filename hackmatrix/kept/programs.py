@@ -284,10 +284,10 @@ def are_kept() -> bool:
 
 
 def _cache_for(devices: Devices, everywhere: Everywhere | None) -> _Cache | None:
-    """None where no programs are kept, for devices that cannot be had, and for those of several
-    processes that were not told how to agree.
+    """None where no programs are kept or compiled, for devices that cannot be had, and for those of
+    several processes that were not told how to agree.
     """
-    if not are_kept():
+    if not are_kept() or jax.config.jax_disable_jit:  # type: ignore[attr-defined]
         return None
     if are_among(jax.local_devices, devices):
         everywhere = bool

@@ -52,7 +52,7 @@ def with_help(program: str, parse: Parse) -> Parse:
 
     def parse_or_help(arguments: list[str]) -> list[str]:
         ending.is_quiet(program)
-        starting.compute_in_32_bits()
+        starting.compute_as_usual()
         if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
             sys.stdout.reconfigure(errors="replace")
         if _HELP & {*arguments[1:]}:

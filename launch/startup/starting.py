@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from hackmatrix import cache, machine
 from hackmatrix.errors import UserError
 from hackmatrix.train import waiting as signs
+from hackmatrix.train.guards.installed import INSTALL
 from hackmatrix.train.runs.protocol import Away
 from launch.startup import ending
 
@@ -24,15 +25,33 @@ def waiting(what: str) -> AbstractContextManager[signs.Note]:
 @contextlib.contextmanager
 def loading(program: str, what: str) -> Iterator[None]:
     """Says that this is loaded. It stays, so it is not looked through for garbage, now or later.
-    Ctrl-C ends the program at once, which an import of JAX would not survive in another way.
+    Ctrl-C ends the program at once, which an import of JAX would not survive in another way. Where
+    it cannot be loaded as it is installed, the program ends with a line that says so.
     """
     gc.disable()
     try:
         with waiting(f"{program}: loading {what}"), ending.at_once(program):
             yield
+    except Exception as error:
+        if why := _wrong_here(error):
+            sys.exit(f"{program}: {why}")
+        raise
     finally:
         gc.freeze()
         gc.enable()
+
+
+def _wrong_here(error: Exception) -> str | None:
+    """What is wrong with this machine, where the error is not a mistake of ours."""
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        ours = error.name.startswith("hackmatrix")
+        return None if ours else f"{error.name} is missing: {INSTALL}"
+    if "jax" in sys.modules:
+        return None
+    *_, why = [type(error).__name__, *str(error).splitlines()]
+    told = f"JAX cannot be loaded: {why.rstrip('.')}"
+    # Of a wrong variable it says which one, and no installation mends that.
+    return told if isinstance(error, ValueError) else f"{told}: {INSTALL}"
 
 
 @contextlib.contextmanager
@@ -83,11 +102,14 @@ def keep_compiled_programs(workdir: str | None = None) -> None:
     cache.keep_compiled_programs(directory)
 
 
-def compute_in_32_bits() -> None:
-    """Whatever other programs of this user are told to do; to be called before JAX's import. The
-    processes that a program starts are told the same.
+def compute_as_usual() -> None:
+    """In 32 bits, with types and ranks that adapt to each other, whatever other programs of this
+    user are told to do; to be called before JAX's import. The processes that a program starts are
+    told the same.
     """
     os.environ["JAX_ENABLE_X64"] = "0"
+    os.environ["JAX_NUMPY_DTYPE_PROMOTION"] = "standard"
+    os.environ["JAX_NUMPY_RANK_PROMOTION"] = "allow"
 
 
 def stay_off_accelerators() -> None:

@@ -259,6 +259,14 @@ def test_programs_are_kept_while_another_thread_compiles_one(
 
 
 @pytest.mark.usefixtures("cache")
+def test_where_jax_is_told_to_compile_nothing_a_function_is_called_as_it_is() -> None:
+    one_more = Kept(jax.jit(lambda number: number + 1))
+    with jax.disable_jit():
+        assert one_more(1) == 2
+        assert one_more.shapes(1).shape == ()
+
+
+@pytest.mark.usefixtures("cache")
 def test_nothing_is_kept_in_a_bucket() -> None:
     here = jax.devices()[:1]
     assert programs._cache_for(here, None)

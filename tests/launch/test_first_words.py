@@ -1,5 +1,6 @@
 """Programs speak before they load JAX, which takes seconds: a person should not wait in silence.
-They keep an installed libtpu from complaining where there is no TPU, and JAX from 64 bits.
+They keep an installed libtpu from complaining where there is no TPU, and JAX from 64 bits and
+from strict types.
 """
 
 from __future__ import annotations
@@ -29,10 +30,13 @@ ARGUMENTS = {
 OF_A_POLICY = ["--run=nobody"]
 WITHOUT_JAX = ("drive", "report")  # the one plays with NumPy alone, the other finds no run to show
 LOADED = "here JAX is loaded"
+# What other programs are told, and ours would not work with.
+NOT_OURS = {"ENABLE_X64": "1", "NUMPY_DTYPE_PROMOTION": "strict", "NUMPY_RANK_PROMOTION": "raise"}
 INSTEAD_OF_JAX = f"""
 import os
-platforms, of_64_bits = os.environ.get("JAX_PLATFORMS", "all"), os.environ["JAX_ENABLE_X64"]
-os.write(1, f"{LOADED} for {{platforms}}, of 64 bits: {{of_64_bits}}\\n".encode())
+platforms = os.environ.get("JAX_PLATFORMS", "all")
+settings = [os.environ["JAX_" + name] for name in {[*NOT_OURS]}]
+os.write(1, f"{LOADED} for {{platforms}}, by {{settings}}\\n".encode())
 os._exit(0)
 """
 HAS_ACCELERATOR = any(
@@ -47,7 +51,8 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     (place / "jax").mkdir()
     (place / "jax/__init__.py").write_text(INSTEAD_OF_JAX)
     (place / "libtpu.py").touch()
-    environment = {**os.environ, "PYTHONPATH": str(place), "JAX_ENABLE_X64": "1"}
+    told = {f"JAX_{name}": value for name, value in NOT_OURS.items()}
+    environment = {**os.environ, "PYTHONPATH": str(place), **told}
     environment.pop("JAX_PLATFORMS", None)
     started = {
         name: subprocess.Popen(
@@ -81,7 +86,7 @@ def test_a_program_does_not_look_for_a_tpu_where_there_is_none(
 
 
 @pytest.mark.parametrize("name", sorted({*PROGRAMS} - {*WITHOUT_JAX}))
-def test_a_program_computes_in_32_bits_where_others_are_told_to_in_64(
+def test_a_program_computes_as_usual_where_others_are_told_to_in_64_bits_and_strictly(
     said: dict[str, str], name: str
 ) -> None:
-    assert "of 64 bits: 0" in said[name]
+    assert "by ['0', 'standard', 'allow']" in said[name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import re
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 
 from hackmatrix import machine as machine_here
 from hackmatrix.train import waiting
+from hackmatrix.train.guards.installed import INSTALL
 from hackmatrix.train.runs.protocol import Away
 from launch.startup import starting
 
@@ -73,6 +75,62 @@ def test_what_is_loaded_is_not_looked_through_for_garbage(
     finally:
         gc.unfreeze()
     assert capsys.readouterr().err.startswith("launch.tea: loading the leaves ...\n")
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (
+            RuntimeError("it is of old:\njaxlib 0.4 does not fit."),
+            f"jaxlib 0.4 does not fit: {INSTALL}",
+        ),
+        (ModuleNotFoundError("jax requires jaxlib"), f"jax requires jaxlib: {INSTALL}"),
+        (ImportError(), f"ImportError: {INSTALL}"),
+        (ValueError("'maybe' for JAX_DEBUG_NANS"), "'maybe' for JAX_DEBUG_NANS"),
+    ],
+)
+def test_where_jax_cannot_be_loaded_a_line_says_why(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, line: str
+) -> None:
+    with pytest.raises(type(error)), starting.loading("launch.tea", "JAX"):
+        raise error  # by a mistake of ours, as JAX is there
+    monkeypatch.delitem(sys.modules, "jax")
+    with pytest.raises(SystemExit) as ended, starting.loading("launch.tea", "JAX"):
+        raise error
+    assert ended.value.code == f"launch.tea: JAX cannot be loaded: {line}"
+
+
+def test_a_package_that_is_missing_is_named_but_for_our_own() -> None:
+    with pytest.raises(SystemExit) as ended, starting.loading("launch.tea", "JAX"):
+        importlib.import_module("no_such_package")
+    assert ended.value.code == f"launch.tea: no_such_package is missing: {INSTALL}"
+    with pytest.raises(ModuleNotFoundError), starting.loading("launch.tea", "JAX"):
+        importlib.import_module("hackmatrix.no_such_module")
+
+
+def test_the_doctor_tells_what_is_installed_also_where_jax_cannot_be_loaded(tmp_path: Path) -> None:
+    (tmp_path / "jax.py").write_text("raise RuntimeError('jaxlib does not fit')")
+    told = subprocess.run(
+        [sys.executable, "-m", "launch.doctor"],
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert told.returncode == 1
+    assert [line.split()[1] for line in told.stdout.splitlines()] == ["python", "packages", "pins"]
+    last = f"launch.doctor: JAX cannot be loaded: jaxlib does not fit: {INSTALL}"
+    assert told.stderr.splitlines()[-1] == last
+
+
+def test_the_doctor_says_that_it_is_not_the_python_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "absl", None)
+    monkeypatch.delitem(sys.modules, "launch.doctor", raising=False)
+    with pytest.raises(SystemExit) as ended:
+        importlib.import_module("launch.doctor")
+    assert str(ended.value.code).startswith("launch.doctor: absl is missing: source .venv/bin/act")
 
 
 def test_a_wait_that_fails_is_not_called_done(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from hackmatrix.envs import hosted, make
 from hackmatrix.rl import distributions
 from hackmatrix.rl.draws import Purpose, gumbel, key_for, key_of_each, permutation, seed_key
 from hackmatrix.rl.rollout import UpdateKey, step_keys
@@ -60,6 +61,29 @@ def test_the_keys_of_many_numbers_are_those_that_jax_folds_them_into() -> None:
     _assert_same_keys(
         key_of_each(keys, number), [jax.random.fold_in(each, number) for each in alone]
     )
+
+
+def test_a_turn_of_a_game_played_from_python_draws_from_its_key_folded_with_its_number() -> None:
+    raw = jax.random.key_data(key_of_each(seed_key(4), NUMBERS))
+    expected = jax.vmap(jax.random.fold_in)(jax.random.wrap_key_data(raw), ~NUMBERS)
+    with jax.default_prng_impl("rbg"):
+        key = hosted.keys_of_turns(raw, ~NUMBERS)
+    for number, word in enumerate((key.high, key.low)):
+        np.testing.assert_array_equal(word, jax.random.key_data(expected)[:, number])
+
+
+def test_episodes_of_gymnax_are_the_same_whatever_generator_is_the_default_of_jax() -> None:
+    raw = jax.random.key_data(key_of_each(seed_key(4), NUMBERS))
+    env = make("gymnax:CartPole-v1")
+
+    def play() -> list[np.ndarray]:
+        boards = env.reset(raw)
+        after = env.step(raw, boards, jnp.zeros(NUMBERS.shape, jnp.int32))
+        return [np.asarray(leaf) for leaf in jax.tree.leaves((boards, after))]
+
+    expected = play()
+    with jax.default_prng_impl("rbg"):
+        jax.tree.map(np.testing.assert_array_equal, play(), expected)
 
 
 def _assert_same_keys(keys: jax.Array, expected: list[jax.Array]) -> None:

@@ -1,24 +1,21 @@
-"""Checks whether the machines of a run can train: a finding each, good or bad."""
+"""Checks whether the machines of a run can train: a finding each, good or bad. (What is installed
+there is told by installed.py.)
+"""
 
 from __future__ import annotations
 
 import os
-import platform
-import re
-import socket
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 
 import jax
 
 from hackmatrix import machine
 from hackmatrix.errors import UserError
-from hackmatrix.kept.sources import version
 from hackmatrix.parallel.agreement import broadcast, gather, is_first
 from hackmatrix.train.guards.consistency import Inconsistent, compare
+from hackmatrix.train.guards.installed import Finding
 from hackmatrix.train.runs.places import BUCKETS, place
 from hackmatrix.train.runs.protocol import Place
 from hackmatrix.train.runs.provenance import versions
@@ -27,25 +24,10 @@ from hackmatrix.train.runs.shared_path import becomes_true, leave_sentinel
 LOCK = Path("/tmp/libtpu_lockfile")
 DEVICES = "devices"
 _MOST_SKEW_SECONDS = 5.0
-_INSTALL = "pip install -e . -c constraints.txt"
-_NAME = re.compile(r"[\w.\-]+")
-_PIN = re.compile(r"([\w.\-]+)==(\S+)")
 
 
-@dataclass(frozen=True)
-class Finding:
-    """What was looked at, what was found, and whether one can train with it."""
-
-    about: str
-    text: str
-    is_good: bool = True
-
-
-def examine(constraints: Path, workdir: str) -> Iterator[Finding]:
+def examine(workdir: str) -> Iterator[Finding]:
     """All findings; the lock is looked at before JAX takes it. All processes call this."""
-    yield Finding("python", f"{platform.python_version()} on {socket.gethostname()}")
-    yield packages()
-    yield pins(constraints)
     yield lock(LOCK) if machine.has_tpu() else Finding("TPU lock", "no TPU is here")
     yield (found := devices())
     if not found.is_good:
@@ -55,10 +37,6 @@ def examine(constraints: Path, workdir: str) -> Iterator[Finding]:
     if jax.process_count() > 1:
         yield clocks(gather(time.time()))
         yield same_versions(gather(versions()))
-
-
-def line(finding: Finding) -> str:
-    return f"{'ok ' if finding.is_good else 'BAD'}  {finding.about:<9} {finding.text}"
 
 
 def bad_elsewhere(findings: list[Finding]) -> list[Finding]:
@@ -72,36 +50,6 @@ def bad_elsewhere(findings: list[Finding]) -> list[Finding]:
         for about, text in own
         if process != jax.process_index()
     ]
-
-
-def packages() -> Finding:
-    """Whether those are there without which no run starts."""
-    try:
-        required = metadata.requires("hackmatrix") or []
-    except metadata.PackageNotFoundError:
-        return Finding("packages", "hackmatrix is not installed, so what it needs is not checked")
-    names = [each[0] for line in required if "extra ==" not in line and (each := _NAME.match(line))]
-    if missing := [name for name in names if not version(name)]:
-        text = f"{', '.join(missing)}: missing, so no run starts: {_INSTALL}"
-        return Finding("packages", text, False)
-    return Finding("packages", f"all {len(names)} that are required are installed")
-
-
-def pins(constraints: Path) -> Finding:
-    """Installed versions against those that were tested."""
-    if not constraints.is_file():
-        return Finding("pins", f"there is no {constraints}, so versions are not checked")
-    pinned = dict(_PIN.findall(constraints.read_text()))
-    installed = {name: _installed(name) for name in pinned}
-    others = [
-        f"{name} {installed[name]} (tested: {tested})"
-        for name, tested in pinned.items()
-        if installed[name] not in (None, tested)
-    ]
-    count = sum(each is not None for each in installed.values())
-    if others:
-        return Finding("pins", f"{', '.join(others)}: install with -c {constraints.name}", False)
-    return Finding("pins", f"{count} packages installed, all as in {constraints.name}")
 
 
 def devices() -> Finding:
@@ -134,8 +82,7 @@ def directory(workdir: str) -> Finding:
 def cache(path: str | None) -> Finding:
     if not path:
         return Finding("cache", "compiled programs are not kept: set JAX_COMPILATION_CACHE_DIR")
-    failure = None if "://" in path else _cannot_write(path)
-    if failure:
+    if failure := _cannot_write(path):
         text = f"{failure}, so each start compiles anew: set JAX_COMPILATION_CACHE_DIR to another"
         return Finding("cache", text)
     return Finding("cache", f"compiled programs are kept in {path}")
@@ -193,12 +140,6 @@ def _processes_that_do_not_see(workdir: Place) -> list[int]:
     if is_first():
         sentinel.remove()
     return [process for process, sees in enumerate(seen) if not sees]
-
-
-def _installed(name: str) -> str | None:
-    """Its version, whichever build of that it is."""
-    found = version(name)
-    return found and found.partition("+")[0]
 
 
 def _holders(path: Path) -> tuple[list[int], bool]:

@@ -13,7 +13,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from hackmatrix.train.guards import doctor
+from hackmatrix.train.guards import doctor, installed
 from hackmatrix.train.runs import shared_path
 from hackmatrix.train.runs.places import place
 
@@ -34,21 +34,21 @@ def start(*arguments: str) -> subprocess.Popen:
 def test_a_version_other_than_the_tested_one_is_named(tmp_path: Path) -> None:
     constraints = tmp_path / "constraints.txt"
     constraints.write_text("numpy==0.1\nno-such-package==3\n")
-    found = doctor.pins(constraints)
+    found = installed.pins(constraints)
     assert not found.is_good
     assert f"numpy {metadata.version('numpy')} (tested: 0.1)" in found.text
     assert "no-such-package" not in found.text
     constraints.write_text(f"numpy=={metadata.version('numpy')}\n")
-    assert doctor.pins(constraints).is_good
+    assert installed.pins(constraints).is_good
 
 
 def test_what_is_required_and_missing_is_named_with_what_to_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert doctor.packages().is_good
+    assert installed.packages().is_good
     required = ["jax<0.12,>=0.10", "no-such_package>=1", 'nor-this>=2; extra == "gcp"']
     monkeypatch.setattr(metadata, "requires", lambda _: required)
-    found = doctor.packages()
+    found = installed.packages()
     assert not found.is_good
     assert found.text == (
         "no-such_package: missing, so no run starts: pip install -e . -c constraints.txt"
@@ -60,7 +60,7 @@ def test_a_build_of_the_tested_version_is_that_version(
 ) -> None:
     (constraints := tmp_path / "constraints.txt").write_text("torch==1.2\n")
     monkeypatch.setattr(metadata, "version", lambda name: "1.2+cpu")
-    assert doctor.pins(constraints).is_good
+    assert installed.pins(constraints).is_good
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_where_there_are_no_devices_it_says_why_and_looks_no_further(
 ) -> None:
     monkeypatch.setattr(doctor.jax, "devices", Mock(side_effect=error))
     monkeypatch.setattr(doctor.jax, "config", Mock(values={"jax_platforms": wanted}))
-    *_, last = doctor.examine(tmp_path / "constraints.txt", str(tmp_path / "runs"))
+    *_, last = doctor.examine(str(tmp_path / "runs"))
     assert (last.about, last.is_good) == ("devices", False)
     assert re.fullmatch(said, last.text)
     assert doctor.bad_elsewhere([last]) == []  # without devices nobody can be asked
@@ -134,7 +134,7 @@ def test_a_machine_on_which_another_program_holds_a_port_can_train(tmp_path: Pat
         with suppress(OSError):  # somebody holds it already
             other.bind(("", 8476))
             other.listen()
-        found = [*doctor.examine(tmp_path / "constraints.txt", str(tmp_path / "runs"))]
+        found = [*doctor.examine(str(tmp_path / "runs"))]
     assert [each for each in found if not each.is_good] == []
 
 
@@ -176,11 +176,13 @@ def test_clocks_and_versions_of_processes_are_compared() -> None:
 
 
 def test_a_bucket_is_tried_as_a_directory_is(bucket_address: str) -> None:
-    assert doctor.directory(bucket_address) == doctor.Finding(
+    assert doctor.directory(bucket_address) == installed.Finding(
         "workdir", f"{bucket_address} can be written"
     )
-    assert not doctor.directory("gs://nobody/runs").is_good
-    assert not doctor.directory("s3://bucket/runs").is_good
+    assert doctor.cache(bucket_address).text == f"compiled programs are kept in {bucket_address}"
+    for wrong in ("gs://nobody/runs", "s3://bucket/runs"):
+        assert not doctor.directory(wrong).is_good
+        assert "so each start compiles anew" in doctor.cache(wrong).text
 
 
 def test_two_processes_are_examined_together(tmp_path: Path) -> None:
