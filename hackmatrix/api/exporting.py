@@ -14,6 +14,7 @@ from hackmatrix.envs import Environment
 from hackmatrix.envs.protocol import in_parts
 from hackmatrix.errors import UserError
 from hackmatrix.networks import files
+from hackmatrix.rl.draws import seed_key
 from hackmatrix.standalone.policy import NumpyPolicy
 from hackmatrix.train.policies.artifact import artifact
 from hackmatrix.train.policies.policy import Policy, about
@@ -63,13 +64,13 @@ def _made_up(env: Environment, is_ours: bool) -> np.ndarray:
     seen = np.random.default_rng(0).random((_ROWS, env.observation_size), np.float32)
     if is_ours:
         return seen
-    games = env.reset(jax.random.key_data(jax.random.split(jax.random.key(0), _ROWS)))
+    games = env.reset(jax.random.key_data(jax.random.split(seed_key(0), _ROWS)))
     return np.vstack([seen, np.asarray(env.observe(games))])
 
 
 def _in_numpy(policy: Policy, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Logits and values by the forward pass without JAX."""
-    params = jax.tree.map(np.asarray, policy.params)
-    what = f"network={policy.network.spec.network}: its `in_numpy` fails"
+    network = policy.network.spec.network
+    what = f"network={network}: its `in_numpy` fails with the parameters as a file has them"
     with plugins.told_in_a_line(what, then="; nothing was exported"):
-        return NumpyPolicy.of(params, about(policy)).outputs(seen)
+        return NumpyPolicy.of(files.as_read(policy.params), about(policy)).outputs(seen)

@@ -14,6 +14,7 @@ from flax import struct
 from hackmatrix import game
 from hackmatrix.envs.metrics import PERCENT, Metric, Range, Section, Trend
 from hackmatrix.envs.protocol import Environment, OlderLayout, Parts, Shaping, Step
+from hackmatrix.errors import UserError
 from hackmatrix.game import hidden, observation, older, tracing
 from hackmatrix.game.features import EXIT_SEEN
 from hackmatrix.game.programs import PROGRAMS, Program
@@ -112,6 +113,12 @@ class HackMatrix(Environment):
     _kernels: Kernels | None = None
 
     def on(self, platform: str, kernels: bool = False) -> Self:
+        cls = type(self)
+        if cls.step is HackMatrix.step and cls.reset is not HackMatrix.reset:
+            raise UserError(
+                f"{self.name} has a `reset` of its own but no `step`, and ours begins later games "
+                "without it: give it a `step` that puts what `reset` gives where games have ended"
+            )
         env = copy.copy(self)
         env._platform = platform
         env._kernels = _kernels_for(platform) if kernels else None

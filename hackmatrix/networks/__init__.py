@@ -20,22 +20,13 @@ if TYPE_CHECKING:
     from hackmatrix.envs import Environment
     from hackmatrix.networks.actor_critic import Network
 
-# The features f32[..., F] of an observation in parts f32[..., *shape], with a torso's parameters.
+# The features f32[..., F] of an observation in parts f32[..., *shape], with a torso's parameters as
+# a file has them (files.as_read).
 NumpyTorso = Callable[[Mapping[str, Any], Mapping[str, "np.ndarray"]], "np.ndarray"]
 
 
-@dataclass(frozen=True)
-class Entry:
-    """Where a torso and its forward pass in NumPy are, as MODULE:NAME."""
-
-    torso: str
-    in_numpy: str
-
-
-NETWORKS = {
-    name: Entry(f"{__name__}.{name}:{name.title()}", f"{__name__}.in_numpy:{name}")
-    for name in ("mlp", "centred", "conv", "cells")
-}
+# Each a module of this package and a function of `in_numpy`.
+NETWORKS = "mlp", "centred", "conv", "cells"
 
 
 @dataclass(frozen=True)
@@ -125,13 +116,14 @@ def outside_in_numpy(network: str) -> str | None:
 
 
 def _in_numpy(network: str) -> str | None:
-    known = NETWORKS.get(network)
-    return known.in_numpy if known else outside_in_numpy(network)
+    if network in NETWORKS:
+        return f"{__name__}.in_numpy:{network}"
+    return outside_in_numpy(network)
 
 
 def _torso(network: str) -> str:
     if network in NETWORKS:
-        return NETWORKS[network].torso
+        return f"{__name__}.{network}:{network.title()}"
     if plugins.is_address(network):
         return network
     raise NetworkError(

@@ -48,8 +48,14 @@ class ActorCritic(nn.Module):
 
 def _features(torso: Torso, parts: Parts) -> Array:
     features = torso(parts)
+    if not isinstance(features, Array):
+        raise TypeError(f"its `__call__` gives {type(features).__name__}, and no jax.Array")
     if not jnp.issubdtype(features.dtype, jnp.floating):
         raise TypeError(f"its features are {features.dtype}, through which nothing can be learned")
+    name, shape = next(iter(torso.observation.items()))
+    batch = parts[name].shape[: parts[name].ndim - len(shape)]
+    if features.shape[:-1] != batch:
+        raise ValueError(f"of parts {[*batch]} its features have the shape {[*features.shape]}")
     return features.astype(jnp.float32)
 
 
@@ -137,12 +143,7 @@ class Network:
             if leaf.dtype != jnp.float32:
                 return f"its parameter {jax.tree_util.keystr(path)} is {leaf.dtype}, not float32"
         for batch in (2,), (3, 2):
-            logits, values = jax.eval_shape(self, params, self._some_parts(*batch))
-            if (logits.shape[:-1], values.shape) != (batch, batch):
-                return (
-                    f"of parts {[*batch]} its features have the shape "
-                    f"{[*logits.shape[:-1]]} before their own axis"
-                )
+            jax.eval_shape(self, params, self._some_parts(*batch))
         return None
 
     def _some_parts(self, *batch: int) -> dict[str, jax.ShapeDtypeStruct]:

@@ -83,8 +83,9 @@ class About:
         return Turning.of(self.landmark, self.actions) if self.spec.turn_boards else None
 
     def check_plays(self, env: Environment, name: str) -> None:
-        """PolicyFileError, which calls the policy by its name, if it plays something else than this
-        environment, or the environment has changed since.
+        """PolicyFileError, which calls the policy by its name, if this environment has other
+        observations or actions than it, as where the environment has changed since. What is
+        rewarded may differ.
         """
         part, action = _UNNAMED
         if (
@@ -95,14 +96,14 @@ class About:
             sizes = math.prod(self.observation[part]), len(self.actions)
             fits = sizes == (env.observation_size, env.num_actions)
         else:
-            theirs = self.env, list(self.observation.items()), self.actions
-            fits = theirs == (env.name, list(env.observation.items()), tuple(env.action_names))
+            theirs = list(self.observation.items()), self.actions
+            fits = theirs == (list(env.observation.items()), tuple(env.action_names))
         if not fits:
             said, here = (
                 _sizes(self.observation, self.actions),
                 _sizes(env.observation, env.action_names),
             )
-            if (self.env, said) == (env.name, here):
+            if said == here:
                 pairs = enumerate(zip(self.actions, env.action_names, strict=True))
                 number, names = next(each for each in pairs if each[1][0] != each[1][1])
                 said, here = (f"{each!r} as action {number}" for each in names)
@@ -113,13 +114,15 @@ class About:
 
 def content(params: Params, about: About) -> bytes:
     """What such a file holds."""
-    arrays = {
-        f"{_PREFIX}{name}": np.asarray(leaf, np.float32) for name, leaf in _named(params["params"])
-    }
     told = {"format": np.int32(FORMAT), "about": np.str_(json.dumps(asdict(about)))}
     archive = io.BytesIO()
-    np.savez_compressed(archive, allow_pickle=False, **told, **arrays)
+    np.savez_compressed(archive, allow_pickle=False, **told, **_arrays(params))
     return archive.getvalue()
+
+
+def as_read(params: Params) -> Params:
+    """The parameters as such a file gives them back: in dicts alone, and no name has a slash."""
+    return {"params": _nested(_arrays(params))}
 
 
 def write(file: Path, params: Params, about: About) -> None:
@@ -217,6 +220,12 @@ def _foreign(file: Path, why: str) -> PolicyFileError:
 def _sizes(observation: Mapping[str, tuple[int, ...]], actions: Sequence[str]) -> str:
     parts = ", ".join(f"{name} {list(shape)}" for name, shape in observation.items())
     return f"observations of {parts} and {len(actions)} actions"
+
+
+def _arrays(params: Params) -> dict[str, np.ndarray]:
+    """By their names in a file."""
+    named = _named(params["params"])
+    return {f"{_PREFIX}{name}": np.asarray(leaf, np.float32) for name, leaf in named}
 
 
 def _named(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:

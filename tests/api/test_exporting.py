@@ -24,11 +24,21 @@ from hackmatrix.train.policies.policy import Policy
 from tests.envs.toy import Boards, Toy
 from tests.networks.grid import GridWalk
 
+FAILS = "its `in_numpy` fails with the parameters as a file has them"
+
 
 def in_numpy(params: Mapping[str, Any], parts: Mapping[str, np.ndarray]) -> np.ndarray:
     """Without the relu."""
     layer = params["layer"]
     return parts["wanted"] @ layer["kernel"] + layer["bias"]
+
+
+def as_named(params: Mapping[str, Any], parts: Mapping[str, np.ndarray]) -> np.ndarray:
+    return in_numpy({"layer": params["in/layer"]}, parts)
+
+
+def as_in_files(params: Mapping[str, Any], parts: Mapping[str, np.ndarray]) -> np.ndarray:
+    return in_numpy(params["in"], parts)
 
 
 def failing(params: Mapping[str, Any], parts: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -65,6 +75,20 @@ class Failing(Linear):
     in_numpy = f"{__name__}:failing"
 
 
+class Named(Linear):
+    """Its layer has a name that files take apart."""
+
+    in_numpy = f"{__name__}:as_named"
+
+    @nn.compact
+    def __call__(self, parts: Parts) -> jax.Array:
+        return nn.Dense(self.spec.hidden_dim, name="in/layer")(parts["wanted"])
+
+
+class TakenApart(Named):
+    in_numpy = f"{__name__}:as_in_files"
+
+
 class InHalves(Linear):
     """It rounds more than NumPy does."""
 
@@ -96,7 +120,7 @@ def test_the_landmark_of_an_environment_may_be_a_number_of_numpy(tmp_path: Path)
     assert NumpyPolicy(plain).about.landmark == 1
 
 
-@pytest.mark.parametrize("torso", [Linear, InHalves])
+@pytest.mark.parametrize("torso", [Linear, InHalves, TakenApart])
 def test_a_network_that_is_the_same_function_in_numpy_is_exported(
     torso: type[Torso], tmp_path: Path
 ) -> None:
@@ -114,7 +138,8 @@ def test_the_player_of_a_made_up_observation_stands_on_the_board(tmp_path: Path)
     ("torso", "said"),
     [
         (Forgotten, "its `in_numpy` is not the same function: of made-up observations its logits"),
-        (Failing, r"its `in_numpy` fails: KeyError: 'nothing like that', test_exporting\.py:\d+"),
+        (Failing, rf"{FAILS}: KeyError: 'nothing like that', test_exporting\.py:\d+"),
+        (Named, rf"{FAILS}: KeyError: 'in/layer', test_exporting\.py:\d+"),
     ],
 )
 def test_one_that_is_another_function_is_not(torso: type[Torso], said: str, tmp_path: Path) -> None:

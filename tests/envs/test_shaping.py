@@ -13,6 +13,7 @@ import pytest
 from hackmatrix import game
 from hackmatrix.envs.hackmatrix_env import ACTION_NAMES, HackMatrix
 from hackmatrix.envs.protocol import Step
+from hackmatrix.errors import UserError
 from hackmatrix.game.programs import Program
 from hackmatrix.rl.signal import Signal
 
@@ -132,6 +133,24 @@ def test_beside_a_kernel_for_tpus_the_shaping_is_that_of_a_tpu_too_where_a_cpu_c
 
     assert "inlineable" in lowered("cpu")
     assert "inlineable" not in lowered("tpu")
+
+
+class Late(HackMatrix):
+    name = "mine:Late"
+
+    def reset(self, keys: Any) -> Any:
+        return super().reset(keys)
+
+
+class AlwaysLate(Late):
+    def step(self, *given: Any) -> Any:
+        return super().step(*given)
+
+
+def test_a_subclass_cannot_begin_games_in_its_own_way_if_our_step_begins_the_later_ones() -> None:
+    AlwaysLate().on("cpu")
+    with pytest.raises(UserError, match=r"^mine:Late has a `reset` of its own but no `step`"):
+        Late().on("cpu")
 
 
 class Harsh(HackMatrix):

@@ -41,6 +41,16 @@ class Tuple(Plain):
         return nn.Dense(8)(seen), seen
 
 
+class Nothing(Plain):
+    def features(self, seen: jax.Array) -> Any:
+        nn.Dense(8)(seen)
+
+
+class Single(Plain):
+    def features(self, seen: jax.Array) -> Any:
+        return nn.Dense(8)(seen).sum(-1)
+
+
 class Forgetful(Plain):
     def features(self, seen: jax.Array) -> Any:
         return nn.Dropout(0.5, deterministic=False)(seen)
@@ -101,14 +111,16 @@ def made(torso: type) -> networks.Network:
     ("torso", "said"),
     [
         (NoTorso, "is no torso: it must be a subclass of hackmatrix.networks.torso.Torso"),
-        (Tuple, "AttributeError: 'tuple' object has no attribute 'dtype'"),
+        (Tuple, "TypeError: its `__call__` gives tuple, and no jax.Array); a torso gives"),
+        (Nothing, "TypeError: its `__call__` gives NoneType, and no jax.Array); a torso gives"),
+        (Single, "ValueError: of parts [1] its features have the shape [1]); a torso gives"),
         (Whole, "TypeError: its features are int32, through which nothing can be learned"),
         (Torso, "NotImplementedError: the torso has no __call__"),
         (Forgetful, "it fails, given an observation (InvalidRngError"),
         (Counting, "it keeps batch_stats, but parameters alone are trained and saved"),
         (Half, "is bfloat16, not float32"),
         (Demanding, "its `refuses` fails: KeyError: 'board', test_outside_networks.py:"),
-        (Flat, "of parts [3, 2] its features have the shape [6] before their own axis"),
+        (Flat, "ValueError: of parts [3, 2] its features have the shape [6, 8]); a torso gives"),
         (
             Broken,
             f"(RuntimeError: what no one, test_outside_networks.py:{LINE}); a",
