@@ -136,7 +136,10 @@ class Agent:
             why = "tells no two actions apart" if plan < FEWEST else "games a move are too many"
             raise UserError(f"plan={plan} {why}: it must be 0, or from {FEWEST} to {MOST}")
         if not self.env.tells_what_is_hidden:
-            raise UserError(f"plan is not for {self.env.name}, whose hidden parts are unknown")
+            raise UserError(
+                f"plan is not for {self.env.name}, whose hidden parts are unknown: its class must "
+                "override Environment.redrawn (hackmatrix/envs/protocol.py)"
+            )
         return Planner(self.env, self.policy.network, self.policy.signal, plan)
 
     def _evaluation(self, plan: int) -> Evaluation:

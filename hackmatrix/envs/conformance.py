@@ -3,7 +3,7 @@
 Where it is what it declares to be (hackmatrix.envs.declared), some boards of it are played at
 random, and what comes of it is compared with what `Environment` promises: the same draws for the
 same keys, boards independent of each other, episodes that restart, observations that can be stored
-and decoded later.
+and decoded later, boards that look the same with what is hidden drawn anew.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ def _faults(env: Environment, boards: int, steps: int, seed: int) -> Iterator[st
     yield from _faults_of_both_at_once(play, trace[-1])
     yield from _faults_of_neighbours(play, trace[-1])
     yield from _faults_of_storage(env, trace[-1])
+    yield from _faults_of_redrawn(play, trace[-1])
 
 
 class _Play:
@@ -226,11 +227,23 @@ def _faults_of_storage(env: Environment, played: Played) -> Iterator[str]:
     """What was seen may be stored, shuffled and decoded in another batch."""
     rows = np.resize(np.arange(len(played.actions))[:0:-1], 3 * len(played.actions))
     parts, mask = _host(jax.jit(env.decode)(jax.tree.map(lambda leaf: leaf[rows], played.seen)))
-    close = all(
-        np.allclose(parts[name], part[rows], atol=1e-6) for name, part in played.parts.items()
-    )
+    close = _are_close(parts, {name: part[rows] for name, part in played.parts.items()})
     if not close or not np.array_equal(mask, played.mask[rows]):
         yield "decode: the rows of what was seen, among others, decode to other numbers"
+
+
+def _faults_of_redrawn(play: _Play, played: Played) -> Iterator[str]:
+    """The mask may be another one: what is valid may tell of what is hidden."""
+    if not play.env.tells_what_is_hidden:
+        return
+    redrawn = jax.jit(play.env.redrawn)(play.keys(), played.states)
+    _, (parts, _) = _host(play.look(redrawn))
+    if not _are_close(parts, played.parts):
+        yield "redrawn: the boards do not look the same to the player"
+
+
+def _are_close(parts: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> bool:
+    return all(np.allclose(parts[name], other, atol=1e-6) for name, other in others.items())
 
 
 def _are_weak(tree: Any) -> list[bool]:

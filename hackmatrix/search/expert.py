@@ -67,7 +67,8 @@ class Expert(ActorCritic):
         super().__post_init__()
         if not self.env.tells_what_is_hidden:
             raise NotForSearch(
-                f"algorithm=expert is not for {self.env.name}, whose hidden parts are unknown"
+                f"algorithm=expert is not for {self.env.name}, whose hidden parts are unknown: its "
+                "class must override Environment.redrawn (hackmatrix/envs/protocol.py)"
             )
 
     def play(
@@ -80,10 +81,9 @@ class Expert(ActorCritic):
             observation, mask = self.env.decode(seen)
             logits, value = evaluate(observation)
             keys = planning_keys(learner.update_key, step, players.number)
-            hidden, noise = (key_of_each(keys, number) for number in (0, 1))
-            boards = self.env.redrawn(jax.random.key_data(hidden), players.boards)
+            ahead, noise = (key_of_each(keys, number) for number in (0, 1))
             explore = gumbel(noise, mask.shape[-1])
-            found = search(params, hidden, boards, mask, explore)
+            found = search(params, ahead, players.boards, mask, explore)
             log_prob = distributions.masked(logits, mask).log_prob(found.action)
             return Decision(found.action, log_prob, value, found.policy)
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from hackmatrix.envs import Environment
 from hackmatrix.rl import distributions
+from hackmatrix.rl.draws import key_of_each
 from hackmatrix.rl.games import Forward
 from hackmatrix.rl.signal import Signal
 
@@ -17,6 +18,14 @@ if TYPE_CHECKING:
     import distrax
 
 Array = jax.Array
+
+
+def for_environment(keys: Array) -> Array:
+    """Raw keys [..., 2] for an environment, of which nothing else is derived. It splits them as it
+    likes, often in the same way as a search splits its own: a draw of the search would then foresee
+    what happens. The search's own are `key_of_each(keys, number)` with numbers from 1.
+    """
+    return jax.random.key_data(key_of_each(keys, 0))
 
 
 class Imagined(NamedTuple):
@@ -48,8 +57,9 @@ class Model:
         return distributions.masked(logits, mask), value, mask
 
     def step(self, params: Any, keys: Array, boards: Any, actions: Array) -> Imagined:
-        """By keys u32[E, 2]. An episode that was cut off is still worth what it promised."""
-        boards, outcome, seen = self.env.step_and_encode(keys, boards, actions)
+        """By keys [E]. An episode that was cut off is still worth what it promised."""
+        raw = for_environment(keys)
+        boards, outcome, seen = self.env.step_and_encode(raw, boards, actions)
         choice, value, _ = self.judge(params, seen)
         reward = self.signal.learned(outcome.reward, outcome.shaping)
         if self.env.truncates:

@@ -22,7 +22,7 @@ from hackmatrix.rl.draws import key_of_each
 from hackmatrix.rl.games import Forward
 from hackmatrix.rl.signal import Signal
 from hackmatrix.search.found import Found
-from hackmatrix.search.model import Model
+from hackmatrix.search.model import Model, for_environment
 
 if TYPE_CHECKING:
     import distrax
@@ -90,7 +90,8 @@ class Planner:
         at_once = _AT_ONCE_ON_CPU if on_cpu() else _AT_ONCE
         number, size = keys.size, min(keys.size, max(1, at_once // self.games))
         certain = dealt.number == 1
-        places = jnp.pad(jnp.argsort(certain), (0, -number % size), mode="edge")
+        order = jnp.argsort(certain)
+        places = jnp.pad(order, (0, -number % size), mode="edge")
 
         def some(places: Array) -> tuple[Array, Array]:
             of_these = jax.tree.map(lambda leaf: leaf[places], (keys, boards, dealt))
@@ -102,12 +103,11 @@ class Planner:
             )
 
         in_turn = jax.lax.map(some, places.reshape(-1, size))
-        nothing = jnp.zeros((number, self.games))
-        returns, counts = (
-            nothing.astype(each.dtype).at[places].set(each.reshape(-1, self.games))
-            for each in in_turn
+        back = jnp.argsort(order)
+        found: tuple[Array, Array] = jax.tree.map(
+            lambda each: each.reshape(-1, self.games)[back], in_turn
         )
-        return returns, counts
+        return found
 
     def _played_on(
         self, params: Any, keys: Array, boards: Any, dealt: _Dealt
@@ -131,9 +131,9 @@ class Planner:
         """
         number = self.games // _TIMES
         of_worlds = key_of_each(keys[:, None], jnp.arange(number))
-        hidden, chance = (key_of_each(of_worlds, purpose) for purpose in (0, 1))
+        chance = key_of_each(of_worlds, 1)
         imagined = jax.tree.map(lambda leaf: jnp.repeat(leaf, number, axis=0), boards)
-        worlds = self.env.redrawn(jax.random.key_data(hidden.reshape(-1)), imagined)
+        worlds = self.env.redrawn(for_environment(of_worlds.reshape(-1)), imagined)
         return jax.tree.map(
             lambda leaf: leaf.reshape(*chance.shape, *leaf.shape[1:]), worlds
         ), chance
@@ -150,8 +150,7 @@ class Planner:
         def step(carry: tuple, number: Array) -> tuple[tuple, None]:
             boards, actions, total, weight, _ = carry
             now = key_of_each(chance, number)
-            raw = jax.random.key_data(now)
-            after = self._model.step(params, raw, boards, actions)
+            after = self._model.step(params, now, boards, actions)
             value = jnp.where(after.ended, 0, after.value)
             total = total + weight * (after.reward + gamma * (1 - _LAMBDA) * value)
             weight = weight * gamma * _LAMBDA * ~after.ended

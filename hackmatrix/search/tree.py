@@ -1,8 +1,8 @@
 """Search in a tree of boards: policy improvement by planning with Gumbel (Danihelka et al. 2022).
 
 The game itself is the model: a node of the tree is a board, and what follows from an action there
-is played. The network tells which actions are worth trying and what a board is worth. What happens
-by chance is drawn once for each action of a node.
+is played. The network tells which actions are worth trying and what a board is worth. What is
+hidden is drawn anew at the root, and what happens by chance once for each action of a node.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hackmatrix.rl.draws import key_of_each
 from hackmatrix.rl.games import Forward
 from hackmatrix.rl.signal import Signal
 from hackmatrix.search.found import Found
-from hackmatrix.search.model import Model
+from hackmatrix.search.model import Model, for_environment
 
 Array = jax.Array
 _AT_STAKE = 0.5  # of what a board is worth: differences that are smaller count less
@@ -49,7 +49,7 @@ def _weight(tree: mctx.Tree, node: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)  # so that jax.jit can tell it from others
 class TreeSearch:
-    """Searches the boards as they are, so many simulations each, for what the signal rewards."""
+    """Searches, so many simulations for each board, for what the signal rewards."""
 
     env: Environment
     network: Forward
@@ -57,11 +57,12 @@ class TreeSearch:
     simulations: int
 
     def __call__(self, params: Any, keys: Array, boards: Any, valid: Array, noise: Array) -> Found:
-        """What was found of [E] boards, by keys [E]. Actions are chosen among the valid ones
-        bool[E, A], which may be others than on a board that is imagined. Of those that are equally
-        good the one with more noise f32[E, A] is taken, and tried more: Gumbel noise explores, 0
-        does not.
+        """What was found of [E] boards, by keys [E], on others that look the same. Actions are
+        chosen among the valid ones bool[E, A], which may be others than on a board that is
+        imagined. Of those that are equally good the one with more noise f32[E, A] is taken, and
+        tried more: Gumbel noise explores, 0 does not.
         """
+        boards = self.env.redrawn(for_environment(keys), boards)
         choice, value, there = self._model.judge(params, self.env.encode(boards))
         both = there & valid
         mask = jnp.where(both.any(-1, keepdims=True), both, valid)
@@ -102,9 +103,8 @@ class TreeSearch:
     ) -> tuple[mctx.RecurrentFnOutput, _Node]:
         """The boards after an action; what a new game brings after an end is worth nothing."""
         boards, keys = node
-        keys = key_of_each(keys, action)
-        raw = jax.random.key_data(keys)
-        after = self._model.step(params, raw, boards, action.astype(jnp.int32))
+        keys = key_of_each(keys, 1 + action)
+        after = self._model.step(params, keys, boards, action.astype(jnp.int32))
         said = mctx.RecurrentFnOutput(
             reward=after.reward,
             discount=self.signal.gamma * ~after.ended,

@@ -1,6 +1,4 @@
-"""The conformance suite, on our environments and on ones that break a promise; and the names of
-environments from outside.
-"""
+"""Conformance of our environments, and of ones that break a promise; names from outside."""
 
 from __future__ import annotations
 
@@ -51,8 +49,7 @@ class Keyed(Toy):
         return self.boards(keys, jnp.zeros_like(keys[:, 0], jnp.int32))
 
     def step(self, keys: Array, states: Any, actions: Array) -> tuple[Any, Step]:
-        toy = Toy()
-        after, step = toy.step(keys, states[0], actions)
+        after, step = Toy().step(keys, states[0], actions)
         return (after, states[1]), step
 
     def encode(self, states: Any) -> Boards:
@@ -100,6 +97,13 @@ class Comparing(Toy):
     def decode(self, seen: Boards) -> tuple[Parts, Array]:
         parts, mask = super().decode(seen)
         return {**parts, "wanted": parts["wanted"] - parts["wanted"].mean(0)}, mask
+
+
+class Forgetful(Toy):
+    """With what is hidden, all else is drawn anew."""
+
+    def redrawn(self, keys: Array, states: Boards) -> Boards:
+        return self.reset(keys)
 
 
 class InHundredths(Toy):
@@ -203,6 +207,7 @@ class Unsteady(Potential):
         (Weak, "other weak types than those of reset"),
         (Unbatched, "decode to other numbers"),
         (Comparing, "decode to other numbers"),
+        (Forgetful, "redrawn: the boards do not look the same to the player"),
         (InHundredths, "the metric toy/invalid, in %, must be from 0 to 1"),
         (Belated, "something else than step and encode"),
         (Scant, "something else than step and encode"),

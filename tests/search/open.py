@@ -7,7 +7,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from tests.envs.toy import Boards, Toy
+from hackmatrix.envs.protocol import Step
+from tests.envs.toy import ACTIONS, Boards, Toy
 
 
 class Open(Toy):
@@ -28,3 +29,33 @@ class Veiled(Toy):
     def decode(self, seen: Boards) -> Any:
         parts, mask = super().decode(seen)
         return {**parts, "wanted": jnp.zeros_like(parts["wanted"])}, mask
+
+
+class Coins(Veiled):
+    """Which of two actions is wanted is tossed by a half of the key; no episode ends."""
+
+    def boards(self, keys: jax.Array, time: jax.Array) -> Boards:
+        halves = jax.vmap(jax.random.split)(jax.random.wrap_key_data(keys))
+        mask = jnp.broadcast_to(jnp.arange(ACTIONS) < 2, (*time.shape, ACTIONS))
+        wanted = jax.vmap(jax.random.bernoulli)(halves[:, 1])
+        return Boards(mask, wanted.astype(jnp.int32), jnp.zeros_like(time))
+
+
+class Kin(Veiled):
+    """A step is worth 100 where its key is one of those that the last one was split into."""
+
+    def reset(self, keys: jax.Array) -> Any:
+        return super().reset(keys), keys
+
+    def step(self, keys: jax.Array, states: Any, actions: jax.Array) -> tuple[Any, Step]:
+        boards, last = states
+        after, step = super().step(keys, boards, actions)
+        own = jax.vmap(lambda key: jax.random.split(key, ACTIONS))(jax.random.wrap_key_data(last))
+        is_one = (jax.random.key_data(own) == keys[:, None]).all(-1).any(-1)
+        return (after, keys), step.replace(reward=jnp.where(is_one, 100.0, 0.0))
+
+    def encode(self, states: Any) -> Boards:
+        return super().encode(states[0])
+
+    def redrawn(self, keys: jax.Array, states: Any) -> Any:
+        return super().redrawn(keys, states[0]), keys

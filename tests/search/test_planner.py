@@ -25,7 +25,7 @@ from hackmatrix.train.policies.player import Player
 from hackmatrix.train.policies.policy import Policy
 from tests.envs.toy import ACTIONS, LENGTH, Boards, Toy
 from tests.rl.rolled import mlp
-from tests.search.open import Open, Veiled
+from tests.search.open import Coins, Open, Veiled
 
 NETWORK = mlp(Toy(), hidden_dim=8, num_layers=1)
 SIGNAL = Signal(gamma=0.1, potential_shaping=False)
@@ -96,6 +96,15 @@ def test_what_cannot_be_known_is_worth_what_it_is_on_average(params: Any, boards
     off = found.value[mask] - average[mask]
     assert (off > -0.1).all()
     assert (off < 0.1 + 1 / 9).all()
+
+
+def test_what_will_happen_cannot_be_foreseen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every other blind guess is right. 7 is what the network promises for later."""
+    monkeypatch.setattr(planner_module, "_LAMBDA", 1.0)
+    keys = jax.random.key_data(jax.random.split(jax.random.key(1), BOARDS))
+    plan = planning(Coins(), 32, prefers(0.5, 0.5, 0, 0, 0, 0), Signal(1.0, False))
+    guesses = plan({}, Coins().reset(keys)).value[:, :2] - 7
+    assert guesses.mean() == pytest.approx(planner_module._STEPS / 2, abs=0.5)
 
 
 def test_games_are_dealt_out_among_the_likely_actions(boards: Boards) -> None:

@@ -14,9 +14,9 @@ from hackmatrix.rl.draws import key_of_each, seed_key
 from hackmatrix.rl.signal import Signal
 from hackmatrix.search.found import Found
 from hackmatrix.search.tree import TreeSearch
-from tests.envs.toy import LENGTH, Boards
+from tests.envs.toy import LENGTH, Boards, Toy
 from tests.rl.rolled import mlp
-from tests.search.open import Open
+from tests.search.open import Kin, Open
 
 BOARDS, SIMULATIONS, GAMMA = 32, 16, 0.1
 NETWORK = mlp(Open(), hidden_dim=8, num_layers=1)
@@ -28,12 +28,13 @@ def boards_at(time: int) -> Boards:
 
 
 def found_on(
-    boards: Boards, params: Any, numbers: Any, env: Open | None = None, valid: Any = None
+    boards: Any, params: Any, numbers: Any, env: Toy | None = None, valid: Any = None
 ) -> Found:
-    search = TreeSearch(env or Open(), NETWORK, Signal(GAMMA, False), SIMULATIONS)
+    env = env or Open()
+    search = TreeSearch(env, NETWORK, Signal(GAMMA, False), SIMULATIONS)
     keys = key_of_each(seed_key(2), jnp.asarray(numbers, jnp.uint32))
-    valid = boards.mask if valid is None else valid
-    found: Found = jax.jit(search)(params, keys, boards, valid, jnp.zeros(boards.mask.shape))
+    valid = env.mask(boards) if valid is None else valid
+    found: Found = jax.jit(search)(params, keys, boards, valid, jnp.zeros(valid.shape))
     return jax.tree.map(np.asarray, found)
 
 
@@ -68,6 +69,25 @@ def test_a_board_is_searched_the_same_whatever_lies_beside_it(params: Any, found
     alone = found_on(jax.tree.map(lambda leaf: leaf[some], boards_at(0)), params, some)
     np.testing.assert_array_equal(alone.action, found.action[some])
     np.testing.assert_allclose(alone.policy, found.policy[some], atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def blind(params: Any) -> Found:
+    """On the same boards twice, but for what is hidden; with the same keys."""
+    boards, keys = Kin().reset(jax.random.key_data(jax.random.split(jax.random.key(1), BOARDS)))
+    others = boards.replace(wanted=jnp.argmax(boards.mask, -1).astype(jnp.int32))
+    assert (others.wanted != boards.wanted).any()
+    twice = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), (boards, keys), (others, keys))
+    return found_on(twice, params, [*range(BOARDS)] * 2, Kin())
+
+
+def test_what_is_found_is_the_same_whatever_is_hidden(blind: Found) -> None:
+    for leaf in jax.tree.leaves(blind):
+        np.testing.assert_array_equal(leaf[:BOARDS], leaf[BOARDS:])
+
+
+def test_the_game_draws_by_keys_that_nothing_else_is_derived_from(blind: Found) -> None:
+    assert (blind.value < 2).all()  # what the network promises is less
 
 
 class OverAtTheLimit(Open):

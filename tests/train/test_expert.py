@@ -69,5 +69,6 @@ def test_an_update_is_the_same_on_any_mesh() -> None:
 
 
 def test_what_cannot_be_searched_is_refused() -> None:
-    with pytest.raises(NotForSearch, match="algorithm=expert is not for toy, whose hidden parts"):
+    said = "algorithm=expert is not for toy, whose .*: its class must override Environment.redrawn"
+    with pytest.raises(NotForSearch, match=said):
         Program(expert(), mesh.over(jax.devices()[:1]), Toy())
