@@ -26,7 +26,7 @@ _SECONDS_TO_START = 20
 
 
 class Service:
-    """A running service with one bucket. `fault` may be set to refuse, third, slow or None."""
+    """A running service with one bucket. `fault` may be refuse, third, slow, hang or None."""
 
     def __init__(self, server: str) -> None:
         self._server = server
@@ -95,6 +95,9 @@ def _proxy(service: Service) -> ThreadingHTTPServer:
                 return
             if fault == "slow":
                 time.sleep(0.05)
+            if fault == "hang":
+                self._say_nothing()
+                return
             target = http.client.HTTPConnection(service._server.removeprefix("http://"))
             headers = {name: value for name, value in self.headers.items() if name != "Host"}
             headers.pop("Transfer-Encoding", None)
@@ -126,6 +129,11 @@ def _proxy(service: Service) -> ThreadingHTTPServer:
             if len(part) < size:
                 raise ConnectionError("the client has gone away")
             return part
+
+        def _say_nothing(self) -> None:
+            self.close_connection = True
+            while service.fault == "hang":
+                time.sleep(0.02)
 
         def _answer(self, status: int, headers: dict[str, str], content: bytes) -> None:
             self.send_response_only(status)

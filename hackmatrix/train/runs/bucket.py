@@ -2,7 +2,7 @@
 
 An object appears whole or not at all, a listing shows it at once, and a write can be made to
 depend on that there is none yet: that is enough for runs. gcsfs tries a request again for half a
-minute where the service is slow or away.
+minute where the service fails or is away, and for a minute where it does not answer.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ T = TypeVar("T")
 
 _MADE = ".made"  # an object that stands for its directory
 _REST = ".rest"  # where the rest of a file is until it is joined to it
+_WRITING = "write", "create", "store"  # to these nothing can be missing but the bucket
+_MAKES_IT = "gcloud storage buckets create {} --location=REGION --soft-delete-duration=0"
+_PATIENCE = 5.0  # seconds without an answer, or a further part of one; then it is asked again
 
 
 class BucketError(UserError):
@@ -39,18 +42,31 @@ def _asked(method: Callable[P, T]) -> Callable[P, T]:
     def ask(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return method(*args, **kwargs)
-        except (FileNotFoundError, FileExistsError, UserError):
+        except FileNotFoundError as error:
+            if method.__name__ not in _WRITING or error.errno:  # the latter for a file on a disk
+                raise
+        except (FileExistsError, UserError):
             raise
         except Exception as error:  # of aiohttp, requests, google.auth or gcsfs
-            said = textwrap.shorten(str(error), 200) or type(error).__name__
+            said = _said(error)
             is_wrong = isinstance(error, ValueError) or getattr(error, "code", None) == 400
             is_final = is_wrong or said.startswith("Forbidden")
-            # On a worker this passes: its own credentials were not to be had for a moment.
-            if said.startswith("Anonymous caller"):
-                said = f"nobody is logged in (gcloud auth application-default login): {said}"
             raise (OSError if is_final else Away)(f"{args[0]}: {said}") from error
+        bucket = "/".join(str(args[0]).split("/")[:3])
+        raise OSError(f"there is no bucket {bucket}, which {_MAKES_IT.format(bucket)} would make")
 
     return ask
+
+
+def _said(error: Exception) -> str:
+    """In one line."""
+    if isinstance(error, TimeoutError):
+        return "the service does not answer"
+    said = textwrap.shorten(str(error), 200) or type(error).__name__
+    # On a worker this passes: its own credentials were not to be had for a moment.
+    if said.startswith("Anonymous caller"):
+        return f"nobody is logged in (gcloud auth application-default login): {said}"
+    return said
 
 
 @dataclass(frozen=True)
@@ -180,6 +196,7 @@ def service() -> Any:
     # Asks for a kind of bucket that nobody here needs, and warns at each file that it may not.
     os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
     try:
+        import aiohttp
         import fsspec
         import gcsfs
     except ImportError as error:
@@ -187,7 +204,9 @@ def service() -> Any:
             f"{error.name} is missing, which buckets need: "
             "pip install -e '.[gcp]' -c constraints.txt"
         ) from error
+    patience = aiohttp.ClientTimeout(sock_connect=_PATIENCE, sock_read=_PATIENCE)
     for each in ("gcs", "gs"):  # for orbax, too
-        fsspec.config.conf.setdefault(each, {})["use_listings_cache"] = False
+        settings = fsspec.config.conf.setdefault(each, {})
+        settings.update(use_listings_cache=False, requests_timeout=patience)
     logging.getLogger("gcsfs").setLevel(logging.CRITICAL)  # its errors are raised, and said once
-    return gcsfs.GCSFileSystem(use_listings_cache=False)
+    return gcsfs.GCSFileSystem()
