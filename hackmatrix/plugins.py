@@ -48,14 +48,14 @@ def load(address: str) -> Any:
 
 
 @contextmanager
-def told_in_a_line(what: str, kind: type[UserError] = UserError, then: str = "") -> Iterator[None]:
+def told_in_a_line(what: str, then: str = "") -> Iterator[None]:
     """Where code from outside raises something, it is said in words that begin with `what`."""
     try:
         yield
     except UserError:
         raise
     except Exception as error:  # it is not ours, so it may be any
-        raise kind(f"{what}: {why(error)}{then}") from error
+        raise UserError(f"{what}: {why(error)}{then}") from error
 
 
 def why(error: BaseException) -> str:

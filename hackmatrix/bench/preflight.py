@@ -30,10 +30,6 @@ _REQUIRED = re.compile(r"\(([\d.]+)([KMG])\) exceeds available HBM")
 _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
 
 
-class CannotCompile(UserError):
-    """What is the matter, in one line."""
-
-
 @dataclass(frozen=True)
 class Preflight:
     """Sizes in bytes; collectives are those of a minibatch, unknown where it does not fit."""
@@ -122,12 +118,12 @@ def to_json(found: Preflight) -> str:
 
 
 def found_slice(name: str) -> slices.Slice | Gpus:
-    """CannotCompile where it is not known, or its compiler not installed."""
+    """UserError where it is not known, or its compiler not installed."""
     if name not in slices.SLICES:
-        raise CannotCompile(f"no slice {name!r} is known, only {', '.join(slices.SLICES)}")
+        raise UserError(f"no slice {name!r} is known, only {', '.join(slices.SLICES)}")
     target = slices.SLICES[name]
     if target.missing:
-        raise CannotCompile(target.missing)
+        raise UserError(target.missing)
     return target
 
 
@@ -135,7 +131,7 @@ def memory_refused(error: str) -> int:
     """The bytes for which the compiler refused a program; any other refusal is passed on."""
     required = _REQUIRED.search(error)
     if not required:
-        raise CannotCompile(f"the compiler refuses the program: {error.splitlines()[0]}")
+        raise UserError(f"the compiler refuses the program: {error.splitlines()[0]}")
     return int(float(required[1]) * _UNITS[required[2]])
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 
 from hackmatrix import plugins
-from hackmatrix.envs.protocol import Environment, NoSuchEnvironment, changed
+from hackmatrix.envs.protocol import Environment, changed
+from hackmatrix.errors import UserError
 
 # What a prefix of a name stands for; the rest of the name is handed to it.
 PREFIXES = {"gymnax:": "hackmatrix.envs.gymnax_adapter:FromGymnax"}
@@ -26,7 +27,7 @@ def make(name: str) -> Environment:
             return env
     if plugins.is_address(name):
         return _from_outside(name)
-    raise NoSuchEnvironment(
+    raise UserError(
         f'there is no environment {name!r}: say "hackmatrix", "gymnax:NAME" or "MODULE:NAME"'
     )
 
@@ -35,21 +36,21 @@ def _from_outside(address: str) -> Environment:
     """It is called by its address, which is what finds it again, whatever name it inherits."""
     kind = plugins.load(address)
     if missing := sorted(getattr(kind, "__abstractmethods__", ())):
-        raise NoSuchEnvironment(
+        raise UserError(
             f"{address} lacks {', '.join(missing)}, which every environment has "
             "(hackmatrix.envs.protocol)"
         )
     try:
         inspect.signature(kind).bind()
     except (TypeError, ValueError) as error:
-        raise NoSuchEnvironment(
+        raise UserError(
             f"{address} is called without arguments, but: {error}; name a subclass of it, or a "
             "function without arguments, that gives them"
         ) from None
-    with plugins.told_in_a_line(f"{address} fails when it is made", NoSuchEnvironment):
+    with plugins.told_in_a_line(f"{address} fails when it is made"):
         env = kind()
     if not isinstance(env, Environment):
-        raise NoSuchEnvironment(
+        raise UserError(
             f"{address} gives a {type(env).__name__}, which is no "
             "hackmatrix.envs.protocol.Environment"
         )

@@ -27,19 +27,15 @@ _NEEDED = "action_names", "observation", "truncates"
 _METRICS = "each_step", "each_episode", "highest"
 
 
-class NotAsDeclared(UserError):
-    """An environment that cannot be trained on, a line a fault."""
-
-
 class _Untraceable(Exception):
     """A function that fails; the message is the line that says so."""
 
 
 def check(env: Environment) -> None:
-    """Raises NotAsDeclared, with all that is wrong."""
+    """Raises UserError, with all that is wrong."""
     if found := list(faults(env)):
         more = "hackmatrix.envs.conformance.check(env) plays it, and finds what else breaks"
-        raise NotAsDeclared("\n".join([*(f"{env.name}: {fault}" for fault in found), more]))
+        raise UserError("\n".join([*(f"{env.name}: {fault}" for fault in found), more]))
 
 
 def faults(env: Any) -> Iterator[str]:

@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from hackmatrix.envs.protocol import Environment, NoSuchEnvironment, Parts, Step
+from hackmatrix.envs.protocol import Environment, Parts, Step
+from hackmatrix.errors import UserError
 
 Array = jax.Array
 OBSERVATION = "observation"  # its only part, flattened
@@ -38,9 +39,7 @@ class FromGymnax(Environment):
         self._env, self._params = _gymnax_make(name)
         space = self._env.action_space(self._params)
         if not hasattr(space, "n"):
-            raise NoSuchEnvironment(
-                f"gymnax:{name} has no discrete actions, and only such can be masked"
-            )
+            raise UserError(f"gymnax:{name} has no discrete actions, and only such can be masked")
         shape = self._env.observation_space(self._params).shape
         self.name = f"gymnax:{name}"
         self.types_are_checked = name not in _LOOPING
@@ -112,12 +111,12 @@ def _gymnax_make(name: str) -> tuple[Any, Any]:
     try:
         import gymnax
     except ImportError as error:
-        raise NoSuchEnvironment(
+        raise UserError(
             f"gymnax:{name} needs the gymnax package: pip install gymnax six ({error})"
         ) from None
     try:
         return gymnax.make(name)
     except OSError as error:  # some download what they need
-        raise NoSuchEnvironment(f"gymnax:{name} cannot be made: {error}") from None
+        raise UserError(f"gymnax:{name} cannot be made: {error}") from None
     except (KeyError, ValueError):
-        raise NoSuchEnvironment(f"gymnax has no environment {name!r}") from None
+        raise UserError(f"gymnax has no environment {name!r}") from None

@@ -23,10 +23,6 @@ Parts = dict[str, Array]
 Kind = TypeVar("Kind", bound="Environment")
 
 
-class NoSuchEnvironment(UserError, ValueError):
-    """A name that stands for no environment that a trainer can use; the message says why."""
-
-
 class Shaping(struct.PyTreeNode):
     """How a step changed a potential of the boards [E], f32: `before` and `after` it (0 where the
     episode came to its end), and `rewarded`, the part of the reward that is not learned from with
@@ -187,7 +183,7 @@ def changed(env: Kind, attribute: str, value: Any) -> Kind:
         object.__setattr__(other, attribute, value)
     except AttributeError:
         kind = type(env)
-        raise NoSuchEnvironment(
+        raise UserError(
             f"{kind.__module__}:{kind.__qualname__} has a property {attribute!r}, but the trainer "
             "sets it: make it an attribute"
         ) from None

@@ -49,10 +49,6 @@ class Spec:
         return cls(**{each.name: getattr(settings, each.name) for each in fields(cls)})
 
 
-class NetworkError(UserError):
-    """A network that cannot be built; one line says why."""
-
-
 def make(settings: Any, env: Environment) -> Network:
     """The network of these settings for the observations and actions of an environment."""
     from hackmatrix.networks.actor_critic import Network
@@ -61,35 +57,35 @@ def make(settings: Any, env: Environment) -> Network:
     spec = Spec.of(settings)
     torso = plugins.load(_torso(spec.network))
     if not (isinstance(torso, type) and issubclass(torso, Torso)):
-        raise NetworkError(
+        raise UserError(
             f"network={spec.network} is no torso: it must be a subclass of "
             f"{Torso.__module__}.{Torso.__name__}"
         )
-    with plugins.told_in_a_line(f"network={spec.network}: its `refuses` fails", NetworkError):
+    with plugins.told_in_a_line(f"network={spec.network}: its `refuses` fails"):
         reason = torso.refuses(spec, env.observation)
     if reason:
-        raise NetworkError(f"network={spec.network} is not for {env.name}: {reason}")
+        raise UserError(f"network={spec.network} is not for {env.name}: {reason}")
     turning = Turning.of(env.landmark, env.action_names) if spec.turn_boards else None
     if spec.turn_boards and not turning:
-        raise NetworkError(
+        raise UserError(
             f"turn_boards=True is not for {env.name}, which does not say what its boards can be "
             "turned towards (Environment.landmark), or has no actions up, down, left and right"
         )
     if turning and (taken := turning.shapes({}).keys() & env.observation.keys()):
-        raise NetworkError(
+        raise UserError(
             f"turn_boards=True is not for {env.name}: it tells the network how a board was turned "
             f"in the part {taken.pop()}, and the environment has one of that name"
         )
     network = Network(spec, torso, dict(env.observation), env.num_actions, turning)
     if spec.network not in NETWORKS and (fault := network.fault()):
-        raise NetworkError(f"network={spec.network}: {fault}")
+        raise UserError(f"network={spec.network}: {fault}")
     return network
 
 
 def check_is_trainable(network: Network, types_are_checked: bool) -> None:
-    """Raises NetworkError if no gradient leads through it."""
+    """Raises UserError if no gradient leads through it."""
     if fault := network.fault_in_training(types_are_checked):
-        raise NetworkError(f"network={network.spec.network}: {fault}")
+        raise UserError(f"network={network.spec.network}: {fault}")
 
 
 def numpy_torso(network: str, address: str | None = None) -> NumpyTorso:
@@ -98,7 +94,7 @@ def numpy_torso(network: str, address: str | None = None) -> NumpyTorso:
     needs JAX, is not imported.
     """
     if (address := address or _in_numpy(network)) is None:
-        raise NetworkError(
+        raise UserError(
             f"network={network} has no `in_numpy`, MODULE:NAME of its forward pass without JAX"
         )
     forward: NumpyTorso = plugins.load(address)
@@ -126,6 +122,6 @@ def _torso(network: str) -> str:
         return f"{__name__}.{network}:{network.title()}"
     if plugins.is_address(network):
         return network
-    raise NetworkError(
+    raise UserError(
         f"there is no network {network!r}: say one of {', '.join(NETWORKS)}, or MODULE:NAME"
     )

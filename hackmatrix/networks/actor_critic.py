@@ -12,7 +12,8 @@ import jax.numpy as jnp
 from jax.sharding import AbstractMesh, PartitionSpec
 
 from hackmatrix import plugins
-from hackmatrix.networks import NetworkError, Spec
+from hackmatrix.errors import UserError
+from hackmatrix.networks import Spec
 from hackmatrix.networks.dense import Dense
 from hackmatrix.networks.torso import Parts, Torso
 from hackmatrix.networks.turning import Turning
@@ -83,7 +84,7 @@ class Network:
         return self.turning.turned_back(logits, turn), values
 
     def fitted(self, params: Params, file: str) -> Params:
-        """The parameters that a file of this name has, in this network's own tree; NetworkError
+        """The parameters that a file of this name has, in this network's own tree; UserError
         where they are of other shapes.
         """
         ours = jax.eval_shape(self.init, jax.random.key(0))
@@ -91,7 +92,7 @@ class Network:
         for path in sorted({*given, *wanted}):
             was, now = ([*leaf[path].shape] if path in leaf else "none" for leaf in (given, wanted))
             if was != now:
-                raise NetworkError(
+                raise UserError(
                     f"{file} does not fit network={self.spec.network}, which has changed since: "
                     f"{path} is {was} in the file, and {now} here"
                 )

@@ -50,10 +50,6 @@ _UNNAMED = "observation", "action"  # what files of format 1 call parts and acti
 Params = dict[str, Any]
 
 
-class PolicyFileError(UserError):
-    """A file that holds no policy; one line says why."""
-
-
 @dataclass(frozen=True)
 class About:
     """What is known of a trained network besides its parameters: the environment, the parts of its
@@ -83,7 +79,7 @@ class About:
         return Turning.of(self.landmark, self.actions) if self.spec.turn_boards else None
 
     def check_plays(self, env: Environment, name: str) -> None:
-        """PolicyFileError, which calls the policy by its name, if this environment has other
+        """UserError, which calls the policy by its name, if this environment has other
         observations or actions than it, as where the environment has changed since. What is
         rewarded may differ.
         """
@@ -107,7 +103,7 @@ class About:
                 pairs = enumerate(zip(self.actions, env.action_names, strict=True))
                 number, names = next(each for each in pairs if each[1][0] != each[1][1])
                 said, here = (f"{each!r} as action {number}" for each in names)
-            raise PolicyFileError(
+            raise UserError(
                 f"{name} plays {self.env} with {said}; it cannot play {env.name} with {here}"
             )
 
@@ -156,14 +152,14 @@ def read(name: str | Path) -> tuple[Params, About]:
         if number == 1:
             return {"params": _nested_1(arrays)}, _about_1(arrays)
     except FileNotFoundError:
-        raise PolicyFileError(f"there is no file {file}{_meant(file)}") from None
+        raise UserError(f"there is no file {file}{_meant(file)}") from None
     except PermissionError as error:
-        raise PolicyFileError(f"{file} cannot be read: {error.strerror}") from None
+        raise UserError(f"{file} cannot be read: {error.strerror}") from None
     except KeyError as error:
         raise _foreign(file, f"it has no array {error}") from error
     except _DAMAGED as error:
         raise _foreign(file, str(error)) from error
-    raise PolicyFileError(f"{file} has format {number}; this version reads 1 and {FORMAT}")
+    raise UserError(f"{file} has format {number}; this version reads 1 and {FORMAT}")
 
 
 def _found(name: str) -> Path:
@@ -171,7 +167,7 @@ def _found(name: str) -> Path:
     if is_shipped(name):
         return _shipped(name.removeprefix(f"{SHIPPED}/"))
     if re.match(r"\w+:/", name):
-        raise PolicyFileError(
+        raise UserError(
             f"{name}: a policy is read from a disk; python -m launch.export --run=gs://BUCKET/... "
             "writes that of a run in a bucket to one"
         )
@@ -179,7 +175,7 @@ def _found(name: str) -> Path:
     if os.path.isdir(file):
         file /= EXPORTED
     if file.name == COMPILED:
-        raise PolicyFileError(f"{file} is for other programs: name {EXPORTED}, which is beside it")
+        raise UserError(f"{file} is for other programs: name {EXPORTED}, which is beside it")
     return file
 
 
@@ -189,8 +185,8 @@ def _shipped(name: str) -> Path:
     if file.exists():
         return file
     if there := ", ".join(f"{SHIPPED}/{each.stem}" for each in sorted(_FOLDER.glob("*.npz"))):
-        raise PolicyFileError(f"there is no {SHIPPED}/{name}; there is {there}")
-    raise PolicyFileError(
+        raise UserError(f"there is no {SHIPPED}/{name}; there is {there}")
+    raise UserError(
         f"there is no {SHIPPED}/{name}: this installation has no {SHIPPED}, which a checkout has "
         "(pip install -e .)"
     )
@@ -213,8 +209,8 @@ def _meant(missing: Path) -> str:
     return ""
 
 
-def _foreign(file: Path, why: str) -> PolicyFileError:
-    return PolicyFileError(f"{file} is no policy that launch.export wrote: {why}")
+def _foreign(file: Path, why: str) -> UserError:
+    return UserError(f"{file} is no policy that launch.export wrote: {why}")
 
 
 def _sizes(observation: Mapping[str, tuple[int, ...]], actions: Sequence[str]) -> str:
@@ -251,7 +247,7 @@ def _nested(arrays: Mapping[str, np.ndarray]) -> Params:
 def _about(file: Path, told: dict[str, Any]) -> About:
     known = {each.name for kind in (About, Spec) for each in fields(kind)}
     if newer := sorted({*told, *told["spec"]} - known):
-        raise PolicyFileError(
+        raise UserError(
             f"{file} is of another version of this program, as it tells of {', '.join(newer)}"
         )
     observation = {name: tuple(shape) for name, shape in told["observation"].items()}

@@ -23,10 +23,6 @@ _turns = itertools.count()
 _FOR_EVER_MS = 7 * 24 * 3600 * 1000
 
 
-class FailedElsewhere(UserError):
-    """What has failed on another process."""
-
-
 def is_first() -> bool:
     """Whether this process is the one that decides and writes."""
     return jax.process_index() == 0
@@ -89,7 +85,7 @@ def _gathered(work: Callable[[], Any]) -> list[Any]:
         raise error
     failed = [f"process {process}: {text}" for process, (_, text) in enumerate(outcomes) if text]
     if failed:
-        raise FailedElsewhere("\n".join(failed))
+        raise UserError("\n".join(failed))
     return [result for result, _ in outcomes]
 
 

@@ -25,10 +25,6 @@ _NO_VALUE = 1e300  # a page could not draw it
 Line = dict[str, float]
 
 
-class NoCurves(UserError):
-    """There is nothing to draw; one line says why."""
-
-
 @dataclass(frozen=True)
 class Curves:
     """By tag a value for each of the steps, or None where the run had none. `newest` are those of
@@ -70,7 +66,7 @@ def _read(file: Path, most: int | None, highest: Collection[str]) -> Curves:
             few = -(-len(places) // most) if most else 1
             return _gathered(_lines_at(text, places), max(few, 1), highest, file)
     except OSError as error:
-        raise NoCurves(f"{file}: {error.strerror}; the run has no metrics yet") from None
+        raise UserError(f"{file}: {error.strerror}; the run has no metrics yet") from None
 
 
 def _places(text: BinaryIO) -> list[int]:
@@ -134,7 +130,7 @@ def _gathered(lines: Iterator[Line], few: int, highest: Collection[str], file: P
         times.append(newest[_TIME])
         trained.append(seconds)
     if not steps:
-        raise NoCurves(
+        raise UserError(
             f"{file} has no metrics that can be read; a run writes some every few updates"
         )
     for each in values.values():

@@ -15,14 +15,6 @@ from hackmatrix.errors import UserError
 Array = jax.Array
 
 
-class NoPotential(UserError):
-    """A setting that asks for what the environment does not have."""
-
-
-class NoPossessions(UserError):
-    """A setting that rewards what the environment's players cannot have."""
-
-
 @dataclass(frozen=True)
 class Signal:
     """The discount; whether the potential's change is rewarded instead of what the environment
@@ -42,9 +34,7 @@ class Signal:
 
     def check(self, env: Environment) -> None:
         if self.potential_shaping and not env.has_potential:
-            raise NoPotential(
-                f"potential_shaping=True is not for {env.name}, which has no potential"
-            )
+            raise UserError(f"potential_shaping=True is not for {env.name}, which has no potential")
         if self.owned_reward_end:
             check_owned(env, "owned_reward_end", self.owned_reward_end)
 
@@ -67,9 +57,9 @@ class Signal:
 
 
 def check_owned(env: Environment, setting: str, reward: float) -> None:
-    """NoPossessions if a setting rewards what players own where they own nothing."""
+    """UserError if a setting rewards what players own where they own nothing."""
     if not env.has_possessions:
-        raise NoPossessions(
+        raise UserError(
             f"{setting}={reward} is not for {env.name}, whose players own nothing "
             "(Environment.has_possessions)"
         )

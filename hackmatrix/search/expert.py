@@ -39,10 +39,6 @@ SECTION = Section(
 )
 
 
-class NotForSearch(UserError):
-    """An environment that cannot be searched."""
-
-
 class Samples(struct.PyTreeNode):
     """What the loss needs of the steps of a minibatch: leaves [samples, ...]."""
 
@@ -66,7 +62,7 @@ class Expert(ActorCritic):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.env.tells_what_is_hidden:
-            raise NotForSearch(
+            raise UserError(
                 f"algorithm=expert is not for {self.env.name}, whose hidden parts are unknown: its "
                 "class must override Environment.redrawn (hackmatrix/envs/protocol.py)"
             )

@@ -70,10 +70,6 @@ def table(games: Sequence[Played]) -> list[str]:
     return [f"{title:<24} {cell:>27}" for title, cell in rows.items()]
 
 
-class ProtocolError(UserError):
-    """The program of the game does not speak the headless protocol; one line says what it said."""
-
-
 def check_plays(policy: About) -> None:
     """UserError if the policy is none for HackMatrix."""
     size, actions = sum(map(math.prod, policy.observation.values())), len(policy.actions)
@@ -108,15 +104,15 @@ class GameProgram:
     def ask(self, action: str, **rest: Any) -> Any:
         """The answer to a command."""
         if not (line := self._answer(json.dumps({"action": action, **rest}))):
-            raise ProtocolError("the program of the game has ended")
+            raise UserError("the program of the game has ended")
         try:
             answer = json.loads(line)
         except (ValueError, RecursionError):
             answer = None
         if isinstance(answer, dict) and "error" in answer:
-            raise ProtocolError(f"the program of the game says: {answer['error']}")
+            raise UserError(f"the program of the game says: {answer['error']}")
         if not _tells(answer, _TOLD.get(action, {})):
-            raise ProtocolError(
+            raise UserError(
                 f"the program of the game does not speak the headless protocol: it answered "
                 f"{action!r} with {textwrap.shorten(line, _LONGEST_QUOTE)}"
             )
@@ -182,11 +178,11 @@ def looked_at(seen: inputs.Json, valid: list[int]) -> tuple[np.ndarray, np.ndarr
 
 @contextmanager
 def understood() -> Iterator[None]:
-    """ProtocolError where the work inside fails on what the program has told of a board."""
+    """UserError where the work inside fails on what the program has told of a board."""
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise ProtocolError(
+        raise UserError(
             "the program of the game does not tell of a board as the headless protocol does: "
             f"{type(error).__name__}: {error}"
         ) from None
@@ -195,7 +191,7 @@ def understood() -> Iterator[None]:
 def _reward(told: float) -> float:
     if not abs(told) <= sys.float_info.max:  # nor where it is no number
         shown = textwrap.shorten(str(told), _LONGEST_QUOTE)
-        raise ProtocolError(f"the program of the game gives a reward that is not finite: {shown}")
+        raise UserError(f"the program of the game gives a reward that is not finite: {shown}")
     return told
 
 
@@ -212,7 +208,7 @@ def play(program: GameProgram, decide: Decide) -> Played:
         total += _reward(answer["reward"])
     stage, score = seen.get("stage"), seen.get("score")
     if type(stage) is not int or not 1 <= stage <= WON or type(score) is not int:
-        raise ProtocolError(
+        raise UserError(
             "the program of the game does not end as in the headless protocol: with stage "
             f"{stage!r} and score {score!r}"
         )

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from hackmatrix import plugins
 from hackmatrix.errors import UserError
 from hackmatrix.networks import NumpyTorso, files, numpy_torso
-from hackmatrix.networks.files import About, PolicyFileError
+from hackmatrix.networks.files import About
 from hackmatrix.networks.in_numpy import dense
 
 
@@ -23,7 +23,7 @@ class NumpyPolicy:
     def __init__(self, file: str | Path) -> None:
         self._hold(*files.read(file))
         what = f"{file} does not fit network={self.about.spec.network}, which has changed since"
-        with plugins.told_in_a_line(what, PolicyFileError), np.errstate(all="ignore"):
+        with plugins.told_in_a_line(what), np.errstate(all="ignore"):
             logits, _ = self.outputs(np.zeros(self._size, np.float32))
             if len(logits) != self._actions:
                 raise ValueError(f"it has {len(logits)} logits for {self._actions} actions")
@@ -96,7 +96,7 @@ def _torso(about: About) -> NumpyTorso:
     except UserError as error:
         if about.in_numpy is None:
             raise
-        raise PolicyFileError(
+        raise UserError(
             f"network={about.spec.network}: its `in_numpy` is not found: {error}"
         ) from None
 

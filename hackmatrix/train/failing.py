@@ -19,10 +19,6 @@ from hackmatrix.train.runs.lease import TakenOver
 _MAY_PASS = OSError, jax.errors.JaxRuntimeError, TakenOver, Diverged
 
 
-class TooLarge(UserError):
-    """What does not fit into the memory; one line says what to change."""
-
-
 def leave_no_trace(supervision: Supervision, plan: Plan) -> None:
     """Has a signal before the first update end the program and remove what this start has made, as
     long as the run is ours: whoever takes it next has files there.
@@ -61,7 +57,7 @@ def told_if_too_large(words: str) -> Iterator[None]:
     except jax.errors.JaxRuntimeError as error:
         if "RESOURCE_EXHAUSTED" not in str(error):
             raise
-        raise TooLarge(words) from error
+        raise UserError(words) from error
 
 
 def too_large(config: Config) -> str:

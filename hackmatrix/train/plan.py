@@ -27,7 +27,7 @@ from hackmatrix.train.reporting import weights_and_biases
 from hackmatrix.train.reporting.tracing import Span, check_span
 from hackmatrix.train.runs import directory
 from hackmatrix.train.runs import lease as leases
-from hackmatrix.train.runs.directory import Run, RunError
+from hackmatrix.train.runs.directory import Run
 from hackmatrix.train.runs.lease import Lease
 from hackmatrix.train.runs.places import place, without_alias
 from hackmatrix.train.runs.protocol import Away, Place
@@ -135,7 +135,7 @@ def make_plan(
     which, name = request.settings.get("resume"), _name(request)
     found = directory.find(request.workdir, which, name) if which else None
     if found and name not in (None, found.name):
-        raise RunError(f"run_name={name} cannot be changed: the run to resume is {found.name}")
+        raise UserError(f"run_name={name} cannot be changed: the run to resume is {found.name}")
     values = request.settings
     if found:
         given = request.given_to(found.config, streams.say)
@@ -183,7 +183,7 @@ def _take(run: Run) -> Lease:
         raise
     except OSError as error:
         why = error.strerror or error
-        raise RunError(f"the run {run.place} cannot be written to: {why}") from error
+        raise UserError(f"the run {run.place} cannot be written to: {why}") from error
 
 
 def _asked_for(request: Request) -> dict[str, str]:
@@ -217,7 +217,7 @@ def _check(plan: Plan, facts: list[dict[str, str]]) -> None:
     sees = [each.get(_SEES) != "False" for each in facts]
     blind = [f"process {process}" for process, sees_it in enumerate(sees) if not sees_it]
     if blind:
-        raise RunError(
+        raise UserError(
             f"{plan.run.place} is not the same place for all: what process 0 writes there is not "
             f"seen by {', '.join(blind)}; use a bucket, gs://BUCKET/runs, or a disk that all mount"
         )

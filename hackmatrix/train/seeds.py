@@ -37,10 +37,6 @@ _OF_A_RUN_ALONE = FOR_GAMES | {
 }  # fmt: skip
 
 
-class SeedsError(UserError):
-    """Seeds that cannot be trained together; one line says why and what to do."""
-
-
 def run_seeds(request: Request, play: Play, supervision: Supervision) -> int:
     """Trains `num_seeds` agents one after the other, in the runs NAME-seedN, and tells what they
     reached on average; gives the exit code. Those that are finished already are left as they are,
@@ -72,17 +68,17 @@ def run_seeds(request: Request, play: Play, supervision: Supervision) -> int:
 
 
 def _check(settings: Mapping[str, Any]) -> None:
-    """SeedsError for what would come out when the first seeds are trained."""
+    """UserError for what would come out when the first seeds are trained."""
     if not settings["run_name"] or settings["resume"] not in (None, AUTO):
-        raise SeedsError(
+        raise UserError(
             "num_seeds needs --config.run_name=NAME, and no --resume but auto: with the same name "
             "again it goes on where it was stopped"
         )
     if settings["eval_episodes"] == 0:
-        raise SeedsError("num_seeds compares agents by their last games: eval_episodes=0 has none")
+        raise UserError("num_seeds compares agents by their last games: eval_episodes=0 has none")
     last = settings["seed"] + settings["num_seeds"] - 1
     if not SEED.holds(last):
-        raise SeedsError(f"the last seed would be {last}, which must be {SEED.must_be}")
+        raise UserError(f"the last seed would be {last}, which must be {SEED.must_be}")
 
 
 def _with(request: Request, **values: Any) -> Request:
@@ -143,7 +139,7 @@ def _goes_on(config: Config, given: Mapping[str, Any], next_step: int, is_at_end
 def _check_is_alike(
     config: Config, given: Mapping[str, Any], others: set[str], is_at_end: bool
 ) -> None:
-    """SeedsError where a run that stays as it is was trained otherwise than those to come."""
+    """UserError where a run that stays as it is was trained otherwise than those to come."""
     alike = set(_OF_A_RUN_ALONE)
     if is_at_end:
         alike.add("time_limit_minutes")
@@ -151,7 +147,7 @@ def _check_is_alike(
     if steps // config.batch_size == config.total_timesteps // config.batch_size:
         alike.add("total_timesteps")
     for name in sorted(others - alike):
-        raise SeedsError(
+        raise UserError(
             f"{config.run_name} was trained to its end with {name}={getattr(config, name)!r}, and "
             f"is not to be compared with one of {given[name]!r}: choose another run_name"
         )

@@ -13,6 +13,7 @@ from configs import default
 from hackmatrix.bench import preflight
 from hackmatrix.bench.compiled import Collective, collectives
 from hackmatrix.bench.preflight import Preflight, examine
+from hackmatrix.errors import UserError
 from hackmatrix.kept.programs import without_persistent_cache
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.parallel import slices
@@ -107,7 +108,7 @@ def test_a_program_that_does_not_fit_is_refused_by_its_size() -> None:
         "temporaries (51.50G) exceeds available HBM (30.75G)."
     )
     assert preflight.memory_refused(refusal) == 51.5 * GIB
-    with pytest.raises(preflight.CannotCompile, match="INTERNAL: no idea"):
+    with pytest.raises(UserError, match="INTERNAL: no idea"):
         preflight.memory_refused("INTERNAL: no idea\nand more")
 
 

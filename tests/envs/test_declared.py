@@ -13,6 +13,7 @@ import pytest
 from hackmatrix.envs import conformance, declared
 from hackmatrix.envs.metrics import Metric, Range, Section
 from hackmatrix.envs.protocol import Environment, Shaping, Step
+from hackmatrix.errors import UserError
 from tests.envs.toy import Boards, Toy
 
 Array = jax.Array
@@ -277,7 +278,7 @@ def test_the_parts_may_come_in_any_order() -> None:
 
 
 def test_all_faults_are_told_at_once_with_what_finds_more() -> None:
-    with pytest.raises(declared.NotAsDeclared) as refused:
+    with pytest.raises(UserError) as refused:
         declared.check(telling(reward=lambda _: 1.0, terminated=lambda step: step.reward))
     first, second, hint = str(refused.value).splitlines()
     assert first.startswith("toy: step: reward must be")

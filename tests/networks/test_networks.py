@@ -15,6 +15,7 @@ import pytest
 from hackmatrix import networks, plugins
 from hackmatrix.envs import make
 from hackmatrix.envs.protocol import flat
+from hackmatrix.errors import UserError
 from hackmatrix.networks import NETWORKS, Spec, files
 from hackmatrix.networks.centred import around
 from hackmatrix.networks.files import About
@@ -230,7 +231,7 @@ def test_a_convolution_sees_the_eight_cells_around_and_not_beyond() -> None:
 
 @pytest.mark.parametrize("name", OVER_CELLS)
 def test_a_network_over_cells_refuses_what_has_none(name: str) -> None:
-    with pytest.raises(networks.NetworkError) as refused:
+    with pytest.raises(UserError) as refused:
         networks.make(spec(name), make("gymnax:CartPole-v1"))
     assert f"network={name} is not for gymnax:CartPole-v1" in str(refused.value)
     assert "here are observation [4]: say network=mlp" in str(refused.value)
@@ -239,17 +240,17 @@ def test_a_network_over_cells_refuses_what_has_none(name: str) -> None:
 def test_a_part_that_turned_boards_tell_must_not_be_there_already() -> None:
     env = GridWalk()
     vars(env).update(observation={**env.observation, "turned": (5,)})
-    with pytest.raises(networks.NetworkError, match="in the part turned, and the environment has"):
+    with pytest.raises(UserError, match="in the part turned, and the environment has"):
         networks.make(spec("mlp", turn_boards=True), env)
 
 
 def test_boards_are_not_turned_that_do_not_say_what_towards() -> None:
-    with pytest.raises(networks.NetworkError, match="turn_boards=True is not for gymnax:CartPole"):
+    with pytest.raises(UserError, match="turn_boards=True is not for gymnax:CartPole"):
         networks.make(spec("mlp", turn_boards=True), make("gymnax:CartPole-v1"))
 
 
 def test_an_unknown_network_is_refused_with_those_there_are() -> None:
-    with pytest.raises(networks.NetworkError, match="mlp, centred, conv, cells, or MODULE:NAME"):
+    with pytest.raises(UserError, match="mlp, centred, conv, cells, or MODULE:NAME"):
         networks.make(spec("resnet"), GridWalk())
 
 
@@ -269,5 +270,5 @@ def test_a_module_that_fails_is_not_one_without_the_name(
 
 
 def test_channels_that_attention_cannot_share_are_refused() -> None:
-    with pytest.raises(networks.NetworkError, match="channels=24"):
+    with pytest.raises(UserError, match="channels=24"):
         networks.make(spec("cells", channels=24), GridWalk())

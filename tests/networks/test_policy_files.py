@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hackmatrix.errors import UserError
 from hackmatrix.networks import files
 
 
@@ -35,7 +36,7 @@ def test_a_folder_of_ones_own_may_lie_among_policies(elsewhere: Path) -> None:
 def test_who_names_the_file_of_a_shipped_policy_is_told_its_name(
     name: str, elsewhere: Path
 ) -> None:
-    with pytest.raises(files.PolicyFileError, match=r"; did you mean policies/winner\?"):
+    with pytest.raises(UserError, match=r"; did you mean policies/winner\?"):
         files.read(name)
 
 
@@ -48,7 +49,7 @@ def test_a_file_of_a_newer_version_is_told_from_one_that_is_damaged(
     (told["spec"] if of_spec else told)["recurrent"] = True
     file = tmp_path / "policy.npz"
     np.savez(file, **{**arrays, "about": np.str_(json.dumps(told))})
-    with pytest.raises(files.PolicyFileError) as refused:
+    with pytest.raises(UserError) as refused:
         files.read(file)
     assert str(refused.value) == (
         f"{file} is of another version of this program, as it tells of recurrent"

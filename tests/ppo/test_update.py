@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from hackmatrix.envs.protocol import Shaping
+from hackmatrix.errors import UserError
 from hackmatrix.ppo import metrics
 from hackmatrix.ppo.algorithm import PPO
 from hackmatrix.rl.learning import advantages, descent, minibatches
 from hackmatrix.rl.learning.metrics import ENTROPY, EXPLAINED_VARIANCE, LR, RETURN_SCALE
-from hackmatrix.rl.signal import NoPossessions, NoPotential
 from tests.envs.toy import Toy
 from tests.ppo import reference
 from tests.ppo.played import Played, Settings, play
@@ -90,13 +90,13 @@ def test_what_is_gained_is_rewarded_less_and_less_in_the_first_half_of_a_run(
 
 def test_where_nothing_is_owned_nothing_that_is_owned_can_be_rewarded(played: Played) -> None:
     used = dataclasses.replace(played.settings, owned_reward=3.0)
-    with pytest.raises(NoPossessions, match="is not for toy, whose players own nothing"):
+    with pytest.raises(UserError, match="is not for toy, whose players own nothing"):
         PPO(played.env, played.network, used, AXIS)
 
 
 def test_what_has_no_potential_cannot_be_shaped(played: Played) -> None:
     used = dataclasses.replace(played.settings, potential_shaping=True)
-    with pytest.raises(NoPotential, match="potential_shaping=True is not for toy"):
+    with pytest.raises(UserError, match="potential_shaping=True is not for toy"):
         PPO(played.env, played.network, used, AXIS)
 
 

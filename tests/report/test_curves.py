@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from hackmatrix.errors import UserError
 from hackmatrix.report import curves
-from hackmatrix.report.curves import NoCurves
 from hackmatrix.train.reporting.progress import STEPS_PER_SECOND
 from tests.report.told_runs import a_run
 
@@ -98,6 +98,6 @@ def test_a_run_that_has_told_nothing_is_told_in_one_line(tmp_path: Path, text: s
     file = tmp_path / "metrics"
     if text is not None:
         file.write_text(text)
-    with pytest.raises(NoCurves, match="metrics") as refused:
+    with pytest.raises(UserError, match="metrics") as refused:
         curves.read(file)
     assert len(str(refused.value).splitlines()) == 1

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from hackmatrix.envs.protocol import Shaping
-from hackmatrix.rl.signal import NoPossessions, NoPotential, Signal
+from hackmatrix.errors import UserError
+from hackmatrix.rl.signal import Signal
 from tests.envs.toy import Toy
 
 REWARD = jnp.array([0.04, -0.01, 500.04])
@@ -52,10 +53,10 @@ def test_what_a_player_owns_at_the_end_is_worth_so_much_more_than_the_rewards(sh
 
 def test_there_is_no_shaping_without_a_potential() -> None:
     Signal(0.9).check(Toy())
-    with pytest.raises(NoPotential, match="potential_shaping=True is not for toy"):
+    with pytest.raises(UserError, match="potential_shaping=True is not for toy"):
         Signal(0.9, potential_shaping=True).check(Toy())
 
 
 def test_what_nobody_can_own_is_worth_nothing() -> None:
-    with pytest.raises(NoPossessions, match=r"owned_reward_end=.* is not for toy, whose players"):
+    with pytest.raises(UserError, match=r"owned_reward_end=.* is not for toy, whose players"):
         Signal(0.9, owned_reward_end=1.5).check(Toy())

@@ -263,7 +263,7 @@ def test_answers_of_a_wrong_kind_are_told_in_one_line(
     if isinstance(wrong, dict) and what != "valid":
         wrong = {**getattr(treadmill, what), **wrong}
     setattr(treadmill, what, wrong)
-    with pytest.raises(driving.ProtocolError, match=said):
+    with pytest.raises(UserError, match=said):
         treadmill.play(file)
 
 
@@ -278,7 +278,7 @@ def test_a_game_is_won_where_the_canonical_program_stays_in_the_last_stage(file:
 
 @pytest.mark.parametrize("reset", ["\xff\xfe", "[" * 100_000])
 def test_what_is_no_json_is_told_in_one_line(file: Path, reset: str) -> None:
-    with pytest.raises(driving.ProtocolError, match="it answered 'reset' with"):
+    with pytest.raises(UserError, match="it answered 'reset' with"):
         Treadmill().play(file, reset=reset)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hackmatrix.errors import UserError
-from hackmatrix.standalone.driving import GameProgram, ProtocolError
+from hackmatrix.standalone.driving import GameProgram
 
 
 @pytest.mark.parametrize("command", ["cat", []])
@@ -17,5 +17,5 @@ def test_a_command_that_is_no_list_of_words_is_refused(command: str | list[str])
 def test_a_program_that_was_ended_is_said_to_be() -> None:
     with GameProgram(["cat"]) as program:
         pass
-    with pytest.raises(ProtocolError, match="the program of the game has ended"):
+    with pytest.raises(UserError, match="the program of the game has ended"):
         program.ask("reset")

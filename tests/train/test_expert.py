@@ -8,11 +8,11 @@ import jax
 import numpy as np
 import pytest
 
+from hackmatrix.errors import UserError
 from hackmatrix.parallel import mesh
 from hackmatrix.rl.evaluation import Evaluation
 from hackmatrix.rl.tally import RETURN
 from hackmatrix.rl.train_state import TrainState
-from hackmatrix.search.expert import NotForSearch
 from hackmatrix.train.config import Config
 from hackmatrix.train.program import Program
 from tests.envs.toy import LENGTH, Toy
@@ -70,5 +70,5 @@ def test_an_update_is_the_same_on_any_mesh() -> None:
 
 def test_what_cannot_be_searched_is_refused() -> None:
     said = "algorithm=expert is not for toy, whose .*: its class must override Environment.redrawn"
-    with pytest.raises(NotForSearch, match=said):
+    with pytest.raises(UserError, match=said):
         Program(expert(), mesh.over(jax.devices()[:1]), Toy())

@@ -13,6 +13,7 @@ import pytest
 
 from configs import default
 from hackmatrix.envs import make
+from hackmatrix.errors import UserError
 from hackmatrix.exit_codes import DONE, RETRY
 from hackmatrix.parallel import mesh
 from hackmatrix.rl.evaluation import EVALUATION_SEED, Evaluation, curve
@@ -127,7 +128,7 @@ def test_the_best_checkpoint_is_kept_and_can_be_named(runs: dict[str, Run]) -> N
 
 def test_a_run_that_was_never_measured_has_no_best(runs: dict[str, Run]) -> None:
     words = r"no checkpoint that was measured .* ask for the newest instead"
-    with pytest.raises(policies.PolicyError, match=words):
+    with pytest.raises(UserError, match=words):
         policies.of_run(runs["plain"], best=True)
 
 
@@ -152,9 +153,7 @@ def test_what_is_better_than_all_before_is_saved_at_once_and_stays(tmp_path: Pat
     assert went_on.is_due(5, Measured({}, 3.1))
 
 
-def test_a_run_that_is_asked_to_stop_does_not_finish_measuring_and_one_that_ends_is_measured(
-    tmp_path: Path,
-) -> None:
+def test_a_run_that_is_asked_to_stop_is_not_measured_and_one_that_ends_is(tmp_path: Path) -> None:
     settings = config(**SETTINGS, eval_interval_minutes=10.0)
     program = Program(settings, mesh.over(jax.devices()[:1]))
     run = Run(tmp_path, settings)

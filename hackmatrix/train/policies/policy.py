@@ -21,10 +21,6 @@ from hackmatrix.train.runs import directory
 from hackmatrix.train.runs.directory import Run
 
 
-class PolicyError(UserError):
-    """There is no such policy; one line says why."""
-
-
 @dataclass(frozen=True)
 class Policy:
     """A network with its parameters, what it plays, where it is from, and what it learned from. Its
@@ -64,14 +60,14 @@ def load(
     try:
         if named := file or (files.is_shipped(str(run_name)) and run_name):
             if best:
-                raise PolicyError(f"{named} is one policy; only a run has a best one")
+                raise UserError(f"{named} is one policy; only a run has a best one")
             return of_file(named)
         found = directory.find(workdir, str(run_name))
         if found is None:
-            raise PolicyError(f"no run in {workdir} has saved a checkpoint")
+            raise UserError(f"no run in {workdir} has saved a checkpoint")
         return of_run(found, say, best=best)
     except UserError as error:
-        raise PolicyError("; ".join(str(error).splitlines())) from error
+        raise UserError("; ".join(str(error).splitlines())) from error
 
 
 def of_run(found: Run, say: Callable[[str], None] = streams.say, *, best: bool = False) -> Policy:
@@ -93,8 +89,8 @@ def of_run(found: Run, say: Callable[[str], None] = streams.say, *, best: bool =
     restored = restore(Layout(wanted))
     if restored is None:
         if not best:
-            raise PolicyError(f"{found.place} has no checkpoint yet")
-        raise PolicyError(
+            raise UserError(f"{found.place} has no checkpoint yet")
+        raise UserError(
             f"{found.place} has no checkpoint that was measured (eval_interval_minutes) yet, and "
             "so no best one; ask for the newest instead"
         )

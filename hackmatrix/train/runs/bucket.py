@@ -29,10 +29,6 @@ _MAKES_IT = "gcloud storage buckets create {} --location=REGION --soft-delete-du
 _PATIENCE = 5.0  # seconds without an answer, or a further part of one; then it is asked again
 
 
-class BucketError(UserError):
-    """A bucket cannot be used; one line says why and what to do."""
-
-
 def _asked(method: Callable[P, T]) -> Callable[P, T]:
     """The method, whose errors of whatever library become an OSError of one line: Away, unless the
     service has answered and will not answer otherwise.
@@ -200,7 +196,7 @@ def service() -> Any:
         import fsspec
         import gcsfs
     except ImportError as error:
-        raise BucketError(
+        raise UserError(
             f"{error.name} is missing, which buckets need: "
             "pip install -e '.[gcp]' -c constraints.txt"
         ) from error

@@ -47,10 +47,6 @@ _PREFIX = "hackmatrix-jax"
 _BEFORE_IT_BEGAN = {OWNER, "config.new", _PROVENANCE, "provenance.new"}
 
 
-class RunError(UserError):
-    """A run that cannot be created or found; one line says why and what to do."""
-
-
 @dataclass(frozen=True)
 class Run:
     """A run, and the configuration saved in it. `directory` is on this machine's disk: where the
@@ -176,7 +172,7 @@ def find(workdir: str | Path | Place, which: str, name: str | None = None) -> Ru
     """The run of that name or directory; for "auto" the one that was begun or saved last, and only
     the one of the name if one is given; None if there is none.
 
-    RunError if a run that is asked for by its name does not exist.
+    UserError if a run that is asked for by its name does not exist.
     """
     root = place(workdir)
     with _one_line(f"{root} cannot be read"):
@@ -193,7 +189,7 @@ def find(workdir: str | Path | Place, which: str, name: str | None = None) -> Ru
     seeds = [each for each in runs if re.fullmatch(rf"{re.escape(which)}-seed\d+", each)]
     told = ("its seeds", seeds) if seeds else ("the newest", runs[-5:])
     others = f"; {told[0]} are {', '.join(told[1])}" if runs else ""
-    raise RunError(f"there is no run {which!r} in {root}{lacking}{shipped_as(which) or others}")
+    raise UserError(f"there is no run {which!r} in {root}{lacking}{shipped_as(which) or others}")
 
 
 def _lacking(there: Place) -> str:
@@ -216,9 +212,9 @@ def _make(root: Place, name: str) -> Place:
 
 
 def must_be_free(there: Place) -> None:
-    """RunError if something other than the beginning of a run is there."""
+    """UserError if something other than the beginning of a run is there."""
     if set(there.names()) - _BEFORE_IT_BEGAN:
-        raise RunError(
+        raise UserError(
             f"{there} exists already: choose another --config.run_name, or --resume={there.name}"
         )
 
@@ -254,7 +250,7 @@ def _open(there: Place) -> Run:
         raise
     except (OSError, ValueError, ConfigError) as error:
         why = "; ".join(str(error).splitlines())
-        raise RunError(f"{there / _CONFIG} cannot be read: {why}") from error
+        raise UserError(f"{there / _CONFIG} cannot be read: {why}") from error
 
 
 def _runs(root: Place) -> list[Place]:
@@ -297,4 +293,4 @@ def _one_line(what: str, hint: str = "") -> Iterator[None]:
     except Away:  # which is no mistake of a person
         raise
     except OSError as error:
-        raise RunError(f"{what}: {error.strerror or error}{hint}") from error
+        raise UserError(f"{what}: {error.strerror or error}{hint}") from error

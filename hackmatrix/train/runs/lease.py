@@ -35,10 +35,6 @@ _GONE = (
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
-class Held(UserError):
-    """Another process trains this run."""
-
-
 class TakenOver(UserError):
     """Another process trains this run now, or it is gone; this one has to leave it alone."""
 
@@ -151,7 +147,7 @@ class Lease:
 
 
 def take(run: Place, say: Callable[[str], None], stale_after: float = _STALE_AFTER) -> Lease:
-    """The lease on the run; Held if another process renews it."""
+    """The lease on the run; UserError if another process renews it."""
     own = Owner.this_process()
     while True:
         last = max(_numbers(run), default=0)
@@ -171,7 +167,7 @@ def take(run: Place, say: Callable[[str], None], stale_after: float = _STALE_AFT
 def _wait_until_stale(
     run: Place, number: int, holder: Owner | None, seconds: float, say: Callable[[str], None]
 ) -> None:
-    """Held as soon as there is a sign of life."""
+    """UserError as soon as there is a sign of life."""
     say(f"{holder or 'Another process'} had {run} last: waiting to see whether it still trains it")
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -180,7 +176,7 @@ def _wait_until_stale(
             now = _owner(run, max(_numbers(run), default=0)) or holder
             if now and now.has_ended:
                 return
-            raise Held(
+            raise UserError(
                 f"{run} is being trained by {now or 'another process'}: stop that one first, or "
                 "give this run another name by --config.run_name"
             )

@@ -23,10 +23,6 @@ _NOWHERE = errno.ENOENT, errno.ENOTDIR, errno.ELOOP  # is where a path leads
 _BUCKET = re.compile(rf"{BUCKETS}[a-z0-9][a-z0-9._-]*(/|$)")
 
 
-class UnknownPlace(UserError):
-    """An address of some other kind, or of no bucket that there can be."""
-
-
 @dataclass(frozen=True)
 class Disk:
     """A place on a disk."""
@@ -129,7 +125,7 @@ def place(where: str | Path | Place) -> Place:
         return _named(where)
     if hasattr(where, "address"):
         return where
-    raise UnknownPlace(f"{where!r} is no place: name a directory, or {BUCKETS}BUCKET/...")
+    raise UserError(f"{where!r} is no place: name a directory, or {BUCKETS}BUCKET/...")
 
 
 def without_alias(there: Place) -> Place:
@@ -147,13 +143,13 @@ def without_alias(there: Place) -> Place:
 def _named(where: str | Path) -> Place:
     if str(where).startswith(BUCKETS):
         if not _BUCKET.match(str(where)):
-            raise UnknownPlace(
+            raise UserError(
                 f"{where} names no bucket: say {BUCKETS}BUCKET/..., with a name of small letters, "
                 "digits, hyphens, underscores and dots"
             )
         return Bucket(str(where).rstrip("/"))
     if address := _ADDRESS.match(str(where)):
-        raise UnknownPlace(f"{address[0]} is not known; name a directory, or {BUCKETS}BUCKET/...")
+        raise UserError(f"{address[0]} is not known; name a directory, or {BUCKETS}BUCKET/...")
     path = on_disk(where)
     return Disk(path if path.name not in ("", "..") else path.resolve())
 
@@ -161,7 +157,5 @@ def _named(where: str | Path) -> Place:
 def on_disk(where: str | Path) -> Path:
     """The path of what is written to a disk alone."""
     if _ADDRESS.match(str(where)):
-        raise UnknownPlace(
-            f"{where} is on no disk: name a path here, and copy from there afterwards"
-        )
+        raise UserError(f"{where} is on no disk: name a path here, and copy from there afterwards")
     return Path(os.path.expanduser(where))

@@ -19,7 +19,6 @@ from hackmatrix.parallel import mesh as meshes
 from hackmatrix.standalone.policy import NumpyPolicy
 from hackmatrix.train.checkpoints.checkpoints import Checkpoints
 from hackmatrix.train.policies import policy as policies
-from hackmatrix.train.policies.policy import PolicyError
 from hackmatrix.train.program import Program
 from hackmatrix.train.runs.directory import Run, create
 from tests.train.policies.saved_policies import STEP, UNIT, saved_run
@@ -77,11 +76,11 @@ def test_a_file_gives_back_the_parameters_that_were_written(found: Run, tmp_path
 
 
 def test_the_folder_of_an_export_stands_for_its_policy(found: Run, tmp_path: Path) -> None:
-    with pytest.raises(PolicyError, match=r"there is no file .*policy\.npz"):
+    with pytest.raises(UserError, match=r"there is no file .*policy\.npz"):
         policies.load(tmp_path, None, str(tmp_path), print)
-    with pytest.raises(PolicyError, match=r"no file winner; did you mean policies/winner\?"):
+    with pytest.raises(UserError, match=r"no file winner; did you mean policies/winner\?"):
         policies.load(tmp_path, None, "winner", print)
-    with pytest.raises(PolicyError, match=f"{found.name} is a run: python -m launch.export --run="):
+    with pytest.raises(UserError, match=f"{found.name} is a run: python -m launch.export --run="):
         policies.load(tmp_path, None, str(found.directory), print)
     policy = policies.of_run(found)
     files.write(tmp_path / "policy.npz", policy.params, policies.about(policy))
@@ -95,7 +94,7 @@ def test_a_run_in_place_of_its_policy_is_answered_with_how_to_export_it(
     runs = found.directory.parent
     monkeypatch.setattr(files, "_RUNS", runs)
     for named in (found.name, str(found.directory / "exported")):
-        with pytest.raises(PolicyError, match=f"is a run: .* --run={found.directory} writes its"):
+        with pytest.raises(UserError, match=f"is a run: .* --run={found.directory} writes its"):
             policies.load(runs, None, named, print)
 
 
@@ -107,17 +106,17 @@ def test_a_file_in_the_home_of_the_user_may_be_named_by_a_tilde(
 
 
 def test_a_policy_in_a_bucket_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(PolicyError, match=r"^gs://b/runs/a: .* launch\.export --run=gs://BUCKET"):
+    with pytest.raises(UserError, match=r"^gs://b/runs/a: .* launch\.export --run=gs://BUCKET"):
         policies.load(tmp_path, None, "gs://b/runs/a", print)
 
 
 def test_an_installation_without_policies_says_where_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(PolicyError, match="there is no policies/sinner; there is policies/"):
+    with pytest.raises(UserError, match="there is no policies/sinner; there is policies/"):
         policies.load(tmp_path, None, "policies/sinner", print)
     monkeypatch.setattr(files, "_FOLDER", tmp_path)
-    with pytest.raises(PolicyError, match="this installation has no policies, which a checkout"):
+    with pytest.raises(UserError, match="this installation has no policies, which a checkout"):
         policies.load(tmp_path, None, "policies/winner", print)
 
 
@@ -138,7 +137,7 @@ def test_a_file_without_a_policy_is_refused_in_one_line(
     file = tmp_path / "policy.npz"
     if content is not None:
         file.write_bytes(content)
-    with pytest.raises(PolicyError) as caught:
+    with pytest.raises(UserError) as caught:
         policies.load(tmp_path, None, str(file), print)
     assert str(file) in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -150,7 +149,7 @@ def test_a_file_whose_content_is_damaged_is_refused_in_one_line(found: Run, tmp_
     whole = bytearray(file.read_bytes())
     whole[len(whole) // 2 : len(whole) // 2 + 64] = bytes(64)
     file.write_bytes(whole)
-    with pytest.raises(PolicyError, match=r"is no policy that launch\.export wrote: "):
+    with pytest.raises(UserError, match=r"is no policy that launch\.export wrote: "):
         policies.load(tmp_path, None, str(file), print)
 
 
@@ -158,17 +157,17 @@ def test_other_arrays_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "policy.npz"
     np.savez(file, weights=np.zeros(3))
     said = r"is no policy that launch\.export wrote: it has no array 'format'"
-    with pytest.raises(PolicyError, match=said):
+    with pytest.raises(UserError, match=said):
         policies.load(tmp_path, None, str(file), print)
 
 
 def test_a_run_without_checkpoints_has_no_policy(tmp_path: Path) -> None:
     empty = create(tmp_path, resolved(run_name="empty"))
-    with pytest.raises(PolicyError, match="has no checkpoint yet"):
+    with pytest.raises(UserError, match="has no checkpoint yet"):
         policies.of_run(empty)
-    with pytest.raises(PolicyError, match="has saved a checkpoint"):
+    with pytest.raises(UserError, match="has saved a checkpoint"):
         policies.load(tmp_path / "nowhere", "auto", None, print)
-    with pytest.raises(PolicyError, match="there is no run 'other'"):
+    with pytest.raises(UserError, match="there is no run 'other'"):
         policies.load(tmp_path, "other", None, print)
 
 
@@ -208,7 +207,7 @@ def test_a_policy_of_an_environment_that_has_changed_is_refused(found: Run, tmp_
         ),
     ):
         files.write(file, policy.params, dataclasses.replace(about, **others))
-        with pytest.raises(PolicyError, match=said):
+        with pytest.raises(UserError, match=said):
             policies.load(tmp_path, None, str(file), print)
         program = Program(resolved(start_from=str(file)), meshes.over(jax.devices()[:1]))
         with pytest.raises(UserError, match=r"start_from=.* it cannot play hackmatrix"):
@@ -216,7 +215,7 @@ def test_a_policy_of_an_environment_that_has_changed_is_refused(found: Run, tmp_
 
 
 def test_a_policy_that_is_not_shipped_is_refused_with_those_that_are() -> None:
-    with pytest.raises(PolicyError, match="there is no policies/nobody; there is policies/"):
+    with pytest.raises(UserError, match="there is no policies/nobody; there is policies/"):
         policies.load("runs", "policies/nobody", None, print)
 
 

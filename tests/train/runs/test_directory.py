@@ -18,7 +18,6 @@ from hackmatrix.train.config.saved import to_json
 from hackmatrix.train.runs import directory
 from hackmatrix.train.runs.directory import (
     Run,
-    RunError,
     changes,
     create,
     discard,
@@ -118,7 +117,7 @@ def test_a_run_knows_where_its_files_lie(tmp_path: Path, config: Config) -> None
 def test_a_name_that_is_taken_is_refused_with_two_ways_out(tmp_path: Path, config: Config) -> None:
     named = dataclasses.replace(config, run_name="mine")
     create(tmp_path, named)
-    with pytest.raises(RunError, match=r"--config\.run_name.*--resume=mine"):
+    with pytest.raises(UserError, match=r"--config\.run_name.*--resume=mine"):
         create(tmp_path, named)
 
 
@@ -134,7 +133,7 @@ def test_a_run_that_was_killed_before_it_began_does_not_keep_its_name(
     assert held == ["mine"]
     (tmp_path / "other").mkdir()
     (tmp_path / "other/notes").touch()
-    with pytest.raises(RunError, match="exists already"):
+    with pytest.raises(UserError, match="exists already"):
         create(tmp_path, dataclasses.replace(config, run_name="other"))
 
 
@@ -144,7 +143,7 @@ def test_a_run_that_another_process_begins_meanwhile_is_left_to_it(
     """Both found the name free; the other one had the lease first, and has given it back."""
     named = dataclasses.replace(config, run_name="mine", seed=1)
     other = dataclasses.replace(named, seed=2)
-    with pytest.raises(RunError, match="mine exists already"):
+    with pytest.raises(UserError, match="mine exists already"):
         create(tmp_path, named, lambda run: write_down(Run(run.directory, other)))
     assert find(tmp_path, "mine") == Run(tmp_path / "mine", other)
 
@@ -178,7 +177,7 @@ def test_a_run_that_can_be_written_to_no_more_is_refused_in_one_line(
     (run.directory / "config.json").unlink()
     (run.directory / "config.json").mkdir()
     with pytest.raises(
-        RunError, match=f"^the run {run.directory} cannot be written to: "
+        UserError, match=f"^the run {run.directory} cannot be written to: "
     ) as raised:
         write_down(run)
     assert len(str(raised.value).splitlines()) == 1

@@ -17,7 +17,7 @@ from hackmatrix.train.config.saved import to_json
 from hackmatrix.train.guards.supervision import Supervision
 from hackmatrix.train.plan import Request
 from hackmatrix.train.runs import directory, lease
-from hackmatrix.train.runs.directory import Run, RunError, create, find
+from hackmatrix.train.runs.directory import Run, create, find
 from hackmatrix.train.runs.places import Disk
 from hackmatrix.train.runs.protocol import Away
 from hackmatrix.train.session import run_session
@@ -76,18 +76,20 @@ def test_auto_finds_no_other_run_than_that_of_the_name_if_there_is_one(
 def test_a_run_that_does_not_exist_is_refused_beside_those_that_do(
     tmp_path: Path, config: Config
 ) -> None:
-    with pytest.raises(RunError, match=r"no run 'lost' in \S+$"):
+    with pytest.raises(UserError, match=r"no run 'lost' in \S+$"):
         find(tmp_path, "lost")
     create(tmp_path, dataclasses.replace(config, run_name="mine"))
-    with pytest.raises(RunError, match="the newest are mine"):
+    with pytest.raises(UserError, match="the newest are mine"):
         find(tmp_path, "lost")
     (tmp_path / "out/exported").mkdir(parents=True)
     (tmp_path / "out/exported/policy.npz").touch()
-    with pytest.raises(RunError, match="exported is a policy that was exported, as --policy takes"):
+    with pytest.raises(
+        UserError, match="exported is a policy that was exported, as --policy takes"
+    ):
         find(tmp_path, "out/exported")
     (tmp_path / "lost/checkpoints").mkdir(parents=True)
     for which in ("lost", str(tmp_path / "lost")):
-        with pytest.raises(RunError, match=r"lost has no config\.json; the newest are mine"):
+        with pytest.raises(UserError, match=r"lost has no config\.json; the newest are mine"):
             find(tmp_path, which)
 
 
@@ -95,7 +97,7 @@ def test_a_run_that_cannot_be_read_is_said_in_one_line(tmp_path: Path, config: C
     run, other = create(tmp_path, config), create(tmp_path, config)
     for text in ("{", "{}", "3", "null", "[]", json.dumps({**config.settings(), "lr": -1})):
         (run.directory / "config.json").write_text(text)
-        with pytest.raises(RunError) as raised:
+        with pytest.raises(UserError) as raised:
             find(tmp_path, run.name)
         assert len(str(raised.value).splitlines()) == 1
     for text in ("[]", "null", '{"checkpoint_dir": 3}'):  # which takes no other run away
@@ -118,7 +120,7 @@ def test_what_only_others_may_look_at_hides_no_run(
     (tmp_path / "circle").symlink_to("circle")
     monkeypatch.setattr(Disk, "exists", exists_or_is_hidden)
     assert find(tmp_path, "auto") == run
-    with pytest.raises(RunError, match="there is no run 'nobody'"):
+    with pytest.raises(UserError, match="there is no run 'nobody'"):
         find(tmp_path, "nobody")
 
 
@@ -126,7 +128,7 @@ def test_what_only_others_may_look_at_hides_no_run(
 def test_who_names_an_agent_that_comes_with_the_trainer_is_told_how(
     tmp_path: Path, name: str
 ) -> None:
-    with pytest.raises(RunError, match=r"there is no run .*; did you mean policies/champion\?"):
+    with pytest.raises(UserError, match=r"there is no run .*; did you mean policies/champion\?"):
         find(tmp_path, name)
 
 
@@ -143,7 +145,7 @@ def test_a_run_of_an_older_version_is_found(tmp_path: Path, config: Config) -> N
 def test_who_names_a_run_of_several_seeds_is_told_their_names(tmp_path: Path) -> None:
     for name in ("a-seed0", "a-seed1", "b"):
         create(tmp_path, resolved(run_name=name))
-    with pytest.raises(RunError, match=r"there is no run 'a' in .*; its seeds are a-seed0, a-see"):
+    with pytest.raises(UserError, match=r"there is no run 'a' in .*; its seeds are a-seed0, a-see"):
         find(tmp_path, "a")
 
 
@@ -164,7 +166,7 @@ def test_a_link_to_a_run_beside_it_is_that_run_and_may_lead_to_another_later(
     held.give_back()
     assert not (b.directory / "owner").exists()
     assert find(tmp_path, "latest") == b
-    with pytest.raises(RunError, match=r"the newest are b, a$"):
+    with pytest.raises(UserError, match=r"the newest are b, a$"):
         find(tmp_path, "lost")
 
 
@@ -182,7 +184,7 @@ def test_a_run_that_lies_on_another_disk_has_the_name_of_its_link(tmp_path: Path
 def test_of_many_runs_the_newest_five_are_named(tmp_path: Path) -> None:
     for number in range(7):
         begun(create(tmp_path, resolved(run_name=f"run{number}")), when=100 * number)
-    with pytest.raises(RunError, match=r"the newest are run2, run3, run4, run5, run6$"):
+    with pytest.raises(UserError, match=r"the newest are run2, run3, run4, run5, run6$"):
         find(tmp_path, "lost")
 
 

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from hackmatrix.errors import UserError
 from hackmatrix.train.runs import lease
-from hackmatrix.train.runs.lease import Held, Lease, TakenOver
+from hackmatrix.train.runs.lease import Lease, TakenOver
 from hackmatrix.train.runs.places import place
 from hackmatrix.train.runs.protocol import Place
 from tests.train.runs.full_disk import no_file_larger_than
@@ -76,7 +77,10 @@ def elsewhere(run: Place) -> None:
 
 
 def test_a_second_process_is_told_who_trains_the_run(run: Place) -> None:
-    with another_process(run) as holder, pytest.raises(Held, match=f"by process {holder.pid} on"):
+    with (
+        another_process(run) as holder,
+        pytest.raises(UserError, match=f"by process {holder.pid} on"),
+    ):
         lease.take(run, lambda _: None, stale_after=30.0)  # it ends at the first sign of life
 
 
@@ -148,7 +152,7 @@ def test_two_that_have_the_run_one_after_the_other_while_a_third_stands_still_le
         return found
 
     monkeypatch.setattr(lease, "_owner", meanwhile)
-    with pytest.raises(Held):
+    with pytest.raises(UserError):
         take(run)
     holds[0].confirm()
     assert (run / "owner").names() == ["3.json"]

@@ -15,9 +15,10 @@ import fsspec
 import pytest
 from gcsfs.retry import HttpError
 
+from hackmatrix.errors import UserError
 from hackmatrix.train.runs import bucket
 from hackmatrix.train.runs.bucket import Bucket, service
-from hackmatrix.train.runs.places import Disk, UnknownPlace, place
+from hackmatrix.train.runs.places import Disk, place
 from hackmatrix.train.runs.protocol import Away, Place
 from tests.bucket_service import BUCKET, Service, used
 from tests.train.runs.full_disk import no_file_larger_than
@@ -242,7 +243,7 @@ def test_a_request_that_the_service_calls_wrong_is_not_made_again(
 
 @pytest.mark.parametrize("address", ["gs://", "gs:///runs", "gs://MY-BUCKET/runs", "gs://-a/runs"])
 def test_an_address_without_the_name_of_a_bucket_is_refused(address: str) -> None:
-    with pytest.raises(UnknownPlace, match=f"^{address} names no bucket: say gs://BUCKET/"):
+    with pytest.raises(UserError, match=f"^{address} names no bucket: say gs://BUCKET/"):
         place(address)
 
 
@@ -253,7 +254,7 @@ def test_a_path_may_begin_at_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 
 @pytest.mark.parametrize("address", ["s3://bucket/runs", "http://host/runs", "gs:/bucket"])
 def test_other_addresses_are_refused(address: str) -> None:
-    with pytest.raises(UnknownPlace, match="is not known; name a directory, or gs://"):
+    with pytest.raises(UserError, match="is not known; name a directory, or gs://"):
         place(address)
 
 
