@@ -38,6 +38,18 @@ here=$(CDPATH='' cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$here/.."
 [[ ${1:-} != --help ]] || { usage && exit; }
 
+asked='' # the signal that we were sent, if any
+told=''  # the process that it was passed on to
+interrupted=''
+
+pass_on() {
+  asked=$1 told=${!:-} interrupted=yes
+  [[ -z $told ]] || kill -s "$asked" "$told" 2>/dev/null || true
+}
+trap 'pass_on TERM' TERM
+trap 'pass_on INT' INT
+trap 'pass_on TERM' HUP
+
 # The trainer notes there the run that it trains and, in a second line, the step it goes on from. Not
 # in /tmp if that can be helped, from where files go that nobody has touched for days.
 notes=$(mktemp .supervise.XXXXXX 2>/dev/null) && notes=$PWD/$notes || notes=$(mktemp)
@@ -58,18 +70,6 @@ done
 
 python=${PYTHON:-.venv/bin/python}
 command -v "$python" >/dev/null || fail "there is no $python: run make train once, or set PYTHON"
-
-asked='' # the signal that we were sent, if any
-told=''  # the process that it was passed on to
-interrupted=''
-
-pass_on() {
-  asked=$1 told=${!:-} interrupted=yes
-  [[ -z $told ]] || kill -s "$asked" "$told" 2>/dev/null || true
-}
-trap 'pass_on TERM' TERM
-trap 'pass_on INT' INT
-trap 'pass_on TERM' HUP
 
 # Runs a command to its end, passing signals on; its exit status is left in `code`.
 code=0

@@ -68,6 +68,7 @@ say_of_all() {
 
 # Where the others do not answer.
 say_of_some() {
+  [[ ! $words ]] || reached=yes
   case $words in
     *busy* | '') said='not reached' ;;
     *) said='reached in part' ;; # and nobody trains there

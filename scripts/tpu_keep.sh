@@ -120,6 +120,7 @@ look_at_failure() {
 
 delete() {
   is_others='' by_hand='' reached='' unreached=0 failures=0 # of the next one nothing is known
+  [[ $trouble != part* ]] || trouble='' code=42              # that was the end of it
   tpu delete || say "$name could not be deleted now"
 }
 
@@ -127,7 +128,7 @@ failures=0 # in a row, until training runs
 failed=''  # what did
 set_up_and_train() {
   ((failures++ < 5)) || need_help 1 "$failed 5 times in a row, for the reason above"
-  [[ ! $trouble$by_hand || $commit == "$(last_commit)" ]] || take_last_commit
+  [[ ! $trouble$by_hand ]] || take_last_commit
   failed='set-up failed'
   set_up && failed='the start of training failed' && train &&
     failed='training ended without a note of how' && return
@@ -136,6 +137,7 @@ set_up_and_train() {
 
 # With which it may have been mended.
 take_last_commit() {
+  [[ $commit != "$(last_commit)" ]] || return 0
   commit=$(last_commit)
   say "slices get the last commit from now on, ${commit:0:7}"
 }
@@ -158,9 +160,12 @@ look() {
       [[ $asked_here ]] || is_others=yes
       ((failures)) || by_hand=yes
       ;;
-    busy) trouble='' by_hand='' code=42 failures=0 ;;
+    busy)
+      [[ ! $by_hand ]] || take_last_commit # with which somebody has started it
+      trouble='' by_hand='' code=42 failures=0
+      ;;
     stopped) by_hand=yes ;;
-    failed) need_help 1 "training failed, and would fail again: mend, commit, scripts/tpu.sh setup $name" ;;
+    failed) by_hand=yes && need_help 1 "training failed, and would fail again: mend, commit, scripts/tpu.sh setup $name" ;;
     done)
       ((code == 0)) || { show_log && say "the run is done"; }
       over=yes code=0
@@ -220,7 +225,7 @@ delete_for_good() {
   ! tpu delete || exit "$code"
   ask queued-resources state.state
   [[ $said != none ]] || exit "$code"
-  tell_of_costs
+  [[ $said == DELETING ]] || tell_of_costs
 }
 
 tell_of_costs() {
@@ -255,11 +260,10 @@ look_at_node() { # HOW FAR THEY WERE REACHED
       delete
       ;;
     READY)
-      ((unreached >= 10)) || return 0
       if [[ $1 == 'reached in part' ]]; then
-        need_help 42 "part of $name cannot be reached, and the rest does not train"
+        ((looks < 10)) || need_help 42 "part of $name cannot be reached, and the rest does not train"
       elif [[ ! $reached ]]; then
-        need_help 1 "$name is READY, but could not be reached 10 times in a row, for the reason above"
+        ((unreached < 10)) || need_help 1 "$name is READY, but could not be reached 10 times in a row, for the reason above"
       fi
       ;;
   esac

@@ -205,6 +205,18 @@ def test_where_the_terminal_is_gone_the_trainer_s_code_is_returned_all_the_same(
     assert ended.read_text().startswith("42 ")
 
 
+def test_one_that_is_stopped_as_it_begins_does_not_note_that_it_is_done(
+    stubs: Stubs, trainer: Trainer, tmp_path: Path
+) -> None:
+    ended = tmp_path / "ended"
+    trainer("exit 42")
+    find = "up=$(cut -d' ' -f4 /proc/$PPID/stat)"
+    else_it_is = "grep -q scripts/supervise.sh /proc/$up/cmdline || up=$PPID"
+    stubs.add("mktemp", f'{find}\n{else_it_is}\nkill -TERM "$up"; exec /usr/bin/mktemp "$@"')
+    assert stubs.run(SUPERVISE, SUPERVISE_ENDED=str(ended)).returncode != 0
+    assert ended.read_text().split()[0] in ("42", "143")
+
+
 def test_where_nobody_reads_what_it_says_it_goes_on(stubs: Stubs, trainer: Trainer) -> None:
     trainer("exit 42", "exit 0")
     reader, written = os.pipe()

@@ -43,6 +43,8 @@ def test_another_commit_than_the_last_can_be_brought_and_the_clone_stays_as_it_w
         (["failed", "idle", "done"], "HEAD"),  # with which it may have been mended
         (["busy", "stopped", "idle", "done"], "HEAD"),
         (["busy", "set-up", "idle", "done"], "HEAD"),
+        (["busy", "stopped", "set-up", "busy", "taken", "idle", "done"], "HEAD"),  # by hand
+        (["failed", "busy", "taken", "idle", "done"], "HEAD"),
     ],
 )
 def test_a_slice_gets_the_commit_that_keeping_began_with_unless_somebody_lent_a_hand(
