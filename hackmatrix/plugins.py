@@ -28,7 +28,8 @@ def load(address: str) -> Any:
         loaded = importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-            raise  # the module is there, and itself imports one that is not
+            # The module is there, and itself imports one that is not.
+            raise UserError(f"{address}: {why(error)}") from error
         if module.endswith(".py"):
             raise UserError(
                 f"{address}: leave out .py, as a module is named and no file: say "

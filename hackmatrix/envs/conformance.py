@@ -18,6 +18,7 @@ import numpy as np
 from hackmatrix.envs import declared
 from hackmatrix.envs.metrics import PERCENT, are_shares
 from hackmatrix.envs.protocol import Environment, Step
+from hackmatrix.errors import UserError
 
 # After so many ends in a row it is no chance that no episode goes on.
 _FEWEST_ENDS = 10
@@ -46,6 +47,10 @@ def check(env: Environment, boards: int = 8, steps: int = 200, seed: int = 0) ->
     """
     if isinstance(env, type):
         raise Broken(f"{env.__name__} is a class: give an environment, {env.__name__}()")
+    try:
+        env.on(jax.default_backend())
+    except UserError as error:
+        raise Broken(str(error)) from None
     if found := [*declared.faults(env)] or [*_faults(env, boards, steps, seed)]:
         raise Broken("\n".join(found))
 

@@ -135,7 +135,9 @@ def make_plan(
     which, name = request.settings.get("resume"), _name(request)
     found = directory.find(request.workdir, which, name) if which else None
     if found and name not in (None, found.name):
-        raise UserError(f"run_name={name} cannot be changed: the run to resume is {found.name}")
+        told = request.settings["run_name"]
+        what = f"run_name={told}" if told == name else f"run_name={told}, a link to {name},"
+        raise UserError(f"{what} cannot be changed: the run to resume is {found.name}")
     values = request.settings
     if found:
         given = request.given_to(found.config, streams.say)

@@ -43,10 +43,12 @@ def loading(program: str, what: str) -> Iterator[None]:
 
 def _wrong_here(error: Exception) -> str | None:
     """What is wrong with this machine, where the error is not a mistake of ours."""
+    if isinstance(error, ImportError) and (error.name or "").startswith("hackmatrix"):
+        return None
     if isinstance(error, ModuleNotFoundError) and error.name:
-        ours = error.name.startswith("hackmatrix")
-        return None if ours else f"{error.name} is missing: {INSTALL}"
-    if "jax" in sys.modules:
+        return f"{error.name} is missing: {INSTALL}"
+    may_be_of_jax = isinstance(error, ImportError | RuntimeError | ValueError | OSError)
+    if "jax" in sys.modules or not may_be_of_jax:
         return None
     *_, why = [type(error).__name__, *str(error).splitlines()]
     told = f"JAX cannot be loaded: {why.rstrip('.')}"

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from hackmatrix import game
+from hackmatrix.envs import conformance
 from hackmatrix.envs.hackmatrix_env import ACTION_NAMES, HackMatrix
 from hackmatrix.envs.protocol import Step
 from hackmatrix.errors import UserError
@@ -151,6 +152,8 @@ def test_a_subclass_cannot_begin_games_in_its_own_way_if_our_step_begins_the_lat
     AlwaysLate().on("cpu")
     with pytest.raises(UserError, match=r"^mine:Late has a `reset` of its own but no `step`"):
         Late().on("cpu")
+    with pytest.raises(conformance.Broken, match=r"^mine:Late has a `reset` of its own"):
+        conformance.check(Late())
 
 
 class Harsh(HackMatrix):

@@ -108,6 +108,12 @@ def test_a_package_that_is_missing_is_named_but_for_our_own() -> None:
         importlib.import_module("hackmatrix.no_such_module")
 
 
+def test_a_mistake_in_our_sources_is_not_blamed_on_jax(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "jax")
+    with pytest.raises(SyntaxError), starting.loading("launch.tea", "JAX"):
+        compile("def", "ours.py", "exec")
+
+
 def test_the_doctor_tells_what_is_installed_also_where_jax_cannot_be_loaded(tmp_path: Path) -> None:
     (tmp_path / "jax.py").write_text("raise RuntimeError('jaxlib does not fit')")
     told = subprocess.run(

@@ -267,6 +267,9 @@ def test_a_module_that_fails_is_not_one_without_the_name(
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(AttributeError, match="module 'math' has no attribute 'nothing'"):
         plugins.load("failing_net:Net")
+    (tmp_path / "needy_net.py").write_text("import nothing_like_it\nclass Net: ...\n")
+    with pytest.raises(UserError, match=r"No module named 'nothing_like_it', needy_net.py:1$"):
+        plugins.load("needy_net:Net")
 
 
 def test_channels_that_attention_cannot_share_are_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -77,9 +78,11 @@ def test_episodes_of_gymnax_are_the_same_whatever_generator_is_the_default_of_ja
     env = make("gymnax:CartPole-v1")
 
     def play() -> list[np.ndarray]:
-        boards = env.reset(raw)
-        after = env.step(raw, boards, jnp.zeros(NUMBERS.shape, jnp.int32))
-        return [np.asarray(leaf) for leaf in jax.tree.leaves((boards, after))]
+        def both() -> Any:
+            boards = env.reset(raw)
+            return boards, env.step(raw, boards, jnp.zeros(NUMBERS.shape, jnp.int32))
+
+        return [np.asarray(leaf) for leaf in jax.tree.leaves(jax.jit(both)())]
 
     expected = play()
     with jax.default_prng_impl("rbg"):

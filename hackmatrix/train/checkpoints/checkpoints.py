@@ -11,7 +11,7 @@ All processes of a run call everything here together, in the same order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -199,9 +199,7 @@ class Checkpoints:
         """For a run that goes on from an older one; else that is done before the next save."""
         if is_first():
             with suppress(OSError):
-                for stays in self._put_aside(sorted(self._damaged.intersection(self.steps()))):
-                    self._say(stays)
-                self._damaged.clear()
+                self._put_damaged_aside()
 
     def _restore(self, step: int, layouts: Sequence[Layout]) -> Restored:
         manifest = self._read(step)
@@ -267,8 +265,9 @@ class Checkpoints:
                 return None, []
             self._directory.try_to_write()
             self._delete_unfinished()
-            self.put_damaged_aside()
-            if stay := self._put_aside(old for old in self.steps() if old >= step):
+            self._put_damaged_aside()
+            later = [self._place(old) for old in self.steps() if old >= step]
+            if stay := shelf.put_aside(later, self._say):
                 return stay[0], []
             return None, self._besides()
         except OSError as error:
@@ -280,8 +279,12 @@ class Checkpoints:
         milestones = shelf.milestones(steps, self._milestone) if self._milestone else []
         return [*([best.step] if best else []), *(step for step, _ in unread), *milestones]
 
-    def _put_aside(self, steps: Iterable[int]) -> list[str]:
-        return shelf.put_aside(map(self._place, steps), self._say)
+    def _put_damaged_aside(self) -> None:
+        if self._damaged:
+            there = sorted(self._damaged.intersection(self.steps()))
+            for stays in shelf.put_aside(map(self._place, there), self._say):
+                self._say(stays)
+            self._damaged.clear()
 
     def _place(self, step: int) -> Place:
         return self._directory / str(step)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import types
 from dataclasses import dataclass, field, fields
-from typing import Any, get_args, get_type_hints
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from hackmatrix.train.config import autoscale
 from hackmatrix.train.config.rules import (
@@ -214,7 +214,7 @@ def declared(kind: type[Config]) -> dict[str, Setting]:
 
 def _plain(hint: Any) -> type:
     """`int` of `int | None`."""
-    if isinstance(hint, types.UnionType):
+    if get_origin(hint) in (Union, types.UnionType):
         kinds = [each for each in get_args(hint) if each is not types.NoneType]
         hint = kinds[0] if len(kinds) == 1 else hint
     kind: type = hint

@@ -67,6 +67,7 @@ class WeightsAndBiases:
     ) -> None:
         self._run, self._rewind_to, self._say = run, rewind_to, say
         self._page: Any = None
+        self._id: str | None = None  # of a page that was opened, also where it could not be kept
         self._uploaded: Place | None = None
         self._has_told_of_uploads = False
         self._looks_at = 0.0
@@ -114,7 +115,7 @@ class WeightsAndBiases:
 
     def _open(self) -> Any:
         place, config = self._run.directory / _ID, self._run.config
-        before = (place.read_text().strip() if place.exists() else "") or None
+        before = self._id or (place.read_text().strip() if place.exists() else "") or None
         rewinds = before is not None and self._rewind_to is not None
         wandb = _quiet_wandb()
         try:
@@ -128,12 +129,12 @@ class WeightsAndBiases:
                 resume_from=f"{before}?_step={self._rewind_to}" if rewinds else None,
                 config={**config.settings(), "provenance": provenance()},
             )
+            self._id, self._rewind_to = page.id, None
             atomic_files.write(place, f"{page.id}\n")
         except Exception:
             with suppress(Exception):  # else the id counts as in use, and who died is asked again
                 wandb.teardown()
             raise
-        self._rewind_to = None
         where = page.url or f"offline, `wandb sync {page.settings.sync_dir}` sends it"
         self._say(f"Weights & Biases: {where}")
         heard = _Heard(lambda words: self._say(f"{words} (It is in {page.settings.sync_dir}.)"))

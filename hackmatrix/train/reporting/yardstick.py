@@ -53,6 +53,7 @@ class Yardstick:
         self._evaluation = Evaluation(program.env, program.network, program.mesh, goes_on=goes_on)
         self._goal = program.env.goal or RETURN
         self._measured_at = clock.seconds()
+        self._was_measured = False
 
     def is_due(self, update: int, seconds: float) -> bool:
         """Whether it is time to measure the agent again, after so many updates that took so long. A
@@ -62,7 +63,7 @@ class Yardstick:
         if not minutes:
             return False
         if update >= course.last_update or course.is_time_up(seconds):
-            return seconds >= 60 * minutes
+            return self._was_measured or seconds >= 60 * minutes
         return on_any(self._clock.seconds() - self._measured_at >= 60 * minutes)
 
     def measure(self, update: int, learner: Any) -> Measured | None:
@@ -76,7 +77,7 @@ class Yardstick:
                 played = self._evaluation.play(params, EVALUATION_SEED, games)
             except Interrupted:
                 return None
-        self._measured_at = self._clock.seconds()
+        self._measured_at, self._was_measured = self._clock.seconds(), True
         means = {tag: float(each.mean()) for tag, each in played.items() if each.ndim == 1}
         score = means[self._goal]
         (goal,) = (each for each in outcomes(self._program.env) if each.tag == self._goal)

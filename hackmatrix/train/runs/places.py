@@ -135,7 +135,8 @@ def without_alias(there: Place) -> Place:
     if isinstance(there, Disk):
         with suppress(OSError):  # it is no link
             target = there.path.parent / os.readlink(there.path)
-            if os.path.realpath(target.parent) == os.path.realpath(there.path.parent):
+            beside = os.path.realpath(target.parent) == os.path.realpath(there.path.parent)
+            if beside and there.exists():  # links may lead to each other
                 return without_alias(there.parent / target.name)
     return there
 

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +14,7 @@ import pytest
 
 from hackmatrix.train.checkpoints.checkpoints import Checkpoints, Layout
 from hackmatrix.train.runs.places import Disk
+from hackmatrix.train.runs.protocol import Away
 from tests.train.checkpoints.small_state import like, on, state
 from tests.train.runs.full_disk import no_file_larger_than
 
@@ -119,6 +121,23 @@ def test_a_checkpoint_that_cannot_be_put_aside_is_named_and_only_a_later_one_is_
     checkpoints.save(2, state(on(1), seed=2), {})
     assert said[1:] == [f"{two / '2'} is not saved: {stays}"]
     assert checkpoints.steps() == [2, 3, 4]
+
+
+def test_where_a_bucket_is_away_a_damaged_checkpoint_is_put_aside_later(
+    two: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it would be kept in the place of a good one."""
+    (two / "2/record/metadata").write_text("")
+    checkpoints = Checkpoints(two, keep=2, say=said.append)
+    assert checkpoints.restore_newest(Layout(like(on(1)))) is not None
+    with monkeypatch.context() as patch:
+        patch.setattr(Disk, "move", Mock(side_effect=Away("it does not answer")))
+        checkpoints.put_damaged_aside()
+        checkpoints.save(3, state(on(1), seed=3), {})
+        assert said[-1] == f"{two / '3'} is not saved: it does not answer"
+    checkpoints.save(4, state(on(1), seed=4), {})
+    checkpoints.wait()
+    assert checkpoints.steps() == [1, 4]
 
 
 KILLED_WHILE_SAVING = """

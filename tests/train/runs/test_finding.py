@@ -18,7 +18,7 @@ from hackmatrix.train.guards.supervision import Supervision
 from hackmatrix.train.plan import Request
 from hackmatrix.train.runs import directory, lease
 from hackmatrix.train.runs.directory import Run, create, find
-from hackmatrix.train.runs.places import Disk
+from hackmatrix.train.runs.places import Disk, without_alias
 from hackmatrix.train.runs.protocol import Away
 from hackmatrix.train.session import run_session
 from tests.bucket_service import Service
@@ -160,6 +160,9 @@ def test_a_link_to_a_run_beside_it_is_that_run_and_may_lead_to_another_later(
     found = find(tmp_path, "auto")
     assert found == find(tmp_path, "latest") == find(tmp_path, str(latest)) == a
     held = lease.take(found.place, print)
+    latest.unlink()
+    latest.symlink_to("latest")  # which leads nowhere
+    assert without_alias(Disk(latest)) == Disk(latest)
     latest.unlink()
     latest.symlink_to(tmp_path / "b")
     held.confirm()
