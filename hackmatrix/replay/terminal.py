@@ -75,7 +75,10 @@ def show(episode: Episode, colour: bool = True) -> None:
         shown = screen(episode, turn, shutil.get_terminal_size(), colour)
         _write(_HIDE_CURSOR + _CLEAR + shown)
 
-    with keys_at_once(paint, lambda: _write(_SHOW_CURSOR + "\n")), suppress(KeyboardInterrupt):
+    def leave() -> None:  # also where Ctrl-Z came amid a write, in which no other can begin
+        os.write(sys.stdout.fileno(), f"{_SHOW_CURSOR}\n".encode())
+
+    with keys_at_once(paint, leave), suppress(KeyboardInterrupt):
         while (pressed := key(None if is_paused or turn == last else _SECONDS_A_TURN)) not in _ENDS:
             if pressed is None:
                 turn += 1
