@@ -7,10 +7,11 @@ usage() {
 scripts/tpu_worker.sh start ARGS      starts scripts/supervise.sh ARGS in the background; its output
                                       is added to hackmatrix.log beside the checkout
 scripts/tpu_worker.sh status [ARGS]   says "busy" while it trains, "in set-up" while it is set up,
-                                      or how training ended since the machine was started: "done", "stopped" (it can go
-                                      on) or "failed"; else "idle". With ARGS, of the training that
-                                      was started with them: "busy otherwise" where it trains
-                                      other things, "idle" where other training ended
+                                      or how training ended since the machine was started: "done",
+                                      "stopped" (it can go on) or "failed"; else "idle". With ARGS,
+                                      of the training that was started with them: "busy otherwise"
+                                      where it trains other things, "idle" where other training
+                                      ended
 scripts/tpu_worker.sh stop [SECONDS]  asks it to save and stop (TERM), waits for 120 s or SECONDS,
                                       kills what is left, and frees the TPU. A set-up, too
 scripts/tpu_worker.sh unlock          removes the lock file that a killed process left on the TPU,
