@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -77,8 +77,7 @@ class _HackMatrix(environment.Environment[EnvState, EnvParams]):
         self, key: Array, state: EnvState, action: Any, params: EnvParams
     ) -> tuple[Array, EnvState, Array, Array, Information]:
         """A step that ends with a game: observation, state, reward, terminated, information."""
-        step = play.one_board(partial(_step, self.invalid))
-        board, outcome = step(key, state.board, jnp.asarray(action))
+        board, outcome = _step_of_one(self.invalid)(key, state.board, jnp.asarray(action))
         state = EnvState(board, state.time + 1)
         told = _information(board, outcome)
         return game.observe(board), state, outcome.reward, outcome.done, told
@@ -173,6 +172,12 @@ class HackMatrixGymnax0(_HackMatrix):
         now = self._stepped(key, state, action, params)
         observation = game.observe(now.state.board)
         return observation, now.state, now.outcome.reward, now.ended, now.information()
+
+
+@cache
+def _step_of_one(invalid: str) -> Any:
+    """Outside of a program it is compiled once."""
+    return play.compiled_once(play.one_board(partial(_step, invalid)))
 
 
 def _step(

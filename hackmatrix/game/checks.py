@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
+
+
+def boards(shape: tuple[int, ...], **given: Any) -> None:
+    """That there is a key for each board, and as many of whatever else is given."""
+    if not shape:
+        raise ValueError(
+            "a batch needs a key for each board (jax.random.split); for one board call reset and "
+            "step"
+        )
+    for name, each in given.items():
+        if jnp.shape(each) not in (shape, ()):
+            raise ValueError(f"{name}: shape {jnp.shape(each)}, but there are keys for {shape}")
 
 
 def keys(mapping: Any, needed: Sequence[str], where: str) -> None:

@@ -14,8 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
 
-from hackmatrix.game import few, history, moves, programs, reward, stages
-from hackmatrix.game.checks import integer
+from hackmatrix.game import checks, few, history, moves, programs, reward, stages
 from hackmatrix.game.programs import Program
 from hackmatrix.game.randomness import Key, as_key
 from hackmatrix.game.siphon import better_elsewhere, siphon
@@ -89,20 +88,22 @@ def _reset(history_depth: int) -> Callable[[Array], State]:
 def reset_batch(keys: Array, history_depth: int = HISTORY_DEPTH) -> State:
     """New games [E], one a key."""
     each = as_key(keys)
-    depth = integer(history_depth, "history_depth", 1, history.DEEPEST)
+    checks.boards(each.low.shape)
+    depth = checks.integer(history_depth, "history_depth", 1, history.DEEPEST)
     return stages.generate(stages.new_game(each, history.empty(depth, each.low)), each)
 
 
 def step(key: Array, state: State, action: Array) -> tuple[State, Outcome]:
-    """Takes an action (0 to 27). An invalid one changes nothing and ends the game."""
+    """Takes an action (0 to 27). An invalid one changes nothing and ends the game. A step after the
+    end plays the same board on: what counts is what comes up to the first `done`.
+    """
     return _step(key, state, action)
 
 
 @compiled_once
 def step_batch(keys: Array, states: State, actions: Array) -> tuple[State, Outcome]:
-    """Takes an action on each of [E] boards."""
-    state, outcome = play(as_key(keys), states, actions, restart=False)
-    return state, reward.in_floats(outcome)
+    """Takes an action on each of [E] boards, as `step` does on one."""
+    return _stepped(keys, states, actions, restart=False)
 
 
 _step = compiled_once(one_board(step_batch))
@@ -111,7 +112,13 @@ _step = compiled_once(one_board(step_batch))
 @compiled_once
 def step_batch_and_restart(keys: Array, states: State, actions: Array) -> tuple[State, Outcome]:
     """Takes an action on each of [E] boards, and puts a new game where a game has ended."""
-    state, outcome = play(as_key(keys), states, actions, restart=True)
+    return _stepped(keys, states, actions, restart=True)
+
+
+def _stepped(keys: Array, states: State, actions: Array, restart: bool) -> tuple[State, Outcome]:
+    key = as_key(keys)
+    checks.boards(key.low.shape, states=states.stage, actions=actions)
+    state, outcome = play(key, states, actions, restart)
     return state, reward.in_floats(outcome)
 
 
@@ -143,7 +150,10 @@ def take_action(before: State, key: Key, actions: Array) -> tuple[State, Outcome
     """Takes an action on each of [E] boards, as far as its outcome depends on it, whose rewards are
     in whole units. Also returns the boards on which the enemy turn is yet to end.
     """
-    action = jnp.asarray(actions).astype(jnp.int32)
+    action = jnp.asarray(actions)
+    if not jnp.issubdtype(action.dtype, jnp.integer):
+        raise ValueError(f"actions must be integers, got {action.dtype}")
+    action = action.astype(jnp.int32)
     valid = is_valid(before, action)
     action = jnp.where(valid, action, NO_ACTION)
 

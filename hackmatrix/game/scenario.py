@@ -91,6 +91,10 @@ def load(scenario: Mapping[str, Any], history_depth: int = HISTORY_DEPTH) -> Sta
 
 def dump(state: State) -> dict[str, Any]:
     """The scenario of a state (one board)."""
+    if np.ndim(state.stage):
+        raise ValueError(
+            "dump writes one board: take it by jax.tree.map(lambda leaf: leaf[number], states)"
+        )
     return {
         **_write_snapshot(state),
         "stage": int(state.stage),

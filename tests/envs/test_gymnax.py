@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from typing import Any, NamedTuple
+from unittest.mock import Mock
 
 import gymnax.wrappers.purerl
 import jax
@@ -14,6 +15,7 @@ import pytest
 from rejax import PPO
 
 from hackmatrix import game
+from hackmatrix.envs import invalid_actions
 from hackmatrix.envs.gymnax_env import (
     EnvParams,
     EnvState,
@@ -143,16 +145,24 @@ def test_the_wrappers_of_gymnax_fit() -> None:
     assert terminated.dtype == truncated.dtype == bool
 
 
-def test_a_step_that_ends_with_a_game_offers_the_choices_too() -> None:
-    """As its information tells: only where it may cost something is that a part of the reward."""
+def test_a_step_that_ends_with_a_game_offers_the_choices_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As its information tells: only where it may cost something is that a part of the reward. And
+    it is traced once, however often it is called outside of a program.
+    """
+    traced = Mock(wraps=invalid_actions.take_action)
+    monkeypatch.setattr(invalid_actions, "take_action", traced)
 
     def a_step(key: jax.Array) -> Any:
         costly = HackMatrixGymnax(invalid="cost")
         _, state = costly.reset_env(key, costly.default_params)
         return costly.step_env(key, state, 0, costly.default_params)
 
-    *_, told = jax.eval_shape(a_step, jax.random.PRNGKey(0))
+    for _ in range(2):
+        *_, told = jax.eval_shape(lambda key: a_step(key), jax.random.PRNGKey(0))
     assert {*told["reward_parts"]} == {*game.PARTS, COST_PART}
+    traced.assert_called_once()
 
 
 @pytest.mark.parametrize("of", [HackMatrixGymnax, HackMatrixGymnax0])

@@ -58,6 +58,27 @@ def test_a_history_has_places(depth: Any) -> None:
         game.reset(keys(0)[0], history_depth=depth)
 
 
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({0: keys(0)[0]}, "a key for each board"),
+        ({0: keys(0, 2)}, r"states: shape \(3,\), but there are keys for \(2,\)"),
+        ({2: jnp.zeros((3, 1), jnp.int32)}, r"actions: shape \(3, 1\), but there are keys for"),
+        ({2: jnp.zeros(3)}, "actions must be integers, got float32"),
+        ({2: jnp.zeros(3, bool)}, "actions must be integers, got bool"),
+    ],
+)
+def test_what_is_given_to_a_step_by_mistake_is_told(change: dict[int, Any], why: str) -> None:
+    given = {**dict(enumerate(given_to_step(3))), **change}
+    with pytest.raises(ValueError, match=why):
+        jax.eval_shape(game.step_batch, *given.values())
+
+
+def test_one_key_is_no_batch() -> None:
+    with pytest.raises(ValueError, match="a key for each board"):
+        game.reset_batch(keys(0)[0])
+
+
 def test_a_board_alone_is_traced_once_however_often_it_is_called(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -58,6 +58,12 @@ def test_a_plain_scenario_is_accepted() -> None:
     assert game.scenario.dump(game.scenario.load(plain())) == plain()
 
 
+def test_boards_are_dumped_one_by_one() -> None:
+    several = jax.tree.map(lambda leaf: np.stack([leaf, leaf]), game.scenario.load(plain()))
+    with pytest.raises(ValueError, match="dump writes one board: take it by jax"):
+        game.scenario.dump(several)
+
+
 @pytest.mark.parametrize("name", [name for name in plain() if not name.startswith("history")])
 def test_a_scenario_that_lacks_a_key_is_refused(name: str) -> None:
     expect_refused({key: value for key, value in plain().items() if key != name}, "lacks", name)
