@@ -12,7 +12,8 @@ PYTEST_ARGS ?=
 
 BIN := .venv/bin
 UV := $(shell command -v uv)
-PIP_INSTALL := $(if $(UV),"$(UV)" pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet --disable-pip-version-check)
+PIP_INSTALL := $(if $(UV),"$(UV)" pip install --quiet --python $(BIN)/python,\
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check)
 
 # A Google device in the PCI list is not enough (the network card of a cloud VM is one), nor is a
 # vfio device (a laptop may pass its GPU to a virtual machine): newer TPUs are both.
@@ -81,7 +82,8 @@ $(BIN)/python:
 			exec "$$python" -m venv .venv; \
 		fi; \
 	done; \
-	echo "No Python 3.11 or newer with the venv module $(if $(PYTHON),is at PYTHON=$(PYTHON),was found); name one: make PYTHON=/path/to/python" >&2; \
+	echo "No Python 3.11 or newer with the venv module" \
+		"$(if $(PYTHON),is at PYTHON=$(PYTHON),was found); name one: make PYTHON=/path/to/python" >&2; \
 	exit 1
 
 # Compiles for GPUs without any (launch.preflight, launch.bench env), and stays apart: in .venv, JAX

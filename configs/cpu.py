@@ -13,7 +13,7 @@ def get_config() -> config_dict.ConfigDict:
     config.total_timesteps = 1_500_000
     config.time_limit_minutes = 3.0
     # A step towards the exit is rewarded and one away from it is not punished, so that a learner
-    # who looks far ahead first finds out that going to and fro pays. This one learns to leave.
+    # who looks far ahead first finds out that going back and forth pays. This one learns to leave.
     config.gamma = 0.9
     config.ent_coef = 0.01
     config.lr = 1.5e-3

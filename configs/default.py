@@ -19,7 +19,7 @@ def get_config() -> config_dict.ConfigDict:
     # What is played: "hackmatrix", "gymnax:NAME" such as "gymnax:CartPole-v1", or an environment of
     # your own: "MODULE:NAME", on Python's path.
     config.env = "hackmatrix"
-    # Training cuts a game off after so many actions, for agents that walk to and fro for ever; 0
+    # Training cuts a game off after so many actions, for agents that go back and forth for ever; 0
     # never does. It counts as an episode; the value of its last board stands for what would have
     # followed.
     config.episode_limit = 0
@@ -76,7 +76,7 @@ def get_config() -> config_dict.ConfigDict:
     # is in that unit.
     config.scale_returns = True
     # Learn from potential-based shaping in place of the game's own reward for each step towards the
-    # exit, which pays for going to and fro, and leave out what a player who has UNDO could earn
+    # exit, which pays for going back and forth, and leave out what a player who has UNDO could earn
     # again and again. What is reported is always the game's reward.
     config.potential_shaping = False
     # Learn from symlog(r) = sign(r) log(1 + |r|) of each reward: completing a stage is worth twice
@@ -121,7 +121,8 @@ def get_config() -> config_dict.ConfigDict:
     config.save_interval_minutes = 10.0
     config.save_interval = config_dict.placeholder(int)
     config.keep_checkpoints = 3
-    # Besides the newest and the best, so many are kept that are spread over the run; 0 keeps none.
+    # Besides the newest and the best, at most so many are kept that are spread over the run so far,
+    # and at least half as many once there are; 0 keeps none.
     config.keep_milestones = 10
     config.checkpoint_dir = "checkpoints"  # below the run directory
 
@@ -147,7 +148,9 @@ def get_config() -> config_dict.ConfigDict:
     # what makes it the run that it is, such as the seed and the network, cannot change.
     config.resume = config_dict.placeholder(str)
 
-    # Weights & Biases, beside TensorBoard and metrics.jsonl.
+    # Weights & Biases, beside TensorBoard and metrics.jsonl. The newest checkpoint is uploaded
+    # whenever it is a tenth later than the last that was, and at the end: about 70 in a month. With
+    # WANDB_MODE=offline none is, as wandb would keep copies of them all on this disk.
     config.wandb = False
     config.rewind = False  # when resuming, erase there what was logged after the checkpoint
     config.project = "hackmatrix"

@@ -18,7 +18,7 @@ def follow(config: config_dict.ConfigDict) -> config_dict.ConfigDict:
     config.num_layers = 2
     config.channels = 16
     config.hidden_dim = 128
-    # A step to and fro earns nothing; one that leads to the exit pays at once.
+    # A step back and forth earns nothing; one that leads to the exit pays at once.
     config.potential_shaping = True
     # A victory, worth 500 and more, does not drown what a step is worth.
     config.compress_rewards = True

@@ -27,7 +27,7 @@ class Estimate:
         return Estimate(self.mean, max(self.low, least), min(self.high, most))
 
     def shown(self, factor: int = 1) -> str:
-        """A single game has no interval."""
+        """A single game has no interval, nor have games that are all alike."""
         mean, low, high = (f"{factor * each:.2f}" for each in (self.mean, self.low, self.high))
         return mean if math.isnan(self.low) else f"{mean}  ({low} to {high})"
 
@@ -35,7 +35,7 @@ class Estimate:
 def mean(column: np.ndarray) -> Estimate:
     """With Student's t, as the deviation is itself an estimate."""
     of_all = float(column.mean(dtype=np.float64))
-    if column.size == 1:
+    if np.unique(column).size == 1:  # nothing tells how far others lie
         return Estimate(of_all, math.nan, math.nan)
     error = float(column.std(ddof=1, dtype=np.float64)) / math.sqrt(column.size)
     margin = _student(column.size - 1) * error
@@ -66,8 +66,9 @@ def ratio(part: np.ndarray, whole: np.ndarray) -> Estimate:
     # It is itself an estimate, as that of a mean is.
     deviation *= _student(games - 1) / _SIGMAS
     error = deviation / math.sqrt(games) / max(float(whole.mean()), 1)
-    # The number of independent draws that would be as precise.
-    draws = of_all * (1 - of_all) / error**2 if error else max(float(whole.sum()), 1)
+    # The number of independent draws that would be as precise. Where no game differs from another,
+    # as where none has the part, only games are known to be independent.
+    draws = of_all * (1 - of_all) / error**2 if error else games
     return share(of_all, draws)
 
 

@@ -32,7 +32,7 @@ def load(address: str) -> Any:
             raise UserError(f"{address}: {why(error)}") from error
         if module.endswith(".py"):
             raise UserError(
-                f"{address}: leave out .py, as a module is named and no file: say "
+                f"{address}: leave out .py, as a module is named, not a file: use "
                 f"{module.removesuffix('.py')}:{name}"
             ) from None
         raise UserError(

@@ -44,7 +44,7 @@ _OVERFLOW_STEPS = flags.DEFINE_integer(
     "overflow_steps", 0, "Env: play so many steps to see how long the lists get.", lower_bound=0
 )
 _ENVS = flags.DEFINE_integer(
-    "envs", 64, "Scaling: environments a device (weak), or of all devices (strong).", lower_bound=1
+    "envs", 64, "Scaling: environments per device (weak), or on all (strong).", lower_bound=1
 )
 _PROCESSES = flags.DEFINE_list(
     "processes", [], "Scaling: the numbers of processes on this machine, each with one device."
@@ -53,7 +53,7 @@ _SLICES = flags.DEFINE_list(
     "slices", [], "Scaling: only compile for these slices or GPUs too, in rows of their own."
 )
 _OUT = outputs.define("out", f"Scaling: the directory of its table and plot, else {_SCALING}.")
-_JSON = flags.DEFINE_bool("json", False, "Print JSON, one line a measurement.")
+_JSON = flags.DEFINE_bool("json", False, "Print JSON, one line per measurement.")
 
 # What other modes have no use for.
 _FLAGS_OF = {
@@ -84,7 +84,7 @@ flags.register_validator(
 
 def main(arguments: list[str]) -> None:
     if len(arguments) != 2 or arguments[1] not in MODES:
-        sys.exit(f"{PROGRAM}: say what to measure, one of: {', '.join(MODES)}")
+        sys.exit(f"{PROGRAM}: choose what to measure, one of: {', '.join(MODES)}")
     mode = arguments[1]
     _check_flags(mode)
     if mode == "gymnasium" and not importlib.util.find_spec("gymnasium"):
@@ -97,7 +97,7 @@ def main(arguments: list[str]) -> None:
     with starting.loading(PROGRAM, "JAX"):
         from hackmatrix.bench import measuring
         from hackmatrix.bench.report import Report
-        from hackmatrix.train.failing import told_if_too_large
+        from hackmatrix.parallel.failures import told_if_too_large
     config, seconds, as_json = _CONFIG.value, _SECONDS.value, _JSON.value
     with (
         starting.one_line_errors(PROGRAM),
@@ -141,7 +141,7 @@ def _check_flags(mode: str) -> None:
                 sys.exit(f"{PROGRAM}: --{holder.name} {which} --slice")
     if mode == "scaling" and "num_envs" in settings:
         sys.exit(
-            f"{PROGRAM}: say --envs, not --config.num_envs: so many a device, or on all of them"
+            f"{PROGRAM}: use --envs, not --config.num_envs: that many per device, or on all of them"
         )
 
 

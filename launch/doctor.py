@@ -52,7 +52,7 @@ def main(_: list[str]) -> None:
     try:
         process_flags.meet(PROGRAM, heartbeat_seconds=_SECONDS, join_seconds=_SECONDS)
     except startup.StartError as error:
-        starting.say(f"{PROGRAM}: {error}")
+        starting.say_aside(f"{PROGRAM}: {error}")
         startup.exit_together(FAILED)
     tell(doctor.examine(_WORKDIR.value))
     tell(doctor.bad_elsewhere(findings))

@@ -26,7 +26,7 @@ _GAMES = flags.DEFINE_integer("games", 1, "How many games to play.", lower_bound
 _SEED = flags.DEFINE_integer(
     "seed",
     None,
-    "Draw actions from the policy, in the same games each time; else it takes the likeliest ones.",
+    "Seed for sampling actions and for our game server; without it actions are greedy.",
     lower_bound=0,
 )
 _SERVER = flags.DEFINE_string(
@@ -79,7 +79,7 @@ def _words(command: str) -> list[str]:
     try:
         words = shlex.split(command)
     except ValueError as error:
-        raise UserError(f"--server={command} is no command: {error}") from None
+        raise UserError(f"--server={command} is not a command: {error}") from None
     if not words:
         raise UserError("--server= names no command")
     return words
@@ -88,7 +88,7 @@ def _words(command: str) -> list[str]:
 def parse(arguments: list[str]) -> list[str]:
     rest = command_line.parser(PROGRAM)(arguments)
     if not _POLICY.value:
-        sys.exit(f"{PROGRAM}: say --policy=policies/winner, or a file that launch.export wrote")
+        sys.exit(f"{PROGRAM}: give --policy=policies/winner, or a file that launch.export wrote")
     return rest
 
 

@@ -18,7 +18,8 @@ _EPISODES = flags.DEFINE_integer("episodes", 1000, "How many games to play.", lo
 _GREEDY = flags.DEFINE_bool(
     "greedy",
     False,
-    "Only take the likeliest actions, and not with --plan; else both ways of playing are shown.",
+    "Evaluate only the greedy policy (not with --plan); by default sampled and greedy play are "
+    "both shown.",
 )
 _SEED = flags.DEFINE_integer("seed", 0, "The seed of the games.", lower_bound=0)
 _JSON = flags.DEFINE_bool("json", False, "Print JSON.")

@@ -22,7 +22,7 @@ _JSON = flags.DEFINE_bool("json", False, "Print JSON.")
 
 def main(arguments: list[str]) -> None:
     if arguments[1:]:
-        sys.exit(f"{PROGRAM}: {arguments[1]!r} is no flag; settings are --config.NAME=VALUE")
+        sys.exit(f"{PROGRAM}: {arguments[1]!r} is not a flag; settings are --config.NAME=VALUE")
     logging.set_verbosity(logging.WARNING)
     starting.stay_off_accelerators()
     # Only now: it imports JAX, which reads at once which devices it is to use.
@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> None:
 def parse(arguments: list[str]) -> list[str]:
     rest = parser(PROGRAM)(arguments)
     if not _SLICE.value:
-        sys.exit(f"{PROGRAM}: say for which slice, such as --slice=v4-8")
+        sys.exit(f"{PROGRAM}: choose a slice, such as --slice=v4-8")
     return rest
 
 

@@ -52,7 +52,7 @@ def main(_: list[str]) -> None:
 
 
 def _compare(runs: list[Run]) -> None:
-    told = [_curves(run) for run in runs]
+    told = [_curves(run, len(runs)) for run in runs]
     from hackmatrix.report.comparison import Told, comparison, names
 
     called = names(runs)
@@ -68,13 +68,14 @@ def _compare(runs: list[Run]) -> None:
     print(f"{file}: {', '.join(called)}")
 
 
-def _curves(run: Run) -> Curves:
+def _curves(run: Run, runs: int = 1) -> Curves:
+    """For a page of so many runs."""
     with starting.waiting(f"{PROGRAM}: reading {run.place}"):
         with ending.at_once(PROGRAM):
             from hackmatrix.report import curves
 
         with starting.one_line_errors(PROGRAM):
-            return curves.of_run(run)
+            return curves.of_run(run, runs)
 
 
 def _file(directory: str | Path) -> Path:
@@ -90,9 +91,9 @@ def _write(file: Path, page: str) -> None:
 def _parse(arguments: list[str]) -> list[str]:
     rest = command_line.parser(PROGRAM)(arguments)
     if _RUNS.value and run_flags.name():
-        sys.exit(f"{PROGRAM}: say --run=RUN or --runs=A,B, not both")
+        sys.exit(f"{PROGRAM}: use --run=RUN or --runs=A,B, not both")
     if _RUNS.value and not all(_RUNS.value):
-        sys.exit(f"{PROGRAM}: --runs={','.join(_RUNS.value)} has an empty name: say --runs=A,B")
+        sys.exit(f"{PROGRAM}: --runs={','.join(_RUNS.value)} has an empty name: use --runs=A,B")
     return rest
 
 
@@ -112,7 +113,7 @@ def _replay(run: Run) -> tuple[str | None, str]:
         f"{PROGRAM}: the run has no replay yet; compiling the game and playing one"
     ):
         try:
-            found = policy.of_run(run, starting.say)
+            found = policy.of_run(run, starting.say_aside)
             return games.recorded(found, seed=0, number=0).page(), ""
         except UserError as error:
             return None, f"{error}."

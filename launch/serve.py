@@ -27,7 +27,7 @@ _DEBUG = flags.DEFINE_bool("debug", False, "Log to standard error each command a
 
 def main(_: list[str]) -> None:
     if not _HEADLESS.value:
-        sys.exit(f"{PROGRAM}: say --headless-cli")
+        sys.exit(f"{PROGRAM}: use --headless-cli")
     starting.need_standard_streams(PROGRAM)
     level = logging.DEBUG if _DEBUG.value else logging.INFO if _INFO.value else logging.WARNING
     logging.getLogger("hackmatrix").setLevel(level)

@@ -34,7 +34,7 @@ _JOIN = flags.DEFINE_integer(
     "join_seconds", 300, "How long processes wait for each other at the start.", lower_bound=1
 )
 _PROFILE = flags.DEFINE_string(
-    "profile", None, "START:COUNT: trace so many updates for TensorBoard, from that one on."
+    "profile", None, "START:COUNT: trace COUNT updates, starting at START, for TensorBoard."
 )
 _RESUME = flags.DEFINE_string("resume", None, "The run to go on with: its name, or auto.")
 
@@ -48,7 +48,7 @@ flags.register_validator(
 
 def main(arguments: list[str]) -> None:
     if arguments[1:]:
-        sys.exit(f"{PROGRAM}: {arguments[1]!r} is no flag; settings are --config.NAME=VALUE")
+        sys.exit(f"{PROGRAM}: {arguments[1]!r} is not a flag; settings are --config.NAME=VALUE")
     logging.set_verbosity(logging.WARNING)
     supervision = of_environment()
     supervision.start()
@@ -71,13 +71,13 @@ def main(arguments: list[str]) -> None:
         has_failed = False
     except UserError as error:
         for line in str(error).splitlines():
-            starting.say(f"{PROGRAM}: {line}")
+            starting.say_aside(f"{PROGRAM}: {line}")
         code = RETRY if isinstance(error, Diverged) else FAILED
     except Away as error:
-        starting.say(f"{PROGRAM}: {error}: start again, with --resume=auto")
+        starting.say_aside(f"{PROGRAM}: {error}: start again, with --resume=auto")
         code = startup.code_after(error, _HEARTBEAT.value)
     except Exception as error:
-        starting.say(traceback.format_exc().rstrip())
+        starting.say_aside(traceback.format_exc().rstrip())
         code = startup.code_after(error, _HEARTBEAT.value)
     startup.exit_together(code, has_failed=has_failed)
 

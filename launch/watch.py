@@ -34,7 +34,7 @@ def main(_: list[str]) -> None:
     starting.stay_off_accelerators()
     starting.keep_compiled_programs()
     if not sys.stdout and not _HTML.value and not _GIF.value:
-        sys.exit(f"{PROGRAM}: standard output is closed: say --html=FILE or --gif=FILE")
+        sys.exit(f"{PROGRAM}: standard output is closed: use --html=FILE or --gif=FILE")
     outputs.check(PROGRAM, _HTML, _GIF)  # a game that is planned takes minutes
     agent = policy_flags.load(PROGRAM)
     greedy, plan = _GREEDY.value, plan_flag.plan()
@@ -56,7 +56,7 @@ def _write(flag: flags.FlagHolder[Path | None], content: bytes, game: Recorded) 
     file = flag.value
     assert file
     outputs.write(PROGRAM, file, content, flag)
-    tell = starting.say if outputs.is_standard_output(file) else print
+    tell = starting.say_aside if outputs.is_standard_output(file) else print
     tell(f"{file}: {game.turns} turns, return {game.total:.2f}")
 
 

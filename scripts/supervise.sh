@@ -89,7 +89,11 @@ run() {
 }
 
 ending() {
-  if ((code > 128 && code <= 192)); then echo "was killed by SIG$(kill -l $((code - 128)))"; else echo "exited $code"; fi
+  if ((code > 128 && code <= 192)); then
+    echo "was killed by SIG$(kill -l $((code - 128)))"
+  else
+    echo "exited $code"
+  fi
 }
 
 worth_another_try() { ((code == 42 || (code > 128 && code <= 192))); }

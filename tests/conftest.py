@@ -25,6 +25,8 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1]
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3")
 # Else each program that a test starts would compile our sources anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# Else one that forgets to flush what it prints, or fails to when it ends, would pass for sound.
+os.environ.pop("PYTHONUNBUFFERED", None)
 
 # JAX keeps what it has traced: looking for garbage in that, again and again, takes a twentieth.
 gc.set_threshold(100_000, 20, 20)

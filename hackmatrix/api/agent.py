@@ -133,12 +133,12 @@ class Agent:
         if not plan:
             return None
         if not FEWEST <= plan <= MOST:
-            why = "tells no two actions apart" if plan < FEWEST else "games a move are too many"
+            why = "tells no two actions apart" if plan < FEWEST else "games per move are too many"
             raise UserError(f"plan={plan} {why}: it must be 0, or from {FEWEST} to {MOST}")
         if not self.env.tells_what_is_hidden:
             raise UserError(
-                f"plan is not for {self.env.name}, whose hidden parts are unknown: its class must "
-                "override Environment.redrawn (hackmatrix/envs/protocol.py)"
+                f"plan is not supported by {self.env.name}, whose hidden parts are unknown: its "
+                "class must override Environment.redrawn (hackmatrix/envs/protocol.py)"
             )
         return Planner(self.env, self.policy.network, self.policy.signal, plan)
 

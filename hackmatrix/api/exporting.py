@@ -29,7 +29,7 @@ def export(policy: Policy, folder: Path) -> tuple[Path, Path]:
     and nothing is written, where the network's forward pass in NumPy is another function.
     """
     if "\0" in str(folder):
-        raise UserError(f"{str(folder)!r} is no name of a directory")
+        raise UserError(f"{str(folder)!r} cannot be the name of a directory")
     plain, compiled = folder / files.EXPORTED, folder / files.COMPILED
     if networks.is_in_numpy(policy.network.spec.network):
         _check_numpy(policy)

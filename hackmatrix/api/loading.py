@@ -23,9 +23,11 @@ def load(which: str | Path | Run, *, workdir: str | Path = "runs", best: bool = 
     if isinstance(which, Run):
         return which.agent(best=best)
     if not isinstance(which, str | Path):
-        raise UserError(f"{which!r} is no agent: give a run, its name, policies/NAME or FILE.npz")
+        raise UserError(
+            f"{which!r} is not an agent: give a run, its name, policies/NAME or FILE.npz"
+        )
     if "\0" in str(which):
-        raise UserError(f"{str(which)!r} is no name of an agent")
+        raise UserError(f"{str(which)!r} cannot be the name of an agent")
     is_named = str(which).endswith((".npz", files.COMPILED))
     exported = is_named or os.path.isfile(Path(os.path.expanduser(which), files.EXPORTED))
     file = str(which) if exported else None

@@ -92,7 +92,7 @@ def _settings(config: Any) -> Mapping[str, Any]:
         found: Mapping[str, Any] = config
         return found
     raise UserError(
-        f"{config!r} is no configuration: give settings by their names, as keywords or as "
+        f"{config!r} is not a configuration: give settings by their names, as keywords or as "
         "get_config() of a file does, or the path of such a file"
     )
 

@@ -4,7 +4,8 @@ there.
 The largest number of environments is an estimate, as compiling for more of them takes ever longer:
 what training needs besides the learner is taken to be in proportion to their number. It is no good
 far from there, as small arrays stay in the memory beside the arithmetic: 4,096 of configs/v4_8.py
-on a v4-8 promise room for 4 million, and those, which are refused, for 1.2 million, which is so.
+on a v4-8 promise room for 4 million, which are refused. A program that is refused reads low, as the
+compiler has squeezed it by then, so the estimate is nine tenths of such a number at most.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Preflight:
     fits: bool
     collectives: list[Collective] | None
     compile_seconds: float | None
-    estimated_largest_num_envs: int  # 0 where the learner alone is too large
+    estimated_largest_num_envs: int  # 0 where there is no room for any
 
 
 def examine(raw: Mapping[str, Any], slice_name: str) -> Preflight:
@@ -62,6 +63,7 @@ def examine(raw: Mapping[str, Any], slice_name: str) -> Preflight:
         memory, collectives = compiled.memory(made), of_a_minibatch(made.as_text() or "")
     except jax.errors.JaxRuntimeError as error:
         memory = memory_refused(str(error))
+    fits = collectives is not None and memory <= target.memory_of_a_program
     return Preflight(
         slice=target.name,
         devices=mesh.size,
@@ -72,10 +74,10 @@ def examine(raw: Mapping[str, Any], slice_name: str) -> Preflight:
         update_epochs=config.update_epochs,
         memory=memory,
         hbm=target.memory,
-        fits=collectives is not None and memory <= target.memory_of_a_program,
+        fits=fits,
         collectives=collectives,
         compile_seconds=seconds,
-        estimated_largest_num_envs=_largest_num_envs(config, program, memory, target),
+        estimated_largest_num_envs=_largest_num_envs(config, program, memory, target, fits),
     )
 
 
@@ -92,20 +94,20 @@ def lines(found: Preflight) -> list[str]:
     rows = {
         "slice": f"{found.slice}: {found.devices} devices on {found.hosts} "
         f"host{'s'[: found.hosts - 1]}",
-        "environments": f"{found.num_envs:,}, {found.num_envs // found.devices:,} a device",
-        "batch": f"{found.num_envs:,} x {found.num_steps} = {batch:,} samples an update",
+        "environments": f"{found.num_envs:,}, {found.num_envs // found.devices:,} per device",
+        "batch": f"{found.num_envs:,} x {found.num_steps} = {batch:,} samples per update",
         "minibatches": f"{found.num_minibatches} of {batch // found.num_minibatches:,}, "
         f"{found.update_epochs} epochs",
-        "memory": f"{found.memory / 2**20:,.1f} MiB a device, {share:.2%} of the "
+        "memory": f"{found.memory / 2**20:,.1f} MiB per device, {share:.2%} of the "
         f"{found.hbm / 2**30:.0f} GiB of a chip",
         "at most": f"about {found.estimated_largest_num_envs:,} environments (an estimate from "
         f"this number; with --config.num_envs={found.estimated_largest_num_envs} a better one)"
         if found.estimated_largest_num_envs
-        else "no environments: the network and its optimiser alone are too large",
+        else "no environments: fewer steps may help, or a smaller network",
     }
     if found.collectives is not None and found.compile_seconds is not None:
         listed = [f"{each.kind} of {each.size:,} bytes" for each in found.collectives]
-        rows["collectives"] = f"{', '.join(listed) or 'none'} a minibatch"
+        rows["collectives"] = f"{', '.join(listed) or 'none'} per minibatch"
         rows["compiled in"] = f"{found.compile_seconds:.1f} s"
     rows["verdict"] = (
         "fits" if found.fits else "does not fit: fewer environments or steps, or a smaller network"
@@ -136,9 +138,11 @@ def memory_refused(error: str) -> int:
 
 
 def _largest_num_envs(
-    config: Config, program: Program, memory: int, target: slices.Slice | Gpus
+    config: Config, program: Program, memory: int, target: slices.Slice | Gpus, fits: bool
 ) -> int:
-    """The next that can be divided among the devices; no more than the samples an int32 counts."""
+    """The next that can be divided among the devices; no more than the samples an int32 counts, and
+    clearly fewer than do not fit.
+    """
     learner = sum(
         leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(program.learner_shapes)
     )
@@ -147,4 +151,7 @@ def _largest_num_envs(
         return 0
     wanted = config.num_envs * room // (memory - learner)
     wanted = min(wanted, (2**31 - 1) // config.num_steps)
-    return autoscale.nearest_num_envs(wanted + 1, program.mesh.size)[0]
+    if not fits:
+        wanted = min(wanted, config.num_envs * 9 // 10)
+    nearest = autoscale.nearest_num_envs(wanted + 1, program.mesh.size)[0]
+    return nearest if nearest <= wanted else 0

@@ -106,7 +106,7 @@ class Report:
             f"{result.compile_seconds:.1f} s to compile",
             f"  memory          {result.peak_bytes / 2**20:>10.0f} MiB at most; state "
             f"{result.state_bytes / 2**20:.1f}, temporary {result.temporary_bytes / 2**20:.1f} MiB "
-            "a device",
+            "per device",
         ]
         values: dict[str, Any] = {
             "setting": setting,
@@ -140,7 +140,7 @@ class Report:
         how = "with kernels of its own" if kernels else "without kernels of its own"
         parts = [
             f"A step {how}, for {target.name} ({target.chips} chips, {target.hosts} hosts), "
-            f"{boards} boards a chip: {facts.fusions} fusions, {facts.others} other operations, "
+            f"{boards} boards per chip: {facts.fusions} fusions, {facts.others} other operations, "
             f"{facts.loops} loops, {len(facts.collectives)} kinds of collective",
             f"{facts.temporary_bytes / 2**20:.1f} MiB temporary memory",
             f"{seconds:.1f} s to compile",

@@ -28,7 +28,7 @@ from hackmatrix.train.runs.directory import Run
 
 WRITES = 100
 MOST = 0.01  # of the time of training
-_WIDTHS = (17, 12, 11, 12)
+_WIDTHS = (17, 12, 12, 12)
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def measure(config: Config, seconds: float) -> Found:
     program = Program(config, mesh.over())
     chunk_seconds, metrics = _chunk(program, seconds)
     setting = (
-        f"{config.num_envs} x {config.num_steps}, {config.log_interval} updates a chunk, "
+        f"{config.num_envs} x {config.num_steps}, {config.log_interval} updates per chunk, "
         f"{len(metrics)} metrics"
     )
     with tempfile.TemporaryDirectory() as directory, environment(WANDB_MODE="offline"):
@@ -69,7 +69,7 @@ def measure(config: Config, seconds: float) -> Found:
 def lines(found: Found) -> Iterator[str]:
     """A table for people."""
     yield f"A chunk takes {found.chunk_seconds:.2f} s: {found.setting}"
-    yield in_columns(("sink", "once s", "a chunk ms", "of training"), _WIDTHS)
+    yield in_columns(("sink", "once s", "ms per chunk", "of training"), _WIDTHS)
     for cost in found.costs:
         numbers = f"{cost.once:.3f}", f"{1e3 * cost.a_chunk:.3f}", f"{cost.of_training:.4%}"
         yield in_columns((cost.sink, *numbers), _WIDTHS)

@@ -28,7 +28,7 @@ def make(name: str) -> Environment:
     if plugins.is_address(name):
         return _from_outside(name)
     raise UserError(
-        f'there is no environment {name!r}: say "hackmatrix", "gymnax:NAME" or "MODULE:NAME"'
+        f'there is no environment {name!r}: choose "hackmatrix", "gymnax:NAME" or "MODULE:NAME"'
     )
 
 
@@ -51,7 +51,7 @@ def _from_outside(address: str) -> Environment:
         env = kind()
     if not isinstance(env, Environment):
         raise UserError(
-            f"{address} gives a {type(env).__name__}, which is no "
+            f"{address} gives a {type(env).__name__}, which is not a "
             "hackmatrix.envs.protocol.Environment"
         )
     return changed(env, "name", address)  # a copy: a function may give the same one every time

@@ -117,7 +117,7 @@ def _faults_of_reset(play: _Play) -> Iterator[str]:
     actions = np.zeros(play.boards, np.int32)
     after = jax.eval_shape(play.run_step, keys, play.states, actions)[0]
     if _are_weak(play.states) != _are_weak(after):
-        yield "step: the states after it have other weak types than those of reset: say their dtype"
+        yield "step: the states after it have other weak types than those of reset: set their dtype"
 
 
 def _faults_of_observation(env: Environment, trace: list[Played]) -> Iterator[str]:

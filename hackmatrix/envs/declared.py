@@ -41,7 +41,7 @@ def check(env: Environment) -> None:
 def faults(env: Any) -> Iterator[str]:
     """All that is wrong, a line each."""
     if not isinstance(env, Environment):
-        yield f"it is of {type(env).__name__}, which is no subclass of {_kind(Environment)}"
+        yield f"it is of {type(env).__name__}, which is not a subclass of {_kind(Environment)}"
         return
     yield from [*_of_attributes(env)] or [*_of_functions(env)] or [*_of_types(env)]
 
@@ -172,7 +172,7 @@ def _of_types(env: Environment) -> Iterator[str]:
         yield (
             f"within shard_map, which checks types in training, it fails: {type(error).__name__}: "
             f"{why}{plugins.line_of(error)}. No loop may begin with a constant and go on with what "
-            "differs among boards; if nothing else is the matter, say `types_are_checked = False`"
+            "differs among boards; if nothing else is the matter, set `types_are_checked = False`"
         )
 
 

@@ -33,7 +33,9 @@ def checked(actions: Any) -> np.ndarray:
     """The actions as an array; InvalidAction if one is not in the space of a single game."""
     given = np.asarray(actions)
     if given.dtype.kind not in "iu" or not np.isin(given, np.arange(game.ACTIONS)).all():
-        raise InvalidAction(f"{actions} is no action: give integers from 0 to {game.ACTIONS - 1}")
+        raise InvalidAction(
+            f"{actions} is not an action: give integers from 0 to {game.ACTIONS - 1}"
+        )
     return given
 
 
@@ -91,7 +93,7 @@ class HackMatrixEnv(gymnasium.Env[np.ndarray, np.int64]):
         if self._current().outcome.done[0]:
             raise ResetNeeded("this game is over: reset() begins the next")
         if np.ndim(action):
-            raise InvalidAction(f"{action} is no action: give one integer, and no array")
+            raise InvalidAction(f"{action} is not an action: give one integer, not an array")
         self._turn = self._games.play(checked([action]))
         seen, told = self._told(self._turn)
         outcome = self._turn.outcome

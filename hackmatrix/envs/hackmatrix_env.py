@@ -58,7 +58,7 @@ OUTCOMES = Section(
     ),
 )  # fmt: skip
 REWARD = Section(
-    "What the reward is made of, a step",
+    "Reward components, per step",
     tuple(Metric(f"reward/{part}", part.replace("_", " ")) for part in game.PARTS),
 )
 # The entropy of random play is 0.85: some 2.5 actions are valid at a time.
@@ -79,7 +79,7 @@ WANDERING = Trend(
     factor=1.25,
     flat="train/mean_episode_return",
     gain=0.1,
-    meaning="the agent may be walking to and fro",
+    meaning="the agent may be moving back and forth",
 )
 
 

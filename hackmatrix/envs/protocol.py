@@ -92,7 +92,7 @@ class Environment(abc.ABC):
     truncates: bool  # whether it ever cuts an episode off
     episode_limit: int = 0  # the actions after which training cuts an episode off; 0 for never
     most_actions: int = (
-        2000  # after which an evaluation does: an agent may walk to and fro for ever
+        2000  # after which an evaluation does: an agent may move back and forth for ever
     )
     types_are_checked: bool = True  # whether shard_map may check the types of what it does
     # Whether rollouts carry the small arrays of its boards as one (hackmatrix.parallel.together).

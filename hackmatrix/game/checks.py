@@ -17,7 +17,7 @@ def boards(shape: tuple[int, ...], **given: Any) -> None:
             "step"
         )
     for name, each in given.items():
-        if jnp.shape(each) not in (shape, ()):
+        if jnp.shape(each) != shape:
             raise ValueError(f"{name}: shape {jnp.shape(each)}, but there are keys for {shape}")
 
 

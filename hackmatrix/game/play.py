@@ -117,7 +117,8 @@ def step_batch_and_restart(keys: Array, states: State, actions: Array) -> tuple[
 
 def _stepped(keys: Array, states: State, actions: Array, restart: bool) -> tuple[State, Outcome]:
     key = as_key(keys)
-    checks.boards(key.low.shape, states=states.stage, actions=actions)
+    one_for_all = {} if jnp.ndim(actions) == 0 else {"actions": actions}
+    checks.boards(key.low.shape, states=states.stage, **one_for_all)
     state, outcome = play(key, states, actions, restart)
     return state, reward.in_floats(outcome)
 

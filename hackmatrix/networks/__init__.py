@@ -58,23 +58,23 @@ def make(settings: Any, env: Environment) -> Network:
     torso = plugins.load(_torso(spec.network))
     if not (isinstance(torso, type) and issubclass(torso, Torso)):
         raise UserError(
-            f"network={spec.network} is no torso: it must be a subclass of "
+            f"network={spec.network} is not a torso: it must be a subclass of "
             f"{Torso.__module__}.{Torso.__name__}"
         )
     with plugins.told_in_a_line(f"network={spec.network}: its `refuses` fails"):
         reason = torso.refuses(spec, env.observation)
     if reason:
-        raise UserError(f"network={spec.network} is not for {env.name}: {reason}")
+        raise UserError(f"network={spec.network} does not support {env.name}: {reason}")
     turning = Turning.of(env.landmark, env.action_names) if spec.turn_boards else None
     if spec.turn_boards and not turning:
         raise UserError(
-            f"turn_boards=True is not for {env.name}, which does not say what its boards can be "
-            "turned towards (Environment.landmark), or has no actions up, down, left and right"
+            f"turn_boards=True is not supported by {env.name}, which does not say what its boards "
+            "can be turned towards (Environment.landmark), or has no actions up, down, left, right"
         )
     if turning and (taken := turning.shapes({}).keys() & env.observation.keys()):
         raise UserError(
-            f"turn_boards=True is not for {env.name}: it tells the network how a board was turned "
-            f"in the part {taken.pop()}, and the environment has one of that name"
+            f"turn_boards=True is not supported by {env.name}: it tells the network how a board "
+            f"was turned in the part {taken.pop()}, and the environment has one of that name"
         )
     network = Network(spec, torso, dict(env.observation), env.num_actions, turning)
     if spec.network not in NETWORKS and (fault := network.fault()):
@@ -123,5 +123,5 @@ def _torso(network: str) -> str:
     if plugins.is_address(network):
         return network
     raise UserError(
-        f"there is no network {network!r}: say one of {', '.join(NETWORKS)}, or MODULE:NAME"
+        f"there is no network {network!r}: choose one of {', '.join(NETWORKS)}, or MODULE:NAME"
     )

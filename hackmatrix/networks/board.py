@@ -23,7 +23,7 @@ def refuses(observation: Shapes) -> str | None:
     there = ", ".join(f"{name} {list(shape)}" for name, shape in observation.items())
     return (
         "it needs the parts cells [rows, columns, features] and player, which begins with the "
-        f"player's row and column, beside other vectors; here are {there}: say network=mlp"
+        f"player's row and column, beside other vectors; here are {there}: use network=mlp"
     )
 
 

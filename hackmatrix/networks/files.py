@@ -192,10 +192,19 @@ def _shipped(name: str) -> Path:
     )
 
 
-def shipped_as(name: str) -> str:
-    """Asks, at the end of a message, whether an agent that comes with the trainer was meant."""
-    name = Path(name).name.removesuffix(".npz")
-    return f"; did you mean {SHIPPED}/{name}?" if (_FOLDER / f"{name}.npz").exists() else ""
+def shipped_as(name: str, *, needs_run: bool = False) -> str:
+    """Asks, at the end of a message, whether an agent that comes with the trainer was meant; where
+    only a run will do, says what takes that agent.
+    """
+    agent = Path(name).name.removesuffix(".npz")
+    if not (_FOLDER / f"{agent}.npz").exists():
+        return ""
+    if not needs_run:
+        return f"; did you mean {SHIPPED}/{agent}?"
+    return (
+        f"; {SHIPPED}/{agent} is an agent and no run: evaluate, watch, play and export take it, "
+        f"and a new run begins with it by --config.start_from={SHIPPED}/{agent}"
+    )
 
 
 def _meant(missing: Path) -> str:
@@ -210,7 +219,7 @@ def _meant(missing: Path) -> str:
 
 
 def _foreign(file: Path, why: str) -> UserError:
-    return UserError(f"{file} is no policy that launch.export wrote: {why}")
+    return UserError(f"{file} is not a policy that launch.export wrote: {why}")
 
 
 def _sizes(observation: Mapping[str, tuple[int, ...]], actions: Sequence[str]) -> str:

@@ -1,1 +1,1 @@
-"""Devices and processes: the mesh, TPU slices, start-up, and agreement between processes."""
+"""Devices and processes: the mesh, TPU slices, GPUs, start-up, agreement, which failures pass."""

@@ -1,10 +1,14 @@
-"""Which failures may pass, so that another try is worth while, and which would come again."""
+"""Which failures may pass, so that another try is worth while, and how a lack of memory is told."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from jax.errors import JaxRuntimeError
+
+from hackmatrix.errors import UserError
 
 # The status codes of JAX's errors. What memory lacks, it will lack again.
 _PASS = {"UNAVAILABLE", "DEADLINE_EXCEEDED", "ABORTED", "CANCELLED"}
@@ -33,3 +37,14 @@ def may_pass(error: BaseException) -> bool:
     text = str(error)
     code = next((each for each in _CODE.findall(text) if each in _PASS | _STAY), None)
     return code in _PASS or (code is None and bool(_LOST.search(text)))
+
+
+@contextmanager
+def told_if_too_large(words: str) -> Iterator[None]:
+    """A lack of memory is told in these words, which say what needs less."""
+    try:
+        yield
+    except JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        raise UserError(words) from error

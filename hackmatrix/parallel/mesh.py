@@ -54,3 +54,11 @@ def copied(tree: Any, device: jax.Device) -> Any:
     the other processes have no part in it.
     """
     return jax.tree.map(lambda leaf: jax.device_put(np.array(leaf), device), tree)
+
+
+def local_cpu() -> jax.Device | None:
+    """A CPU of this process; None where JAX_PLATFORMS names others alone."""
+    try:
+        return jax.local_devices(backend="cpu")[0]
+    except RuntimeError:
+        return None

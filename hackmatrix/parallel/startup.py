@@ -13,7 +13,6 @@ import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NoReturn
 
 import jax
@@ -22,11 +21,13 @@ from jax.errors import JaxRuntimeError
 from hackmatrix import streams
 from hackmatrix.errors import UserError
 from hackmatrix.exit_codes import FAILED, RETRY
+from hackmatrix.machine import process_space
 from hackmatrix.parallel.failures import may_pass
 from hackmatrix.parallel.jax_private import (
     coordination_client,
     find_cluster,
     is_cloud_tpu_vm,
+    lacks_kubernetes,
     process_number,
 )
 
@@ -37,6 +38,11 @@ _SHUTDOWN_SECONDS = 10  # for them to end after a failure, which may be theirs t
 _LISTEN_MS = 24 * 3600 * 1000
 _HOST, _AT_END = "hackmatrix/host", "hackmatrix/end"
 _FAILURE = "hackmatrix/failure"  # the key of the process that has failed for good
+_FLAGS = "--coordinator, --num_processes and --process_id"
+_ALONE = (
+    "hackmatrix: this is one of an indexed Job, but the package kubernetes is not installed, so it "
+    f"meets no others: pip install 'jax[k8s]', or name them with {_FLAGS}"
+)
 _LOST = (
     "a process or the coordinator is lost (JAX's message is above): start all processes "
     "again, with --resume=auto"
@@ -48,7 +54,7 @@ class StartError(UserError):
 
 
 @dataclass(frozen=True)
-class Place:
+class Membership:
     """Which one of how many processes this is, and where the first one waits for the others."""
 
     coordinator: str
@@ -56,23 +62,25 @@ class Place:
     process: int
 
 
-def place(coordinator: str | None, processes: int | None, process: int | None) -> Place | None:
-    """The place that was given; None if none was."""
+def membership(
+    coordinator: str | None, processes: int | None, process: int | None
+) -> Membership | None:
+    """The membership that was given; None if none was."""
     if coordinator is None and processes is None and process is None:
         return None
     if coordinator is None or processes is None or process is None:
-        raise StartError("give all of --coordinator, --num_processes and --process_id, or none")
+        raise StartError(f"give all of {_FLAGS}, or none")
     host, _, port = coordinator.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 2**16:
         raise StartError(f"--coordinator={coordinator} must be HOST:PORT, such as 10.0.0.1:8476")
     if not 0 <= process < processes:
         raise StartError(f"--process_id={process} must be from 0 to {processes - 1}")
-    return Place(coordinator, processes, process)
+    return Membership(coordinator, processes, process)
 
 
-def meeting(given: Place | None) -> dict[str, Any] | None:
+def meeting(given: Membership | None) -> dict[str, Any] | None:
     """What `join` tells JAX of the processes that it meets; None if this one trains alone. They are
-    those of the place that is given or, as JAX recognises them, the hosts of a TPU slice and the
+    those of a given membership or, as JAX recognises them, the hosts of a TPU slice and the
     processes that Slurm, Open MPI or an indexed Job of Kubernetes has started.
     """
     if given:
@@ -82,27 +90,27 @@ def meeting(given: Place | None) -> dict[str, Any] | None:
             "process_id": given.process,
             "cluster_detection_method": "deactivate",
         }
-    if _is_on_tpu():
-        return {}
-    if is_cloud_tpu_vm():  # but its CPU is wanted
-        return None
+    if is_cloud_tpu_vm():  # whose CPU may be wanted
+        return {} if _wants_tpu() else None
     try:
         cluster = find_cluster()
+        if cluster is None and lacks_kubernetes():
+            with contextlib.suppress(OSError):  # nobody may be listening
+                os.write(2, f"{_ALONE}\n".encode())
         if cluster is None or cluster.get_process_count() == 1:
             return None
         local = cluster.get_local_process_id()
     except Exception as error:
         why = " ".join(str(error).split())
         raise StartError(
-            f"the processes of this job cannot be found: {why}; name them with --coordinator, "
-            "--num_processes and --process_id"
+            f"the processes of this job cannot be found: {why}; name them with {_FLAGS}"
         ) from error
     # JAX takes the GPU of this number, but does not look whether there is only one to be seen.
     return {"local_device_ids": [0]} if local and _sees_one_gpu() else {}
 
 
 def join(
-    given: Place | None,
+    given: Membership | None,
     *,
     program: str,
     heartbeat_seconds: int,
@@ -192,12 +200,12 @@ def _fail_with_others(program: str) -> None:
     os._exit(FAILED)  # no shutdown of what other threads wait for
 
 
-def _share_gpus(given: Place) -> None:
+def _share_gpus(given: Membership) -> None:
     """Of several processes on one machine each takes one GPU, as JAX has it where it recognises
-    what has started them.
+    what has started them. Containers of one machine have GPUs of their own.
     """
     client = coordination_client()
-    client.key_value_set(f"{_HOST}/{given.process}", _machine())
+    client.key_value_set(f"{_HOST}/{given.process}", f"{socket.gethostname()} {process_space()}")
     hosts = [
         client.blocking_key_value_get(f"{_HOST}/{process}", 1000 * _WAIT_SECONDS)
         for process in range(given.processes)
@@ -206,17 +214,6 @@ def _share_gpus(given: Place) -> None:
     if here is not None and not (_sees_one_gpu() or os.environ.get("JAX_LOCAL_DEVICE_IDS")):
         for maker in ("cuda", "rocm"):
             jax.config.update(f"jax_{maker}_visible_devices", str(here))
-
-
-def _machine() -> str:
-    """Its host name, which others may have too, and the id of its boot; containers, which may have
-    those of their machine, have GPUs of their own.
-    """
-    boot = container = ""
-    with contextlib.suppress(OSError):
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        container = os.readlink("/proc/self/ns/pid")
-    return f"{socket.gethostname()} {boot} {container}"
 
 
 def own_gpu(hosts: Sequence[str], process: int) -> int | None:
@@ -230,12 +227,12 @@ def _sees_one_gpu() -> bool:
     return bool(seen) and "," not in str(seen)
 
 
-def _is_on_tpu() -> bool:
+def _wants_tpu() -> bool:
     wanted = os.environ.get("JAX_PLATFORMS") or "tpu"
-    return is_cloud_tpu_vm() and "tpu" in wanted.split(",")
+    return "tpu" in wanted.split(",")
 
 
-def _refuse_taken(given: Place) -> None:
+def _refuse_taken(given: Membership) -> None:
     """JAX would share the port, and wait."""
     port = int(given.coordinator.rpartition(":")[2])
     if _is_taken(port):

@@ -50,7 +50,7 @@ def clipped_loss(
         metrics.PG_LOSS: pg_loss,
         VF_LOSS: vf_loss,
         ENTROPY: entropy,
-        metrics.APPROX_KL: (ratio - 1 - log_ratio).mean(),
+        metrics.APPROX_KL: (jnp.expm1(log_ratio) - log_ratio).mean(),
         metrics.CLIP_FRAC: (jnp.abs(ratio - 1) > settings.clip_eps).mean(),
         metrics.TOTAL_LOSS: total,
     }

@@ -13,7 +13,7 @@ SECTION = Section(
     (
         *OF_POLICY,
         Metric(APPROX_KL, "approximate KL of an update", column="KL", digits=3),
-        Metric(CLIP_FRAC, "clipped samples", PERCENT),
+        Metric(CLIP_FRAC, "clip fraction", PERCENT),
         Metric(PG_LOSS, "policy loss"),
         *OF_VALUES,
         Metric(TOTAL_LOSS, "total loss"),

@@ -92,7 +92,7 @@ class Playing:
                     self._start(self._games.new_games())
                     self._show()
                 case "save" | "load" if not rest:
-                    self._say(f"{word} what? say {word} FILE")
+                    self._say(f"{word} what? type {word} FILE")
                 case "save":
                     self._save(Path(os.path.expanduser(rest)))
                 case "load":
@@ -107,7 +107,7 @@ class Playing:
 
     def _act(self, word: str) -> None:
         if self._is_over:
-            raise ValueError("the game is over: say new, load FILE or quit")
+            raise ValueError("the game is over: type new, load FILE or quit")
         action = ACTION_NAMES.index(_only_one(word, self._valid()))
         before = self._board
         self._turn = self._games.play(np.array([action]))
@@ -124,7 +124,7 @@ class Playing:
             self._say(f"  {line}")
         if self._is_over:
             end = "victory" if outcome.won else "death"
-            self._say(f"{end}: the game is over; say new, load FILE or quit")
+            self._say(f"{end}: the game is over; type new, load FILE or quit")
 
     def _show(self) -> None:
         seen = observation(self._board, self._memory.owned, self._memory.hints())
@@ -137,7 +137,7 @@ class Playing:
             return
         valid = np.flatnonzero(self._turn.mask[0])
         if not valid.size:
-            self._say("no action is valid, so this game cannot go on; say new, load FILE or quit")
+            self._say("no action is valid, so this game cannot go on; type new, load FILE or quit")
             return
         self._say("valid: " + "  ".join(self._offer(int(each)) for each in valid))
         if self._choose:
@@ -174,12 +174,12 @@ class Playing:
             given: Any = json.loads(file.read_text(encoding="utf-8"))
             loaded = scenario.load(given)
         except (ValueError, TypeError, RecursionError) as error:
-            raise ValueError(f"{file} is no scenario: {error}") from None
+            raise ValueError(f"{file} is not a scenario: {error}") from None
         self._games.put(0, loaded)
         self._start(self._games.look())
         self._is_over = bool(loaded.player.hp == 0) or bool(loaded.stage > STAGES)
         if self._is_over:
-            self._say("that game is over; say new, load FILE or quit")
+            self._say("that game is over; type new, load FILE or quit")
 
 
 def _costs(action: int) -> dict[str, int]:
@@ -202,5 +202,5 @@ def _only_one(word: str, valid: list[str]) -> str:
         return found[0]
     if word in ACTION_NAMES:
         raise ValueError(f"{word} is not valid now")
-    said = f"{word!r} may be {' or '.join(found)}" if word and found else f"{word!r} is no action"
-    raise ValueError(f"{said}; say help for what there is")
+    said = f"may be {' or '.join(found)}" if word and found else "is not an action"
+    raise ValueError(f"{word!r} {said}; type help for what there is")

@@ -1,1 +1,1 @@
-"""Reports of a run: its curves, games of its agent, and one page of everything."""
+"""Reports: the curves of a run, games of its agent, one page of everything, and runs compared."""

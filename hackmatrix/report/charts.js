@@ -9,7 +9,7 @@ function short(number, gap = Infinity) {  // numbers that lie so far apart are t
   const size = Math.abs(number);
   const apart = size ? Math.floor(Math.log10(size)) - Math.floor(Math.log10(gap)) + 1 : 1;
   const digits = Math.min(Math.max(apart, 3), 15);
-  for (const [unit, name] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]])
+  for (const [unit, name] of [[1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]])
     if (size >= unit) return `${Number((number / unit).toPrecision(digits))}${name}`;
   if (size && size < 1e-3)
     return number.toExponential(Math.min(Math.max(apart, 2), 15) - 1).replace(/\.?0*e/, "e");
@@ -27,8 +27,9 @@ function smooth(points, reach) {  // reach: how many points to each side count
     return [x, near.reduce((sum, [, value]) => sum + value, 0) / near.length];
   });
 }
-function range(all, most) {
-  const low = Math.min(...all), high = Math.max(...all);
+function range(all, most) {  // of more numbers than a function takes arguments
+  const low = all.reduce((a, b) => Math.min(a, b), Infinity);
+  const high = all.reduce((a, b) => Math.max(a, b), -Infinity);
   const room = 0.06 * (high - low) || 0.1 * Math.abs(high) || 1;
   return [low < 0 ? low - room : Math.max(low - room, 0), high > most ? high + room : Math.min(high + room, most)];
 }

@@ -54,7 +54,7 @@ def comparison(runs: Sequence[Told]) -> str:
         "comparison.html",
         TITLE=escape(" · ".join(each.name for each in runs)),
         STATES="".join(_state(each) for each in runs),
-        REACHED=_reached(evaluations, env) + _missing(runs, evaluations),
+        REACHED=_reached(runs, evaluations, env) + _missing(runs, evaluations),
         SETTINGS=_settings(runs),
         GAMES="".join(_game(each) for each in runs),
         METRICS=inside_script(_metrics(runs, env, evaluations)),
@@ -78,7 +78,7 @@ def _state(each: Told) -> str:
     return f'<div class="faint">{escape(f"{each.name}: {state(each.run, each.curves)}")}</div>'
 
 
-def _reached(evaluations: Mapping[str, Any], env: Environment) -> str:
+def _reached(runs: Sequence[Told], evaluations: Mapping[str, Any], env: Environment) -> str:
     players: dict[str, Summary] = {}
     random: dict[str, Summary] = {}
     games = []
@@ -92,15 +92,47 @@ def _reached(evaluations: Mapping[str, Any], env: Environment) -> str:
             random = {"random player": there[_RANDOM]}
     if not players:
         return ""
-    players |= random
-    common = set.intersection(*(set(each) for each in players.values()))
-    alike = {
-        name: {tag: each for tag, each in summary.items() if tag in common}
+    common = set.intersection(*map(set, (players | random).values()))
+    players, random = _only(common, players), _only(common, random)
+    whole = [each for each in runs if _is_of_today(each, evaluations.get(each.name, {}))]
+    over_seeds = _over_seeds(whole, players, env)
+    kinds = "95% intervals" + ("; those over seeds tell how agents differ" if over_seeds else "")
+    lines = "<br>".join([kinds, *map(escape, games)])
+    shown = tables(players | over_seeds | random, env)
+    return f'<p class="faint">{lines}</p><div class="side">{shown}</div>'
+
+
+def _only(tags: set[str], players: Mapping[str, Summary]) -> dict[str, Summary]:
+    return {
+        name: {tag: each for tag, each in summary.items() if tag in tags}
         for name, summary in players.items()
     }
-    lines = "<br>".join(map(escape, games))
-    heading = f'<p class="faint">95% intervals<br>{lines}</p>'
-    return f'{heading}<div class="side">{tables(alike, env)}</div>'
+
+
+def _is_of_today(each: Told, evaluation: Mapping[str, Any]) -> bool:
+    """Whether a run was evaluated where it stands now; it may have gone on."""
+    newest = each.curves.steps[-1] if each.curves.steps else 0
+    return bool(evaluation.get("step", newest) >= newest)
+
+
+def _over_seeds(
+    runs: Sequence[Told], players: Mapping[str, Summary], env: Environment
+) -> dict[str, Summary]:
+    """The means of those agents that differ by their seeds alone."""
+    groups: dict[str, dict[int, str]] = {}
+    for each in runs:
+        if each.name in players:
+            settings = each.run.config.settings()
+            alike = {name: settings[name] for name in settings.keys() - {"seed", *_OF_ITS_OWN}}
+            seeds = groups.setdefault(repr(sorted(alike.items())), {})
+            seeds.setdefault(settings["seed"], each.name)
+    found = [[names[seed] for seed in sorted(names)] for names in groups.values() if len(names) > 1]
+    return {
+        f"over {len(names)} seeds, {names[0]} to {names[-1]}": results.over_seeds(
+            [players[name] for name in names], env
+        )
+        for names in found
+    }
 
 
 def _missing(runs: Sequence[Told], evaluations: Mapping[str, Any]) -> str:

@@ -19,6 +19,8 @@ from hackmatrix.train.runs.directory import Run
 
 _STEP, _TIME = "step", "time"
 _MOST_POINTS = 1000  # of a curve: a page is some hundred pixels wide
+_MOST_IN_A_CHART = 20_000  # of the curves of many runs: a page is to be opened
+_FEWEST_POINTS = 100  # of a curve, however many there are
 _NO_DATE = 1e11  # seconds since 1970: three thousand years
 _NO_VALUE = 1e300  # a page could not draw it
 
@@ -38,19 +40,20 @@ class Curves:
     newest: dict[str, float]
 
 
-def of_run(run: Run) -> Curves:
-    """The curves of a run, also of one whose files are in a bucket."""
+def of_run(run: Run, runs: int = 1) -> Curves:
+    """The curves of a run, also of one whose files are in a bucket, for a page of so many runs."""
     env, algorithm = make(run.config.env), algorithms.find(run.config.algorithm)
     known = declared.metrics(env, algorithm)
     highest = {metric.tag for metric in known if metric.is_highest}
-    return read(directory.read_all(run).metrics, highest)
+    return read(directory.read_all(run).metrics, highest, runs)
 
 
-def read(file: Path, highest: Collection[str] = ()) -> Curves:
-    """The curves of a file, in as many points as a page can show: each is the mean of a few lines,
-    or for the tags in `highest` the greatest value of them.
+def read(file: Path, highest: Collection[str] = (), runs: int = 1) -> Curves:
+    """The curves of a file, in as many points as a page of so many runs can show: each is the mean
+    of a few lines, or for the tags in `highest` the greatest value of them.
     """
-    return _read(file, _MOST_POINTS, highest)
+    most = min(max(_MOST_IN_A_CHART // runs, _FEWEST_POINTS), _MOST_POINTS)
+    return _read(file, most, highest)
 
 
 def read_whole(file: Path) -> Curves:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import jax
 import numpy as np
 
+from hackmatrix.parallel import mesh as meshes
 from hackmatrix.replay import animation, html
 from hackmatrix.replay.record import Episode, record
 from hackmatrix.train.policies.player import Player
@@ -34,7 +35,7 @@ def play(
     """
     who = policy.playing(greedy, planner.games if planner else 0)
     title = f"{who}, game {number} of seed {seed}"
-    with jax.default_device(_cpu()):
+    with jax.default_device(meshes.local_cpu()):
         player = Player(policy, seed, number, greedy, planner)
         return record(title, player.choose, player.step_key, most_steps or policy.env.most_actions)
 
@@ -91,10 +92,3 @@ def newest(run: Run) -> str | None:
     steps = [name.removesuffix(".html") for name in there.names()]
     numbers = [int(step) for step in steps if step.isdecimal()]
     return (there / f"{max(numbers)}.html").read() if numbers else None
-
-
-def _cpu() -> jax.Device | None:
-    try:
-        return jax.local_devices(backend="cpu")[0]
-    except RuntimeError:  # JAX_PLATFORMS names others alone
-        return None

@@ -65,7 +65,7 @@ def state(run: Run, curves: Curves) -> str:
     steps = config.num_updates * config.batch_size
     return (
         f"{config.env} · step {curves.steps[-1]:,} of {steps:,} · "
-        f"last heard of on {heard_of:%Y-%m-%d at %H:%M} UTC"
+        f"last update {heard_of:%Y-%m-%d at %H:%M} UTC"
     )
 
 

@@ -25,7 +25,7 @@ _DIFFERS = (
     "what it gives is not the same on all devices: its gradients must come from "
     "hackmatrix.rl.gradients.mean_gradient and its metrics from jax.lax.pmean(..., axis); what is "
     "remembered of single boards belongs to their states (players.boards), which are split over "
-    "the devices; if it is the same and JAX cannot see that, say `types_are_checked = False`"
+    "the devices; if it is the same and JAX cannot see that, set `types_are_checked = False`"
 )
 SECTION = Section("How it learns", (Metric(SKIPPED, "updates that were skipped", digits=0),))
 HEALTH = Range(

@@ -23,7 +23,7 @@ from hackmatrix.rl.draws import seed_key
 from hackmatrix.rl.games import (
     ACTIONS,
     ENDED,
-    Agent,
+    Actor,
     Choice,
     Forward,
     LookAhead,
@@ -75,14 +75,14 @@ class Evaluation:
         goes_on: Callable[[], bool] = lambda: True,
     ) -> None:
         self._mesh, self._goes_on = mesh, goes_on
-        agent = Agent(env, network, look_ahead)
+        actor = Actor(env, network, look_ahead)
         at_once = at_once or (_PLANNED_AT_ONCE if look_ahead else _AT_ONCE)
         # Devices play on their own, until the last of their games has ended, and tell each other
         # nothing: there is no communication whose types could be checked.
         on_devices = functools.partial(jax.shard_map, mesh=mesh, out_specs=SPLIT, check_vma=False)
-        self._begin_of = functools.partial(whole_games.begin, agent, at_once)
+        self._begin_of = functools.partial(whole_games.begin, actor, at_once)
         self._begin = jax.jit(on_devices(self._begin_of, in_specs=(REPLICATED, SPLIT)))
-        self._play_of = functools.partial(whole_games.play, agent, _STEPS)
+        self._play_of = functools.partial(whole_games.play, actor, _STEPS)
         specs = REPLICATED, REPLICATED, REPLICATED, SPLIT, SPLIT
         self._play = jax.jit(on_devices(self._play_of, in_specs=specs), donate_argnums=3)
         self._of_places: dict[int, tuple[Kept, Kept]] = {}

@@ -37,7 +37,7 @@ class Choice(struct.PyTreeNode):
 
 
 @dataclass(frozen=True)
-class Agent:
+class Actor:
     """What plays, but for its parameters. One that looks ahead takes planned actions."""
 
     env: Environment
@@ -70,11 +70,11 @@ class Playing(struct.PyTreeNode):
     is_going_on: Array  # bool[1]
 
 
-def begin(agent: Agent, at_once: int, key: Array, numbers: Array) -> Playing:
+def begin(actor: Actor, at_once: int, key: Array, numbers: Array) -> Playing:
     """The games of these numbers [N], so many at a time, none of which has begun."""
     games, places = numbers.size, min(at_once, numbers.size)
-    kind = jax.eval_shape(lambda: rollout.new_players(agent.env, key, numbers[:places]))
-    tags = [RETURN, LENGTH, *sorted(rollout.kind_of_step(agent.env, kind).each_episode)]
+    kind = jax.eval_shape(lambda: rollout.new_players(actor.env, key, numbers[:places]))
+    tags = [RETURN, LENGTH, *sorted(rollout.kind_of_step(actor.env, kind).each_episode)]
     table = Table(
         players=jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), kind),
         step=jnp.zeros(places, jnp.uint32),
@@ -84,13 +84,13 @@ def begin(agent: Agent, at_once: int, key: Array, numbers: Array) -> Playing:
     played = Games(
         ended=jnp.zeros(games, bool),
         result={tag: jnp.zeros(games) for tag in tags},
-        actions=jnp.zeros((games, agent.env.num_actions), jnp.int32),
+        actions=jnp.zeros((games, actor.env.num_actions), jnp.int32),
     )
     return Playing(table, played, jnp.ones(1, bool))
 
 
 def play(
-    agent: Agent,
+    actor: Actor,
     steps: int,
     choice: Choice,
     params: Any,
@@ -110,14 +110,14 @@ def play(
 
     _, table, played = jax.lax.while_loop(
         goes_on,
-        lambda carry: (carry[0] + 1, *_one_step(agent, choice, params, key, numbers, *carry[1:])),
+        lambda carry: (carry[0] + 1, *_one_step(actor, choice, params, key, numbers, *carry[1:])),
         (jnp.int32(0), playing.table, playing.played),
     )
     return Playing(table, played, is_going_on(table)[None])
 
 
 def _one_step(
-    agent: Agent,
+    actor: Actor,
     choice: Choice,
     params: Any,
     key: Array,
@@ -127,14 +127,14 @@ def _one_step(
 ) -> tuple[Table, Games]:
     """A step of the games under way, after new ones have taken the empty places."""
     games = numbers.size
-    table = _filled(agent.env, key, numbers, table)
+    table = _filled(actor.env, key, numbers, table)
     players = table.players
-    action = _choose(agent, choice, params, key, table, table.game < games)
+    action = _choose(actor, choice, params, key, table, table.game < games)
     _, happen = rollout.step_keys(UpdateKey(key, 0), table.step, players.number)
-    boards, outcome = agent.env.step(happen, players.boards, action)
+    boards, outcome = actor.env.step(happen, players.boards, action)
     total, length = players.episode_return + outcome.reward, players.episode_length + 1
     ends = {RETURN: total, LENGTH: length, **outcome.each_episode}
-    over = outcome.ended | (table.step + 1 >= agent.env.most_actions)
+    over = outcome.ended | (table.step + 1 >= actor.env.most_actions)
     told = jnp.where(over, table.game, games)  # what is told of game N is dropped
     played = Games(
         ended=played.ended.at[told].set(outcome.terminated, mode="drop"),
@@ -175,19 +175,19 @@ def _filled(env: Environment, key: Array, numbers: Array, table: Table) -> Table
 
 
 def _choose(
-    agent: Agent, choice: Choice, params: Any, key: Array, table: Table, wanted: Array
+    actor: Actor, choice: Choice, params: Any, key: Array, table: Table, wanted: Array
 ) -> Array:
     """Actions i32[E] for the boards of the table; which of them are wanted bool[E]."""
     boards, draw = table.players.boards, (UpdateKey(key, 0), table.step, table.players.number)
     act, _ = rollout.step_keys(*draw)
 
     def at_once() -> Array:
-        observation, mask = agent.env.decode(agent.env.encode(boards))
-        logits = jnp.where(choice.uniform, 0, agent.network(params, observation)[0])
+        observation, mask = actor.env.decode(actor.env.encode(boards))
+        logits = jnp.where(choice.uniform, 0, actor.network(params, observation)[0])
         options = distributions.masked(logits, mask)
         return jnp.where(choice.greedy, options.mode(), distributions.sample(options, act))
 
-    look_ahead = agent.look_ahead
+    look_ahead = actor.look_ahead
     if look_ahead is None:
         return at_once()
     keys = planning_keys(*draw)

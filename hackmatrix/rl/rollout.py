@@ -53,7 +53,9 @@ class Decision(struct.PyTreeNode):
 
 
 class Batch(struct.PyTreeNode):
-    """What was played: leaves [T, E, ...]. `seen` is what the action was chosen from."""
+    """What was played: leaves [T, E, ...]. `seen` is what the action was chosen from. By `missed`
+    returns are bootstrapped where an episode was truncated.
+    """
 
     seen: Any
     action: Array  # i32

@@ -18,8 +18,8 @@ Array = jax.Array
 @dataclass(frozen=True)
 class Signal:
     """The discount; whether the potential's change is rewarded instead of what the environment
-    gives for it; whether the rest is compressed: symlog(r) = sign(r) log(1 + |r|); and what each
-    thing is worth that a player comes to own.
+    gives for it (potential-based shaping); whether the rest is compressed: symlog(r) = sign(r)
+    log(1 + |r|); and what each thing is worth that a player comes to own.
     """
 
     gamma: float
@@ -34,7 +34,9 @@ class Signal:
 
     def check(self, env: Environment) -> None:
         if self.potential_shaping and not env.has_potential:
-            raise UserError(f"potential_shaping=True is not for {env.name}, which has no potential")
+            raise UserError(
+                f"potential_shaping=True is not supported by {env.name}, which has no potential"
+            )
         if self.owned_reward_end:
             check_owned(env, "owned_reward_end", self.owned_reward_end)
 
@@ -60,6 +62,6 @@ def check_owned(env: Environment, setting: str, reward: float) -> None:
     """UserError if a setting rewards what players own where they own nothing."""
     if not env.has_possessions:
         raise UserError(
-            f"{setting}={reward} is not for {env.name}, whose players own nothing "
+            f"{setting}={reward} is not supported by {env.name}, whose players own nothing "
             "(Environment.has_possessions)"
         )

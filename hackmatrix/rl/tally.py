@@ -25,8 +25,8 @@ SECTION = Section(
         Metric(RETURN, "return", column="return", is_signed=True),
         Metric(LENGTH, "actions", column="length", digits=1, least=0),
         Metric(CUT_OFF, "cut off", PERCENT),
-        Metric(_REWARD, "mean reward of a step"),
-        Metric(_EPISODES, "episodes that ended"),
+        Metric(_REWARD, "mean reward per step"),
+        Metric(_EPISODES, "episodes finished"),
     ),
 )
 

@@ -1,1 +1,1 @@
-"""Planning on the exact game: what an agent does that looks ahead before it acts."""
+"""Planning on the exact game: in play and for expert iteration."""

@@ -1,4 +1,4 @@
-"""Expert iteration: the network learns what a search found that was guided by the network.
+"""Expert iteration: the network is trained towards the policy that a search guided by it finds.
 
 Every action is the one that a search took, on a board that looks the same to the player with what
 is hidden drawn anew; so what is learned needs no knowledge that a player does not have.
@@ -32,7 +32,7 @@ SECTION = Section(
     "How it learns",
     (
         *metrics.OF_POLICY,
-        Metric(_DISTANCE, "KL from the policy to what the search found", column="KL", digits=3),
+        Metric(_DISTANCE, "KL(search policy, network)", column="KL", digits=3),
         *metrics.OF_VALUES,
         *metrics.OF_DESCENT,
     ),
@@ -63,8 +63,8 @@ class Expert(ActorCritic):
         super().__post_init__()
         if not self.env.tells_what_is_hidden:
             raise UserError(
-                f"algorithm=expert is not for {self.env.name}, whose hidden parts are unknown: its "
-                "class must override Environment.redrawn (hackmatrix/envs/protocol.py)"
+                f"algorithm=expert is not supported by {self.env.name}, whose hidden parts are "
+                "unknown: its class must override Environment.redrawn (hackmatrix/envs/protocol.py)"
             )
 
     def play(

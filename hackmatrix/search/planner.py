@@ -3,7 +3,8 @@ what they come to on average tells which one it is.
 
 A player does not know all of a board. So games go on from boards that look the same to the player,
 with what is hidden drawn anew for each. On each of these worlds every one of the actions is tried,
-and meets the same chance as far as it can, so that luck does not decide between them.
+and meets the same chance as far as it can, so that luck does not decide between them. In short:
+Monte-Carlo rollouts from determinised states, with TD(lambda) returns.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from hackmatrix.networks.files import About
 from hackmatrix.standalone import inputs
 from hackmatrix.standalone.policy import NumpyPolicy
 
-MOST_STEPS = 2000  # of a game: a policy may walk to and fro for ever
+MOST_STEPS = 2000  # of a game: a policy may move back and forth for ever
 _LONGEST_QUOTE = 80
 WON = 9  # the stage after the last
 _PATIENCE = 3.0  # seconds that the program has to end by itself

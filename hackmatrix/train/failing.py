@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 import jax
 
-from hackmatrix.errors import UserError
-from hackmatrix.train.config import Config
 from hackmatrix.train.guards.replicas import Diverged
 from hackmatrix.train.guards.signals import NOTHING_TO_SAVE
 from hackmatrix.train.guards.supervision import Supervision
@@ -47,23 +44,3 @@ def after_failing(
         if again and plan.can_be_undone and not has_learned(plan.run):
             discard(plan.run)
             supervision.forget()
-
-
-@contextmanager
-def told_if_too_large(words: str) -> Iterator[None]:
-    """A lack of memory is told in these words, which say what needs less."""
-    try:
-        yield
-    except jax.errors.JaxRuntimeError as error:
-        if "RESOURCE_EXHAUSTED" not in str(error):
-            raise
-        raise UserError(words) from error
-
-
-def too_large(config: Config) -> str:
-    """What to say of a run that is."""
-    return (
-        f"updates of {config.num_envs} environments x {config.num_steps} steps, or "
-        f"{config.eval_games} games to measure by, need more memory than there is; lower "
-        "--config.num_envs or --config.num_steps, or --config.eval_games"
-    )

@@ -13,8 +13,8 @@ from hackmatrix.parallel.agreement import broadcast, on_any, on_first
 from hackmatrix.rl.train_state import TrainState
 from hackmatrix.train.checkpoints.checkpoints import Checkpoints, Layout
 from hackmatrix.train.checkpoints.savable import check_can_be_saved
-from hackmatrix.train.checkpoints.scores import SCORE
-from hackmatrix.train.config import Config
+from hackmatrix.train.checkpoints.scores import GAMES, SCORE
+from hackmatrix.train.config.summary import counted
 from hackmatrix.train.program import Program
 from hackmatrix.train.reporting.yardstick import Measured
 from hackmatrix.train.runs.clock import Clock
@@ -46,7 +46,7 @@ class Keeper:
         self._checkpoints = Checkpoints(
             run.checkpoints,
             keep=run.config.keep_checkpoints,
-            milestone=_milestone(run.config),
+            milestones=run.config.keep_milestones,
             say=say,
         )
         self._saved_at = clock.seconds()
@@ -64,7 +64,7 @@ class Keeper:
         state = restored.state
         if state.players is None:
             state = self._with_new_games(state)
-        self._say(f"Going on from the checkpoint at step {restored.step:,}")
+        self._say(f"Resuming from the checkpoint at step {restored.step:,}")
         self._saved_update = update = int(state.learner.update)
         # Those of older runs are not known.
         self._saved_seconds = seconds = restored.metadata.get(_SECONDS, 0.0)
@@ -84,7 +84,7 @@ class Keeper:
             self._say(f"The state at step {step:,} is not saved: {obstacle}")
             self._saved_at = self._clock.seconds()
             return
-        score = {SCORE: measured.score} if measured else {}
+        score = {SCORE: measured.score, GAMES: self._config.eval_games} if measured else {}
         with self._clock.phase("save"):
             self._saved_seconds = self._trained()
             metadata = {"update": update, _SECONDS: self._saved_seconds, **score}
@@ -144,6 +144,12 @@ class Keeper:
         except OSError as error:
             self._say(f"Whether this agent is the best cannot be told: {error}")
             return False
+        if best and best.games not in (None, self._config.eval_games):
+            self._say(
+                f"The best so far, at step {best.step:,}, was measured by "
+                f"{counted(best.games, 'game')}, and is not compared with this agent"
+            )
+            return True
         return on_first(lambda: best is None or measured.score > best.score)
 
     def _is_time(self, update: int) -> bool:
@@ -164,13 +170,6 @@ class Keeper:
             "optimiser's averages are from the former batches"
         )
         return state.replace(players=self._program.new_players(state.learner))
-
-
-def _milestone(config: Config) -> int | None:
-    """The environment steps from one to the next."""
-    if not config.keep_milestones:
-        return None
-    return max(1, config.total_timesteps // config.keep_milestones)
 
 
 def _layouts(program: Program) -> Iterator[Layout]:

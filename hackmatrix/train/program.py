@@ -226,8 +226,8 @@ class Program:
             return None
         if not hasattr(jax.eval_shape(self.algorithm.init, draws.seed_key(0)), "params"):
             raise UserError(
-                f"start_from is not for algorithm={self.config.algorithm}, whose learner "
-                "has no `params`"
+                f"start_from is not supported by algorithm={self.config.algorithm}, whose "
+                "learner has no `params`"
             )
         key = draws.key_for(draws.seed_key(self.config.seed), draws.Purpose.PARAMETERS)
         return start.params_of(name, self.env, self.network, key)
@@ -238,7 +238,7 @@ def _has_kernels(device: Any, told: bool | None) -> bool:
     if told and device.platform == "gpu" and not takes_kernels(device):
         raise UserError(
             f"kernels=True: {device.device_kind} takes none, as NVIDIA's GPUs do from Hopper on; "
-            "say --config.kernels=False, and a step of the game is some hundred small kernels"
+            "use --config.kernels=False, and a step of the game is some hundred small kernels"
         )
     return takes_kernels(device) if told is None else told
 

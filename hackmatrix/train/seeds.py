@@ -10,10 +10,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from hackmatrix import estimates, streams
-from hackmatrix.envs import Environment, make
+from hackmatrix import streams
+from hackmatrix.envs import make
 from hackmatrix.errors import UserError
 from hackmatrix.exit_codes import DONE
 from hackmatrix.parallel.agreement import is_first, on_first
@@ -59,7 +57,7 @@ def run_seeds(request: Request, play: Play, supervision: Supervision) -> int:
     for run in on_first(left):
         which = run if on_first(functools.partial(is_run, workdir / run)) else None
         one, alone = _with(requests[run], resume=which), replace(supervision, notes=None)
-        code = run_session(one, play, alone, is_all=False)
+        code = run_session(one, play, alone, is_last=False)
         if code != DONE:
             return code
     if is_first():
@@ -160,20 +158,12 @@ def _tell(workdir: Place, name: str, runs: list[str]) -> None:
     first = find(workdir, runs[0])
     assert first
     env = make(first.config.env)
-    means = {"agents": over_seeds(agents, env)}
+    means = {"agents": results.over_seeds(agents, env)}
     file = workdir / f"{name}-seeds.json"
     file.write(json.dumps({"runs": runs, **results.as_json(means)}, indent=2) + "\n")
     streams.say(
-        f"\n{len(runs)} agents, means over seeds with 95% intervals (Student's t), in {file}"
+        f"\n{len(runs)} agents, means over seeds with 95% intervals (Student's t, no narrower than "
+        f"their games allow), in {file}"
     )
     for line in results.table(means, env):
         streams.say(f"  {line}")
-
-
-def over_seeds(agents: list[results.Summary], env: Environment) -> results.Summary:
-    """Means over agents; the intervals tell how agents differ, not how their games do."""
-    means = {tag: np.array([each[tag].mean for each in agents]) for tag in agents[0]}
-    return {
-        tag: estimates.mean(column).within(*results.bounds(tag, env))
-        for tag, column in means.items()
-    }

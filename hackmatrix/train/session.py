@@ -13,11 +13,12 @@ import jax
 
 from hackmatrix.exit_codes import DONE, RETRY
 from hackmatrix.parallel.agreement import is_first, on_first
+from hackmatrix.parallel.failures import told_if_too_large
 from hackmatrix.rl.evaluation import Interrupted
 from hackmatrix.rl.train_state import TrainState
 from hackmatrix.train.config import reading, resolve
-from hackmatrix.train.config.summary import differences, summary, time_is_up
-from hackmatrix.train.failing import after_failing, leave_no_trace, told_if_too_large, too_large
+from hackmatrix.train.config.summary import differences, summary, time_is_up, too_large
+from hackmatrix.train.failing import after_failing, leave_no_trace
 from hackmatrix.train.guards.guard import Guard
 from hackmatrix.train.guards.signals import NOTHING_TO_SAVE
 from hackmatrix.train.guards.supervision import Supervision
@@ -44,16 +45,16 @@ FOR_GAMES = {"eval_episodes", "resume"}  # what a session without training takes
 _AS_SAVED = "Stopped; what was saved stays"
 _WITHOUT_EVALUATION = "Stopped before the evaluation, which --resume plays; all is saved"
 _WITHOUT_A_PAGE = "Stopped; only the page of the best game is missing"
-_AT_THE_END = "Stopped at the very end; --resume looks whether anything is missing"
+_AT_THE_END = "Stopped while finishing; --resume completes whatever is missing"
 
 
 def run_session(
-    request: Request, play: Play, supervision: Supervision | None = None, *, is_all: bool = True
+    request: Request, play: Play, supervision: Supervision | None = None, *, is_last: bool = True
 ) -> int:
     """Trains as requested, in a new run or in the one to resume; gives the exit code. `play` makes
-    pages of games. If it `is_all` that the program does, a signal while only such a page is missing
-    leaves it DONE; else that is RETRY, as more follows. It is RETRY, too, if a file did not come to
-    the run's bucket.
+    pages of games. If it `is_last` of what the program does, a signal while only such a page is
+    missing leaves it DONE; else that is RETRY, as more follows. It is RETRY, too, if a file did not
+    come to the run's bucket.
     """
     clock, supervision = Clock(), supervision or Supervision()
     supervision.signals.ends(NOTHING_TO_SAVE)
@@ -82,12 +83,12 @@ def run_session(
             keeper = _keeper(plan, program, clock, console, mirror)
             state, course = _restored(plan, keeper, supervision, console)
             code = _Session(
-                plan, program, course, console, clock, keeper, supervision, leave, is_all
+                plan, program, course, console, clock, keeper, supervision, leave, is_last
             ).run(state, play, request.given)
             supervision.signals.ends(_AT_THE_END)
     if not on_first(lambda: mirror.has_sent_all):  # all wait for the first, which may write
         code = RETRY
-    supervision.signals.ends(_AT_THE_END, code if is_all else RETRY)
+    supervision.signals.ends(_AT_THE_END, code if is_last else RETRY)
     return code
 
 
@@ -104,12 +105,12 @@ class _Session:
         keeper: Keeper,
         supervision: Supervision,
         leave: Callable[[], int | None],
-        is_all: bool,
+        is_last: bool,
     ) -> None:
         self._plan, self._program, self._course, self._keeper = plan, program, course, keeper
         self._console, self._clock = console, clock
         self._signals, self._leave = supervision.signals, leave
-        self._code_of_pages = DONE if is_all else RETRY  # once all but pages is there
+        self._code_of_pages = DONE if is_last else RETRY  # once all but pages is there
         self._tracer = Tracer(plan.trace, plan.run, console.say)
         self._guard = Guard(course, program.mesh, supervision, self._tracer.ends)
         self._yardstick = Yardstick(

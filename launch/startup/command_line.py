@@ -30,7 +30,7 @@ def parser(program: str) -> Parse:
         except (flags.Error, UserError) as error:
             sys.exit(f"{program}: {' '.join(str(error).split())}")
         if rest[1:]:
-            sys.exit(f"{program}: {rest[1]!r} is no flag; --help lists those that there are")
+            sys.exit(f"{program}: {rest[1]!r} is not a flag; --help lists those that there are")
         return rest
 
     return with_help(program, parse)
@@ -41,7 +41,7 @@ def refuse_empty(*names: flags.FlagHolder[Any]) -> None:
     set, would be taken for no flag at all.
     """
     for flag in names:
-        flags.register_validator(flag, lambda name: name is None or bool(name), "it names nothing")
+        flags.register_validator(flag, lambda name: name is None or bool(name), "must not be empty")
 
 
 def with_help(program: str, parse: Parse) -> Parse:

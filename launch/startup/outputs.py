@@ -19,7 +19,7 @@ flags.disclaim_key_flags()  # they are the program's, which --help goes by
 class _Paths(flags.ArgumentParser[Path]):
     def parse(self, argument: str) -> Path:
         if not argument:
-            raise ValueError("it names nothing")
+            raise ValueError("must not be empty")
         return on_disk(argument)
 
     def flag_type(self) -> str:

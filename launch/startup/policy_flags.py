@@ -21,7 +21,9 @@ _POLICY = flags.DEFINE_string(
     "Instead of a run: an agent such as policies/winner, or a file that launch.export wrote.",
 )
 _BEST = flags.DEFINE_bool(
-    "best", False, "Of a run that measured itself, take the best checkpoint instead of the newest."
+    "best",
+    False,
+    "Use the run's best checkpoint (by its evaluations, eval/) instead of the newest.",
 )
 
 command_line.refuse_empty(_POLICY)
@@ -36,7 +38,7 @@ def parser(program: str) -> command_line.Parse:
     def parse_one(arguments: list[str]) -> list[str]:
         rest = parse(arguments)
         if run_flags.name() and _POLICY.value:
-            sys.exit(f"{program}: say --run=RUN or --policy=FILE, not both")
+            sys.exit(f"{program}: use --run=RUN or --policy=FILE, not both")
         return rest
 
     return parse_one
@@ -47,7 +49,7 @@ def load(program: str) -> Agent:
     none.
     """
     if not _POLICY.value and run_flags.is_latest():
-        run_flags.find(program, ", or say --policy=policies/winner")
+        run_flags.find(program, ", or use --policy=policies/winner")
     with starting.loading(program, "JAX and the policy"):
         from hackmatrix.api.agent import Agent
         from hackmatrix.train.policies import policy
@@ -55,7 +57,7 @@ def load(program: str) -> Agent:
         with starting.one_line_errors(program):
             starting.need_devices()
             workdir, name, file = run_flags.workdir(), run_flags.name(), _POLICY.value
-            return Agent(policy.load(workdir, name, file, starting.say, best=_BEST.value))
+            return Agent(policy.load(workdir, name, file, starting.say_aside, best=_BEST.value))
 
 
 def adviser(program: str, plan: int) -> Choose | None:
@@ -64,9 +66,9 @@ def adviser(program: str, plan: int) -> Choose | None:
     """
     if not (run_flags.name() or _POLICY.value):
         if plan:
-            sys.exit(f"{program}: --plan={plan} needs a policy: say --run=RUN or --policy=FILE")
+            sys.exit(f"{program}: --plan={plan} needs a policy: use --run=RUN or --policy=FILE")
         if _BEST.value:
-            sys.exit(f"{program}: --best needs a run: say --run=RUN")
+            sys.exit(f"{program}: --best needs a run: use --run=RUN")
         return None
     agent = load(program)
     if agent.env.name != "hackmatrix":

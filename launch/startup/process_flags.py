@@ -22,7 +22,7 @@ def meet(program: str, *, heartbeat_seconds: int, join_seconds: int) -> None:
     from hackmatrix.parallel import startup  # it imports JAX
 
     startup.join(
-        startup.place(_COORDINATOR.value, _NUM_PROCESSES.value, _PROCESS_ID.value),
+        startup.membership(_COORDINATOR.value, _NUM_PROCESSES.value, _PROCESS_ID.value),
         program=program,
         heartbeat_seconds=heartbeat_seconds,
         join_seconds=join_seconds,

@@ -46,7 +46,7 @@ def find(program: str, instead: str = "") -> Run:
     if found is None:
         sys.exit(f"{program}: there is no run in {workdir()} yet: python -m launch.train{instead}")
     if is_latest():
-        starting.say(f"Run {found.name}, the latest in {workdir()}")
+        starting.say_aside(f"Run {found.name}, the latest in {workdir()}")
         flags.FLAGS["run"].value = found.name
     return found
 

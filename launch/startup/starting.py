@@ -19,7 +19,7 @@ from launch.startup import ending
 
 def waiting(what: str) -> AbstractContextManager[signs.Note]:
     """Says on standard error what is being waited for, and for how long already."""
-    return signs.waiting(what, say)
+    return signs.waiting(what, say_aside)
 
 
 @contextlib.contextmanager
@@ -67,7 +67,7 @@ def one_line_errors(program: str) -> Iterator[None]:
         sys.exit("\n".join(f"{program}: {line}" for line in str(error).splitlines()))
 
 
-def say(line: str) -> None:
+def say_aside(line: str) -> None:
     """On standard error: standard output is for what the program was asked for."""
     with contextlib.suppress(OSError):  # nobody may be listening
         print(line, file=sys.stderr, flush=True)
@@ -129,7 +129,9 @@ def leave_room_for_training(program: str) -> None:
     """
     if "JAX_PLATFORMS" not in os.environ and machine.has_libtpu() and machine.has_tpu():
         os.environ["JAX_PLATFORMS"] = "cpu"
-        say(f"{program}: on the CPU, as the TPU is for training; JAX_PLATFORMS=tpu takes it")
+        say_aside(f"{program}: on the CPU, as the TPU is for training; JAX_PLATFORMS=tpu takes it")
     elif machine.has_gpu():
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-        say(f"{program}: of a GPU's memory it takes what it needs, and leaves the rest to others")
+        say_aside(
+            f"{program}: of a GPU's memory it takes what it needs, and leaves the rest to others"
+        )

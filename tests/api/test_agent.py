@@ -148,7 +148,7 @@ def test_with_a_plan_it_looks_ahead() -> None:
     assert list(results.players) == ["agent", "random"]
     assert results.played["agent"][RETURN].tolist() == [LENGTH] * 16
     assert results.as_json()["plan"] == 32
-    assert results.title.startswith("a test at step 0, 32 games a move: 16 games of seed 0")
+    assert results.title.startswith("a test at step 0, 32 games per move: 16 games of seed 0")
 
 
 def test_the_game_that_is_asked_for_is_watched_in_the_way_that_is_asked_for(
@@ -169,7 +169,7 @@ def test_how_an_agent_played_is_in_the_title(
     record = Mock()
     monkeypatch.setattr(games, "record", record)
     for greedy, plan, told in (
-        (False, 0, ""), (True, 0, ", the likeliest actions"), (False, 16, ", 16 games a move"),
+        (False, 0, ""), (True, 0, ", the likeliest actions"), (False, 16, ", 16 games per move"),
     ):  # fmt: skip
         expert.watch(3, seed=5, greedy=greedy, plan=plan)
         assert record.call_args.args[0] == f"{expert.title}{told}, game 3 of seed 5"
@@ -182,10 +182,10 @@ def test_what_cannot_be_done_is_told_in_a_line(
 ) -> None:
     for refused, said in (
         (lambda: agent.evaluate(0), "games=0 must be at least 1"),
-        (lambda: agent.evaluate(plan=16), "plan is not for gymnax:CartPole-v1.* Environment.redr"),
+        (lambda: agent.evaluate(plan=16), "plan is not supported by gymnax:CartPole-v1.*redrawn"),
         (lambda: agent.evaluate(plan=-1), "plan=-1 must be a whole number from 0"),
         (lambda: agent.evaluate(plan=3), "plan=3 tells no two actions apart: it must be 0, or f"),
-        (lambda: agent.evaluate(plan=4097), "plan=4097 games a move are too many: .* 4 to 4096"),
+        (lambda: agent.evaluate(plan=4097), "plan=4097 games per move are too many: .* 4 to 4096"),
         (lambda: agent.evaluate(greedy=True, plan=16), "greedy and plan are two ways to play"),
         (lambda: expert.watch(greedy=True, plan=16), "greedy and plan are two ways to play"),
         (lambda: agent.watch(-1), "game=-1 must be a whole number from 0"),
@@ -199,16 +199,16 @@ def test_what_cannot_be_done_is_told_in_a_line(
         (lambda: agent.watch(2**32), "game=4294967296 must be a whole number from 0"),
         (lambda: hackmatrix.load("x/policy.jax"), "name policy.npz, which is beside it"),
         (lambda: agent.export("gs://b/exported"), "gs://b/exported is on no disk: name a path"),
-        (lambda: agent.export("a\0b"), "is no name of a directory"),
-        (lambda: hackmatrix.load("a\0b"), "is no name of an agent"),
+        (lambda: agent.export("a\0b"), "cannot be the name of a directory"),
+        (lambda: hackmatrix.load("a\0b"), "cannot be the name of an agent"),
         (agent.watch, "games of gymnax:CartPole-v1 cannot be drawn"),
         (
             lambda: hackmatrix.load("policies/nobody"),
             "there is policies/centred, policies/champion",
         ),
         (lambda: agent.act("abc", np.ones(2)), "observations and masks are arrays of numbers"),  # type: ignore[arg-type]
-        (lambda: hackmatrix.load(None), "None is no agent: give a run, its name, policies/NAME"),  # type: ignore[arg-type]
-        (lambda: hackmatrix.load("a", workdir=3), "3 is no place: name a directory"),  # type: ignore[arg-type]
+        (lambda: hackmatrix.load(None), "None is not an agent: give a run, its name, policies"),  # type: ignore[arg-type]
+        (lambda: hackmatrix.load("a", workdir=3), "3 is not a place: name a directory"),  # type: ignore[arg-type]
         (lambda: hackmatrix.load("nowhere.npz"), "there is no file nowhere.npz"),
         (lambda: hackmatrix.load("policies/expert", best=True), "only a run has a best one"),
     ):

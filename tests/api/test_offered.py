@@ -36,7 +36,7 @@ def test_the_import_is_light_and_modules_of_the_trainer_do_not_take_the_place_of
         [sys.executable, "-c", LIGHT], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("learning_rate is no setting")
+    assert done.stdout.startswith("learning_rate is not a setting")
 
 
 @pytest.mark.skipif(machine.has_tpu() or machine.has_gpu(), reason="JAX is to look for it")

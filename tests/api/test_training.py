@@ -168,21 +168,23 @@ def test_a_run_whose_first_files_cannot_be_written_is_free_again(
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"gama": 0.9}, "gama is no setting: did you mean gamma?"),
+        ({"gama": 0.9}, "gama is not a setting: did you mean gamma?"),
         (
             {"gamma": 7, "lr": -1},
             "lr=-1 must be a number above 0\ngamma=7 must be a number from 0 to 1",
         ),
-        ({"config": {"gama": 0.9}}, "gama is no setting: did you mean gamma?"),
+        ({"config": {"gama": 0.9}}, "gama is not a setting: did you mean gamma?"),
         ({"config": "nowhere.py"}, "nowhere.py cannot be read: No such file or directory"),
         ({"config": "configs"}, "configs is a directory: name a file, FILE.py"),
         ({"config": "configs/__init__.py"}, "configs/__init__.py has no get_config()"),
         ({"num_seeds": 3}, "num_seeds=3 is for launch.train"),
         ({"resume": "nobody"}, "there is no run 'nobody'"),
+        ({"resume": "winner"}, "; policies/winner is an agent and no run: evaluate, watch, play"),
+        ({"resume": "policies/winner"}, "begins with it by --config.start_from=policies/winner"),
         ({"resume": 3}, "resume=3 must be a run, or its name"),
-        ({"config": 3}, "3 is no configuration: give settings by their names"),
-        ({"config": []}, "[] is no configuration"),
-        ({"config": {3: 4}}, "{3: 4} is no configuration"),
+        ({"config": 3}, "3 is not a configuration: give settings by their names"),
+        ({"config": []}, "[] is not a configuration"),
+        ({"config": {3: 4}}, "{3: 4} is not a configuration"),
     ],
 )
 def test_what_is_wrong_is_told_and_leaves_nothing_behind(

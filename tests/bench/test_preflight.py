@@ -4,13 +4,15 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import jax
 import pytest
 from jax.sharding import Mesh
+from ml_collections import ConfigDict
 
-from configs import default
-from hackmatrix.bench import preflight
+from configs import default, v4_8, v4_16, v4_32, v4_64
+from hackmatrix.bench import compiled, preflight
 from hackmatrix.bench.compiled import Collective, collectives
 from hackmatrix.bench.preflight import Preflight, examine
 from hackmatrix.errors import UserError
@@ -41,29 +43,28 @@ ENTRY %main (x: f32[8]) -> f32[8] {
   ROOT %while.1 = (s32[], f32[8]{0}) while(%gathered), condition=%condition, body=%body
 }
 """
-PARAMETERS = 1545 * 256 + 256 + 256 * 256 + 256 + 256 * 28 + 28 + 256 + 1
 GIB = 2**30
-CARTPOLE = (
-    "--config.env=gymnax:CartPole-v1", "--config.num_steps=8", "--config.num_layers=1",
-    "--config.hidden_dim=8",
-)  # fmt: skip
-
-
-def examined(name: str) -> Preflight:
-    return examine(default.get_config(), name)
+SMALL = {"env": "gymnax:CartPole-v1", "num_steps": 8, "num_layers": 1, "hidden_dim": 8}
+CARTPOLE = [f"--config.{name}={value}" for name, value in SMALL.items()]
+REFUSAL = (
+    "RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total memory required for HLO "
+    "temporaries (51.50G) exceeds available HBM (30.75G)."
+)
+GRADIENT = 2_352_948  # bytes: float32, of the network in configs/v4_*.py
 
 
 @pytest.fixture(scope="module")
 def largest() -> Preflight:
+    """The largest slice of v4, with its own configuration."""
     with without_persistent_cache():
-        return examined("v4-64")
+        return examine(v4_64.get_config(), "v4-64")
 
 
-def expect_room(found: Preflight, devices: int, hosts: int) -> None:
+def expect_room(found: Preflight, devices: int, hosts: int, boards_per_device: int = 1024) -> None:
     assert found.fits
     assert (found.devices, found.hosts) == (devices, hosts)
     assert 0 < found.memory < found.hbm == 32 * GIB
-    assert found.num_envs == 512 * found.devices
+    assert found.num_envs == boards_per_device * found.devices
     assert found.estimated_largest_num_envs > 2 * found.num_envs
 
 
@@ -73,10 +74,22 @@ def test_training_fits_the_largest_v4_slice(largest: Preflight) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "devices", "hosts"), [("v4-8", 4, 1), ("v4-16", 8, 2), ("v4-32", 16, 4)]
+    ("name", "config", "devices", "hosts"),
+    [
+        ("v4-8", v4_8.get_config(), 4, 1),
+        ("v4-16", v4_16.get_config(), 8, 2),
+        ("v4-32", v4_32.get_config(), 16, 4),
+    ],
 )
-def test_training_fits_the_smaller_ones(name: str, devices: int, hosts: int) -> None:
-    expect_room(examined(name), devices, hosts)
+def test_training_fits_the_smaller_ones(
+    name: str, config: ConfigDict, devices: int, hosts: int
+) -> None:
+    expect_room(examine(config, name), devices, hosts)
+
+
+@pytest.mark.slow
+def test_settings_that_nobody_gave_fit_too() -> None:
+    expect_room(examine(default.get_config(), "v4-64"), 32, 8, boards_per_device=512)
 
 
 @pytest.mark.parametrize(
@@ -90,8 +103,7 @@ def test_training_fits_the_smaller_ones(name: str, devices: int, hosts: int) -> 
 def test_training_compiles_for_newer_chips(
     name: str, devices: int, hosts: int, gibibytes: int
 ) -> None:
-    small = {"env": "gymnax:CartPole-v1", "num_steps": 8, "num_layers": 1, "hidden_dim": 8}
-    found = examine({**default.get_config(), **small}, name)
+    found = examine({**default.get_config(), **SMALL}, name)
     assert found.fits
     assert (found.devices, found.hosts, found.hbm) == (devices, hosts, gibibytes * GIB)
     assert found.collectives is not None
@@ -99,17 +111,32 @@ def test_training_compiles_for_newer_chips(
 
 
 def test_a_minibatch_needs_one_reduction_of_its_gradient(largest: Preflight) -> None:
-    assert largest.collectives == [Collective("all-reduce", 4 * PARAMETERS)]
+    assert largest.collectives == [Collective("all-reduce", GRADIENT)]
 
 
 def test_a_program_that_does_not_fit_is_refused_by_its_size() -> None:
-    refusal = (
-        "RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total memory required for HLO "
-        "temporaries (51.50G) exceeds available HBM (30.75G)."
-    )
-    assert preflight.memory_refused(refusal) == 51.5 * GIB
+    assert preflight.memory_refused(REFUSAL) == 51.5 * GIB
     with pytest.raises(UserError, match="INTERNAL: no idea"):
         preflight.memory_refused("INTERNAL: no idea\nand more")
+
+
+@pytest.mark.parametrize("gibibytes", ["108.00", "30.76"])
+def test_fewer_environments_are_advised_at_each_refusal_until_there_are_none(
+    gibibytes: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where what is refused is hardly too large: it reads low."""
+    refused = jax.errors.JaxRuntimeError(REFUSAL.replace("51.50", gibibytes))
+    monkeypatch.setattr(compiled, "compile_afresh", Mock(side_effect=refused))
+    monkeypatch.setattr(Program, "lower", Mock())
+    tried, advised = 0, 64
+    while advised:
+        tried = advised
+        found = examine({**default.get_config(), **SMALL, "num_envs": tried}, "v4-8")
+        advised = found.estimated_largest_num_envs
+        assert not found.fits
+        assert advised <= 0.9 * tried
+    assert tried == found.devices
+    assert "no environments: fewer steps may help" in "\n".join(preflight.lines(found))
 
 
 def test_collectives_belong_to_the_innermost_loop_that_runs_them() -> None:
@@ -154,8 +181,9 @@ def test_a_network_that_is_too_large_does_not_fit() -> None:
 def test_lines_say_what_a_person_asks(largest: Preflight) -> None:
     said = "\n".join(preflight.lines(largest))
     for words in (
-        "v4-64: 32 devices on 8 hosts", "16,384, 512 a device", "16,384 x 128 = 2,097,152 samples",
-        "of the 32 GiB of a chip", f"all-reduce of {4 * PARAMETERS:,} bytes a minibatch",
+        "v4-64: 32 devices on 8 hosts", "32,768, 1,024 per device",
+        "32,768 x 16 = 524,288 samples per update",
+        "of the 32 GiB of a chip", f"all-reduce of {GRADIENT:,} bytes per minibatch",
         "compiled in", "fits",
         f"with --config.num_envs={largest.estimated_largest_num_envs} a better one",
     ):  # fmt: skip

@@ -209,12 +209,12 @@ def test_each_process_has_a_gpu_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("argument", "reason"),
     [
-        ("--out=", "flag --out=: it names nothing"),
+        ("--out=", "flag --out=: must not be empty"),
         ("--processes=0", "must be numbers from 1, like 1,2,4"),
         ("--slices=v4-9", "must be some of v4-8"),
         ("--processes=3", "num_envs=4 forms 4 groups, which 3 devices cannot share equally"),
         ("--config.lr=-1", "lr=-1"),
-        ("--config.num_envs=8", "say --envs, not --config.num_envs"),
+        ("--config.num_envs=8", "use --envs, not --config.num_envs"),
         ("--boards=256", "--boards is for env; scaling has no use for it"),
         ("--out=/dev/null", "--out=/dev/null: File exists"),
         ("--out=gs://bucket/scaling", "gs://bucket/scaling is on no disk: name a path here"),

@@ -14,7 +14,7 @@ from hackmatrix.bench.report import Report
 from hackmatrix.bench.timing import Rate
 from hackmatrix.bench.training import Training, measure_training
 from hackmatrix.errors import UserError
-from hackmatrix.train.failing import told_if_too_large
+from hackmatrix.parallel.failures import told_if_too_large
 from tests.train.test_yardstick import GRID
 
 

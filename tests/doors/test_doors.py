@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,10 +14,16 @@ import jax
 import numpy as np
 import pytest
 
+from configs import default
 from hackmatrix.envs import conformance, make
+from hackmatrix.errors import UserError
 from hackmatrix.networks import files
+from hackmatrix.parallel.mesh import over
 from hackmatrix.standalone.policy import NumpyPolicy
+from hackmatrix.train.plan import Request, make_plan
+from hackmatrix.train.program import Program
 from tests.compiling import COMPILE_SOON
+from tests.train.settings import config as small
 
 ROOT = Path(__file__).parents[2]
 OUTSIDE = Path(__file__).parent / "outside"
@@ -68,7 +75,7 @@ def network_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     workdir = tmp_path_factory.mktemp("network")
     train(workdir, "--config.network=toy_network:Toy", "--config.total_timesteps=256", *SIZES)
     told = train(workdir, "--resume=toy", "--config.total_timesteps=512")
-    assert "Going on from the checkpoint at step 256" in told
+    assert "Resuming from the checkpoint at step 256" in told
     return workdir / "toy"
 
 
@@ -105,7 +112,8 @@ def test_a_game_of_a_network_of_ones_own_is_drawn(network_run: Path, tmp_path: P
 @pytest.fixture(scope="module")
 def reinforce_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     workdir = tmp_path_factory.mktemp("algorithm")
-    train(workdir, f"--config={OUTSIDE}/reinforce_config.py", "--config.run_name=mine")
+    configured = f"--config={OUTSIDE}/reinforce_config.py"
+    train(workdir, configured, "--config.run_name=mine", "--config.save_interval=20")
     return workdir / "mine"
 
 
@@ -117,13 +125,12 @@ def test_an_algorithm_of_ones_own_is_short_and_learns(reinforce_run: Path) -> No
 
 
 def test_an_algorithm_of_ones_own_resumes_bit_for_bit(reinforce_run: Path, tmp_path: Path) -> None:
-    half, rest = 20 * BATCH, f"--config.total_timesteps={50 * BATCH}"
-    configured = f"--config={OUTSIDE}/reinforce_config.py"
-    train(tmp_path, configured, "--config.run_name=mine", f"--config.total_timesteps={half}")
-    told = train(tmp_path, "--resume=mine", rest)
-    assert f"Going on from the checkpoint at step {half:,}" in told
-    one, other = (digests(each, 50 * BATCH) for each in (reinforce_run, tmp_path / "mine"))
-    assert one == other
+    shutil.copytree(reinforce_run, resumed := tmp_path / "mine")
+    for lost in (40, 50):
+        shutil.rmtree(resumed / f"checkpoints/{lost * BATCH}")
+    told = train(tmp_path, "--resume=mine")
+    assert f"Resuming from the checkpoint at step {20 * BATCH:,}" in told
+    assert digests(resumed, 50 * BATCH) == digests(reinforce_run, 50 * BATCH)
 
 
 def digests(run: Path, step: int) -> Any:
@@ -146,16 +153,19 @@ def test_a_setting_of_ones_own_is_checked_and_saved(reinforce_run: Path, tmp_pat
 
 
 def test_a_run_from_before_a_setting_was_there_goes_on_as_it_did(
-    reinforce_run: Path, tmp_path: Path
+    reinforce_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The setting says what such runs did, which need not be its default."""
+    monkeypatch.syspath_prepend(OUTSIDE)
     older = config(reinforce_run)
     del older["baseline_decay"]
     directory = tmp_path / "older"
     directory.mkdir()
     (directory / "config.json").write_text(json.dumps(older))
-    train(tmp_path, "--resume=older", f"--config.total_timesteps={10 * BATCH}")
-    assert config(directory)["baseline_decay"] == 0.8
+    plan, _ = make_plan(Request({**default.get_config(), "resume": "older"}, {}, tmp_path))
+    assert plan.lease is not None
+    plan.lease.give_back()
+    assert plan.config.settings()["baseline_decay"] == 0.8
 
 
 def test_a_sink_of_ones_own_receives_every_chunk(tmp_path: Path) -> None:
@@ -202,20 +212,37 @@ def test_an_environment_of_ones_own_keeps_to_the_protocol(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    ("setting", "said"),
+    ("given", "said"),
     [
-        ("network=nowhere:Toy", "nowhere:Toy: there is no module 'nowhere' on Python's path"),
-        ("network=toy_network:Tay", "toy_network:Tay: the module 'toy_network' has no 'Tay'"),
-        ("network=__main__:Tay", "put what a notebook or a program defines itself into a module"),
-        ("algorithm=reinforce", 'algorithm=\'reinforce\' must be "ppo", "expert" or "MODULE:NAME"'),
         (
-            "network=convolution",
+            {"network": "nowhere:Toy"},
+            "nowhere:Toy: there is no module 'nowhere' on Python's path",
+        ),
+        (
+            {"network": "__main__:Tay"},
+            "put what a notebook or a program defines itself into a module",
+        ),
+        (
+            {"algorithm": "reinforce"},
+            'algorithm=\'reinforce\' must be "ppo", "expert" or "MODULE:NAME"',
+        ),
+        (
+            {"network": "convolution"},
             'network=\'convolution\' must be "mlp", "centred", "conv", "cells" or',
         ),
     ],
 )
-def test_a_name_that_leads_nowhere_is_one_line(tmp_path: Path, setting: str, said: str) -> None:
-    refused = attempt("-m", "launch.train", f"--workdir={tmp_path}", f"--config.{setting}")
+def test_a_name_that_leads_nowhere_is_one_line(given: dict[str, str], said: str) -> None:
+    with pytest.raises(UserError) as raised:
+        Program(small(**given), over(jax.devices()[:1]))
+    (line,) = str(raised.value).splitlines()
+    assert said in line
+
+
+def test_a_program_says_of_such_a_name_no_more_than_the_line(tmp_path: Path) -> None:
+    name = "toy_network:Tay"
+    refused = attempt("-m", "launch.train", f"--workdir={tmp_path}", f"--config.network={name}")
     assert refused.returncode == 1
-    assert said in refused.stdout.splitlines()[-1]
+    last = refused.stdout.splitlines()[-1]
+    assert last == f"launch.train: {name}: the module 'toy_network' has no 'Tay'"
     assert "Traceback" not in refused.stdout

@@ -1,4 +1,4 @@
-"""Settings that an algorithm from outside of the package declares: what is no setting is refused in
+"""Settings that an algorithm from outside of the package declares: what is not one is refused in
 a line, before anything is trained with it.
 """
 
@@ -88,11 +88,11 @@ def address(kind: Any) -> str:
         (Hasty, {}, "gamma is a setting of the trainer, whose default Hasty cannot change"),
         (Quick, {}, "lr is a setting of the trainer, whose default Quick cannot change"),
         (Constant, {}, "lr is a setting of the trainer, whose default Constant cannot change"),
-        (Plainly, {}, "warmth is no setting: Plainly has to declare it, as `setting(0.5, WEIGHT"),
-        (Plainly, {"warmth": 1.0}, "warmth is no setting: Plainly has to declare it, as `setting"),
-        (Undecorated, {}, "warmth is no setting: Undecorated lacks @dataclass(frozen=True)"),
-        (Undecorated, {"warmth": 1.0}, "warmth is no setting: Undecorated lacks @dataclass(froz"),
-        (Inheriting, {}, "warmth is no setting: Undecorated lacks @dataclass(frozen=True)"),
+        (Plainly, {}, "warmth is not a setting: Plainly has to declare it, as `setting(0.5"),
+        (Plainly, {"warmth": 1.0}, "warmth is not a setting: Plainly has to declare it, as `set"),
+        (Undecorated, {}, "warmth is not a setting: Undecorated lacks @dataclass(frozen=True)"),
+        (Undecorated, {"warmth": 1.0}, "warmth is not a setting: Undecorated lacks @dataclass(f"),
+        (Inheriting, {}, "warmth is not a setting: Undecorated lacks @dataclass(frozen=True)"),
         (Tupled, {}, "widths is of tuple: a setting is a bool, an int, a float or a str"),
         (Either, {}, "widths is of int | str: a setting is a bool, an int, a float or a str"),
         (dict, {}, ": its config_class must be a subclass of hackmatrix.train.config.Config"),
@@ -127,5 +127,5 @@ def test_a_setting_that_is_declared_no_more_is_to_be_declared_again(kind: type) 
     address(kind)
     with pytest.raises(ConfigError) as refused:
         from_json(json.dumps(saved))
-    said = "steps is no setting, but the run was saved with it: declare it again, or use the "
+    said = "steps is not a setting, but the run was saved with it: declare it again, or use the "
     assert any(line.startswith(said) for line in refused.value.errors)

@@ -76,7 +76,7 @@ def test_a_run_goes_on_as_it_would_have_gone_on_then(tmp_path: Path) -> None:
         "train", f"--workdir={tmp_path}", f"--resume={RUN}", "--config.eval_episodes=0",
         f"--config.total_timesteps={end['step']}", **ONE_DEVICE,
     ).stdout  # fmt: skip
-    assert f"Going on from the checkpoint at step {STEP:,}" in told
+    assert f"Resuming from the checkpoint at step {STEP:,}" in told
     assert not re.search("damaged|changed since|not finished|begin new games", told)
     after = metrics(run)
     assert after[: len(before)] == before
@@ -140,6 +140,11 @@ def assert_decided_as_then(action: Any, logits: Any, value: Any) -> None:
 
 def test_a_compiled_policy_of_then_decides_as_it_did() -> None:
     assert_decided_as_then(**compiled(SAVED / "policy.jax"))
+
+
+def test_a_policy_of_plain_arrays_of_then_tells_where_it_is_from() -> None:
+    _, about = files.read(SAVED / "policy.npz")
+    assert (about.run, about.step, about.spec.compute_dtype) == (RUN, STEP, "float32")
 
 
 def test_a_policy_of_plain_arrays_of_then_decides_as_it_did() -> None:

@@ -291,7 +291,7 @@ def test_an_environment_from_outside_is_called_by_its_address(name: str) -> None
         ("ACTIONS", f"is called without arguments, but: {ACTIONS} is not a callable object"),
         ("Named", "has a property 'name', but the trainer sets it: make it an attribute"),
         ("Falling", "fails when it is made: ZeroDivisionError: division by zero, test_conf"),
-        ("nothing", "gives a NoneType, which is no hackmatrix.envs.protocol.Environment"),
+        ("nothing", "gives a NoneType, which is not a hackmatrix.envs.protocol.Environment"),
     ],
 )
 def test_a_name_that_stands_for_no_environment_is_refused(name: str, said: str) -> None:

@@ -121,7 +121,7 @@ def shaping(step: Step) -> Shaping:
 @pytest.mark.parametrize(
     ("env", "said"),
     [
-        (3, "it is of int, which is no subclass of hackmatrix.envs.protocol.Environment"),
+        (3, "it is of int, which is not a subclass of hackmatrix.envs.protocol.Environment"),
         (undeclared("truncates"), "it lacks truncates, which"),
         (declaring(action_names=()), "action_names must be a tuple of names, one at least"),
         (declaring(action_names="up"), "action_names must be a tuple of names"),

@@ -15,7 +15,7 @@ import pytest
 from rejax import PPO
 
 from hackmatrix import game
-from hackmatrix.envs import invalid_actions
+from hackmatrix.envs import gymnax_env, invalid_actions
 from hackmatrix.envs.gymnax_env import (
     EnvParams,
     EnvState,
@@ -151,6 +151,7 @@ def test_a_step_that_ends_with_a_game_offers_the_choices_too(
     """As its information tells: only where it may cost something is that a part of the reward. And
     it is traced once, however often it is called outside of a program.
     """
+    gymnax_env._step_of_one.cache_clear()
     traced = Mock(wraps=invalid_actions.take_action)
     monkeypatch.setattr(invalid_actions, "take_action", traced)
 

@@ -1,4 +1,4 @@
-"""Plays a copy of the game that has a 24th program, LOAN (see test_programs).
+"""Plays a copy of the package whose game has a 24th program, LOAN (see test_programs).
 
 LOAN costs 3 energy, gives 20 credits, is usable with less than 20, and its blocks spawn 9.
 """
@@ -11,6 +11,8 @@ import jax
 import numpy as np
 
 from hackmatrix import game
+from hackmatrix.envs import make
+from hackmatrix.envs.headless import Session
 
 UNDO, SIPHON, LOAN = 14, 4, 28
 FLAGS = {"c": 0, "e": 0, "s": 0, "m": 0}
@@ -74,7 +76,15 @@ def expect_new_boards_with_blocks_of_it() -> None:
     assert {cell[2] for cell in cells if cell[0] in ("P", "QP") and cell[1] == 23} == {9}
 
 
+def expect_environments_with_an_action_for_it() -> None:
+    env = make("hackmatrix")
+    assert (env.num_actions, env.action_names[LOAN]) == (29, "loan")
+    assert env.observation == {"player": (10,), "programs": (24,), "cells": (6, 6, 43)}
+    assert Session().answer(b'{"action": "getActionSpace"}') == b'{"actionSpaceSize":29}'
+
+
 if __name__ == "__main__":
+    expect_environments_with_an_action_for_it()
     expect_a_valid_action_where_it_is_owned_affordable_and_usable()
     expect_to_find_run_and_undo_it()
     expect_new_boards_with_blocks_of_it()

@@ -35,6 +35,22 @@ def test_vmap_of_a_step_is_the_batch_however_deep_it_is(shape: tuple[int, ...]) 
     assert loops(step, *in_rows) == loops(game.step_batch, *arguments) != []
 
 
+@pytest.mark.parametrize("same", ["nothing", "in a row", "in a column"])
+def test_boards_under_vmap_keep_their_places_in_the_batch(same: str) -> None:
+    """Two rows of three, whose actions may be the same in a row or in a column."""
+
+    def batch(keys: Any, states: dict[str, Any], actions: Any) -> Any:
+        return {**states, "sum": 100 * keys + 10 * actions + states["cells"].sum(-1)}
+
+    keys, cells = np.arange(6).reshape(2, 3), np.arange(24).reshape(2, 3, 4)
+    actions = {"nothing": keys[::-1], "in a row": np.arange(2), "in a column": np.arange(3)}[same]
+    in_a_row = jax.vmap(play.one_board(batch), (0, 0, None if same == "in a row" else 0))
+    in_rows = jax.vmap(in_a_row, (0, 0, None if same == "in a column" else 0))
+    told = in_rows(keys, {"cells": cells}, actions)
+    each = actions[:, None] if same == "in a row" else actions
+    jax.tree.map(np.testing.assert_array_equal, told, batch(keys, {"cells": cells}, each))
+
+
 def test_there_may_be_no_boards_at_all() -> None:
     states = jax.eval_shape(jax.vmap(game.reset), keys(0)[:0])
     assert {leaf.shape[0] for leaf in jax.tree.leaves(states)} == {0}
@@ -62,6 +78,10 @@ def test_a_history_has_places(depth: Any) -> None:
     ("change", "why"),
     [
         ({0: keys(0)[0]}, "a key for each board"),
+        (
+            {1: jax.eval_shape(game.reset, keys(0)[0])},
+            r"states: shape \(\), but there are keys for",
+        ),
         ({0: keys(0, 2)}, r"states: shape \(3,\), but there are keys for \(2,\)"),
         ({2: jnp.zeros((3, 1), jnp.int32)}, r"actions: shape \(3, 1\), but there are keys for"),
         ({2: jnp.zeros(3)}, "actions must be integers, got float32"),

@@ -1,6 +1,6 @@
 """A program is added by a row of the table and a function, with its condition, and nothing else.
 
-The tests add one in a copy of the game, as a newcomer would, and play the copy from outside.
+The tests add one in a copy of the package, as a newcomer would, and play the copy from outside.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-GAME = Path(__file__).parents[2] / "hackmatrix" / "game"
+PACKAGE = Path(__file__).parents[2] / "hackmatrix"
 PLAY = Path(__file__).with_name("new_program.py")
 
 ROW = '    {name} = "loan", 0, 3, 9, switches.loan, switches.is_poor\n'
@@ -29,11 +29,11 @@ def is_poor(now: Situation) -> Array:
 
 
 def played(folder: Path, *names: str) -> subprocess.CompletedProcess[str]:
-    """Plays a copy of the game with rows of these names at the end of its table."""
-    copy = folder / "hackmatrix" / "game"
-    shutil.copytree(GAME, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "hackmatrix" / "__init__.py").touch()
-    table, functions = copy / "programs" / "table.py", copy / "programs" / "switches.py"
+    """Plays a copy of the package with rows of these names at the end of the game's table."""
+    copy = folder / PACKAGE.name
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    programs = copy / "game" / "programs"
+    table, functions = programs / "table.py", programs / "switches.py"
     rows, rest = table.read_text().split("\n    def __new__", maxsplit=1)
     new_rows = "".join(ROW.format(name=name) for name in names)
     table.write_text(f"{rows}{new_rows}\n    def __new__{rest}")

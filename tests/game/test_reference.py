@@ -19,9 +19,15 @@ def all_cases() -> list[Case]:
     return read_cases(folder())
 
 
+def some_of(cases: list[Case]) -> list[Case]:
+    """Every tenth; there is one at least."""
+    assert cases
+    return cases[::EVERY]
+
+
 def certain_cases() -> list[Case]:
-    """Every tenth case in which the canonical game always gave the same outcome."""
-    return [case for case in all_cases() if len(case.get("outcomes", ())) == 1][::EVERY]
+    """Some of those in which the canonical game always gave the same outcome."""
+    return some_of([case for case in all_cases() if len(case.get("outcomes", ())) == 1])
 
 
 def comparable(state: dict[str, Any]) -> dict[str, Any]:
@@ -32,12 +38,12 @@ def comparable(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_valid_actions_are_those_of_the_canonical_game() -> None:
-    for case in all_cases()[::EVERY]:
+    for case in some_of(all_cases()):
         assert reference.valid_actions(case["state"]) == sorted(case["valid"])
 
 
 def test_the_observation_is_that_of_the_canonical_game() -> None:
-    for case in [case for case in all_cases() if "observation" in case][::EVERY]:
+    for case in some_of([case for case in all_cases() if "observation" in case]):
         expected = dict(case["observation"])
         observation = [expected.get(index, 0.0) for index in range(1545)]
         assert reference.observe(case["state"]) == pytest.approx(observation, abs=1e-6)
@@ -59,14 +65,14 @@ def test_an_action_with_one_outcome_has_that_outcome() -> None:
 
 
 def test_a_step_leaves_the_state_it_was_given_alone() -> None:
-    for case in certain_cases()[::EVERY]:
+    for case in some_of(certain_cases()):
         before = repr(case["state"])
         reference.step(case["state"], case["action"], Random(0))
         assert repr(case["state"]) == before
 
 
 def test_an_invalid_action_changes_nothing_and_says_so() -> None:
-    for case in certain_cases()[::EVERY]:
+    for case in some_of(certain_cases()):
         [action, *_] = set(range(28)) - set(case["valid"])
         state, reward, info = reference.step(case["state"], action, Random(0))
         assert comparable(state) == comparable(case["state"])

@@ -131,3 +131,21 @@ def test_where_blocks_stand_does_not_depend_on_the_boards_beside() -> None:
     keys = jax.random.key_data(jax.random.split(jax.random.key(0), many))
     apart = jax.lax.map(layouts_of, keys.reshape(-1, few_at_a_time, 2))
     np.testing.assert_array_equal(jax.jit(layouts_of)(keys), apart.reshape(-1))
+
+
+def test_a_layout_is_sought_in_100_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here one is accepted that has blocks in three certain cells, which takes many draws."""
+    certain, games = cells.constant([7, 14, 21]), 1 << 13
+    monkeypatch.setattr(layouts, "is_accepted", lambda blocks, exit_: ~(certain - blocks).any())
+    numbers = np.arange(layouts.FEWEST, layouts.MOST + 1)
+    accepted = numbers * (numbers - 1) * (numbers - 2) / (32 * 31 * 30)
+    chance = np.mean((1 - accepted) ** 100)
+    error = np.sqrt(chance * (1 - chance) / games)
+
+    key = as_key(jax.random.split(jax.random.key(0), games))
+    exits, rooms = (
+        jax.tree.map(lambda word: jnp.broadcast_to(word, (games,)), each)
+        for each in (cells.constant([35]), cells.EVERY - cells.CORNERS)
+    )
+    drawn = np.asarray(jax.jit(layouts.draw)(key, exits, rooms))
+    assert np.mean(drawn == 0) == pytest.approx(chance, rel=0, abs=5 * error)

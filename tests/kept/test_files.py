@@ -75,6 +75,15 @@ def test_where_nothing_can_be_written_nothing_is_kept(tmp_path: Path) -> None:
     assert files.read("name") is None
 
 
+def test_what_could_not_be_put_in_its_place_leaves_nothing_behind(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = OSError(28, "No space left on device")
+    monkeypatch.setattr(os, "replace", Mock(side_effect=full))
+    files.write("name", CONTENT)
+    assert list(files.directory.iterdir()) == []
+
+
 def test_what_was_not_used_for_longest_is_removed(tmp_path: Path) -> None:
     size = 200  # of each, and a digest
     files = Files(tmp_path, most_bytes=3 * (size + 50))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,9 +19,10 @@ import pytest
 from hackmatrix import networks
 from hackmatrix.envs import make
 from hackmatrix.kept import making
+from hackmatrix.kept.sources import version
 from hackmatrix.networks import Spec
 from hackmatrix.rl import draws, games
-from hackmatrix.rl.games import Agent
+from hackmatrix.rl.games import Actor
 from hackmatrix.rl.signal import Signal
 from hackmatrix.search.planner import Planner
 
@@ -31,8 +34,8 @@ def network(**changes: Any) -> networks.actor_critic.Network:
     return networks.make(dataclasses.replace(SPEC, **changes), GAME)
 
 
-def player(agent: Agent, steps: int = 16) -> Callable[..., Any]:
-    return functools.partial(games.play, agent, steps)
+def player(actor: Actor, steps: int = 16) -> Callable[..., Any]:
+    return functools.partial(games.play, actor, steps)
 
 
 def planner(**changes: Any) -> Planner:
@@ -41,7 +44,7 @@ def planner(**changes: Any) -> Planner:
 
 
 def test_the_same_parts_are_told_alike() -> None:
-    first, second = (player(Agent(make("hackmatrix"), network())) for _ in range(2))
+    first, second = (player(Actor(make("hackmatrix"), network())) for _ in range(2))
     assert first is not second
     assert making.told(first) == making.told(second)
 
@@ -49,10 +52,10 @@ def test_the_same_parts_are_told_alike() -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        player(Agent(GAME, network()), steps=17),
-        player(Agent(GAME.limited(100), network())),
+        player(Actor(GAME, network()), steps=17),
+        player(Actor(GAME.limited(100), network())),
         *(
-            player(Agent(GAME, network(**{name: value})))
+            player(Actor(GAME, network(**{name: value})))
             for name, value in {
                 "network": "conv",
                 "hidden_dim": 16,
@@ -63,12 +66,24 @@ def test_the_same_parts_are_told_alike() -> None:
                 "turn_boards": True,
             }.items()
         ),
-        player(Agent(GAME, network(), planner().look_ahead)),
-        functools.partial(games.begin, Agent(GAME, network()), 16),
+        player(Actor(GAME, network(), planner().look_ahead)),
+        functools.partial(games.begin, Actor(GAME, network()), 16),
     ],
 )
 def test_another_part_is_told_otherwise(other: Callable[..., Any]) -> None:
-    assert making.told(other) != making.told(player(Agent(GAME, network())))
+    assert making.told(other) != making.told(player(Actor(GAME, network())))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (functools.partial(draws.seed_key, seed=1), functools.partial(draws.seed_key, seed=2)),
+        (draws.Purpose.SHUFFLE, draws.Purpose.PARAMETERS),
+        (np.zeros((3, 1)), np.zeros(3)),
+    ],
+)
+def test_another_value_is_told_otherwise(one: Any, other: Any) -> None:
+    assert making.told(one) != making.told(other)
 
 
 def test_arrays_that_are_built_in_are_told_by_what_they_hold_and_where() -> None:
@@ -148,9 +163,10 @@ def test_surroundings_are_told_apart(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         assert (making.surroundings([device]) == usual) == (not elsewhere)
     with jax.default_matmul_precision("highest"):
         assert making.surroundings(devices) != usual
-    with monkeypatch.context() as patch:
-        patch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=true")
-        assert making.surroundings(devices) != usual
+    for name in ("XLA_FLAGS", "LIBTPU_INIT_ARGS"):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, "--xla_cpu_enable_fast_math=true")
+            assert making.surroundings(devices) != usual
     flags = tmp_path / "flags"
     with monkeypatch.context() as patch:
         patch.setenv("XLA_FLAGS", str(flags))
@@ -159,6 +175,45 @@ def test_surroundings_are_told_apart(monkeypatch: pytest.MonkeyPatch, tmp_path: 
             flags.write_text(each)
             told.add(making.surroundings(devices))
         assert len({usual, *told}) == 4
+
+
+def one_device(**others: Any) -> Any:
+    """The first, but for what its compiler tells of itself."""
+    device = jax.devices()[0]
+    of_client = ("platform", "platform_version", "process_index", "devices")
+    client = SimpleNamespace(**{name: getattr(device.client, name) for name in of_client} | others)
+    here = {name: getattr(device, name) for name in ("id", "device_kind", "process_index")}
+    return SimpleNamespace(client=client, **here)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"platform": "tpu"},
+        {"platform_version": "another"},
+        {"process_index": lambda: 1},
+        {"devices": lambda: 9 * jax.devices()},
+    ],
+)
+def test_surroundings_of_another_compiler_are_told_apart(other: dict[str, Any]) -> None:
+    usual = making.surroundings(jax.devices()[:1])
+    assert making.surroundings([one_device()]) == usual
+    assert making.surroundings([one_device(**other)]) != usual
+
+
+@pytest.mark.parametrize(
+    ("of", "name", "other"),
+    [
+        (sys, "version", "another"),
+        (os, "sched_getaffinity", lambda _: range(4096)),
+        (making, "version", lambda package: package != "jaxlib" and version(package)),
+    ],
+)
+def test_surroundings_on_another_machine_are_told_apart(
+    of: Any, name: str, other: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(making, "_machine", making._machine.__wrapped__)  # what it is by now
+    usual = making.surroundings(jax.devices()[:1])
     with monkeypatch.context() as patch:
-        patch.setattr(making, "version", lambda _: "0.0.1")
-        assert making.surroundings(devices) != usual
+        patch.setattr(of, name, other, raising=False)  # not every system tells of cores
+        assert making.surroundings(jax.devices()[:1]) != usual

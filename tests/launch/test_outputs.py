@@ -42,7 +42,7 @@ def test_a_file_in_the_home_of_the_user_may_be_named_by_a_tilde(
     ("named", "said"),
     [
         ("gs://b/tea.html", "gs://b/tea.html is on no disk: name a path here, and copy from there"),
-        ("", "flag --page=: it names nothing"),
+        ("", "flag --page=: must not be empty"),
     ],
 )
 def test_what_is_no_file_of_this_machine_is_refused_in_one_line(

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from absl import flags
@@ -58,28 +59,30 @@ def start(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("program", "arguments", "said"),
     [
-        ("export", ["--run=a", "--policy=b"], "say --run=RUN or --policy=FILE, not both"),
+        ("export", ["--run=a", "--policy=b"], "use --run=RUN or --policy=FILE, not both"),
         ("evaluate", [f"--plan={MOST + 1}"], f"it must be 0, or from {FEWEST} to {MOST}"),
         ("watch", ["--run=a", "--episode=-1"], "-1 is not an integer in the range [0, 4294967295]"),
-        ("play", ["again"], "'again' is no flag"),
-        ("serve", ["--headless-cli", "--plan=16"], "--plan=16 needs a policy: say --run=RUN or"),
+        ("play", ["again"], "'again' is not a flag"),
+        ("serve", ["--headless-cli", "--plan=16"], "--plan=16 needs a policy: use --run=RUN or"),
         (
             "drive",
             ["--games=2"],
-            "say --policy=policies/winner, or a file that launch.export wrote",
+            "give --policy=policies/winner, or a file that launch.export wrote",
         ),
-        ("drive", ["--policy=a", "b"], "'b' is no flag"),
-        ("preflight", [], "say for which slice, such as --slice=v4-8"),
+        ("drive", ["--policy=a", "b"], "'b' is not a flag"),
+        ("preflight", [], "choose a slice, such as --slice=v4-8"),
         ("watch", ["--html=/nowhere/a.html"], "/nowhere/a.html: No such file or directory; choose"),
-        ("report", ["--runs=a,"], "--runs=a, has an empty name: say --runs=A,B"),
+        ("report", ["--runs=a,"], "--runs=a, has an empty name: use --runs=A,B"),
         ("watch", ["--gif=launch"], "launch: Is a directory; choose another --gif"),
-        ("train", ["--resume="], "flag --resume=: it names nothing"),
-        ("train", ["--workdir="], "flag --workdir=: it names nothing"),
-        ("doctor", ["--workdir="], "flag --workdir=: it names nothing"),
-        ("export", ["--run="], "flag --run=: it names nothing"),
-        ("watch", ["--policy="], "flag --policy=: it names nothing"),
-        ("evaluate", ["--workdir="], "flag --workdir=: it names nothing"),
-        ("report", ["--runs="], "flag --runs=[]: it names nothing"),
+        ("train", ["nonsense"], "'nonsense' is not a flag; settings are --config.NAME=VALUE"),
+        ("train", ["--profile=0:3"], "flag --profile=0:3: must be START:COUNT, such as 10:3"),
+        ("train", ["--resume="], "flag --resume=: must not be empty"),
+        ("train", ["--workdir="], "flag --workdir=: must not be empty"),
+        ("doctor", ["--workdir="], "flag --workdir=: must not be empty"),
+        ("export", ["--run="], "flag --run=: must not be empty"),
+        ("watch", ["--policy="], "flag --policy=: must not be empty"),
+        ("evaluate", ["--workdir="], "flag --workdir=: must not be empty"),
+        ("report", ["--runs="], "flag --runs=[]: must not be empty"),
         ("bench", ["starts", "--seconds=1"], "--seconds is for env, train, scaling, sinks, gymn"),
         ("bench", ["env", "--config.lr=1e-3"], "--config is for train, scaling, sinks; env has"),
         ("bench", ["gymnasium", "--config=configs/cpu.py"], "gymnasium has no use for it"),
@@ -107,7 +110,7 @@ BOTH_WAYS = "commands come on standard input and answers go to standard output, 
         ("serve --headless-cli <&-", f"{BOTH_WAYS} closed"),
         ("serve --headless-cli >&-", f"{BOTH_WAYS} closed"),
         ("play <&-", f"{BOTH_WAYS} closed"),
-        ("watch >&-", "standard output is closed: say --html=FILE or --gif=FILE"),
+        ("watch >&-", "standard output is closed: use --html=FILE or --gif=FILE"),
     ],
 )
 def test_a_program_whose_standard_output_or_input_is_closed_says_so(
@@ -241,6 +244,17 @@ def test_the_command_that_shows_the_best_game_names_the_same_policy(
         assert policy_flags.again() == again
 
 
+def test_a_policy_for_another_game_is_not_asked_for_advice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    agent = SimpleNamespace(env=SimpleNamespace(name="2048"))
+    monkeypatch.setattr(policy_flags, "load", lambda _: agent)
+    with flagsaver.as_parsed(policy="any"):
+        flags.FLAGS.mark_as_parsed()
+        with pytest.raises(SystemExit, match=r"launch\.play: a policy for 2048 has no advice for"):
+            policy_flags.adviser("launch.play", 0)
+
+
 def test_where_no_run_is_named_the_latest_is_meant_and_said(tmp_path: Path) -> None:
     for age, name in enumerate(["newer", "older"]):
         found = create(tmp_path, resolved(run_name=name))
@@ -258,5 +272,5 @@ def test_where_there_is_no_run_at_all_it_is_said_what_to_do(tmp_path: Path) -> N
     assert refused.returncode == 1
     assert refused.stderr.splitlines()[-1] == (
         f"launch.watch: there is no run in {tmp_path} yet: python -m launch.train, "
-        "or say --policy=policies/winner"
+        "or use --policy=policies/winner"
     )

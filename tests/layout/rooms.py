@@ -31,7 +31,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "hackmatrix.kept": set(),
     "hackmatrix.whole_files": set(),
     "hackmatrix.envs": _GAME | _ERRORS | {"hackmatrix.kept"},
-    "hackmatrix.parallel": _ENVS | {"hackmatrix.exit_codes", "hackmatrix.streams"},
+    "hackmatrix.parallel": _ENVS
+    | {"hackmatrix.machine", "hackmatrix.exit_codes", "hackmatrix.streams"},
     "hackmatrix.networks": _ENVS | {"hackmatrix.whole_files"},
     "hackmatrix.rl": _ENVS | {"hackmatrix.parallel", "hackmatrix.networks"},
     "hackmatrix.ppo": _LEARNING - {"hackmatrix.parallel"},
@@ -44,7 +45,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     # It measures all that computes, so it may know it; only a program needs what was measured.
     "hackmatrix.bench": _TRAIN,
     # What people look at, so nothing that computes may need it.
-    "hackmatrix.report": _ENVS | {"hackmatrix.train", "hackmatrix.replay", "hackmatrix.search"},
+    "hackmatrix.report": _ENVS
+    | {"hackmatrix.parallel", "hackmatrix.train", "hackmatrix.replay", "hackmatrix.search"},
     # The trainer as a library, which the package offers under its own name.
     "hackmatrix.api": _TRAIN
     | {"hackmatrix.replay", "hackmatrix.report", "hackmatrix.standalone", "hackmatrix.cache"}

@@ -233,8 +233,8 @@ def test_a_convolution_sees_the_eight_cells_around_and_not_beyond() -> None:
 def test_a_network_over_cells_refuses_what_has_none(name: str) -> None:
     with pytest.raises(UserError) as refused:
         networks.make(spec(name), make("gymnax:CartPole-v1"))
-    assert f"network={name} is not for gymnax:CartPole-v1" in str(refused.value)
-    assert "here are observation [4]: say network=mlp" in str(refused.value)
+    assert f"network={name} does not support gymnax:CartPole-v1" in str(refused.value)
+    assert "here are observation [4]: use network=mlp" in str(refused.value)
 
 
 def test_a_part_that_turned_boards_tell_must_not_be_there_already() -> None:
@@ -245,7 +245,7 @@ def test_a_part_that_turned_boards_tell_must_not_be_there_already() -> None:
 
 
 def test_boards_are_not_turned_that_do_not_say_what_towards() -> None:
-    with pytest.raises(UserError, match="turn_boards=True is not for gymnax:CartPole"):
+    with pytest.raises(UserError, match="turn_boards=True is not supported by gymnax:CartPole"):
         networks.make(spec("mlp", turn_boards=True), make("gymnax:CartPole-v1"))
 
 

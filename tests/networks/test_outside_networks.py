@@ -111,7 +111,7 @@ def made(torso: type) -> networks.Network:
 @pytest.mark.parametrize(
     ("torso", "said"),
     [
-        (NoTorso, "is no torso: it must be a subclass of hackmatrix.networks.torso.Torso"),
+        (NoTorso, "is not a torso: it must be a subclass of hackmatrix.networks.torso.Torso"),
         (Tuple, "TypeError: its `__call__` gives tuple, and no jax.Array); a torso gives"),
         (Nothing, "TypeError: its `__call__` gives NoneType, and no jax.Array); a torso gives"),
         (Single, "ValueError: of parts [1] its features have the shape [1]); a torso gives"),

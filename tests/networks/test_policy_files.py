@@ -40,6 +40,24 @@ def test_who_names_the_file_of_a_shipped_policy_is_told_its_name(
         files.read(name)
 
 
+class Runs:
+    """What writes a file wherever it is unpickled."""
+
+    def __init__(self, ran: Path) -> None:
+        self.ran = ran
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Path.touch, (self.ran,)
+
+
+def test_nothing_that_a_file_holds_is_run(tmp_path: Path) -> None:
+    file, ran = tmp_path / "policy.npz", tmp_path / "ran"
+    np.savez(file, format=np.int32(2), about=np.array([Runs(ran)], dtype=object))
+    with pytest.raises(UserError, match="is not a policy that launch"):
+        files.read(file)
+    assert not ran.exists()
+
+
 @pytest.mark.parametrize("of_spec", [False, True])
 def test_a_file_of_a_newer_version_is_told_from_one_that_is_damaged(
     of_spec: bool, tmp_path: Path

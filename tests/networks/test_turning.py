@@ -86,6 +86,26 @@ def test_boards_that_are_alike_but_for_how_they_lie_look_the_same() -> None:
     assert len(np.unique(np.stack(ways)[:, 0], axis=0)) == len(ways)
 
 
+@pytest.mark.parametrize(
+    ("lies", "turn"),
+    [
+        ((2, 4), (False, False, True)),
+        ((4, 2), (False, False, False)),
+        ((4, 4), (False, False, False)),
+        ((0, 2), (True, False, False)),
+        ((2, 0), (False, True, True)),
+        ((0, 0), (True, True, False)),
+    ],
+)
+def test_a_board_that_could_be_turned_two_ways_is_turned_as_policies_learned_it(
+    lies: tuple[int, int], turn: tuple[bool, bool, bool]
+) -> None:
+    cells = np.zeros((*SQUARE, 3), np.float32)
+    cells[(*lies, LANDMARK)] = 1
+    player = np.array([2 / 5, 2 / 5, 0.5], np.float32)
+    assert tuple(TURNING.turned({"player": player, "cells": cells})[1]) == turn
+
+
 @pytest.mark.parametrize("size", [SQUARE, OBLONG])
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_a_step_on_the_turned_board_leads_to_the_same_cell_on_the_board(

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from hackmatrix.parallel.startup import Place, StartError, place
+from hackmatrix.parallel.startup import Membership, StartError, membership
 
 HERE = "10.0.0.1:8476"
 
 
-def test_a_process_has_the_place_that_it_is_given_or_none() -> None:
-    assert place(HERE, 2, 1) == Place(HERE, 2, 1)
-    assert place(None, None, None) is None
+def test_a_process_has_the_membership_that_it_is_given_or_none() -> None:
+    assert membership(HERE, 2, 1) == Membership(HERE, 2, 1)
+    assert membership(None, None, None) is None
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_a_process_has_the_place_that_it_is_given_or_none() -> None:
         ((HERE, 2, -1), "--process_id=-1 must be from 0 to 1"),
     ],
 )
-def test_a_place_that_cannot_be_is_refused_in_a_line(given: Any, said: str) -> None:
+def test_a_membership_that_cannot_be_is_refused_in_a_line(given: Any, said: str) -> None:
     with pytest.raises(StartError) as refused:
-        place(*given)
+        membership(*given)
     assert str(refused.value).startswith(said)

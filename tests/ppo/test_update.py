@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,8 +16,10 @@ from hackmatrix.envs.protocol import Shaping
 from hackmatrix.errors import UserError
 from hackmatrix.ppo import metrics
 from hackmatrix.ppo.algorithm import PPO
+from hackmatrix.ppo.loss import Samples, clipped_loss
 from hackmatrix.rl.learning import advantages, descent, minibatches
 from hackmatrix.rl.learning.metrics import ENTROPY, EXPLAINED_VARIANCE, LR, RETURN_SCALE
+from hackmatrix.rl.rollout import UpdateKey
 from tests.envs.toy import Toy
 from tests.ppo import reference
 from tests.ppo.played import Played, Settings, play
@@ -90,13 +93,13 @@ def test_what_is_gained_is_rewarded_less_and_less_in_the_first_half_of_a_run(
 
 def test_where_nothing_is_owned_nothing_that_is_owned_can_be_rewarded(played: Played) -> None:
     used = dataclasses.replace(played.settings, owned_reward=3.0)
-    with pytest.raises(UserError, match="is not for toy, whose players own nothing"):
+    with pytest.raises(UserError, match="is not supported by toy, whose players own nothing"):
         PPO(played.env, played.network, used, AXIS)
 
 
 def test_what_has_no_potential_cannot_be_shaped(played: Played) -> None:
     used = dataclasses.replace(played.settings, potential_shaping=True)
-    with pytest.raises(UserError, match="potential_shaping=True is not for toy"):
+    with pytest.raises(UserError, match="potential_shaping=True is not supported by toy"):
         PPO(played.env, played.network, used, AXIS)
 
 
@@ -106,6 +109,17 @@ def test_values_are_learned_in_units_of_the_return_scale(played: Played) -> None
     np.testing.assert_allclose(played.batch.value, 2 * value, atol=1e-5)
     acting = PPO(played.env, played.network, played.settings, AXIS).acting(played.before)
     np.testing.assert_allclose(played.network(acting, parts)[1], 2 * value, atol=1e-5)
+
+
+@pytest.mark.parametrize("moved", [1e-5, -1e-5, 0.5])
+def test_the_divergence_of_a_policy_that_hardly_moved_is_no_rounding_noise(moved: float) -> None:
+    """An action that is the only valid one has the log probability 0, so the ratio is exact."""
+    nothing = jnp.zeros(4)
+    samples = Samples(None, jnp.zeros(4, int), nothing - jnp.float32(moved), nothing, nothing)
+    only = jnp.arange(3) == jnp.zeros((4, 1))
+    _, told = clipped_loss(jnp.zeros((4, 3)), nothing, only, samples, Settings(), 0.0)
+    expected = math.expm1(np.float32(moved)) - np.float32(moved)
+    assert float(told[metrics.APPROX_KL]) == pytest.approx(expected, rel=0.02)
 
 
 @pytest.mark.parametrize("which", ["played", "cut_off"])
@@ -154,6 +168,19 @@ def test_a_whole_update_equals_the_one_in_float64(
     assert float(played.told[RETURN_SCALE]) == pytest.approx(unit, rel=1e-5)
     explained = 1 - np.var(target - as_float64(batch.value)) / np.var(target)
     assert float(played.told[EXPLAINED_VARIANCE]) == pytest.approx(explained, abs=1e-4)
+
+
+def test_samples_are_shuffled_anew_in_every_epoch_and_update(played: Played) -> None:
+    used, numbers = played.settings, played.players.number
+    rows = jax.jit(minibatches.rows, static_argnums=3)
+    orders = {
+        tuple(np.ravel(rows(UpdateKey(played.before.key, update), epoch, numbers, used)).tolist())
+        for update in range(2)
+        for epoch in range(2)
+    }
+    assert len(orders) == 4
+    for order in orders:
+        assert sorted(order) == [*range(used.num_steps * numbers.size)]
 
 
 def test_an_update_counts_itself_and_keeps_the_key(played: Played) -> None:

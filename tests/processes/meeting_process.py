@@ -22,7 +22,7 @@ from hackmatrix.parallel import startup  # noqa: E402
 from hackmatrix.parallel.agreement import gather  # noqa: E402
 
 startup._LISTEN_MS = 200  # so that who waits for a failure of others has to listen again
-given = None if way == "slurm" else startup.Place(f"127.0.0.1:{port}", 2, int(process))
+given = None if way == "slurm" else startup.Membership(f"127.0.0.1:{port}", 2, int(process))
 startup.join(given, program="launch.train", heartbeat_seconds=60, join_seconds=60)
 told = {
     "processes": jax.process_count(),

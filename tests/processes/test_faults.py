@@ -43,7 +43,7 @@ def test_sigterm_to_one_stops_all_and_the_resumed_run_is_the_undisturbed_one(
     # Only one is told to resume, and that is enough.
     with Pod(tmp_path, 2, NO_GAMES, devices=2, only={0: ["--resume=auto"]}) as resumed:
         assert resumed.codes() == [0, 0], resumed.said(0)
-    assert f"Going on from the checkpoint at step {saved:,}" in resumed.said(0)
+    assert f"Resuming from the checkpoint at step {saved:,}" in resumed.said(0)
     assert resumed.digests() == whole.digests()
     for each in (0, 1):  # what they run together was found, as all had it
         compiled = re.findall(r"Compiling jit\((\w+)\)", resumed.said(each))
@@ -92,34 +92,6 @@ def test_a_process_that_is_frozen_counts_as_lost_after_the_heartbeat(tmp_path: P
         assert time.monotonic() - frozen_at < SOON
         os.kill(pod.processes[1].pid, signal.SIGCONT)
         assert pod.wait(1) == 42
-
-
-def test_a_process_with_another_configuration_is_named_before_anything_is_done(
-    tmp_path: Path,
-) -> None:
-    only = {1: ["--config.gamma=0.9", "--config.clip_eps=7.0"]}  # one of which nobody may have
-    with Pod(tmp_path, 2, devices=2, only=only) as pod:
-        assert pod.codes() == [1, 1]
-    for each in (0, 1):
-        said = pod.said(each)
-        assert "process 1 has gamma = 0.9, the others have 0.99" in said
-        assert "process 1 has clip_eps = 7.0, the others have 0.2" in said
-    assert not pod.run.exists()
-
-
-def test_a_mistake_of_all_is_said_by_all(tmp_path: Path) -> None:
-    with Pod(tmp_path, 2, "--config.clip_eps=7.0", "--config.gamma=2", devices=2) as pod:
-        assert pod.codes() == [1, 1]
-    mistakes = [
-        "gamma=2.0 must be a number from 0 to 1",
-        "clip_eps=7.0 must be a number between 0 and 1",
-    ]
-    assert pod.said(0).splitlines()[-2:] == [f"launch.train: {each}" for each in mistakes]
-    assert pod.said(1).splitlines()[-2:] == [
-        f"launch.train: process 0: {mistakes[0]}",
-        f"launch.train: {mistakes[1]}",
-    ]
-    assert not pod.run.exists()
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "127.0.0.1"])

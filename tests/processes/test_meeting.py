@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
-from jax._src.clusters import OmpiCluster
+from jax._src.clusters import K8sCluster, OmpiCluster
 
+from hackmatrix.machine import process_space
 from hackmatrix.parallel import jax_private, startup
 from tests.train.pair import ended
 
@@ -20,8 +24,9 @@ OPEN_MPI = {
     "OMPI_MCA_orte_hnp_uri": "1531576320.0;tcp://10.96.0.1,10.148.0.1:34911",
     "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_LOCAL_RANK": "1",
 }  # fmt: skip
+INDEXED_JOB = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "JOB_COMPLETION_INDEX": "1"}
 STRANGERS = (
-    *SLURM, *OPEN_MPI, "KUBERNETES_SERVICE_HOST", "JOB_COMPLETION_INDEX",
+    *SLURM, *OPEN_MPI, *INDEXED_JOB,
     "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
 )  # fmt: skip
 
@@ -83,6 +88,34 @@ def test_a_pod_of_kubernetes_that_is_no_part_of_an_indexed_job_trains_alone(
     assert not recwarn.list
 
 
+def test_a_pod_of_an_indexed_job_says_so_where_the_package_to_ask_for_the_others_is_lacking(
+    alone: pytest.MonkeyPatch,
+    recwarn: pytest.WarningsRecorder,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    started_as(alone, INDEXED_JOB)
+    alone.setitem(sys.modules, "kubernetes", None)
+    assert startup.meeting(None) is None
+    said = capfd.readouterr().err
+    assert "one of an indexed Job, but the package kubernetes is not installed, so it meets" in said
+    assert said.endswith("--coordinator, --num_processes and --process_id\n")
+    assert not recwarn.list
+    assert startup.meeting(startup.Membership("10.0.0.1:8476", 2, 1))
+    assert not capfd.readouterr().err
+
+
+def test_a_pod_of_an_indexed_job_asks_kubernetes_for_the_others(
+    alone: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    started_as(alone, INDEXED_JOB)
+    kubernetes = MagicMock()
+    kubernetes.__spec__ = ModuleSpec("kubernetes", None)
+    alone.setitem(sys.modules, "kubernetes", kubernetes)
+    assert jax_private.find_cluster() is K8sCluster
+    kubernetes.config.load_incluster_config.assert_called_once()
+    assert not capfd.readouterr().err
+
+
 def test_a_job_whose_processes_cannot_be_found_is_told_in_one_line(
     alone: pytest.MonkeyPatch,
 ) -> None:
@@ -109,10 +142,10 @@ def test_processes_on_one_machine_take_one_gpu_each(
 
 def test_containers_of_one_machine_have_gpus_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where they have its name, as on a network that they share with it."""
-    here = startup._machine()
-    assert startup._machine() == here
+    here = process_space()
+    assert process_space() == here
     monkeypatch.setattr(os, "readlink", lambda _: "pid:[1]")
-    assert startup._machine() != here
+    assert process_space() != here
 
 
 def test_two_processes_that_slurm_has_started_meet_without_flags() -> None:

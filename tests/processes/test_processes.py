@@ -46,6 +46,13 @@ def test_processes_give_the_run_of_one(whole: dict[int, Pod]) -> None:
     assert_same_run(end(whole[1]), end(whole[2]))
 
 
+@pytest.mark.slow
+def test_so_do_four_processes(whole: dict[int, Pod], tmp_path: Path) -> None:
+    with Pod(tmp_path, 4, *SHORT, NO_GAMES) as pod:
+        assert pod.codes() == [0] * 4, pod.said(0)
+    assert_same_run(end(whole[1]), end(pod))
+
+
 def test_the_first_process_speaks_and_writes_for_all(whole: dict[int, Pod]) -> None:
     pod = whole[2]
     assert "Done at step" in pod.said(0)
@@ -82,7 +89,7 @@ def test_what_two_processes_have_saved_goes_on_in_one(
             shutil.rmtree(tmp_path / f"run/checkpoints/{step}")
     with Pod(tmp_path, 1, *SHORT, NO_GAMES, "--resume=run") as alone:
         assert alone.codes() == [0], alone.said(0)
-    assert f"Going on from the checkpoint at step {HALFWAY:,}" in alone.said(0)
+    assert f"Resuming from the checkpoint at step {HALFWAY:,}" in alone.said(0)
     assert_same_run(end(alone), end(whole[1]))
 
 

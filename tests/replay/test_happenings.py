@@ -22,12 +22,15 @@ BOARD: dict[str, Any] = {
 }
 
 
-def told(action: int, only_seen: bool = False, before: Any = BOARD, **changes: Any) -> list[str]:
+def told(
+    action: int, only_seen: bool = False, before: Any = BOARD, happened: str = "", **changes: Any
+) -> list[str]:
     """Of a turn that leads from a board to what has changed."""
     there, _ = read_state(before)
     after, _ = read_state({**before, **changes})
-    no = np.bool_(False)
-    outcome = game.Outcome(no, {}, done=no, invalid=no, stage_completed=no, won=no, died=no)  # type: ignore[arg-type]
+    flags = ("done", "invalid", "stage_completed", "won", "died")
+    done = {name: np.bool_(name == happened) for name in flags}
+    outcome = game.Outcome(np.float32(0), {}, **done)  # type: ignore[arg-type]
     return happenings.tell(there, action, after, outcome, only_seen=only_seen)
 
 
@@ -49,6 +52,19 @@ def test_it_is_told_what_enemies_do() -> None:
     assert told(SIPHON, enemies=[virus, daemon, glitch]) == ["glitch at row 0 col 0 appears"]
     stunned = {**virus, "hp": 1, "stunned": True}
     assert told(2, enemies=[stunned, daemon]) == ["virus at row 2 col 0 hp 2 → 1, is stunned"]
+    before = {**BOARD, "enemies": [{**stunned, "hp": 2}, daemon]}
+    assert told(2, before=before, enemies=[stunned, daemon]) == ["virus at row 2 col 0 hp 2 → 1"]
+
+
+def test_it_is_told_that_an_action_was_not_valid() -> None:
+    said = told(UP, happened="invalid")
+    assert said == ["the action is not valid, which ends the game"]
+
+
+def test_a_stage_that_is_completed_is_named_and_not_the_next_one() -> None:
+    richer = {**BOARD["player"], "credits": 6}
+    said = told(UP, happened="stage_completed", stage=2, player=richer, enemies=[])
+    assert said == ["credits 4 → 6", "stage 1 is completed"]
 
 
 def test_it_is_told_what_the_player_gains() -> None:

@@ -145,6 +145,18 @@ def test_a_signal_that_ends_the_program_leaves_the_terminal_as_it_was(
     assert terminal.is_as_before()
 
 
+def test_a_signal_that_is_ignored_is_so_while_keys_arrive_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As under nohup, where SIGHUP ends no program."""
+    ours, theirs = pty.openpty()
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with open(ours, "rb"), open(theirs) as keys:
+        monkeypatch.setattr(sys, "stdin", keys)
+        with keyboard.keys_at_once():
+            signal.raise_signal(signal.SIGHUP)
+
+
 def test_the_terminal_is_as_it_was_while_ctrl_z_has_stopped_the_program(terminal: Terminal) -> None:
     terminal.send(signal.SIGTSTP)
     assert terminal.is_stopped()

@@ -68,6 +68,8 @@ def test_what_was_decided_and_gained_stands_beside_the_board(
         assert line in text
     bars = page.evaluate("document.querySelectorAll('#decision .row').length")
     assert bars == len(frame.valid)
+    assert episode.total
+    assert f"· return {episode.total:.2f}" in text
 
 
 def test_every_board_is_told_whole_though_only_changes_are_kept(

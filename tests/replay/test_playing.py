@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -26,7 +27,8 @@ def talk() -> Talk:
 
     def talk(*lines: str, seed: int = 4, advised: bool = False) -> list[str]:
         def decide(observation: np.ndarray, mask: np.ndarray, step: int, _: Any) -> Decision:
-            return Decision(int(np.argmax(mask)), (mask / mask.sum()).tolist(), 1.5)
+            weights = mask * np.arange(1, mask.size + 1)  # the later, the likelier
+            return Decision(int(np.argmax(mask)), (weights / weights.sum()).tolist(), 1.5)
 
         said: list[str] = []
         Playing(seed, said.append, decide if advised else None, colour=False).converse(lines)
@@ -45,16 +47,18 @@ def valid(said: list[str]) -> list[str]:
     return [name for name in ACTION_NAMES if f" {name} (" in line]
 
 
+def file_of(directory: Path, **state: Any) -> Path:
+    """A board as a file, from what a client of the headless protocol would set."""
+    file = directory / "state.json"
+    file.write_text(json.dumps(read_state(state)[0]))
+    return file
+
+
 def rich(directory: Path) -> Path:
     """The file of a board whose player owns programs and can pay for some."""
     enemy = {"type": "virus", "row": 0, "col": 5, "hp": 2}
     player = {"row": 0, "col": 0, "credits": 5, "energy": 5, "dataSiphons": 1}
-    board, _ = read_state(
-        {"player": player, "enemies": [enemy], "ownedPrograms": [5, 8, 10, 18, 23]}
-    )
-    file = directory / "rich.json"
-    file.write_text(json.dumps(board))
-    return file
+    return file_of(directory, player=player, enemies=[enemy], ownedPrograms=[5, 8, 10, 18, 23])
 
 
 def test_the_board_and_the_mask_are_shown_and_actions_are_taken(talk: Talk) -> None:
@@ -87,11 +91,9 @@ def test_where_no_action_is_valid_it_is_said_that_the_game_cannot_go_on(
     talk: Talk, tmp_path: Path
 ) -> None:
     walls = [{"row": row, "col": 1 - row, "type": "data"} for row in (0, 1)]
-    board, _ = read_state({"player": {"row": 0, "col": 0}, "blocks": walls})
-    file = tmp_path / "board.json"
-    file.write_text(json.dumps(board))
+    file = file_of(tmp_path, player={"row": 0, "col": 0}, blocks=walls)
     said = talk(f"load {file}", advised=True)
-    assert said[-1] == "no action is valid, so this game cannot go on; say new, load FILE or quit"
+    assert said[-1] == "no action is valid, so this game cannot go on; type new, load FILE or quit"
 
 
 def test_words_may_be_written_as_the_rules_write_them(talk: Talk, tmp_path: Path) -> None:
@@ -106,12 +108,10 @@ def test_the_whereabouts_of_a_cryptog_are_told_only_where_it_is_seen(
     talk: Talk, tmp_path: Path
 ) -> None:
     enemy = {"type": "cryptog", "row": 5, "col": 4, "hp": 2}
-    board, _ = read_state({"player": {"row": 0, "col": 0}, "enemies": [enemy]})
-    file = tmp_path / "board.json"
-    file.write_text(json.dumps(board))
-    said = talk(f"load {file}", "up")
+    there: dict[str, Any] = {"player": {"row": 0, "col": 0}, "enemies": [enemy]}
+    said = talk(f"load {file_of(tmp_path, **there)}", "up")
     assert "cryptog" not in "".join(said)
-    file.write_text(json.dumps({**board, "show": 1}))
+    file = file_of(tmp_path, **there, showActivated=True)
     assert "  cryptog at row 5 col 4 moves to row 4 col 4" in talk(f"load {file}", "up")
 
 
@@ -120,7 +120,7 @@ def test_what_cannot_be_done_is_said_and_changes_nothing(talk: Talk) -> None:
     assert len(boards(said)) == 1
     assert "push is not valid now" in said
     assert "hack is not valid now" in said
-    assert "'nonsense' is no action; say help for what there is" in said
+    assert "'nonsense' is not an action; type help for what there is" in said
     assert "nowhere.json: No such file or directory" in said
 
 
@@ -129,16 +129,16 @@ def test_no_letter_means_a_move_that_is_the_beginning_of_a_program(
 ) -> None:
     said = talk(f"load {rich(tmp_path)}", "s", "w", "d")
     assert said[-3:] == [
-        "'s' may be siphon or show; say help for what there is",
-        "'w' may be warp or wait; say help for what there is",
-        "'d' is no action; say help for what there is",
+        "'s' may be siphon or show; type help for what there is",
+        "'w' may be warp or wait; type help for what there is",
+        "'d' is not an action; type help for what there is",
     ]
     assert "  credits 5 → 2" in talk(f"load {rich(tmp_path)}", "a")  # anti-v
 
 
 def test_a_file_must_be_named(talk: Talk) -> None:
     said = talk("save", "load")
-    assert said[-2:] == ["save what? say save FILE", "load what? say load FILE"]
+    assert said[-2:] == ["save what? type save FILE", "load what? type load FILE"]
 
 
 def test_what_is_valid_is_listed_with_its_cost(talk: Talk, tmp_path: Path) -> None:
@@ -171,8 +171,8 @@ def test_a_game_that_is_over_is_over_when_it_is_loaded(talk: Talk, tmp_path: Pat
     for ending in ({"player": [*board["player"][:2], 0, *board["player"][3:]]}, {"stage": 9}):
         file.write_text(json.dumps({**board, **ending}))
         said = talk(f"load {file}", "up")
-        assert "that game is over; say new, load FILE or quit" in said
-        assert said[-1] == "the game is over: say new, load FILE or quit"
+        assert "that game is over; type new, load FILE or quit" in said
+        assert said[-1] == "the game is over: type new, load FILE or quit"
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", "no json", '{"player": 3}', "3", "[" * 100_000])
@@ -181,14 +181,14 @@ def test_a_file_that_is_no_scenario_is_refused(talk: Talk, tmp_path: Path, text:
     file.write_text(text)
     said = talk(f"load {file}")
     assert len(boards(said)) == 1
-    assert any(each.startswith(f"{file} is no scenario: ") for each in said)
+    assert any(each.startswith(f"{file} is not a scenario: ") for each in said)
 
 
-def test_a_policy_gives_advice_if_asked(talk: Talk) -> None:
+def test_a_policy_gives_advice_if_asked(talk: Talk, tmp_path: Path) -> None:
     assert not any("the policy" in each for each in talk())
-    assert any(
-        each.startswith("the policy: ") and "value 1.50" in each for each in talk(advised=True)
-    )
+    asked = talk(f"load {rich(tmp_path)}", advised=True)
+    likeliest = [f"{name} \\d+%" for name in reversed(valid(asked)[-3:])]
+    assert re.fullmatch(f"the policy: {', '.join(likeliest)}; value 1.50", asked[-1])
 
 
 def test_advice_is_compiled_before_there_is_a_board_to_think_about() -> None:
@@ -215,14 +215,46 @@ def test_a_best_checkpoint_of_no_run_is_refused_in_one_line() -> None:
         check=False,
     )
     assert refused.returncode == 1
-    assert refused.stderr == "launch.play: --best needs a run: say --run=RUN\n"
+    assert refused.stderr == "launch.play: --best needs a run: use --run=RUN\n"
+
+
+@pytest.mark.parametrize(
+    ("state", "action", "end"),
+    [
+        ({"player": {"row": 5, "col": 4}, "stage": 8}, "right", "victory"),
+        (
+            {
+                "player": {"row": 0, "col": 0, "hp": 1},
+                "enemies": [{"type": "virus", "row": 0, "col": 1, "hp": 2}],
+            },
+            "up",
+            "death",
+        ),
+    ],
+)
+def test_it_is_said_how_a_game_ended(
+    talk: Talk, tmp_path: Path, state: dict[str, Any], action: str, end: str
+) -> None:
+    said = talk(f"load {file_of(tmp_path, **state)}", action)
+    assert said[-1] == f"{end}: the game is over; type new, load FILE or quit"
+
+
+def test_the_programs_of_the_player_are_shown_in_the_order_in_which_they_came(
+    talk: Talk, tmp_path: Path
+) -> None:
+    warp = {"row": 0, "col": 1, "type": "program", "programType": "warp"}
+    player = {"row": 0, "col": 0, "dataSiphons": 1}
+    file = file_of(tmp_path, player=player, ownedPrograms=[5, 10], blocks=[warp])
+    *_, before, after = boards(talk(f"load {file}", "siphon"))
+    assert before.splitlines()[-1] == "push wait"
+    assert after.splitlines()[-1] == "push wait warp"
 
 
 def test_a_game_ends_and_another_begins(talk: Talk) -> None:
     rng = np.random.default_rng(0)
     moves = [str(each) for each in rng.integers(0, 4, 400)]
     said = talk(*moves)
-    ends = [each for each in said if "the game is over; say new" in each]
+    ends = [each for each in said if "the game is over; type new" in each]
     assert len(ends) == 1
-    assert said[-1] == "the game is over: say new, load FILE or quit"
+    assert said[-1] == "the game is over: type new, load FILE or quit"
     assert boards(talk(*moves, "new"))[-1] != boards(said)[-1]

@@ -31,6 +31,13 @@ def test_the_same_game_is_recorded_again_and_another_is_another(episode: Episode
     assert wander("", 6).frames[0].seen["cells"] != episode.frames[0].seen["cells"]
 
 
+def test_it_is_told_how_a_game_ended(episode: Episode) -> None:
+    lost = wander("", 7)
+    assert lost.frames[-1].seen["playerHP"] == 0
+    assert lost.end == "death"
+    assert episode.end == "not yet"
+
+
 def test_a_player_is_asked_about_every_step_in_order(episode: Episode) -> None:
     values = [frame.decision.value for frame in episode.frames if frame.decision]
     assert values == [step / 4 for step in range(len(episode.frames) - 1)]

@@ -20,6 +20,7 @@ import pytest
 from hackmatrix.envs.hackmatrix_env import ACTION_NAMES
 from hackmatrix.replay import terminal
 from hackmatrix.replay.record import Episode
+from tests.replay.short_game import short_game
 
 ROOT = Path(__file__).parents[2]
 SHOWN_CURSOR = "\x1b[?25h"
@@ -29,6 +30,10 @@ from hackmatrix.envs.hackmatrix_env import ACTION_NAMES
 from hackmatrix.replay import terminal
 terminal.show(pickle.load(open(sys.argv[1], "rb")))
 """
+
+
+def test_the_likeliest_actions_come_first() -> None:
+    assert "takes right   (right 75%, up 25%)" in terminal.text(short_game(), 0, colour=False)
 
 
 def test_without_a_terminal_all_turns_are_printed(episode: Episode) -> None:

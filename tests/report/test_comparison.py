@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hackmatrix.envs import make
 from hackmatrix.replay import html
 from hackmatrix.report import curves
 from hackmatrix.report.comparison import Told, comparison
 from hackmatrix.rl.tally import RETURN
+from hackmatrix.train.reporting import results
 from hackmatrix.train.runs.directory import Run
 from tests.replay.browser import Browser, chromium
 from tests.replay.short_game import TURNS, short_game
@@ -66,7 +69,7 @@ def over(page: Browser, axis: str) -> None:
 
 
 def test_each_metric_is_a_chart_with_a_curve_of_each_run(page: Browser) -> None:
-    assert {"return", "entropy, nats"} <= {*page.evaluate(TITLES)}
+    assert {"return", "entropy (nats)"} <= {*page.evaluate(TITLES)}
     legend = page.evaluate(f"{FIRST}.querySelector('.legend').textContent")
     assert legend == f"quick {CHUNKS}slow {CHUNKS}"
     drawn = page.evaluate(
@@ -118,10 +121,16 @@ def test_ticks_that_lie_close_are_told_apart_and_no_share_is_more_than_all(page:
     assert told([2401, 2402, 2403], 1) == ["2.401k", "2.402k", "2.403k"]
     assert told([99.92, 99.94], 0.02) == ["99.92", "99.94"]
     assert told([999_800, 1_000_000], 200) == ["999.8k", "1M"]
+    assert told([2e12, 3e15], 1e12) == ["2T", "3P"]
     assert told([1e-5, 2e-5], 1e-5) == ["1e-5", "2e-5"]
     assert told([1.25e-4, 1.3e-4], 5e-6) == ["1.25e-4", "1.3e-4"]
     assert page.evaluate("range([100, 100], 100)") == [90, 100]
     assert page.evaluate("range([3, 5], Infinity)") == [2.88, 5.12]
+
+
+def test_a_chart_has_room_for_more_points_than_a_call_takes_arguments(page: Browser) -> None:
+    points = "Array.from({length: 300_000}, (_, number) => number)"
+    assert page.evaluate(f"range({points}, 300_000)") == [0, 300_000]
 
 
 def test_more_curves_than_colours_differ_in_how_they_are_drawn(page: Browser) -> None:
@@ -142,7 +151,7 @@ def test_only_the_settings_that_differ_are_told(page: Browser) -> None:
 
 def test_what_they_reached_stands_side_by_side_with_intervals(page: Browser) -> None:
     text = page.evaluate("document.body.innerText")
-    assert "quick: 9 games of seed 3 at step 4,096" in text
+    assert "quick: 9 games of seed 3 at step 163,840" in text
     heads = page.evaluate("[...document.querySelectorAll('thead')].map(each => each.innerText)")
     assert "quick\tslow\trandom player" in heads[0].replace("\n", "")
     cells = page.evaluate("[...document.querySelectorAll('td')].map(each => each.textContent)")
@@ -193,6 +202,28 @@ def test_runs_of_one_name_are_told_apart_and_one_run_is_shown_once(tmp_path: Pat
     assert f"<th>{one}</th><th>{other}</th>" in page
 
 
+def test_runs_that_differ_by_their_seeds_alone_have_a_column_over_seeds(tmp_path: Path) -> None:
+    """A run that differs in more is none of them, nor is a seed that was trained twice another."""
+    found = [a_run(tmp_path, name=f"a-seed{seed}", seed=seed) for seed in (2, 0, 1)]
+    found += [a_run(tmp_path, name="again", seed=1), a_run(tmp_path, name="other", seed=3, lr=1e-3)]
+    for number, run in enumerate(found):
+        tell(run, RETURN)
+        evaluate(run, more=number)
+    told = [Told(each, each.name, curves.read(each.metrics), None, "") for each in found]
+    page = comparison(told)
+    assert page.count("over 3 seeds") == 2  # in each part of the table
+    assert "<th>other</th><th>over 3 seeds, a-seed0 to a-seed2</th><th>random player</th>" in page
+    reached = [results.from_json(json.loads(run.evaluation.read_text())) for run in found[:3]]
+    expected = results.over_seeds([each["agent"] for each in reached], make("hackmatrix"))
+    mean, _, interval = expected[RETURN].shown().partition("  ")
+    assert f'<td>{mean}  <span class="interval">{interval}</span></td>' in page
+    assert "over 2 seeds" not in comparison(told[2:])
+    assert "over 2 seeds, a-seed0 to a-seed2" in comparison(told[:2])
+    run = found[0]  # which has gone on since it was evaluated
+    run.evaluation.write_text(run.evaluation.read_text().replace('"step": ', '"step": 1, "was": '))
+    assert "over 2 seeds" not in comparison(told[:2])
+
+
 def test_of_a_run_without_an_evaluation_it_is_said_why(tmp_path: Path) -> None:
     games = {"reached": 9, "none": 0, "later": 9, "foreign": 9}
     runs = [a_run(tmp_path, name=name, eval_episodes=each) for name, each in games.items()]
@@ -214,7 +245,7 @@ def test_of_a_run_without_an_evaluation_it_is_said_why(tmp_path: Path) -> None:
         (["--runs=quick,lost"], "there is no run 'lost'"),
         (["--runs=quick,other"], "these runs play gymnax:CartPole-v1 and hackmatrix"),
         (["--runs=quick,silent"], "the run has no metrics yet"),
-        (["--runs=quick", "--run=quick"], "say --run=RUN or --runs=A,B, not both"),
+        (["--runs=quick", "--run=quick"], "use --run=RUN or --runs=A,B, not both"),
     ],
 )
 def test_runs_that_cannot_be_compared_are_told_in_a_line(

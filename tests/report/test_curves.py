@@ -49,6 +49,14 @@ def test_a_long_run_is_drawn_with_means_of_a_few_points(tmp_path: Path) -> None:
     assert told.newest == {"a": 2499}  # and no mean
 
 
+@pytest.mark.parametrize(("runs", "points"), [(20, 1000), (50, 400), (1000, 100)])
+def test_on_a_page_of_many_runs_each_has_fewer_points_but_enough_for_a_curve(
+    tmp_path: Path, runs: int, points: int
+) -> None:
+    file = written(tmp_path / "metrics", [line(each, a=each) for each in range(2000)])
+    assert len(curves.read(file, runs=runs).steps) == points
+
+
 def test_of_what_is_highest_the_greatest_of_a_few_points_is_drawn(tmp_path: Path) -> None:
     lines = [line(each, best=9 if each == 40 else 3, a=each) for each in range(2500)]
     told = curves.read(written(tmp_path / "metrics", lines), {"best"})

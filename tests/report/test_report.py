@@ -91,7 +91,7 @@ def test_every_metric_is_a_curve(page: Browser) -> None:
     assert len(drawn) == 10
     assert all(length > 50 for length in drawn)
     titles = page.evaluate("[...document.querySelectorAll('h3')].map(title => title.textContent)")
-    assert {"return", "entropy, nats", "kills", "step penalty"} <= {*titles}
+    assert {"return", "entropy (nats)", "kills", "step penalty"} <= {*titles}
     tags = page.evaluate("[...document.querySelectorAll('h3')].map(title => title.title)")
     assert {RETURN, "train/entropy", "reward/kills"} <= {*", ".join(tags).split(", ")}
     labels = page.evaluate(f"[...{RETURNS}.querySelectorAll('text')].map(each => each.textContent)")
@@ -161,7 +161,7 @@ def test_it_says_what_was_reached_with_which_settings_and_where_it_comes_from(
     page: Browser, reported: Run
 ) -> None:
     text = page.evaluate("document.body.innerText")
-    assert "9 games of seed 3 at step 4,096" in text
+    assert "9 games of seed 3 at step 163,840" in text
     heads = page.evaluate("[...document.querySelectorAll('thead')].map(each => each.innerText)")
     assert heads[0].split() == ["agent", "random"]
     cells = page.evaluate("[...document.querySelectorAll('td')].map(each => each.textContent)")
@@ -254,6 +254,12 @@ def test_a_file_of_the_run_that_something_else_wrote_is_left_out(
     text = page_of(found)
     assert "Not evaluated: evaluation.json is damaged." in text
     assert "ent_coef" in text
+
+
+def test_an_agent_that_comes_with_the_trainer_in_place_of_a_run_is_a_line(tmp_path: Path) -> None:
+    done = report(tmp_path, "--run=policies/winner")
+    assert done.returncode == 1
+    assert "policies/winner is an agent and no run" in done.stderr.splitlines()[-1]
 
 
 def test_a_run_that_has_told_nothing_yet_is_a_line(tmp_path: Path) -> None:

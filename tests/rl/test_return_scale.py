@@ -24,6 +24,8 @@ def test_the_return_scale_is_the_recent_root_mean_square() -> None:
     for _ in range(1500):
         scale = learn(scale, jnp.array([[10.0, 0.0]]))
     np.testing.assert_allclose(scale.unit, np.sqrt(50), rtol=1e-4)
+    nothing_earned = learn(return_scale.unknown_scale(), jnp.zeros((1, 2)))
+    np.testing.assert_allclose(nothing_earned.unit, 0.01, rtol=1e-6)  # values are divided by it
 
 
 @pytest.mark.parametrize(

@@ -53,10 +53,10 @@ def test_what_a_player_owns_at_the_end_is_worth_so_much_more_than_the_rewards(sh
 
 def test_there_is_no_shaping_without_a_potential() -> None:
     Signal(0.9).check(Toy())
-    with pytest.raises(UserError, match="potential_shaping=True is not for toy"):
+    with pytest.raises(UserError, match="potential_shaping=True is not supported by toy"):
         Signal(0.9, potential_shaping=True).check(Toy())
 
 
 def test_what_nobody_can_own_is_worth_nothing() -> None:
-    with pytest.raises(UserError, match=r"owned_reward_end=.* is not for toy, whose players"):
+    with pytest.raises(UserError, match=r"owned_reward_end=.* is not supported by toy, whose"):
         Signal(0.9, owned_reward_end=1.5).check(Toy())

@@ -25,6 +25,15 @@ def test_the_tally_counts_what_was_played(rolled: Rolled) -> None:
     assert float(metrics["toy/invalid"]) == 0
 
 
+def test_of_two_tallies_together_the_highest_is_that_of_either() -> None:
+    nothing = jnp.zeros((3, 1))
+    one, other = (
+        tally.Tally(nothing, nothing, nothing, nothing, jnp.array(highest)[:, None], names=())
+        for highest in ([1.0, 5.0, -jnp.inf], [3.0, 2.0, 4.0])
+    )
+    assert tally.together(one, other).highest[:, 0].tolist() == [3, 5, 4]
+
+
 def test_where_no_episode_has_ended_nothing_is_known_of_any(rolled: Rolled) -> None:
     env, players = rolled.env, rolled.players
     keys = jnp.stack([players.number, players.number], axis=-1)

@@ -18,6 +18,14 @@ class Open(Toy):
         return states
 
 
+class Even(Open):
+    """Every action is valid, and none is better than another."""
+
+    def boards(self, keys: jax.Array, time: jax.Array) -> Boards:
+        mask = jnp.ones((*time.shape, ACTIONS), bool)
+        return Boards(mask, jnp.full_like(time, -1), time)
+
+
 class Veiled(Toy):
     """The player does not see which action is wanted: any valid one may be."""
 

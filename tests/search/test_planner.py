@@ -125,6 +125,21 @@ def test_games_are_dealt_out_among_the_likely_actions(boards: Boards) -> None:
     np.testing.assert_array_equal(few, np.where(wanted == 2, 2, 1))
 
 
+def test_the_error_of_a_mean_is_that_of_the_mean_and_not_of_a_game() -> None:
+    returns, there = jnp.array([[1.0], [2.0], [3.0], [9.0]])[None], jnp.array([1, 1, 1, 0], bool)
+    mean, error = planner_module._mean_and_error(returns, there[None, :, None])
+    assert float(mean[0, 0]) == pytest.approx(2)
+    assert float(error[0, 0]) == pytest.approx(3**-0.5)
+
+
+def test_a_world_on_which_only_some_of_the_actions_are_tried_does_not_count() -> None:
+    """Three actions in seven games."""
+    actions, game = jnp.arange(3)[None], jnp.arange(7)[None]
+    dealt = planner_module._Dealt(actions, jnp.array([3]), game // 3, game % 3)
+    _, there = planner_module._by_world(dealt, jnp.ones((1, 7)), jnp.ones((1, 7), bool))
+    assert there[0].sum(1).tolist() == [3, 3, 0]
+
+
 def test_luck_does_not_decide_between_actions(boards: Boards) -> None:
     """What a step brings is drawn, whatever the action: on the same worlds all bring the same."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -14,27 +16,39 @@ from hackmatrix.rl.draws import key_of_each, seed_key
 from hackmatrix.rl.signal import Signal
 from hackmatrix.search.found import Found
 from hackmatrix.search.tree import TreeSearch
-from tests.envs.toy import LENGTH, Boards, Toy
+from tests.envs.toy import ACTIONS, LENGTH, Boards, Toy
 from tests.rl.rolled import mlp
-from tests.search.open import Kin, Open
+from tests.search.open import Even, Kin, Open
 
 BOARDS, SIMULATIONS, GAMMA = 32, 16, 0.1
-NETWORK = mlp(Open(), hidden_dim=8, num_layers=1)
+OPEN = Open()
+NETWORK = mlp(OPEN, hidden_dim=8, num_layers=1)
 
 
 def boards_at(time: int) -> Boards:
     keys = jax.random.key_data(jax.random.split(jax.random.key(1), BOARDS))
-    return Open().reset(keys).replace(time=jnp.full(BOARDS, time, jnp.int32))
+    return OPEN.reset(keys).replace(time=jnp.full(BOARDS, time, jnp.int32))
+
+
+@functools.cache
+def search(env: Toy, simulations: int) -> Callable[..., Found]:
+    """Compiled once for all tests."""
+    return jax.jit(TreeSearch(env, NETWORK, Signal(GAMMA, False), simulations))
 
 
 def found_on(
-    boards: Any, params: Any, numbers: Any, env: Toy | None = None, valid: Any = None
+    boards: Any,
+    params: Any,
+    numbers: Any,
+    env: Toy = OPEN,
+    valid: Any = None,
+    noise: Any = 0.0,
+    simulations: int = SIMULATIONS,
 ) -> Found:
-    env = env or Open()
-    search = TreeSearch(env, NETWORK, Signal(GAMMA, False), SIMULATIONS)
     keys = key_of_each(seed_key(2), jnp.asarray(numbers, jnp.uint32))
     valid = env.mask(boards) if valid is None else valid
-    found: Found = jax.jit(search)(params, keys, boards, valid, jnp.zeros(valid.shape))
+    noise = jnp.broadcast_to(noise, valid.shape)
+    found: Found = search(env, simulations)(params, keys, boards, valid, noise)
     return jax.tree.map(np.asarray, found)
 
 
@@ -71,6 +85,15 @@ def test_a_board_is_searched_the_same_whatever_lies_beside_it(params: Any, found
     np.testing.assert_allclose(alone.policy, found.policy[some], atol=1e-5)
 
 
+def test_of_actions_that_are_equally_good_the_one_with_most_noise_is_taken(params: Any) -> None:
+    """Each is tried as often as the others."""
+    boards = Even().boards(jnp.zeros((64, 2), jnp.uint32), jnp.zeros(64, jnp.int32))
+    noise = jax.random.gumbel(jax.random.key(4), (64, ACTIONS))
+    indifferent = jax.tree.map(jnp.zeros_like, params)
+    found = found_on(boards, indifferent, range(64), Even(), noise=noise, simulations=ACTIONS)
+    np.testing.assert_array_equal(found.action, noise.argmax(-1))
+
+
 @pytest.fixture(scope="module")
 def blind(params: Any) -> Found:
     """On the same boards twice, but for what is hidden; with the same keys."""
@@ -99,7 +122,7 @@ class OverAtTheLimit(Open):
 
 
 @pytest.mark.parametrize(
-    ("env", "is_cut_off"), [(Open(), False), (Open(True), True), (OverAtTheLimit(True), False)]
+    ("env", "is_cut_off"), [(OPEN, False), (Open(True), True), (OverAtTheLimit(True), False)]
 )
 def test_what_comes_after_an_end_counts_only_where_the_game_was_cut_off(
     params: Any, env: Open, is_cut_off: bool

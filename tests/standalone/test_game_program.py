@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from hackmatrix.errors import UserError
+from hackmatrix.standalone import driving
 from hackmatrix.standalone.driving import GameProgram
 
 
@@ -19,3 +22,11 @@ def test_a_program_that_was_ended_is_said_to_be() -> None:
         pass
     with pytest.raises(UserError, match="the program of the game has ended"):
         program.ask("reset")
+
+
+def test_a_program_that_does_not_end_by_itself_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driving, "_PATIENCE", 0.1)
+    began = time.monotonic()
+    with GameProgram(["sleep", "40"]):
+        pass
+    assert time.monotonic() - began < 20

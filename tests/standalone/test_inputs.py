@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hackmatrix.envs.headless.states import read_state
 from hackmatrix.envs.headless.view import observation
 from hackmatrix.standalone import inputs
 from tests.envs.random_play import turns
@@ -15,6 +16,19 @@ def test_a_client_of_the_protocol_sees_what_the_agent_sees() -> None:
     shown = (observation(board, board["owned"], ()) for board in played.boards)
     seen = np.stack([inputs.vector(each) for each in shown])
     np.testing.assert_allclose(seen, played.observation, rtol=1e-6)
+
+
+def test_numbers_beyond_those_of_play_are_seen_as_the_agent_sees_them() -> None:
+    player = {"row": 0, "col": 0, "credits": 80, "energy": 70, "attackDamage": 2}
+    arrives = {"row": 0, "col": 1, "turnsRemaining": 6, "enemyType": "virus"}
+    board, owned = read_state(
+        {"player": player, "scheduledTasksDisabled": True, "transmissions": [arrives]}
+    )
+    seen = inputs.vector(observation(board, owned, ()))
+    credits, energy, *_, attack, show, calm = seen[3:10]
+    assert (credits, energy, attack, show, calm) == (1, 1, 0.5, 0, 1)
+    waits = seen[33:].reshape(36, 42)[:, 36]
+    assert (waits[1], waits.sum()) == (1, 1)
 
 
 def test_a_client_of_the_protocol_may_do_what_the_agent_may() -> None:

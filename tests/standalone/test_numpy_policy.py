@@ -13,6 +13,7 @@ import pytest
 from hackmatrix.errors import UserError
 from hackmatrix.networks import files
 from hackmatrix.networks.files import About
+from hackmatrix.standalone.driving import check_plays
 from hackmatrix.standalone.policy import NumpyPolicy
 
 SEEN, MASK = np.zeros(1545, np.float32), np.ones(28, bool)
@@ -54,6 +55,12 @@ def test_what_it_cannot_act_on_is_told_in_one_line(
 def test_a_list_of_numbers_is_an_observation_too(winner: NumpyPolicy) -> None:
     for one, other in zip(winner.outputs(SEEN.tolist()), winner.outputs(SEEN), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_a_policy_with_fewer_actions_than_the_game_is_none_for_it(winner: NumpyPolicy) -> None:
+    check_plays(winner.about)
+    with pytest.raises(UserError, match="with 1545 inputs and 27 actions; HackMatrix has"):
+        check_plays(replace(winner.about, actions=winner.about.actions[1:]))
 
 
 def wider(about: About) -> About:

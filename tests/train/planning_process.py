@@ -32,7 +32,7 @@ from hackmatrix.train.reporting.tracing import Span  # noqa: E402
 from hackmatrix.train.runs import shared_path  # noqa: E402
 from tests.train.settings import config  # noqa: E402
 
-SMALL = {"env": "tests.envs.toy:Toy", "num_envs": 8, "num_steps": 8, "hidden_dim": 8}
+SMALL = {"num_envs": 8, "num_steps": 8, "hidden_dim": 8}
 
 
 def request(workdir: Path, trace: Span | None = None, **given: Any) -> Request:
@@ -87,6 +87,9 @@ def main() -> None:
     found["resumed"] = told(planned(request(elsewhere, total_timesteps=640, **which)))
     (DIRECTORY / "file").touch()
     found["unwritable"] = refused(lambda: agree(request(DIRECTORY / "file")))
+    found["mistaken"] = refused(lambda: agree(request(DIRECTORY / "none", clip_eps=7.0, gamma=2.0)))
+    own: dict[str, Any] = {"clip_eps": 7.0, "gamma": 0.9} if PROCESS == 1 else {}
+    found["alone"] = refused(lambda: agree(request(DIRECTORY / "none", **own)))
 
     os.chdir(here)
     save_policy(here / "policy.npz", seed=0)

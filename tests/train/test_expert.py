@@ -69,6 +69,6 @@ def test_an_update_is_the_same_on_any_mesh() -> None:
 
 
 def test_what_cannot_be_searched_is_refused() -> None:
-    said = "algorithm=expert is not for toy, whose .*: its class must override Environment.redrawn"
+    said = "algorithm=expert is not supported by toy, whose .* must override Environment.redrawn"
     with pytest.raises(UserError, match=said):
         Program(expert(), mesh.over(jax.devices()[:1]), Toy())

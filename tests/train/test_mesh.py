@@ -1,5 +1,5 @@
-"""The same run on 8 devices, and on one where a step is one kernel (here an interpreted one): the
-real game, the real training program.
+"""The same run on 8 devices, and on one where a step is one kernel (here an interpreted one), 2 and
+4: the real game, the real training program.
 """
 
 from __future__ import annotations
@@ -33,10 +33,14 @@ class Trained:
     program: Program
 
 
-@pytest.fixture(scope="module")
-def one() -> Trained:
-    """On one device, where a step of the game is one kernel."""
-    return run(Program(config(kernels=True), over(1)))
+@pytest.fixture(
+    scope="module",
+    params=[1, pytest.param(2, marks=pytest.mark.slow), pytest.param(4, marks=pytest.mark.slow)],
+)
+def fewer(request: pytest.FixtureRequest) -> Trained:
+    """On one device, where a step of the game is one kernel, or on some."""
+    devices: int = request.param
+    return run(Program(config(kernels=devices == 1), over(devices)))
 
 
 @pytest.fixture(scope="module")
@@ -83,8 +87,8 @@ def test_a_gpu_that_takes_no_kernels_is_given_none() -> None:
         _has_kernels(older, True)
 
 
-def test_the_first_state_is_the_same(one: Trained, many: Trained) -> None:
-    jax.tree.map(np.testing.assert_array_equal, one.before, many.before)
+def test_the_first_state_is_the_same(fewer: Trained, many: Trained) -> None:
+    jax.tree.map(np.testing.assert_array_equal, fewer.before, many.before)
 
 
 def test_another_start_trains_the_same_bit_for_bit_without_tracing_again(
@@ -99,29 +103,29 @@ def test_another_start_trains_the_same_bit_for_bit_without_tracing_again(
     jax.tree.map(np.testing.assert_array_equal, again.after, many.after)
 
 
-def test_boards_after_three_updates_are_exactly_the_same(one: Trained, many: Trained) -> None:
+def test_boards_after_three_updates_are_exactly_the_same(fewer: Trained, many: Trained) -> None:
     """And so the actions: one other action would have led to another board."""
-    here, there = one.after.players, many.after.players
+    here, there = fewer.after.players, many.after.players
     jax.tree.map(np.testing.assert_array_equal, here.boards, there.boards)
     np.testing.assert_array_equal(here.episode_length, there.episode_length)
     assert here.episode_length.max() > 0
     steps = UPDATES * here.episode_length.size * config().num_steps
-    assert one.metrics["train/num_episodes"] < steps
+    assert fewer.metrics["train/num_episodes"] < steps
 
 
-def test_parameters_after_three_updates_are_the_same(one: Trained, many: Trained) -> None:
-    here, there = one.after.learner, many.after.learner
+def test_parameters_after_three_updates_are_the_same(fewer: Trained, many: Trained) -> None:
+    here, there = fewer.after.learner, many.after.learner
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), here, there)
-    moved = jax.tree.map(lambda a, b: np.abs(a - b).max(), here.params, one.before.learner.params)
+    moved = jax.tree.map(lambda a, b: np.abs(a - b).max(), here.params, fewer.before.learner.params)
     assert max(jax.tree.leaves(moved)) > 1e-3
 
 
-def test_metrics_are_the_same(one: Trained, many: Trained) -> None:
-    assert one.metrics.keys() == many.metrics.keys()
-    for name, value in one.metrics.items():
+def test_metrics_are_the_same(fewer: Trained, many: Trained) -> None:
+    assert fewer.metrics.keys() == many.metrics.keys()
+    for name, value in fewer.metrics.items():
         np.testing.assert_allclose(many.metrics[name], value, rtol=1e-5, atol=1e-5, err_msg=name)
     # The optimiser forgives a gradient that is N times too large; this does not.
-    norms = [each.metrics["train/grad_norm"] for each in (one, many)]
+    norms = [each.metrics["train/grad_norm"] for each in (fewer, many)]
     assert norms[0] > 0.01
     np.testing.assert_allclose(norms[1] / norms[0], 1, rtol=1e-4)
 

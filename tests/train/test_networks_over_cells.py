@@ -57,15 +57,13 @@ def test_it_learns_to_find_the_goal(network: str) -> None:
     pytest.fail(f"after {MOST} updates it finds the goal in {report.metrics['grid/reached']:.0%}")
 
 
-@pytest.fixture(scope="module")
-def programs() -> dict[int, Program]:
-    """The same training program for 1 and for 8 devices."""
-    return {devices: on("centred", devices) for devices in (1, 8)}
-
-
-def test_three_updates_are_the_same_on_any_mesh(programs: dict[int, Program]) -> None:
+@pytest.mark.parametrize(
+    "network", ["centred", *(pytest.param(each, marks=pytest.mark.slow) for each in NETWORKS[1:])]
+)
+def test_three_updates_are_the_same_on_any_mesh(network: str) -> None:
+    programs = on(network, 1), on(network, 8)
     states, reports = zip(
-        *(program.run(program.first_state(), 3) for program in programs.values()), strict=True
+        *(program.run(program.first_state(), 3) for program in programs), strict=True
     )
     one, eight = (jax.device_get(raw(state)) for state in states)
     jax.tree.map(np.testing.assert_array_equal, one.players.boards, eight.players.boards)
@@ -78,10 +76,8 @@ def test_three_updates_are_the_same_on_any_mesh(programs: dict[int, Program]) ->
     np.testing.assert_allclose(gradients[1] / gradients[0], 1, rtol=1e-4)
 
 
-def test_a_resumed_run_is_bit_for_bit_the_one_that_went_on(
-    programs: dict[int, Program], tmp_path: Path
-) -> None:
-    program = programs[1]
+def test_a_resumed_run_is_bit_for_bit_the_one_that_went_on(tmp_path: Path) -> None:
+    program = on("centred", 1)
     whole, _ = program.run(program.first_state(), 4)
     half, _ = program.run(program.first_state(), 2)
     run = Run(tmp_path, program.config)

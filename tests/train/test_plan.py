@@ -85,6 +85,7 @@ def test_what_was_given_once_is_kept_and_what_was_chosen_is_known_as_such(tmp_pa
     ("given", "said"),
     [
         ({"seed": 1}, "seed=1 cannot be changed"),
+        ({"hidden_dim": 24}, "hidden_dim=24 cannot be changed: this run was begun with 8;"),
         ({"run_name": "yours"}, "the run to resume is mine"),
     ],
 )
@@ -217,7 +218,30 @@ def test_it_is_enough_to_tell_the_first_process_to_resume(found: list[dict[str, 
 def test_where_no_run_can_begin_all_say_so(directory: Path, found: list[dict[str, Any]]) -> None:
     reason = f"no run can be made in {directory / 'file'}"
     assert found[0]["unwritable"].startswith(reason)
+    assert found[0]["unwritable"].endswith("; choose another --workdir")
     assert found[1]["unwritable"].startswith(f"process 0: {reason}")
+
+
+def test_a_mistake_that_all_make_is_said_by_all_before_anything_is_done(
+    directory: Path, found: list[dict[str, Any]]
+) -> None:
+    mistakes = [
+        "gamma=2.0 must be a number from 0 to 1",
+        "clip_eps=7.0 must be a number between 0 and 1",
+    ]
+    assert found[0]["mistaken"].splitlines() == mistakes
+    assert found[1]["mistaken"].splitlines() == [f"process 0: {mistakes[0]}", mistakes[1]]
+    assert not (directory / "none").exists()  # nor by one with another configuration
+
+
+def test_a_process_with_another_configuration_is_named_with_all_that_it_has(
+    found: list[dict[str, Any]],
+) -> None:
+    for each in found:  # although nobody may have one of these
+        assert each["alone"].splitlines() == [
+            "process 1 has clip_eps = 7.0, the others have 0.2",
+            "process 1 has gamma = 0.9, the others have 0.99",
+        ]
 
 
 def test_processes_that_would_start_from_different_parameters_are_refused(

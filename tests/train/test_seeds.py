@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import subprocess
 import sys
 from pathlib import Path
@@ -11,13 +10,11 @@ from typing import Any
 from unittest.mock import Mock
 
 import jax
-import numpy as np
 import pytest
 
 from configs import default
 from hackmatrix.envs import Environment, make
 from hackmatrix.errors import UserError
-from hackmatrix.estimates import Estimate
 from hackmatrix.exit_codes import DONE, RETRY
 from hackmatrix.parallel import mesh
 from hackmatrix.train import seeds
@@ -25,12 +22,9 @@ from hackmatrix.train.guards.supervision import Supervision
 from hackmatrix.train.plan import Request
 from hackmatrix.train.program import Program
 from hackmatrix.train.runs.directory import create
-from hackmatrix.train.seeds import over_seeds
 from tests.search.open import Open
 from tests.train.settings import config, resolved
 from tests.train.test_session import ROOT, environment
-
-GAME = make("hackmatrix")
 
 SMALL = [
     "--config.env=gymnax:CartPole-v1", "--config.num_envs=8", "--config.num_steps=16",
@@ -82,11 +76,11 @@ def test_each_seed_has_a_run_and_the_same_command_again_does_what_is_left(tmp_pa
 def test_a_seed_that_was_stopped_after_its_evaluation_has_more_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All were evaluated at step 256. One went on, to more steps, and was stopped; one was stopped
-    before that had saved anything.
+    """All were evaluated at step 256. One went on, to more steps, and was stopped; one was to go on
+    for an update, and was stopped before that had saved anything.
     """
     sizes: dict[str, Any] = {"num_envs": 8, "num_steps": 16}
-    for seed, last_step, until in ((0, 256, 256), (1, 512, 256), (2, 256, 512)):
+    for seed, last_step, until in ((0, 256, 256), (1, 512, 256), (2, 256, 384)):
         name = f"a-seed{seed}"
         named = {"run_name": name, "seed": seed, "total_timesteps": until, **sizes}
         run = create(tmp_path, resolved(**named))
@@ -94,8 +88,8 @@ def test_a_seed_that_was_stopped_after_its_evaluation_has_more_to_do(
         (run.directory / f"checkpoints/{last_step}").mkdir(parents=True)
     begun: list[str] = []
 
-    def run_session(request: Request, *_: object, is_all: bool) -> int:
-        assert not is_all
+    def run_session(request: Request, *_: object, is_last: bool) -> int:
+        assert not is_last
         begun.append(request.settings["run_name"])
         return DONE if request.settings["seed"] == 1 else RETRY
 
@@ -108,12 +102,21 @@ def test_a_seed_that_was_stopped_after_its_evaluation_has_more_to_do(
     ("given", "said"),
     [
         ({"lr": 0.02}, "a-seed0 was trained to its end with lr=0.001, and is not to be compared"),
+        ({"lr": None}, "a-seed0 was trained to its end with lr=0.001"),
         ({"total_timesteps": 128}, "a-seed0 was trained to its end with total_timesteps=256"),
         ({"lr": 0.02, "total_timesteps": 512}, None),  # which all are trained for
         ({"time_limit_minutes": 1.0, "lr": 0.02}, "trained to its end with lr=0.001"),
         ({"time_limit_minutes": 1.0}, None),  # it had ended by its steps
         ({"total_timesteps": 300}, None),  # which are as many updates
-        ({"num_minibatches": None, "watchdog_minutes": 5.0, "eval_episodes": 100}, None),
+        (
+            {
+                "num_minibatches": None,
+                "watchdog_minutes": 5.0,
+                "eval_episodes": 100,
+                "eval_games": 64,
+            },
+            None,
+        ),
     ],
 )
 def test_agents_that_were_trained_in_other_ways_are_not_compared(
@@ -127,7 +130,7 @@ def test_agents_that_were_trained_in_other_ways_are_not_compared(
     (run.directory / "checkpoints/256").mkdir(parents=True)
     begun: list[str] = []
 
-    def run_session(request: Request, *_: object, is_all: bool) -> int:
+    def run_session(request: Request, *_: object, is_last: bool) -> int:
         begun.append(request.settings["run_name"])
         return RETRY
 
@@ -140,17 +143,25 @@ def test_agents_that_were_trained_in_other_ways_are_not_compared(
     assert begun == ([] if said else ["a-seed0"])
 
 
-@pytest.mark.parametrize(("minutes", "is_refused"), [(2.0, False), (None, False), (0.5, True)])
+@pytest.mark.parametrize(
+    ("given", "refused"),
+    [
+        ({"time_limit_minutes": 2.0}, None),
+        ({"time_limit_minutes": None}, None),
+        ({"time_limit_minutes": 0.5}, "time_limit_minutes=1.0"),
+        ({"lr": 0.02}, "lr="),
+    ],
+)
 def test_a_run_whose_time_was_up_goes_on_for_longer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minutes: float | None, is_refused: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], refused: str | None
 ) -> None:
     alike: dict[str, Any] = {"num_envs": 8, "num_steps": 16, "time_limit_minutes": 1.0}
     run = create(tmp_path, resolved(run_name="a-seed0", seed=0, **alike))
     run.evaluation.write_text(json.dumps({"step": 256}))
-    monkeypatch.setattr(seeds, "run_session", lambda *_, is_all: RETRY)
-    asked = {**alike, "time_limit_minutes": minutes}
-    if is_refused:
-        with pytest.raises(UserError, match="a-seed0 was trained to its end with time_limit_min"):
+    monkeypatch.setattr(seeds, "run_session", lambda *_, is_last: RETRY)
+    asked = {**alike, **given}
+    if refused:
+        with pytest.raises(UserError, match=f"a-seed0 was trained to its end with {refused}"):
             run_seeds(tmp_path, run_name="a", num_seeds=2, **asked)
     else:
         assert run_seeds(tmp_path, run_name="a", num_seeds=2, **asked) == RETRY
@@ -203,35 +214,3 @@ def test_seeds_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="eval_episodes=0 has none"):
         run_seeds(tmp_path, run_name="a", num_seeds=2, eval_episodes=0)
     assert not list(tmp_path.iterdir())
-
-
-def test_intervals_tell_how_agents_differ() -> None:
-    agents = [{"return": Estimate(mean, mean, mean)} for mean in (1.0, 2.0, 3.0)]
-    (each,) = over_seeds(agents, GAME).values()
-    assert each.mean == 2
-    # Student's t with 2 degrees of freedom: 4.3027 standard errors; with 1, 12.706 of them.
-    assert each.high - each.mean == pytest.approx(4.3027 / math.sqrt(3), rel=1e-4)
-    (of_two,) = over_seeds(agents[:2], GAME).values()
-    assert of_two.high - of_two.mean == pytest.approx(12.706 / 2, rel=1e-4)
-    (alone,) = over_seeds(agents[:1], GAME).values()
-    assert math.isnan(alone.low)
-
-
-@pytest.mark.parametrize(
-    ("tag", "means", "least", "most"),
-    [
-        ("stats/win_rate", (0.9, 0.95, 1.0), 0.0, 1.0),
-        ("stats/win_rate", (0.0, 0.0, 0.01), 0.0, 1.0),
-        ("kinds/programs", (0.0, 0.0, 0.01), 0.0, 1.0),
-        ("stats/mean_stage", (8.5, 8.9, 9.0), 1.0, 9.0),
-        ("train/mean_episode_return", (-1.0, 0.0, 1.0), -math.inf, math.inf),
-    ],
-)
-def test_an_interval_over_seeds_ends_where_no_agent_can_be(
-    tag: str, means: tuple[float, ...], least: float, most: float
-) -> None:
-    (each,) = over_seeds([{tag: Estimate(mean, mean, mean)} for mean in means], GAME).values()
-    half = 4.303 * np.std(means, ddof=1) / math.sqrt(3)
-    middle = np.mean(means)
-    assert each.low == pytest.approx(max(middle - half, least), abs=1e-3)
-    assert each.high == pytest.approx(min(middle + half, most), abs=1e-3)

@@ -20,11 +20,10 @@ from hackmatrix.rl.evaluation import EVALUATION_SEED, Evaluation, curve
 from hackmatrix.rl.tally import LENGTH, RETURN
 from hackmatrix.train.guards.signals import Signals
 from hackmatrix.train.guards.supervision import Supervision
-from hackmatrix.train.keeper import Keeper
 from hackmatrix.train.plan import Request
 from hackmatrix.train.policies import policy as policies
 from hackmatrix.train.program import Program
-from hackmatrix.train.reporting.yardstick import Measured, Yardstick
+from hackmatrix.train.reporting.yardstick import Yardstick
 from hackmatrix.train.runs import directory
 from hackmatrix.train.runs.clock import Clock
 from hackmatrix.train.runs.course import Course
@@ -132,27 +131,6 @@ def test_a_run_that_was_never_measured_has_no_best(runs: dict[str, Run]) -> None
         policies.of_run(runs["plain"], best=True)
 
 
-def test_what_is_better_than_all_before_is_saved_at_once_and_stays(tmp_path: Path) -> None:
-    settings = config(**{**SETTINGS, "save_interval": 4})
-    run = Run(tmp_path, settings)
-    program = Program(settings, mesh.over(jax.devices()[:1]))
-    keeper = Keeper(run, program, Clock(), print)
-    state, _ = keeper.restore()
-    saved = []
-    for update, score in enumerate((0.0, 3.0, 2.0, 1.0, 2.5, 3.0), start=1):
-        measured = Measured({}, score)
-        if keeper.is_due(update, measured):
-            keeper.save(update, state, measured)
-            saved.append(update)
-    keeper.close()
-    assert saved == [1, 2, 4]  # the last because it was time
-    assert keeper.steps() == [2 * BATCH, 4 * BATCH]
-    went_on = Keeper(run, program, Clock(), print)
-    assert went_on.restore()[1].steps == 4 * BATCH
-    assert not went_on.is_due(5, Measured({}, 2.9))
-    assert went_on.is_due(5, Measured({}, 3.1))
-
-
 def test_a_run_that_is_asked_to_stop_is_not_measured_and_one_that_ends_is(tmp_path: Path) -> None:
     settings = config(**SETTINGS, eval_interval_minutes=10.0)
     program = Program(settings, mesh.over(jax.devices()[:1]))
@@ -212,9 +190,9 @@ def test_a_finished_run_takes_no_settings_that_it_was_not_trained_with(
     assert (run.directory / "config.json").read_text() == before
 
 
-@pytest.mark.parametrize(("is_all", "code"), [(True, DONE), (False, RETRY)])
+@pytest.mark.parametrize(("is_last", "code"), [(True, DONE), (False, RETRY)])
 def test_a_signal_after_the_last_games_ends_all_that_is_left_of_the_session(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_all: bool, code: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_last: bool, code: int
 ) -> None:
     signals, codes = Signals(), []  # only a page is missing then, but for seeds that come after
 
@@ -225,7 +203,7 @@ def test_a_signal_after_the_last_games_ends_all_that_is_left_of_the_session(
     monkeypatch.setattr(Yardstick, "play_final_games", play_final_games)
     settings = {**default.get_config(), **SETTINGS, "eval_episodes": 8, "total_timesteps": BATCH}
     request = Request(settings, SETTINGS, tmp_path)
-    run_session(request, no_game, Supervision(signals), is_all=is_all)
+    run_session(request, no_game, Supervision(signals), is_last=is_last)
     assert codes == [code]
 
 

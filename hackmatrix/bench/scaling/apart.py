@@ -19,7 +19,7 @@ import jax
 
 from hackmatrix.errors import UserError
 from hackmatrix.parallel import startup
-from hackmatrix.parallel.startup import Place
+from hackmatrix.parallel.startup import Membership
 
 T = TypeVar("T")
 _SIMULATED_DEVICES = "--xla_force_host_platform_device_count"
@@ -33,12 +33,12 @@ def together(processes: int, devices_each: int, work: Callable[..., T], *argumen
     A CPU pretends to have `devices_each`. Of GPUs, each of several processes takes one.
     """
     coordinator = f"127.0.0.1:{_free_port()}"
-    places = [Place(coordinator, processes, each) for each in range(processes)]
+    members = [Membership(coordinator, processes, each) for each in range(processes)]
     with environment(XLA_FLAGS=_with_devices(devices_each)):
         return of_all(
             [
-                functools.partial(_joined, place if processes > 1 else None, work, *arguments)
-                for place in places
+                functools.partial(_joined, each if processes > 1 else None, work, *arguments)
+                for each in members
             ]
         )[0]
 
@@ -92,11 +92,11 @@ def _end_with_parent() -> None:
     threading.Thread(target=follow, daemon=True).start()
 
 
-def _joined(place: Place | None, work: Callable[..., T], *arguments: Any) -> T:
-    if place:
-        os.environ["JAX_LOCAL_DEVICE_IDS"] = str(place.process)
+def _joined(given: Membership | None, work: Callable[..., T], *arguments: Any) -> T:
+    if given:
+        os.environ["JAX_LOCAL_DEVICE_IDS"] = str(given.process)
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # Gloo tells there whom it has met
-    startup.join(place, program="launch.bench", heartbeat_seconds=30, join_seconds=_JOIN_SECONDS)
+    startup.join(given, program="launch.bench", heartbeat_seconds=30, join_seconds=_JOIN_SECONDS)
     result = work(*arguments)
     if jax.distributed.is_initialized():
         jax.distributed.shutdown()

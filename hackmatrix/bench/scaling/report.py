@@ -24,7 +24,7 @@ from hackmatrix.train.runs.provenance import git
 _ROOT = Path(__file__).parents[3]
 _WIDTHS = (6, 7, 5, 8, 10, 10, 10, 10, 8, 8, 9, 7, 9)
 _COLUMNS = (
-    "kind", "devices", "hosts", "envs/dev", "batch", "steps/s", "a device", "efficiency",
+    "kind", "devices", "hosts", "envs/dev", "batch", "steps/s", "per device", "efficiency",
     "p50 ms", "p95 ms", "compile s", "repeats", "source",
 )  # fmt: skip
 _SPEEDS = (

@@ -7,7 +7,7 @@ from typing import Any
 
 from hackmatrix.envs.headless.view import ENEMIES, Place
 from hackmatrix.game import bits
-from hackmatrix.game.bits import greatest
+from hackmatrix.game.bits import greatest, greatest_to_grow
 from hackmatrix.game.cells import SIZE
 from hackmatrix.game.checks import flag, integer, keys, sequence
 from hackmatrix.game.programs import PROGRAMS
@@ -20,7 +20,8 @@ _MOST = 1 << 20  # what a number may be at most where only the game's own limits
 def read_state(state: Mapping[str, Any]) -> tuple[dict[str, Any], list[int]]:
     """The scenario of a state, and the programs owned, in their order.
 
-    Raises ValueError naming the field that is wrong; `scenario.load` checks what the game holds.
+    Raises ValueError naming the field that is wrong; `scenario.load` checks the rest of what the
+    game holds, whose fields have the same names.
     """
     keys(state, ["player"], "state")
     owned = _read_owned(_list(state, "ownedPrograms"))
@@ -54,11 +55,15 @@ def _read_owned(actions: list[Any]) -> list[int]:
 def _read_player(player: Any) -> list[int]:
     where = "player"
     keys(player, ["row", "col"], where)
-    numbers = {"hp": 3, "credits": 0, "energy": 0, "dataSiphons": 0, "attackDamage": 1, "score": 0}
-    rest = [
-        _integer(player, name, where, -_MOST if name == "score" else 0, _MOST, default)
-        for name, default in numbers.items()
-    ]
+    numbers = {
+        "hp": (0, _MOST, 3),
+        "credits": (0, _MOST, 0),
+        "energy": (0, _MOST, 0),
+        "dataSiphons": (0, greatest_to_grow(bits.DATA_SIPHONS), 0),
+        "attackDamage": (0, greatest_to_grow(bits.ATTACK), 1),
+        "score": (-_MOST, _MOST, 0),
+    }
+    rest = [_integer(player, name, where, *limits) for name, limits in numbers.items()]
     return [*_place(player, where), *rest]
 
 
@@ -79,7 +84,7 @@ def _read_transmission(transmission: Any, where: str) -> list[int]:
     keys(transmission, ["row", "col", "turnsRemaining", "enemyType"], where)
     return [
         *_place(transmission, where),
-        _integer(transmission, "turnsRemaining", where, 0, _MOST, None),
+        _integer(transmission, "turnsRemaining", where, 0, greatest(bits.TURNS), None),
         _enemy_type(transmission["enemyType"], f"{where}.enemyType"),
         0,
         0,
@@ -101,11 +106,13 @@ def _read_cells(state: Mapping[str, Any]) -> list[list[Any]]:
 
 def _read_block(block: Mapping[str, Any], where: str) -> list[Any]:
     flags = {"c": 0, "e": 0, "s": _flag(block, "siphoned", where), "m": 0}
+    most = greatest(bits.SPAWN)
     if block["type"] == "data":
-        points = _integer(block, "points", where, 0, _MOST, 5)
-        return ["D", points, _integer(block, "spawnCount", where, 0, _MOST, points), flags]
+        points = _integer(block, "points", where, 0, greatest(bits.LABEL), 5)
+        count = "points" if _given(block, "spawnCount", None) is None else "spawnCount"
+        return ["D", points, _integer(block, count, where, 0, most, 5), flags]
     if block["type"] == "program":
-        spawn = _integer(block, "spawnCount", where, 0, _MOST, 2)
+        spawn = _integer(block, "spawnCount", where, 0, most, 2)
         return ["P", _program(block, where), spawn, flags]
     raise ValueError(f"{where}.type: {block['type']!r} is neither data nor program")
 
@@ -114,8 +121,15 @@ def _put_resource(cell: list[Any], resource: Mapping[str, Any], where: str) -> N
     if _flag(resource, "dataSiphon", where):
         cell[:] = ["S", cell[-1]]
         return
-    name = "credits" if _given(resource, "credits", 0) else "energy"
-    cell[-1][name[0]] = _integer(resource, name, where, 0, greatest(bits.AMOUNT), 0)
+    names = "credits", "energy"
+    name, other = names if _given(resource, "credits", 0) else names[::-1]
+    amount = _integer(resource, name, where, 0, greatest(bits.AMOUNT), 0)
+    if amount and cell[-1][other[0]]:
+        row, col = _place(resource, where)
+        raise ValueError(
+            f"{where}: row {row} col {col} already has {other}, but a cell holds one of the two"
+        )
+    cell[-1][name[0]] = amount
 
 
 def _program(block: Mapping[str, Any], where: str) -> int:

@@ -1,1 +1,1 @@
-"""What algorithms have in common that descend on a policy and values."""
+"""Shared by algorithms that learn a policy and a value function by gradient descent."""

@@ -1,4 +1,4 @@
-"""What algorithms have in common that play, and learn a policy and values from what was played."""
+"""Base class of actor-critic algorithms: rollout, advantages, gradient steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generalised advantage estimation."""
+"""Generalised advantage estimation (GAE)."""
 
 from __future__ import annotations
 

@@ -8,10 +8,10 @@ ENTROPY, VF_LOSS = "train/entropy", "train/vf_loss"
 EXPLAINED_VARIANCE, RETURN_SCALE = "train/explained_variance", "train/return_scale"
 GRAD_NORM, LR = "train/grad_norm", "train/lr"
 
-OF_POLICY = (Metric(ENTROPY, "entropy, nats", column="entropy"),)
+OF_POLICY = (Metric(ENTROPY, "entropy (nats)", column="entropy"),)
 OF_VALUES = (
-    Metric(EXPLAINED_VARIANCE, "variance explained by the values", PERCENT),
+    Metric(EXPLAINED_VARIANCE, "explained variance", PERCENT),
     Metric(VF_LOSS, "value loss"),
-    Metric(RETURN_SCALE, "unit of the values"),
+    Metric(RETURN_SCALE, "return scale"),
 )
-OF_DESCENT = (Metric(GRAD_NORM, "norm of the gradient"), Metric(LR, "learning rate"))
+OF_DESCENT = (Metric(GRAD_NORM, "gradient norm"), Metric(LR, "learning rate"))

@@ -78,7 +78,7 @@ class Restored:
 
 class Checkpoints:
     """The checkpoints in a directory on a disk or in a bucket. The newest few are kept, the one of
-    the highest score and, if `milestone` is given, the first of every so many steps.
+    the highest score and at most so many `milestones`, spread over the run.
     """
 
     def __init__(
@@ -86,11 +86,11 @@ class Checkpoints:
         directory: Path | Place,
         *,
         keep: int,
-        milestone: int | None = None,
+        milestones: int = 0,
         say: Callable[[str], None] = streams.say,
     ) -> None:
         self._directory = place(directory)
-        self._keep, self._milestone, self._say = keep, milestone, say
+        self._keep, self._milestones, self._say = keep, milestones, say
         self._saving: Saving | None = None
         self._saved: int | None = None
         self._damaged: set[int] = set()
@@ -150,7 +150,7 @@ class Checkpoints:
     def best(self) -> Best | None:
         """The one with the highest score of those that can be read; None if none has one."""
         self.wait()
-        found, unread = read_on_first(lambda: scores.read(self._directory, self.steps()))
+        found, _, unread = read_on_first(lambda: scores.read(self._directory, self.steps()))
         for step, why in unread:
             self._say(f"{self._place(step)} may be the best, but its score cannot be read: {why}")
         return Best(*found) if found else None
@@ -275,9 +275,9 @@ class Checkpoints:
 
     def _besides(self) -> list[int]:
         steps = self.steps()
-        best, unread = scores.read(self._directory, steps)
-        milestones = shelf.milestones(steps, self._milestone) if self._milestone else []
-        return [*([best.step] if best else []), *(step for step, _ in unread), *milestones]
+        _, best, unread = scores.read(self._directory, steps)
+        milestones = shelf.milestones(steps, self._milestones)
+        return [*best, *(step for step, _ in unread), *milestones]
 
     def _put_damaged_aside(self) -> None:
         if self._damaged:

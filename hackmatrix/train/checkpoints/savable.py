@@ -1,4 +1,4 @@
-"""What a checkpoint can have: who waited for the first save to learn that would lose the run."""
+"""What a checkpoint can hold, checked before training: to fail at the first save would lose it."""
 
 from __future__ import annotations
 

@@ -13,34 +13,45 @@ from hackmatrix.train.checkpoints.saving import one_line
 from hackmatrix.train.runs.protocol import Away, Place
 
 SCORE = "score"
+GAMES = "games"  # that it is a mean over
 _DAMAGE = FileNotFoundError, NotADirectoryError, IsADirectoryError
 
 
 class Best(NamedTuple):
-    """The highest score, and the step of its checkpoint: the newest of several."""
+    """The highest score of those kept that are means over equally many games, and the step of its
+    checkpoint: where several have it, of the newest. (One that equals it is not saved for that.)
+    """
 
     score: float
     step: int
+    games: int | None  # that it was measured by; earlier revisions did not tell
 
 
 class Scores(NamedTuple):
-    """The best of those checkpoints whose score is known, None if there are none, and the others:
-    their steps, and why they cannot be read, which may pass. One of them may be the best.
+    """The best of those checkpoints whose score is known, None if there are none; the steps of
+    those that are the best by some number of games; and of the others the steps, and why they
+    cannot be read, which may pass. One of them may be the best.
     """
 
     best: Best | None
+    by_games: list[int]
     unread: list[tuple[int, str]]
 
 
 def read(directory: Place, steps: Iterable[int]) -> Scores:
-    """The scores of these checkpoints in a directory. Away if that cannot be reached now."""
+    """The scores of these checkpoints in a directory. Away if that cannot be reached now.
+
+    The best is one of those measured by as many games as the newest: among means over fewer games
+    there are more that are high by luck.
+    """
     scored: list[Best] = []
     unread: list[tuple[int, str]] = []
     for step in steps:
         try:
-            score = manifest.read(directory / str(step)).metadata[SCORE]
+            metadata = manifest.read(directory / str(step)).metadata
+            score = metadata[SCORE]
             if not math.isnan(score):  # nothing is better or worse
-                scored.append(Best(score, step))
+                scored.append(Best(score, step, metadata.get(GAMES)))
         except Away:
             raise
         except OSError as error:
@@ -49,4 +60,20 @@ def read(directory: Place, steps: Iterable[int]) -> Scores:
         except Exception:
             # Damage shows as errors of many types, and is said when the checkpoint is restored.
             continue
-    return Scores(max(scored, default=None), unread)
+    numbers = {each.games for each in scored}
+    by_games = [_highest(each for each in scored if each.games == number) for number in numbers]
+    steps_by_games = sorted(each.step for each in by_games if each)
+    return Scores(_highest(_alike(scored)), steps_by_games, unread)
+
+
+def _highest(scored: Iterable[Best]) -> Best | None:
+    return max(scored, default=None, key=lambda each: (each.score, each.step))
+
+
+def _alike(scored: list[Best]) -> list[Best]:
+    """Those by as many games as the newest that tells of them, and those that do not tell."""
+    told = [each for each in scored if each.games is not None]
+    if not told:
+        return scored
+    today = max(told, key=lambda each: each.step).games
+    return [each for each in scored if each.games in (None, today)]

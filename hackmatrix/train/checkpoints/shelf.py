@@ -7,7 +7,7 @@ nothing can be renamed, it writes into the place itself, and a mark at last.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from hackmatrix.train.checkpoints.saving import one_line
 from hackmatrix.train.runs.bucket import Bucket
@@ -45,11 +45,17 @@ def put_aside(checkpoints: Iterable[Place], say: Callable[[str], None]) -> list[
     return stay
 
 
-def milestones(steps: Iterable[int], every: int) -> list[int]:
-    """The first of the steps in each stretch of so many, but for the first stretch."""
+def milestones(steps: Collection[int], most: int) -> list[int]:
+    """At most so many of the steps, and once there are some at least half as many, that are spread
+    over all of them: the first in each stretch but the first. As steps grow the stretches double,
+    and what is the first in one of twice the length was the first in one of the two before.
+    """
     firsts: dict[int, int] = {}
+    length, newest = 1, max(steps, default=0)
+    while newest // length > most:
+        length *= 2
     for step in sorted(steps):
-        firsts.setdefault(step // every, step)
+        firsts.setdefault(step // length, step)
     return [step for stretch, step in firsts.items() if stretch]
 
 

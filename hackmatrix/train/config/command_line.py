@@ -44,7 +44,7 @@ class _Files(flags.ArgumentParser[config_dict.ConfigDict]):
 
 
 def define_config(program: str) -> flags.FlagHolder:
-    """Defines --config=FILE and --config.NAME=VALUE; a name that is no setting is refused."""
+    """Defines --config=FILE and --config.NAME=VALUE; a name that is not a setting is refused."""
     with _one_line(program):
         _check_names(sys.argv[1:])
         holder = config_flags.DEFINE_config_file(
@@ -77,7 +77,7 @@ def _check_names(arguments: Sequence[str]) -> None:
             parts, value = name.split("."), argument[given.end() :]
             if len(parts) > 1:
                 meant = next((each for each in reversed(parts) if each in declared(Config)), "NAME")
-                raise UserError(f"{argument}: settings have no parts: say --{_NAME}.{meant}{value}")
+                raise UserError(f"{argument}: settings have no parts: use --{_NAME}.{meant}{value}")
             if not name.isidentifier():
                 raise UserError(faults.unknown(name))
 

@@ -24,6 +24,7 @@ _ELSEWHERE = {
     "entropy_coef": "ent_coef", "total_steps": "total_timesteps", "hidden_size": "hidden_dim",
 }  # fmt: skip
 MOST_SAMPLES = 2**31  # 32-bit numbers count the samples of an update
+_MOST_UPDATES = 2**31 - 1  # and the updates of a run
 
 
 def of_values(values: Mapping[str, Any], kind: type[Config]) -> Faults:
@@ -49,7 +50,7 @@ def unknown(name: str, names: Collection[str] = declared(Config)) -> str:
     own = "" if near else "; a --config=FILE sets those of an algorithm of your own, also to resume"
     near = near or difflib.get_close_matches(name, names, n=3, cutoff=_ALIKE)
     advice = f"did you mean {' or '.join(near)}? " if near else ""
-    return f"{name} is no setting: {advice}configs/default.py has them all{own}"
+    return f"{name} is not a setting: {advice}configs/default.py has them all{own}"
 
 
 def of_intervals(save_interval: int | None, log_interval: int) -> Faults:
@@ -84,6 +85,16 @@ def of_sizes(sizes: Mapping[str, int], devices: int) -> Faults:
             "num_minibatches", num_minibatches, f"{advice}; {_they_work(nearest)}"
         )
     return faults
+
+
+def of_length(total_timesteps: int, batch_size: int) -> Faults:
+    """What is wrong with the number of updates, once the samples of one are known."""
+    updates = total_timesteps // batch_size
+    if updates <= _MOST_UPDATES:
+        return {}
+    advice = f"is {updates} updates, and at most {_MOST_UPDATES} can be counted"
+    advice = f"{advice}; lower it, or raise num_envs or num_steps"
+    return {"total_timesteps": _fault("total_timesteps", total_timesteps, advice)}
 
 
 def _fault(name: str, value: Any, text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import os
 import re
 import runpy
@@ -31,11 +32,12 @@ def read(named: str | Path) -> Mapping[str, Any]:
         get_config = runpy.run_path(str(file)).get("get_config")
         if get_config is None:
             raise UserError(f"the configuration {named} has no get_config()")
+        _check_call(get_config, argument, named)
         found = get_config(*argument)
     except (OSError, SyntaxError) as error:
         why = re.sub(r"\[Errno \d+\] ", "", str(error))
         raise UserError(f"the configuration {named} cannot be read: {why}") from None
-    except (UserError, AttributeError, KeyError):  # the latter may be a name that is no setting
+    except (UserError, AttributeError, KeyError):  # the latter may be a name that is not a setting
         raise
     except Exception as error:  # of code that is not ours, so it may be any
         raise UserError(f"the configuration {named} fails: {plugins.why(error)}") from error
@@ -76,6 +78,17 @@ def _check_package() -> None:
             f"{theirs} hides the trainer's {_FOLDER}: rename it, or start in another folder, with "
             "--config=PATH of a file of yours"
         )
+
+
+def _check_call(get_config: Any, argument: list[str], named: str | Path) -> None:
+    """UserError where an argument is given to a get_config() that takes none, or needed by it."""
+    try:
+        inspect.signature(get_config, follow_wrapped=False).bind(*argument)
+    except TypeError as error:
+        raise UserError(
+            f"the configuration {named} calls get_config({', '.join(map(repr, argument))}), but: "
+            f"{error}; FILE.py calls get_config(), and FILE.py:ARGUMENT get_config('ARGUMENT')"
+        ) from None
 
 
 def _found(file: Path, named: str | Path) -> Path:

@@ -46,6 +46,9 @@ def resolve(raw: Mapping[str, Any], platform: str, devices: int) -> Config:
     if are_sound("auto_tune", *SIZES):
         values |= _sizes(values, platform, devices)
         found |= faults.of_sizes({name: values[name] for name in SIZES}, devices)
+        if are_sound("total_timesteps"):
+            batch_size = values["num_envs"] * values["num_steps"]
+            found |= faults.of_length(values["total_timesteps"], batch_size)
         if values.get("lr") is None:
             gradient_steps = values["num_minibatches"] * values["update_epochs"]
             values["lr"] = autoscale.learning_rate(gradient_steps)
@@ -72,12 +75,12 @@ def _faults_of_class(kind: type[Config]) -> faults.Faults:
     own = {each.name for each in fields(kind) if each.init}
     own -= {each.name for each in fields(Config)}
     undeclared = {
-        name: f"{name} is no setting: {kind.__name__} has to declare it, as "
+        name: f"{name} is not a setting: {kind.__name__} has to declare it, as "
         "`setting(0.5, WEIGHT, since=2)`"
         for name in sorted(own - of_kind.keys())
     }
     lost = {
-        name: f"{name} is no setting: {each.__name__} lacks @dataclass(frozen=True)"
+        name: f"{name} is not a setting: {each.__name__} lacks @dataclass(frozen=True)"
         for each in kind.__mro__
         for name, value in vars(each).items()
         if isinstance(value, Field)

@@ -52,13 +52,20 @@ def _either(*names: str) -> str:
     return f"{', '.join(most)} or {last}"
 
 
+def _whole(least: int, most: int) -> Rule:
+    return Rule(lambda value: least <= value <= most, f"a whole number from {least} to {most}")
+
+
 FLAG = Rule(lambda value: True, "True or False")
 COUNT = Rule(lambda value: value >= 1, "a whole number from 1")
 COUNT_FROM_0 = Rule(lambda value: value >= 0, "a whole number from 0")
 # Each is a board of an environment's tree, and a number of seventeen tables of mctx.
-SIMULATIONS = Rule(lambda value: 1 <= value <= 100_000, "a whole number from 1 to 100000")
-ACTIONS = Rule(lambda value: 0 <= value < 2**31, "a whole number from 0 to 2147483647")
-SEED = Rule(lambda value: 0 <= value < 2**32, "a whole number from 0 to 4294967295")
+SIMULATIONS = _whole(1, 100_000)
+ACTIONS = _whole(0, 2**31 - 1)
+SEED = _whole(0, 2**32 - 1)
+STEPS = _whole(1, 2**63 - 1)
+GAMES = _whole(1, 2**32 - 1)
+GAMES_FROM_0 = _whole(0, 2**32 - 1)
 POSITIVE = Rule(lambda value: 0 < value <= _GREATEST, "a number above 0")
 WEIGHT = Rule(lambda value: 0 <= value <= _GREATEST, "a number from 0")
 SHARE = Rule(lambda value: 0 <= value <= 1, "a number from 0 to 1")

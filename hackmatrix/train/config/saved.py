@@ -41,8 +41,8 @@ def _changes(values: Mapping[str, Any], kind: type[Config]) -> faults.Faults:
     """Of settings that were declared, or are no more, since the run was saved."""
     settings = declared(kind)
     return {
-        name: f"{name} is no setting, but the run was saved with it: declare it again, or use the "
-        "sources that its provenance.json names"
+        name: f"{name} is not a setting, but the run was saved with it: declare it again, or use "
+        "the sources that its provenance.json names"
         for name in values.keys() - settings
     } | {
         name: f"{name} is missing, as the run was saved without it: declare it with `since=2` and "

@@ -21,6 +21,8 @@ from hackmatrix.train.config.rules import (
     ENVIRONMENT,
     FLAG,
     FOLDER,
+    GAMES,
+    GAMES_FROM_0,
     INNER_SHARE,
     NAME,
     NETWORK,
@@ -29,6 +31,7 @@ from hackmatrix.train.config.rules import (
     SEED,
     SHARE,
     SIMULATIONS,
+    STEPS,
     TEXT,
     WEIGHT,
     Rule,
@@ -94,7 +97,7 @@ class Config:
     auto_tune: bool = setting(True, FLAG)
     num_envs: int = setting(None, COUNT)
     num_steps: int = setting(None, COUNT)
-    total_timesteps: int = setting(10_000_000, COUNT)
+    total_timesteps: int = setting(10_000_000, STEPS)
     time_limit_minutes: float | None = setting(None, POSITIVE)
 
     num_minibatches: int = setting(None, COUNT)
@@ -138,8 +141,8 @@ class Config:
     replica_check_interval: int = setting(1000, COUNT, since=2)
 
     eval_interval_minutes: float = setting(10.0, WEIGHT, since=4, before=0.0)
-    eval_games: int = setting(256, COUNT, since=4)
-    eval_episodes: int = setting(256, COUNT_FROM_0, since=2)
+    eval_games: int = setting(256, GAMES, since=4)
+    eval_episodes: int = setting(256, GAMES_FROM_0, since=2)
 
     run_name: str | None = setting(None, RUN_NAME)
     run_suffix: str | None = setting(None, NAME, is_fixed=True)

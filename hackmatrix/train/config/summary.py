@@ -22,42 +22,42 @@ def summary(config: Config, platform: str, devices: int, parameters: int) -> lis
     """What will run, for people to read before it does."""
     each = config.num_envs // devices
     epochs, steps = (
-        _count(config.update_epochs, "epoch"),
-        _count(config.gradient_steps, "gradient step"),
+        counted(config.update_epochs, "epoch"),
+        counted(config.gradient_steps, "gradient step"),
     )
-    updates, limit = _count(config.num_updates, "update"), config.time_limit_minutes
+    updates, limit = counted(config.num_updates, "update"), config.time_limit_minutes
     most = config.episode_limit
-    limited = f", games of at most {_count(most, 'action')}" if most else ""
+    limited = f", games of at most {counted(most, 'action')}" if most else ""
     kept = [f"the newest {config.keep_checkpoints}"]
     if measuring := config.eval_interval_minutes:
-        games, every = _count(config.eval_games, "game"), _count(measuring, "minute")
+        games, every = counted(config.eval_games, "game"), counted(measuring, "minute")
         kept.append(f"the best by {games} every {every}")
     if config.keep_milestones:
-        kept.append(f"{config.keep_milestones} spread over the run")
+        kept.append(f"up to {config.keep_milestones} over the run")
     saving = (
-        _count(config.save_interval, "update")
+        counted(config.save_interval, "update")
         if config.save_interval
-        else _count(config.save_interval_minutes, "minute")
+        else counted(config.save_interval_minutes, "minute")
     )
     rows = {
         "devices": f"{devices} x {platform}",
-        "environments": f"{config.num_envs:,} of {config.env}, {each:,} a device, "
-        f"in {_count(config.groups, 'group')}{limited}",
+        "environments": f"{config.num_envs:,} of {config.env}, {each:,} per device, "
+        f"in {counted(config.groups, 'group')}{limited}",
         "algorithm": config.algorithm,
         "batch": f"{config.num_envs:,} x {config.num_steps} = {config.batch_size:,} samples "
-        "an update",
+        "per update",
         "minibatches": f"{config.num_minibatches} of {config.minibatch_size:,}, {epochs}: {steps} "
-        "an update",
+        "per update",
         "learning rate": f"{config.lr:.3g}" + (", annealed to 0" if config.anneal_lr else ""),
-        "network": f"{config.network}, {_count(config.num_layers, 'layer')}, "
-        f"{config.hidden_dim} features, {_count(parameters, 'parameter')}, "
+        "network": f"{config.network}, {counted(config.num_layers, 'layer')}, "
+        f"{config.hidden_dim} features, {counted(parameters, 'parameter')}, "
         f"products in {config.compute_dtype}",
         "length": f"{config.total_timesteps:,} steps = {updates}, in chunks of "
-        f"{config.log_interval}" + (f"; at most {_count(limit, 'minute')}" if limit else ""),
+        f"{config.log_interval}" + (f"; at most {counted(limit, 'minute')}" if limit else ""),
         "checkpoints": f"every {saving}",
-        "of these kept": "; ".join(kept),
+        "checkpoints kept": "; ".join(kept),
     }
-    return [f"{name:<15}{text}" for name, text in rows.items()]
+    return [f"{name:<18}{text}" for name, text in rows.items()]
 
 
 def time_is_up(config: Config, steps: int) -> str:
@@ -72,10 +72,20 @@ def time_is_up(config: Config, steps: int) -> str:
     )
 
 
+def too_large(config: Config) -> str:
+    """What to say of a run that needs more memory than there is."""
+    return (
+        f"updates of {config.num_envs} environments x {config.num_steps} steps, or "
+        f"{config.eval_games} games to measure by, need more memory than there is; lower "
+        "--config.num_envs or --config.num_steps, or --config.eval_games"
+    )
+
+
 def _literal(value: Any) -> str:
     return f"{value:_}" if type(value) is int else repr(value)
 
 
-def _count(number: float, what: str) -> str:
+def counted(number: float, what: str) -> str:
+    """So many of what: "1 game", "2 games"."""
     digits = f"{number:,}" if isinstance(number, int) else f"{number:g}"
     return f"{digits} {what}" + ("" if number == 1 else "s")

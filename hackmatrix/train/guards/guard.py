@@ -9,7 +9,6 @@ from jax.sharding import Mesh
 
 from hackmatrix.parallel.agreement import on_any
 from hackmatrix.train.guards import replicas
-from hackmatrix.train.guards.schedule import next_chunk
 from hackmatrix.train.guards.supervision import Supervision
 from hackmatrix.train.guards.watchdog import LONG
 from hackmatrix.train.runs.course import Course
@@ -45,7 +44,7 @@ class Guard:
         self.expect_chunk()
         if on_any(self._signals.asked_to_stop) or self._course.is_time_up(seconds):
             return 0
-        return next_chunk(self._course, update, self._ends)
+        return self._course.next_chunk(update, self._ends)
 
     def goes_on(self) -> bool:
         """Whether games are to be played on, of which some steps are done."""

@@ -41,7 +41,7 @@ class Policy:
 
     def playing(self, greedy: bool, plan: int) -> str:
         """The title, and in which way it plays; nothing is said of drawing its actions."""
-        way = f", {plan:,} games a move" if plan else ", the likeliest actions" if greedy else ""
+        way = f", {plan:,} games per move" if plan else ", the likeliest actions" if greedy else ""
         return self.title + way
 
 
@@ -62,7 +62,7 @@ def load(
             if best:
                 raise UserError(f"{named} is one policy; only a run has a best one")
             return of_file(named)
-        found = directory.find(workdir, str(run_name))
+        found = directory.find(workdir, str(run_name), or_agent=True)
         if found is None:
             raise UserError(f"no run in {workdir} has saved a checkpoint")
         return of_run(found, say, best=best)

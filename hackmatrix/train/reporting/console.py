@@ -147,8 +147,8 @@ def _column(metric: Metric) -> Column:
 def _thousands(value: float) -> str:
     """Three digits and their unit: 950, 12.1k, 5.24M."""
     value = float(f"{value:.3g}")
-    for unit in ("", "k", "M", "G"):
-        if value < 1000 or unit == "G":
+    for unit in ("", "k", "M", "G", "T", "P"):
+        if value < 1000 or unit == "P":
             break
         value /= 1000
     digits = (value < 10) + (value < 100) if unit else 0

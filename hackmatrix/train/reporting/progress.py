@@ -21,9 +21,9 @@ _SECONDS = "perf/seconds_"
 SECTION = Section(
     "How fast it runs",
     (
-        Metric(STEPS_PER_SECOND, "environment steps a second", digits=0),
-        Metric("perf/steps_per_second_per_device", "environment steps a second and device"),
-        Metric("perf/updates_per_second", "updates a second"),
+        Metric(STEPS_PER_SECOND, "environment steps per second", digits=0),
+        Metric("perf/steps_per_second_per_device", "environment steps per second per device"),
+        Metric("perf/updates_per_second", "updates per second"),
         Metric(HOURS_LEFT, "hours left"),
         *(
             Metric(f"{_SECONDS}{phase}", phase, chart="seconds spent since its last start")

@@ -115,9 +115,4 @@ class Replays:
 
 
 def _idle_cpu() -> jax.Device | None:
-    if jax.default_backend() == "cpu":
-        return None
-    try:
-        return jax.local_devices(backend="cpu")[0]
-    except RuntimeError:  # JAX_PLATFORMS names the accelerator alone
-        return None
+    return None if jax.default_backend() == "cpu" else meshes.local_cpu()

@@ -16,6 +16,7 @@ from hackmatrix.estimates import Estimate
 from hackmatrix.rl.evaluation import curve, outcomes
 from hackmatrix.rl.games import ACTIONS
 from hackmatrix.rl.tally import RETURN
+from hackmatrix.train.config.summary import counted
 
 KINDS = "kinds"
 _TITLE, _COLUMN = 24, 28  # at least
@@ -44,6 +45,26 @@ def summary(games: Mapping[str, np.ndarray], env: Environment) -> Summary:
     for name, column in taken.items():
         results[f"{ACTIONS}/{name}"] = estimates.ratio(column, counts.sum(1))
     return results
+
+
+def over_seeds(agents: Sequence[Summary], env: Environment) -> Summary:
+    """Means over agents that differ by their seeds. The intervals tell how agents differ (Student's
+    t), and are no narrower than all games together allow: three agents of which none has won show
+    no more about winning than their games do.
+    """
+    return {
+        tag: _over([each[tag] for each in agents]).within(*bounds(tag, env)) for tag in agents[0]
+    }
+
+
+def _over(agents: Sequence[Estimate]) -> Estimate:
+    between = estimates.mean(np.array([each.mean for each in agents]))
+    below = math.hypot(*(each.mean - each.low for each in agents)) / len(agents)
+    above = math.hypot(*(each.high - each.mean for each in agents)) / len(agents)
+    # These leave out NaN: agents that are all alike, or single games, have no interval.
+    low = np.fmin(between.low, between.mean - below)
+    high = np.fmax(between.high, between.mean + above)
+    return Estimate(between.mean, float(low), float(high))
 
 
 def levels(random: Mapping[str, Any]) -> dict[str, float]:
@@ -104,7 +125,7 @@ def used(results: Mapping[str, Summary]) -> Rows:
 
 def best_game(games: Mapping[str, np.ndarray], env: Environment) -> int:
     """The number of the game that came furthest, by the goal of the environment if it has one, and
-    among those the one with the highest return: a long walk to and fro is not worth watching.
+    among those the one with the highest return: a long walk back and forth is not worth watching.
     """
     reached = games.get(env.goal or RETURN, games[RETURN])
     return max(range(len(reached)), key=lambda number: (reached[number], games[RETURN][number]))
@@ -113,7 +134,7 @@ def best_game(games: Mapping[str, np.ndarray], env: Environment) -> int:
 def games(evaluation: Mapping[str, Any]) -> str:
     """Which games an evaluation.json tells of."""
     at = f" at step {evaluation['step']:,}" if "step" in evaluation else ""
-    return f"{evaluation['episodes']:,} games of seed {evaluation['seed']}{at}"
+    return f"{counted(evaluation['episodes'], 'game')} of seed {evaluation['seed']}{at}"
 
 
 def as_json(results: Mapping[str, Summary]) -> dict[str, Any]:

@@ -138,7 +138,15 @@ def _json_lines(context: SinkContext) -> Sink:
 def _tensorboard(context: SinkContext) -> Sink:
     run, step = context.run, context.resumed_at
     purge_step = None if step is None else step + 1
-    return TensorBoard(run.tensorboard, purge_step, run.config.settings())
+    return TensorBoard(run.tensorboard, purge_step, run.config.settings(), _in_the_bucket(run))
+
+
+def _in_the_bucket(run: Run) -> int:
+    """The files for TensorBoard that earlier starts have left there, or 0 if it cannot be asked."""
+    if run.bucket:
+        with suppress(OSError):
+            return sum("tfevents" in name for name in run.lasting(run.tensorboard).names())
+    return 0
 
 
 def _weights_and_biases(context: SinkContext) -> Sink | None:

@@ -101,7 +101,8 @@ class JsonLines:
 class TensorBoard:
     """Event files for TensorBoard. With `purge_step`, it forgets what older files of the directory
     hold of that step and later ones. `settings` are the hyperparameters of the run, which
-    TensorBoard finds where the metrics are.
+    TensorBoard finds where the metrics are. So many older files are `elsewhere`, as those of a run
+    in a bucket are.
 
     tensorboardX's SummaryWriter writes in a thread behind a queue: when the disk is full, the
     thread dies, the queue fills, and the run hangs. Its EventsWriter writes here and now.
@@ -112,8 +113,10 @@ class TensorBoard:
         directory: Path,
         purge_step: int | None = None,
         settings: Mapping[str, Any] | None = None,
+        elsewhere: int = 0,
     ) -> None:
         self._directory, self._purge_step, self._settings = directory, purge_step, settings
+        self._elsewhere = elsewhere
         self._writer: Any = None
         self._is_empty = True  # the file that is open
 
@@ -169,7 +172,8 @@ class TensorBoard:
         self._directory.mkdir(parents=True, exist_ok=True)
         # TensorBoard reads files in the order of their names. Those of tensorboardX begin with the
         # second, which a machine with another clock tells wrong: numbers come after them.
-        name = f"events_{len([*self._directory.glob('*tfevents*')]):06}"
+        older = self._elsewhere + len([*self._directory.glob("*tfevents*")])
+        name = f"events_{older:06}"
         suffix = f".{time.time_ns()}"
         writer = EventsWriter(str(self._directory / name), suffix)
         (self._file,) = self._directory.glob(f"{name}*{suffix}")

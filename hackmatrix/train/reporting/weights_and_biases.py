@@ -1,7 +1,8 @@
 """Weights & Biases: a run's metrics, configuration and checkpoints as a page on the web.
 
 The package wandb is an extra, and is imported only where it is asked for. With WANDB_MODE=offline
-everything stays in the run directory until `wandb sync` sends it.
+the page stays in the run directory until `wandb sync` sends it. It has no checkpoints then: wandb
+would keep a copy of each outside of the run, for ever.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from hackmatrix.train.reporting.sinks import Game, Metrics, known, told_before
 from hackmatrix.train.runs import atomic_files
 from hackmatrix.train.runs.bucket import Bucket
 from hackmatrix.train.runs.directory import Run
-from hackmatrix.train.runs.protocol import Place
 from hackmatrix.train.runs.provenance import provenance
 
 _ID = "wandb_id"  # a file in the run directory
@@ -28,6 +28,7 @@ _OFFLINE = ("offline", "dryrun", "disabled")
 _MOST_TURNS = 100  # of a film
 _INIT_SECONDS = 30  # for an answer at the start
 _LOOKS_EVERY = 60.0  # seconds, times those that it takes, for a checkpoint to upload
+_LATER = 0.1  # of the steps of the last one that was: a long run uploads few
 _FINISH_SECONDS = 120  # for the rest to arrive at the end
 
 
@@ -68,7 +69,7 @@ class WeightsAndBiases:
         self._run, self._rewind_to, self._say = run, rewind_to, say
         self._page: Any = None
         self._id: str | None = None  # of a page that was opened, also where it could not be kept
-        self._uploaded: Place | None = None
+        self._uploaded = -1  # the step of the last checkpoint that was
         self._has_told_of_uploads = False
         self._looks_at = 0.0
 
@@ -79,7 +80,7 @@ class WeightsAndBiases:
         page = self._opened(step - 1)
         _log(page, step, known(metrics), at)
         if time.monotonic() >= self._looks_at:
-            self._try_to_upload(page)
+            self._try_to_upload(page, _LATER)
 
     def show_game(self, step: int, game: Game) -> None:
         import wandb
@@ -93,7 +94,7 @@ class WeightsAndBiases:
         page, self._page = self._page, None
         if page is None:
             return
-        self._try_to_upload(page)
+        self._try_to_upload(page, later=0)
         try:
             page.finish()
         except TimeoutError as error:
@@ -135,17 +136,18 @@ class WeightsAndBiases:
             with suppress(Exception):  # else the id counts as in use, and who died is asked again
                 wandb.teardown()
             raise
-        where = page.url or f"offline, `wandb sync {page.settings.sync_dir}` sends it"
+        sync = f"`wandb sync {page.settings.sync_dir}` sends it"
+        where = page.url or f"offline, {sync}, but no checkpoints"
         self._say(f"Weights & Biases: {where}")
         heard = _Heard(lambda words: self._say(f"{words} (It is in {page.settings.sync_dir}.)"))
         wandb.termsetup(wandb.setup().settings, heard)
         return page
 
-    def _try_to_upload(self, page: Any) -> None:
+    def _try_to_upload(self, page: Any, later: float) -> None:
         """A checkpoint that does not get there is no reason to lose the curves."""
         began = time.monotonic()
         try:
-            self._upload(page)
+            self._upload(page, later)
         except Exception as error:
             if not self._has_told_of_uploads:
                 words = " ".join(str(error).split())
@@ -154,31 +156,29 @@ class WeightsAndBiases:
         ended = time.monotonic()
         self._looks_at = ended + _LOOKS_EVERY * max(ended - began, 1)
 
-    def _upload(self, page: Any) -> None:
-        """The newest checkpoint on the disk, unless it was uploaded before."""
+    def _upload(self, page: Any, later: float) -> None:
+        """The newest checkpoint, if it is later than the last one by more than such a share."""
         import wandb
 
-        if self._run.config.no_artifact:
+        if self._run.config.no_artifact or page.settings.mode in _OFFLINE:
             return
         try:
             steps = shelf.steps(self._run.checkpoints)
         except OSError:  # of a bucket that is away; it is tried again
             return
-        if not steps:
+        if not steps or steps[-1] <= self._uploaded * (1 + later):
             return
         newest = self._run.checkpoints / str(steps[-1])
-        if newest == self._uploaded:
-            return
         artifact = wandb.Artifact(
-            f"{self._run.name}-checkpoint", "checkpoint", metadata={"step": int(newest.name)}
+            f"{self._run.name}-checkpoint", "checkpoint", metadata={"step": steps[-1]}
         )
         with suppress(FileNotFoundError):  # newer ones have taken its place meanwhile
             if isinstance(newest, Bucket):
                 artifact.add_reference(str(newest), checksum=False)  # it is at hand there
             else:
-                artifact.add_dir(str(newest))
+                artifact.add_dir(str(newest), skip_cache=True)
             page.log_artifact(artifact, aliases=["latest", f"step-{newest.name}"])
-            self._uploaded = newest
+            self._uploaded = steps[-1]
 
 
 def _log(page: Any, step: int, metrics: Metrics, at: float) -> None:

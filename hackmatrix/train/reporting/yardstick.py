@@ -16,6 +16,7 @@ from hackmatrix.parallel.agreement import is_first, on_any, on_first
 from hackmatrix.rl.evaluation import EVALUATION_SEED, Evaluation, Interrupted, curve, outcomes
 from hackmatrix.rl.tally import RETURN
 from hackmatrix.rl.train_state import TrainState
+from hackmatrix.train.config.summary import counted
 from hackmatrix.train.program import Program
 from hackmatrix.train.reporting import results
 from hackmatrix.train.reporting.replays import Replays
@@ -82,7 +83,7 @@ class Yardstick:
         score = means[self._goal]
         (goal,) = (each for each in outcomes(self._program.env) if each.tag == self._goal)
         step = self._course.steps_after(update)
-        self._say(f"{games:,} games at step {step:,}: {goal.title} {goal.shown(score)}")
+        self._say(f"{counted(games, 'game')} at step {step:,}: {goal.title} {goal.shown(score)}")
         metrics = {curve(tag): mean for tag, mean in means.items()}
         return Measured(metrics, score)
 
@@ -116,7 +117,8 @@ class Yardstick:
         run, env, games = self._run, self._program.env, self._run.config.eval_episodes
         step, params = self._step(state), self._program.acting(state.learner)
         replays.prepare(step, params)
-        with waiting(f"Evaluation: playing {games} games of each player", self._say) as note:
+        playing = f"Evaluation: playing {counted(games, 'game')} of each player"
+        with waiting(playing, self._say) as note:
             played = self._evaluation.beside_random(
                 params,
                 EVALUATION_SEED,

@@ -6,6 +6,7 @@ on to be counted one by one, as draws are keyed by their number, and the steps f
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from hackmatrix.train.config import Config
@@ -39,6 +40,16 @@ class Course:
     def is_over(self) -> bool:
         """Whether there is nothing left to train."""
         return self.update >= self.last_update or self.is_time_up(self.seconds)
+
+    def next_chunk(self, update: int, ends: Collection[int] = ()) -> int:
+        """How many updates to do next, after so many are done; 0 when all are. A chunk ends where a
+        checkpoint is due by the number of updates, and at each of `ends`.
+        """
+        nearest = [update + self.config.log_interval, self.last_update]
+        nearest += [end for end in ends if end > update]
+        if interval := self.config.save_interval:
+            nearest.append((update // interval + 1) * interval)
+        return max(min(nearest) - update, 0)
 
     @property
     def extra_updates(self) -> float:

@@ -168,17 +168,18 @@ def read_all(run: Run) -> Run:
     return run
 
 
-def find(workdir: str | Path | Place, which: str, name: str | None = None) -> Run | None:
+def find(
+    workdir: str | Path | Place, which: str, name: str | None = None, *, or_agent: bool = False
+) -> Run | None:
     """The run of that name or directory; for "auto" the one that was begun or saved last, and only
     the one of the name if one is given; None if there is none.
 
-    UserError if a run that is asked for by its name does not exist.
+    UserError if no run has the name that is asked for. Say `or_agent` where an agent would do, too.
     """
     root = place(workdir)
     with _one_line(f"{root} cannot be read"):
         if which == AUTO:
-            candidates = [each for each in _runs(root) if name in (None, each.name)]
-            used = {each: when for each in candidates if (when := _used(each)) is not None}
+            used = {each: when for each in _runs(root, name) if (when := _used(each)) is not None}
             return _open(max(used, key=lambda each: used[each])) if used else None
         places = [*([] if "://" in which else [root / which]), place(which)]
         for there in places:
@@ -189,7 +190,8 @@ def find(workdir: str | Path | Place, which: str, name: str | None = None) -> Ru
     seeds = [each for each in runs if re.fullmatch(rf"{re.escape(which)}-seed\d+", each)]
     told = ("its seeds", seeds) if seeds else ("the newest", runs[-5:])
     others = f"; {told[0]} are {', '.join(told[1])}" if runs else ""
-    raise UserError(f"there is no run {which!r} in {root}{lacking}{shipped_as(which) or others}")
+    agent = shipped_as(which, needs_run=not or_agent)
+    raise UserError(f"there is no run {which!r} in {root}{lacking}{agent or others}")
 
 
 def _lacking(there: Place) -> str:
@@ -253,10 +255,10 @@ def _open(there: Place) -> Run:
         raise UserError(f"{there / _CONFIG} cannot be read: {why}") from error
 
 
-def _runs(root: Place) -> list[Place]:
+def _runs(root: Place, called: str | None = None) -> list[Place]:
     """Those that can be looked at: a disk has directories of others, such as lost+found."""
     found = []
-    for name in root.names():
+    for name in [each for each in root.names() if called in (None, each)]:
         with suppress(PermissionError):
             if is_run(there := root / name) and without_alias(there) == there:
                 found.append(there)

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Self
 
 from hackmatrix.errors import UserError
+from hackmatrix.machine import process_space
 from hackmatrix.train.runs.places import Disk
 from hackmatrix.train.runs.protocol import Place
 
@@ -53,12 +54,12 @@ class Owner:
     @classmethod
     def this_process(cls) -> Owner:
         process = os.getpid()
-        return cls(socket.gethostname(), _machine(), process, begun(process) or "")
+        return cls(socket.gethostname(), process_space(), process, begun(process) or "")
 
     @property
     def is_gone(self) -> bool:
         """Whether it is certain that it renews nothing any more."""
-        is_here = self.machine == _machine()
+        is_here = self.machine == process_space()
         return self.has_ended or (is_here and begun(self.process) != self.begun)
 
     def is_same(self, other: Owner) -> bool:
@@ -204,15 +205,6 @@ def _owner(run: Place, number: int) -> Owner | None:
         return Owner(**json.loads(_file(run, number).read()))
     except (FileNotFoundError, ValueError, TypeError):
         return None
-
-
-def _machine() -> str:
-    """The same for processes that see each other: not in two containers of one machine."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
-    except OSError:
-        return socket.gethostname()
 
 
 def begun(process: int) -> str | None:

@@ -125,7 +125,7 @@ def place(where: str | Path | Place) -> Place:
         return _named(where)
     if hasattr(where, "address"):
         return where
-    raise UserError(f"{where!r} is no place: name a directory, or {BUCKETS}BUCKET/...")
+    raise UserError(f"{where!r} is not a place: name a directory, or {BUCKETS}BUCKET/...")
 
 
 def without_alias(there: Place) -> Place:
@@ -145,7 +145,7 @@ def _named(where: str | Path) -> Place:
     if str(where).startswith(BUCKETS):
         if not _BUCKET.match(str(where)):
             raise UserError(
-                f"{where} names no bucket: say {BUCKETS}BUCKET/..., with a name of small letters, "
+                f"{where} names no bucket: use {BUCKETS}BUCKET/..., with a name of small letters, "
                 "digits, hyphens, underscores and dots"
             )
         return Bucket(str(where).rstrip("/"))

@@ -154,8 +154,8 @@ def test_a_closed_pipe_ends_it_without_a_word() -> None:
 @pytest.mark.parametrize(
     ("flags", "complaint"),
     [
-        ([], "say --headless-cli"),
-        (["--headless-cli", "now"], "'now' is no flag"),
+        ([], "use --headless-cli"),
+        (["--headless-cli", "now"], "'now' is not a flag"),
         (["--headless-cli", "--colour"], "colour"),
         (["--headless-cli", "--seed=-1"], "seed"),
     ],

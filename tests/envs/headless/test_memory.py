@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from hackmatrix.envs.headless import Session
-from hackmatrix.envs.headless.memory import Snapshots
+from hackmatrix.envs.headless.memory import Memory, Snapshots
 from hackmatrix.game.programs import Program
 from hackmatrix.game.ring import History
+from hackmatrix.game.state import CRYPTOG, VIRUS
 from tests.envs.headless.asking import ask, set_state
 
 UNDO = Program.UNDO
@@ -71,3 +72,14 @@ def test_hints_stay_with_their_cryptogs_when_another_dies(session: Session) -> N
     told = ask(session, "step", actionIndex=3)
     assert told["info"]["reward_breakdown"]["kills"] == 0.3
     assert told["observation"]["cryptogHints"] == [{"row": 5, "col": 5}]
+
+
+def test_hints_stay_with_their_cryptogs_when_another_survives_a_shot() -> None:
+    def board(*enemies: list[int]) -> dict[str, Any]:
+        player = [0, 0, 3, 0, 0, 0, 1, 0]
+        board = {"player": player, "owned": [], "show": 0, "transmissions": []}
+        return {**board, "cells": [["."]] * 36, "enemies": enemies}
+
+    memory = Memory(board([VIRUS, 0, 3, 2], [CRYPTOG, 5, 5, 2]), [])
+    memory.follow(3, board([VIRUS, 0, 2, 1], [CRYPTOG, 4, 5, 2]))
+    assert memory.hints() == [(5, 5)]

@@ -52,7 +52,7 @@ def test_the_one_with_the_highest_score_is_kept_besides(tmp_path: Path) -> None:
         checkpoints.save(step, state(on(2), seed=step), told)
     checkpoints.wait()
     assert checkpoints.steps() == [2, 4, 5]
-    assert checkpoints.best() == Best(0.5, 2)
+    assert checkpoints.best() == Best(0.5, 2, None)
     best, newest = (
         restore(Layout(like(on(2))))
         for restore in (checkpoints.restore_best, checkpoints.restore_newest)

@@ -228,12 +228,12 @@ def test_a_best_checkpoint_that_cannot_be_read_for_a_while_is_kept(
 
     with monkeypatch.context() as while_it_is_stale:
         while_it_is_stale.setattr(Disk, "read", read_others)
-        assert checkpoints.best() == (0.25, 2)
+        assert checkpoints.best() == (0.25, 2, None)
         checkpoints.save(3, state(on(1), seed=3), {})
         checkpoints.wait()
     why = "may be the best, but its score cannot be read: Stale file handle"
     assert said == [f"{tmp_path / '1'} {why}"]
-    assert checkpoints.best() == (0.5, 1)
+    assert checkpoints.best() == (0.5, 1, None)
     checkpoints.save(4, state(on(1), seed=4), {})
     checkpoints.wait()
     assert checkpoints.steps() == [1, 4]

@@ -45,7 +45,7 @@ NAN = float("nan")
         "auto_tune": [1, None],
         "num_envs": [0, -4, 2.0, "256", True],
         "num_steps": [0],
-        "total_timesteps": [0, None, 1e6],
+        "total_timesteps": [0, None, 1e6, 2**63, 10**400],
         "time_limit_minutes": [0, -1.0, NAN],
         "num_minibatches": [0],
         "update_epochs": [0],
@@ -76,8 +76,8 @@ NAN = float("nan")
         "watchdog_minutes": [0, -1.0, None],
         "replica_check_interval": [0, 1.0],
         "eval_interval_minutes": [-1.0],
-        "eval_games": [0],
-        "eval_episodes": [-1, None],
+        "eval_games": [0, 2**32],
+        "eval_episodes": [-1, None, 2**32],
         "checkpoint_dir": ["", "/tmp", "a/b", "..", None, "owner"],
         "run_name": ["auto", "", "a b", "-x", "é", 201 * "a"],
         "run_suffix": [""],
@@ -100,13 +100,14 @@ def test_settings_that_are_unknown_or_missing_are_named() -> None:
         resolve(raw, "cpu", 1)
     unknown, missing = raised.value.errors
     assert (
-        unknown == "num_env is no setting: did you mean num_envs? configs/default.py has them all"
+        unknown == "num_env is not a setting: did you mean num_envs? "
+        "configs/default.py has them all"
     )
     assert missing.startswith("gamma is missing")
 
 
 def test_a_file_where_a_module_is_to_be_named_is_answered_with_the_module() -> None:
-    with pytest.raises(UserError, match=r"leave out \.py, .*: say my_algorithm:Mine$"):
+    with pytest.raises(UserError, match=r"leave out \.py, .*: use my_algorithm:Mine$"):
         resolve({**default.get_config(), "algorithm": "my_algorithm.py:Mine"}, "cpu", 1)
 
 
@@ -149,6 +150,17 @@ def test_more_devices_than_there_can_be_groups_are_refused() -> None:
 def test_an_update_too_large_for_32_bits_is_refused() -> None:
     (line,) = errors(num_envs=2**24, num_steps=128)
     assert "too large" in line
+
+
+@pytest.mark.parametrize("given", [{}, {"num_envs": 8, "num_steps": 4}])
+def test_more_updates_than_32_bits_can_count_are_refused(given: dict[str, Any]) -> None:
+    steps = 2**31 * resolved(**given).batch_size
+    (line,) = errors(total_timesteps=steps, **given)
+    assert line == (
+        f"total_timesteps={steps} is 2147483648 updates, and at most 2147483647 can be counted; "
+        "lower it, or raise num_envs or num_steps"
+    )
+    assert resolved(total_timesteps=steps - 1, **given).num_updates == 2**31 - 1
 
 
 def test_a_whole_number_will_do_where_a_number_is_wanted() -> None:

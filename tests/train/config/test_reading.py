@@ -38,6 +38,21 @@ def test_a_file_is_told_what_follows_its_name(tmp_path: Path) -> None:
     assert read(f"{file}:large") == {"run_name": "large"}
 
 
+def test_a_file_that_is_told_too_much_or_too_little_is_a_line(tmp_path: Path) -> None:
+    with pytest.raises(
+        UserError, match=r"default\.py:arg calls get_config\('arg'\), but: too many"
+    ):
+        read("configs/default.py:arg")
+    file = tmp_path / "mine.py"
+    file.write_text("def get_config(lr):\n    return {'lr': float(lr)}\n")
+    assert read(f"{file}:0.5") == {"lr": 0.5}
+    with pytest.raises(UserError, match=r"mine\.py calls get_config\(\), but: missing .* 'lr'; "):
+        read(file)
+    filled = "from functools import wraps\nget_config = wraps(get_config)(lambda: {'lr': 0.25})\n"
+    file.write_text(file.read_text() + filled)
+    assert read(file) == {"lr": 0.25}
+
+
 def test_a_file_in_the_home_of_the_user_may_be_named_by_a_tilde(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,16 +18,16 @@ def test_the_summary_says_what_will_run() -> None:
     lines = summary(config, "tpu", 4, parameters=473_373)
     text = "\n".join(lines)
     for words in (
-        "4 x tpu", "2,048 of hackmatrix, 512 a device, in 64 groups",
+        "4 x tpu", "2,048 of hackmatrix, 512 per device, in 64 groups",
         "2,048 x 128 = 262,144 samples", "32 of 8,192, 2 epochs: 64 gradient steps",
         "6.25e-05, annealed to 0", "473,373 parameters", "float32", "at most 90 minutes",
-        "every 10 minutes", "the best by 256 games every 10 minutes", "10 spread over the run",
+        "every 10 minutes", "the best by 256 games every 10 minutes", "up to 10 over the run",
     ):  # fmt: skip
         assert words in text
     assert max(map(len, lines)) <= 98
     without = summary(resolved(keep_milestones=0, eval_interval_minutes=0.0), "cpu", 1, 1)
-    (kept,) = (line for line in without if line.startswith("of these kept"))
-    assert kept.split(maxsplit=3)[3] == "the newest 3"
+    (kept,) = (line for line in without if line.startswith("checkpoints kept"))
+    assert kept.split(maxsplit=2)[2] == "the newest 3"
 
 
 def test_a_run_that_the_time_ends_says_where_its_learning_rate_stood() -> None:

@@ -167,6 +167,8 @@ def test_clocks_and_versions_of_processes_are_compared() -> None:
     assert doctor.clocks([100.0, 101.0]).is_good
     assert not doctor.clocks([100.0, 160.0]).is_good
     assert doctor.same_versions([{"jax": "1"}, {"jax": "1"}]).is_good
+    lacking = doctor.same_versions([{"jax": "1"}, {}, {"jax": "1"}])
+    assert lacking.text == "process 1 has jax = None, the others have 1: install the same"
     other = doctor.same_versions([{"jax": "1"}, {"jax": "2", "flax": "3"}])
     assert not other.is_good
     assert other.text == (

@@ -80,6 +80,8 @@ def test_the_folder_of_an_export_stands_for_its_policy(found: Run, tmp_path: Pat
         policies.load(tmp_path, None, str(tmp_path), print)
     with pytest.raises(UserError, match=r"no file winner; did you mean policies/winner\?"):
         policies.load(tmp_path, None, "winner", print)
+    with pytest.raises(UserError, match=r"no run 'winner' in .*; did you mean policies/winner\?"):
+        policies.load(tmp_path, "winner", None, print)
     with pytest.raises(UserError, match=f"{found.name} is a run: python -m launch.export --run="):
         policies.load(tmp_path, None, str(found.directory), print)
     policy = policies.of_run(found)
@@ -149,14 +151,14 @@ def test_a_file_whose_content_is_damaged_is_refused_in_one_line(found: Run, tmp_
     whole = bytearray(file.read_bytes())
     whole[len(whole) // 2 : len(whole) // 2 + 64] = bytes(64)
     file.write_bytes(whole)
-    with pytest.raises(UserError, match=r"is no policy that launch\.export wrote: "):
+    with pytest.raises(UserError, match=r"is not a policy that launch\.export wrote: "):
         policies.load(tmp_path, None, str(file), print)
 
 
 def test_other_arrays_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "policy.npz"
     np.savez(file, weights=np.zeros(3))
-    said = r"is no policy that launch\.export wrote: it has no array 'format'"
+    said = r"is not a policy that launch\.export wrote: it has no array 'format'"
     with pytest.raises(UserError, match=said):
         policies.load(tmp_path, None, str(file), print)
 

@@ -109,7 +109,7 @@ def test_extreme_numbers_stay_in_their_columns(out: io.StringIO, config: Config)
     console = Console(config, DECLARED, out)
     for value in (0.0, 0.9996, 9.996, 99.96):
         metrics = dict.fromkeys(METRICS, value) | {"stats/completed_stage_1": min(value, 1.0)}
-        for steps in (1, 999, 1_000, 999_499, 999_500, 10**9 - 1, 10**12):
+        for steps in (1, 999, 1_000, 999_499, 999_500, 10**9 - 1, 10**12, 10**15, 2**62):
             console.write(steps, metrics | {"perf/steps_per_second": float(steps)})
     for total in (-999.994, 527.4, 999.994, 1234.5, 99_999):
         console.write(0, METRICS | {"train/mean_episode_return": total})
@@ -121,7 +121,8 @@ def test_extreme_numbers_stay_in_their_columns(out: io.StringIO, config: Config)
     ("steps", "shown"),
     [
         (0, "0"), (999, "999"), (1_000, "1.00k"), (12_149, "12.1k"), (99_960, "100k"),
-        (999_499, "999k"), (999_500, "1.00M"), (5_238_784, "5.24M"), (2 * 10**12, "2000G"),
+        (999_499, "999k"), (999_500, "1.00M"), (5_238_784, "5.24M"), (2 * 10**9, "2.00G"),
+        (2 * 10**12, "2.00T"), (2 * 10**15, "2.00P"), (2**62, "4610P"),
     ],
 )  # fmt: skip
 def test_large_numbers_are_rounded_to_three_digits(

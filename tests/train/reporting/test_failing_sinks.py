@@ -8,8 +8,7 @@ import logging
 import resource
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock, Mock
@@ -26,6 +25,7 @@ from hackmatrix.train.runs.lease import TakenOver
 from tests.train.reporting.event_files import events
 from tests.train.reporting.pictured_game import PicturedGame
 from tests.train.reporting.told_metrics import METRICS, Memory, lines, scalars
+from tests.train.runs.full_disk import no_file_larger_than
 from tests.train.settings import resolved
 
 # Of a file that tensorboardX could not flush.
@@ -38,17 +38,6 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sink_list, "_TRIED_EVERY", 0.0)
 
 
-@contextmanager
-def disk_full_after(size: int) -> Iterator[None]:
-    """No file of this process can grow beyond so many bytes."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
 def test_a_full_disk_is_said_once_and_what_it_lacks_is_written_later(tmp_path: Path) -> None:
     said: list[str] = []
     memory = Memory()
@@ -58,7 +47,7 @@ def test_a_full_disk_is_said_once_and_what_it_lacks_is_written_later(tmp_path: P
     ]
     with closing(Sinks(*files, memory, say=said.append)) as sinks:
         sinks.write(0, METRICS)
-        with disk_full_after(0):
+        with no_file_larger_than(0):
             for step in range(1, 20):
                 sinks.write(step, METRICS)
         assert [line.split()[0] for line in said] == ["JsonLines", "TensorBoard"]
@@ -193,25 +182,28 @@ def test_what_is_written_late_has_the_time_at_which_it_was_known(
         for now, room in ((5.0, 0), (7.0, 0), (9.0, resource.RLIM_INFINITY)):
             clock = Mock(time=Mock(return_value=now), monotonic=time.monotonic)
             monkeypatch.setattr(sink_list, "time", clock)
-            with disk_full_after(room):
+            with no_file_larger_than(room):
                 sinks.write(int(now), METRICS)
     assert [line["time"] for line in lines(tmp_path / "metrics")] == [5, 7, 9]
     told = {event.step: event.wall_time for event in events(tmp_path) if event.step}
     assert told == {5: 5, 7: 7, 9: 9}
 
 
-def test_a_session_whose_first_line_fails_still_forgets_what_it_does_again(tmp_path: Path) -> None:
+def test_a_session_whose_first_line_fails_still_forgets_once_what_it_does_again(
+    tmp_path: Path,
+) -> None:
     with closing(Sinks(TensorBoard(tmp_path))) as sinks:
         for step in range(1, 5):
             sinks.write(step, {"train/entropy": 1.0})
     with closing(
         Sinks(TensorBoard(tmp_path, purge_step=3, settings={"lr": 1.0}), say=Mock())
     ) as sinks:
-        with disk_full_after(0):
-            sinks.write(3, {"train/entropy": 2.0})
-        sinks.write(4, {"train/entropy": 2.0})
+        for late, at_once in ((3, 4), (5, 6)):
+            with no_file_larger_than(0):
+                sinks.write(late, {"train/entropy": 2.0})
+            sinks.write(at_once, {"train/entropy": 2.0})
     assert [(each.step, each.value) for each in scalars(tmp_path) if each.tag[0] != "_"] == [
-        (1, 1), (2, 1), (3, 2), (4, 2)
+        (1, 1), (2, 1), (3, 2), (4, 2), (5, 2), (6, 2)
     ]  # fmt: skip
     assert "_hparams_/session_start_info" in {each.tag for each in scalars(tmp_path)}
 
@@ -223,7 +215,7 @@ def test_what_is_lacking_is_not_written_to_a_run_that_is_not_ours_any_more(
     sinks, confirm = Sinks(JsonLines(tmp_path / "metrics"), say=Mock()), Mock(side_effect=TakenOver)
     other: Any = MagicMock()
     reporter = Reporter(other, other, other, sinks, other, other, other, confirm)
-    with disk_full_after(0):
+    with no_file_larger_than(0):
         sinks.write(1, METRICS)
     with nullcontext() if kind else pytest.raises(TakenOver):
         reporter.__exit__(kind)
@@ -266,6 +258,14 @@ def test_a_page_is_told_what_it_lacks_of_the_metrics_and_nothing_twice(
     assert [call.args[0]["_timestamp"] for call in calls[:-1]] == steps[:-1]
     assert wandb.init.call_args_list[0].kwargs["id"] is None
     assert (run.directory / "wandb_id").read_text() == "mine\n"
+
+
+@pytest.mark.parametrize("rewind", [True, False])
+def test_a_page_is_rewound_only_where_its_run_is(rewind: bool, tmp_path: Path) -> None:
+    run = create(tmp_path, resolved(wandb=True, rewind=rewind))
+    sink = sink_list._weights_and_biases(SinkContext(run, 4, print))
+    assert isinstance(sink, WeightsAndBiases)
+    assert sink._rewind_to == (4 if rewind else None)
 
 
 def test_a_page_that_is_opened_for_a_game_has_the_curves_before_it(

@@ -102,4 +102,4 @@ def test_longer_episodes_that_gain_nothing_are_warned_about_once(
             health, 1, mean_episode_length=30.0 + 2 * report, mean_episode_return=gain * report
         )
     assert len(said) == expected
-    assert all("to and fro" in each for each in said)
+    assert all("back and forth" in each for each in said)

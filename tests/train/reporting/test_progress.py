@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
-from unittest.mock import Mock, patch
+from unittest.mock import MagicMock, Mock, patch
 
 import jax
 import jax.numpy as jnp
@@ -14,11 +14,12 @@ import pytest
 
 from hackmatrix.rl.train_state import NEVER, Report
 from hackmatrix.train.loop import train
-from hackmatrix.train.reporting.progress import STEPS_PER_SECOND, Broken, Progress
+from hackmatrix.train.reporting.progress import HOURS_LEFT, STEPS_PER_SECOND, Broken, Progress
 from hackmatrix.train.reporting.reporter import Reporter
 from hackmatrix.train.reporting.tracing import Tracer, parse_span
 from hackmatrix.train.runs.clock import Clock
 from hackmatrix.train.runs.course import Course
+from hackmatrix.train.runs.lease import TakenOver
 from tests.train.settings import resolved
 
 LOSS = "train/loss"
@@ -106,12 +107,38 @@ def test_the_speed_of_a_chunk_is_its_own(
                 device.wait_until(device.now + 30)
             progress.add_measured({})
         if update == 40 and meanwhile == "and saved":
+            device.wait_until(device.now + 7)
             with progress.apart():
                 progress.flush()
                 device.wait_until(device.now + 20)
     progress.flush()
     assert speeds == pytest.approx([course.config.batch_size] * 4)
     assert clock.spent()["run"] == pytest.approx(65)
+
+
+@pytest.mark.parametrize(
+    ("limit", "trained", "seconds_left"), [(None, 0.0, 160), (1.0, 20.0, 40), (1.0, 70.0, 0)]
+)
+def test_how_fast_a_run_is_and_what_is_left_of_it_are_told(
+    limit: float | None, trained: float, seconds_left: float, device: Device
+) -> None:
+    told: dict[str, float] = {}
+    program: Any = Mock()
+    program.algorithm.vital, program.mesh.size = (), 4
+    of_100_updates = resolved(
+        num_envs=8, num_steps=8, total_timesteps=100 * 64, time_limit_minutes=limit
+    )
+    progress = Progress(
+        program, Course(of_100_updates), Clock(), lambda _, metrics: told.update(metrics)
+    )
+    progress.add(20, 20, device.start(20))
+    device.wait_until(40)
+    with patch.object(Clock, "trained", lambda _: trained):
+        progress.flush()
+    assert told[STEPS_PER_SECOND] == 32
+    assert told["perf/steps_per_second_per_device"] == 8
+    assert told["perf/updates_per_second"] == 0.5
+    assert told[HOURS_LEFT] == pytest.approx(seconds_left / 3600)
 
 
 def test_the_time_in_which_a_chunk_is_told_is_that_of_the_chunk_that_runs_meanwhile(
@@ -152,14 +179,41 @@ def test_starting_a_chunk_is_told_and_all_between_chunks_is_done_apart_from_them
     program.run = run
     reporter.apart, reporter.starting = partial(inside, "apart"), partial(inside, "starting")
     guard.compare_now.side_effect = lambda *_: done.append("compared")
+    guard.expect.side_effect = done.append
+    guard.expect_chunk.side_effect = lambda: done.append("a chunk is expected")
     yardstick.measure.side_effect = lambda *_: done.append("measured")
     keeper.save.side_effect = lambda *_: done.append("saved")
     keeper.lacks.return_value = False
     train(state, Course(resolved()), program, guard, reporter, yardstick, keeper)
     assert done == [
-        "starting", "run", "over", "apart", "compared", "over", "apart", "measured", "over",
-        "apart", "compared", "saved", "over",
+        "starting", "run", "over", "apart", "compared", "over",
+        "apart", "No game to measure by was played", "measured", "a chunk is expected", "over",
+        "apart", "compared", "saved", "over", "The last state was not saved",
     ]  # fmt: skip
+
+
+def test_what_was_read_is_not_written_to_a_run_that_is_not_ours_any_more(device: Device) -> None:
+    program, sinks = Mock(health=()), Mock()
+    program.algorithm.vital, program.mesh.size = (), 1
+    confirm = Mock(side_effect=TakenOver)
+    reporter = Reporter(
+        program, Course(resolved()), Clock(), sinks, Mock(), Mock(), Mock(), confirm
+    )
+    reporter.after_chunk(20, 20, device.start(20))
+    with pytest.raises(TakenOver):
+        reporter.flush()
+    sinks.write.assert_not_called()
+
+
+def test_of_a_trace_that_was_made_nobody_says_that_it_was_not() -> None:
+    said: list[str] = []
+    tracer = Tracer(parse_span("1:20"), MagicMock(), said.append)
+    with patch.multiple(jax.profiler, start_trace=Mock(), stop_trace=Mock()):
+        for update in (0, 20):
+            tracer.reached(update, Mock())
+    tracer.finish(Mock())
+    (line,) = said
+    assert line.startswith("A trace is in ")
 
 
 def test_a_trace_begins_and_ends_apart_from_chunks(device: Device) -> None:

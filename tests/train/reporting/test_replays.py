@@ -46,13 +46,13 @@ class Games:
     """Notes what is to be played."""
 
     def __init__(self, *returns: float) -> None:
-        self.asked: list[tuple[Policy, int, int]] = []
+        self.asked: list[tuple[Policy, int, int, int]] = []
         self._returns = list(returns)
         self.may_end = threading.Event()
         self.may_end.set()
 
     def play(self, policy: Policy, seed: int, number: int, most_steps: int) -> Page:
-        self.asked.append((policy, seed, number))
+        self.asked.append((policy, seed, number, most_steps))
         assert self.may_end.wait(20)
         return Page(f"game {number} at step {policy.step}", self._returns.pop(0))
 
@@ -90,8 +90,9 @@ def test_the_best_game_is_played_again_by_what_was_learned(
     assert told == f"The best was game 5 with a return of 7.50: {file}"
     assert file.read_text() == f"game 5 at step {STEP}"
     assert [each.name for each in file.parent.iterdir()] == [file.name]
-    ((policy, seed, number),) = games.asked
-    assert (seed, number, policy.source) == (EVALUATION_SEED, 5, "run")
+    ((policy, *asked),) = games.asked
+    assert asked == [EVALUATION_SEED, 5, program.env.most_actions]
+    assert policy.source == "run"
     assert said == [f"shown at {STEP}: game 5 at step {STEP}"]
     layers, was = policy.params["params"], learner.params["params"]
     np.testing.assert_array_equal(layers["actor"]["kernel"], was["actor"]["kernel"])
@@ -128,7 +129,7 @@ def test_at_a_checkpoint_a_game_is_played_meanwhile_and_never_two_at_once(
     mine.at_checkpoint(2, learner)
     games.may_end.set()
     mine.best(3, params, 4, 2)
-    assert [(policy.step, number) for policy, _, number in games.asked] == [(1, 0), (3, 4)]
+    assert [(policy.step, number) for policy, _, number, _ in games.asked] == [(1, 0), (3, 4)]
     assert {each.name for each in (tmp_path / "run/replays").iterdir()} == {"1.html", "3.html"}
 
 
@@ -141,7 +142,7 @@ def test_where_training_needs_the_cpu_no_game_is_played_before_its_end(
     assert games.asked == []
     mine.prepare(2, params)
     mine.best(2, params, 4, 2)
-    assert [(policy.step, number) for policy, _, number in games.asked] == [(2, 0), (2, 4)]
+    assert [(policy.step, number) for policy, _, number, _ in games.asked] == [(2, 0), (2, 4)]
     assert (tmp_path / "run/replays/2.html").read_text() == "game 4 at step 2"
     assert said == ["shown at 2: game 4 at step 2"]
 

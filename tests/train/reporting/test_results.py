@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,7 @@ def test_the_interval_of_a_share_holds_the_truth_also_where_it_is_rare() -> None
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        ([0.5, 0.5, 0.5, 0.5], (0.5, 0.5, 0.5)),  # the share of a game is no draw of 0 or 1
+        ([0.4, 0.6, 0.4, 0.6], (0.5, 0.5 - 0.1837, 0.5 + 0.1837)),  # no draws of 0 or 1
         ([0.9, 1.0, 1.0, 1.0], (0.975, 0.975 - 0.0796, 1.0)),
         ([60.0, 70.0, 70.0, 80.0], (70.0, 70.0 - 13.0, 70.0 + 13.0)),  # not what "%" is for
     ],
@@ -93,8 +94,27 @@ def test_the_interval_of_a_rare_action_holds_the_truth() -> None:
         for _ in range(1000)
     ]
     assert np.mean(held) > 0.9
-    never = estimates.ratio(np.zeros(256), whole)
-    assert never.low == 0 < never.high < 1e-3
+
+
+def test_an_action_that_no_game_has_may_be_in_one_of_those_to_come() -> None:
+    """Games do not depend on each other, but the actions of one do: one game of 200 has a burst."""
+    rng, held = np.random.default_rng(5), []
+    for _ in range(1000):
+        whole = rng.integers(20, 200, 256).astype(float)
+        part = np.where(rng.random(256) < 1 / 200, 0.1 * whole, 0.0)
+        if not part.any():
+            held.append(contains(estimates.ratio(part, whole), 0.1 / 200))
+    assert len(held) > 200
+    assert all(held)
+    never = estimates.ratio(np.zeros(256), np.full(256, 60.0))
+    assert never == estimates.share(0.0, 256)
+
+
+def test_where_all_games_are_alike_no_interval_is_claimed() -> None:
+    for alike in (np.full(256, 0.1), np.ones(3, int), np.array([7.0])):
+        found = estimates.mean(alike)
+        assert math.isnan(found.low)
+        assert found.shown() == f"{alike[0]:.2f}"
 
 
 def test_shares_of_few_games_are_as_unsure_as_their_deviation_is() -> None:
@@ -179,6 +199,13 @@ def test_the_json_of_a_single_game_is_strict() -> None:
     assert json.loads(json.dumps(told, allow_nan=False))["agent"][RETURN]["low"] is None
 
 
+def test_a_single_game_is_not_called_games() -> None:
+    assert results.games({"episodes": 1, "seed": 3}) == "1 game of seed 3"
+    assert (
+        results.games({"episodes": 1000, "seed": 3, "step": 7}) == "1,000 games of seed 3 at step 7"
+    )
+
+
 def test_actions_of_other_environments_are_numbered() -> None:
     cartpole = make("gymnax:CartPole-v1")
     played = {RETURN: np.ones(3), "ended": np.ones(3, bool), "actions": np.full((3, 2), 4)}
@@ -213,3 +240,49 @@ def test_the_best_game_came_furthest_and_then_has_the_highest_return() -> None:
     played[RETURN][[4, 5]] = 1, 2
     assert results.best_game(played, GAME) == 5
     assert results.best_game(played, make("gymnax:CartPole-v1")) == 13
+
+
+def test_intervals_over_seeds_tell_how_agents_differ() -> None:
+    agents = [{"return": Estimate(mean, mean, mean)} for mean in (1.0, 2.0, 3.0)]
+    (each,) = results.over_seeds(agents, GAME).values()
+    assert each.mean == 2
+    # Student's t with 2 degrees of freedom: 4.3027 standard errors; with 1, 12.706 of them.
+    assert each.high - each.mean == pytest.approx(4.3027 / math.sqrt(3), rel=1e-4)
+    (of_two,) = results.over_seeds(agents[:2], GAME).values()
+    assert of_two.high - of_two.mean == pytest.approx(12.706 / 2, rel=1e-4)
+
+
+def test_an_interval_over_seeds_is_no_narrower_than_all_their_games_allow() -> None:
+    """Of 256 games each three agents win none, or equally many, which is no certainty."""
+    for wins in (0, 32):
+        alike = [results.summary(games(256, wins), GAME)] * 3
+        tag, share = "stats/win_rate", wins / 256
+        over_three, pooled = results.over_seeds(alike, GAME)[tag], estimates.share(share, 768)
+        assert over_three.mean == share
+        assert over_three.low == pytest.approx(pooled.low, rel=0.02)
+        assert pooled.high < over_three.high < pooled.high + 0.005
+    single = [{"return": Estimate(mean, math.nan, math.nan)} for mean in (1.0, 2.0, 3.0)]
+    (of_single_games,) = results.over_seeds(single, GAME).values()
+    assert of_single_games.high - 2 == pytest.approx(4.3027 / math.sqrt(3), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("tag", "means", "least", "most"),
+    [
+        ("stats/win_rate", (0.9, 0.95, 1.0), 0.0, 1.0),
+        ("stats/win_rate", (0.0, 0.0, 0.01), 0.0, 1.0),
+        ("kinds/programs", (0.0, 0.0, 0.01), 0.0, 1.0),
+        ("stats/mean_stage", (8.5, 8.9, 9.0), 1.0, 9.0),
+        ("train/mean_episode_return", (-1.0, 0.0, 1.0), -math.inf, math.inf),
+    ],
+)
+def test_an_interval_over_seeds_ends_where_no_agent_can_be(
+    tag: str, means: tuple[float, ...], least: float, most: float
+) -> None:
+    (each,) = results.over_seeds(
+        [{tag: Estimate(mean, mean, mean)} for mean in means], GAME
+    ).values()
+    half = 4.303 * np.std(means, ddof=1) / math.sqrt(3)
+    middle = np.mean(means)
+    assert each.low == pytest.approx(max(middle - half, least), abs=1e-3)
+    assert each.high == pytest.approx(min(middle + half, most), abs=1e-3)

@@ -1,20 +1,28 @@
 """Sinks: what was written is read back as others would read it."""
 
+import dataclasses
 import io
 import math
+import shutil
 import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 from PIL import Image
 from tensorboardX.proto.plugin_hparams_pb2 import HParamsPluginData
 
-from hackmatrix.train.reporting.sink_list import Sinks
+from hackmatrix.train.config import Config
+from hackmatrix.train.reporting import sink_list
+from hackmatrix.train.reporting.sink_list import SinkContext, Sinks
 from hackmatrix.train.reporting.sinks import JsonLines, TensorBoard
+from hackmatrix.train.runs.bucket import Bucket
+from hackmatrix.train.runs.directory import create, find
+from tests.bucket_service import Service
 from tests.train.reporting.event_files import events
 from tests.train.reporting.pictured_game import PicturedGame
 from tests.train.reporting.told_metrics import METRICS, Memory, Scalar, lines, scalars
@@ -173,3 +181,38 @@ def test_a_resumed_run_purges_from_tensorboard_what_it_will_write_anew(tmp_path:
             for step in steps:
                 sinks.write(step, {"train/entropy": step})
     assert [each.step for each in scalars(tmp_path)] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("lives", ["tmp_path", "bucket_address"])
+def test_tensorboard_reads_each_start_of_a_run_in_its_turn_whatever_the_clocks_say(
+    lives: str, request: pytest.FixtureRequest, tmp_path: Path, config: Config
+) -> None:
+    """Each start of a run in a bucket has a folder of its own on its machine."""
+    workdir = request.getfixturevalue(lives)
+    create(workdir, dataclasses.replace(config, run_name="run"))
+    for start in range(3):
+        run = find(workdir, "run")
+        assert run
+        sink = sink_list._tensorboard(SinkContext(run, 2 * start - 1 if start else None, print))
+        with patch("time.time", return_value=1e9 - 3600 * start):
+            for step in (2 * start, 2 * start + 1):
+                sink.write(step, {"train/lr": 1.0})
+                sink.close()  # as after a failure: it opens another file
+        if isinstance(run.place, Bucket):
+            for file in run.tensorboard.iterdir():
+                Bucket(run.lasting(file).address).store(file)
+                shutil.copy(file, tmp_path)
+    read = tmp_path if lives == "bucket_address" else tmp_path / "run/tensorboard"
+    assert [each.step for each in scalars(read) if each.tag == "train/lr"] == [*range(6)]
+
+
+@pytest.mark.usefixtures("patient_at_once")
+def test_where_the_bucket_cannot_be_asked_what_it_has_tensorboard_is_written_to_all_the_same(
+    bucket_address: str, bucket_service: Service, config: Config
+) -> None:
+    run = create(bucket_address, dataclasses.replace(config, run_name="run"))
+    with bucket_service.failing("refuse"):
+        sink = sink_list._tensorboard(SinkContext(run, 1, print))
+        sink.write(2, {"train/lr": 1.0})
+        sink.close()
+    assert Scalar(2, "train/lr", 1.0) in scalars(run.tensorboard)

@@ -149,38 +149,47 @@ def test_a_bucket_that_is_away_does_not_end_the_page(
         raise Away("gs://bucket/runs/run/checkpoints: Server disconnected")
 
     monkeypatch.setattr(weights_and_biases.shelf, "steps", away)
+    monkeypatch.setattr(weights_and_biases, "_OFFLINE", ())
     said: list[str] = []
-    with closing(Sinks(WeightsAndBiases(begun), say=said.append)) as sinks:
+    with closing(Sinks(WeightsAndBiases(begun, say=said.append), say=said.append)) as sinks:
         for step in (1, 2):
             sinks.write(step, METRICS)
-    assert said == []
+    (where,) = said
+    assert where.startswith("Weights & Biases: ")
     (found,) = sessions(begun)
     assert sum(each.WhichOneof("record_type") == "history" for each in found) == 2
 
 
-def test_each_checkpoint_that_is_there_at_a_look_or_the_end_is_uploaded_once(
+def test_a_checkpoint_is_uploaded_when_the_run_is_a_tenth_longer_and_the_last_at_the_end(
     begun: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(weights_and_biases, "_LOOKS_EVERY", 0)
+    monkeypatch.setattr(weights_and_biases, "_OFFLINE", ())  # what it would send lies in its files
     with closing(Sinks(WeightsAndBiases(begun))) as sinks:
         sinks.write(1, METRICS)
-        save(begun, 1)
-        (begun.directory / "checkpoints" / "9.orbax-checkpoint-tmp").mkdir()
-        sinks.write(2, METRICS)
-        sinks.write(10, METRICS)
-        save(begun, 10)
+        (begun.directory / "checkpoints/99.orbax-checkpoint-tmp").mkdir(parents=True)
+        for step in (10, 11, 12, 13):
+            save(begun, step)
+            sinks.write(step, METRICS)
+            sinks.write(step, METRICS)
     (found,) = sessions(begun)
     uploaded = [each.artifact for each in found if each.WhichOneof("record_type") == "artifact"]
-    for artifact, step in zip(uploaded, (1, 10), strict=True):
+    for artifact, step in zip(uploaded, (10, 12, 13), strict=True):
         assert set(artifact.aliases) == {"latest", f"step-{step}"}
         (content,) = artifact.manifest.contents
         assert content.path == "state/array"
+        assert content.skip_cache
         assert Path(content.local_path).read_text() == f"saved at {step}"
         assert (artifact.type, artifact.name) == ("checkpoint", f"{begun.name}-checkpoint")
 
 
-def test_checkpoints_stay_here_if_asked_to(begun: Run) -> None:
-    kept = dataclasses.replace(begun, config=dataclasses.replace(begun.config, no_artifact=True))
+@pytest.mark.parametrize("offline", [(), ("offline",)])
+def test_checkpoints_stay_here_if_asked_to_and_offline_where_copies_would_pile_up(
+    begun: Run, monkeypatch: pytest.MonkeyPatch, offline: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(weights_and_biases, "_OFFLINE", offline)
+    config = dataclasses.replace(begun.config, no_artifact=not offline)
+    kept = dataclasses.replace(begun, config=config)
     save(kept, 1)
     with closing(Sinks(WeightsAndBiases(kept))) as sinks:
         sinks.write(1, METRICS)
@@ -197,7 +206,7 @@ def test_where_the_page_is_is_said_and_nothing_else(
         sinks.write(1, METRICS)
         sinks.write(2, METRICS)
     (place,) = begun.directory.glob("wandb/offline-run-*")
-    assert said == [f"Weights & Biases: offline, `wandb sync {place}` sends it"]
+    assert said == [f"Weights & Biases: offline, `wandb sync {place}` sends it, but no checkpoints"]
     assert capfd.readouterr() == ("", "")
 
 
@@ -268,7 +277,7 @@ def test_that_nobody_is_logged_in_is_said_before_anything_is_begun(
     assert len(raised.value.errors) == 1
 
 
-def test_a_program_with_the_setting_has_a_page_and_its_checkpoint(tmp_path: Path) -> None:
+def test_a_program_with_the_setting_has_a_page(tmp_path: Path) -> None:
     """Of CartPole, which compiles in seconds."""
     done = subprocess.run(
         [sys.executable, "-m", "launch.train", f"--workdir={tmp_path}", *CARTPOLE],
@@ -288,4 +297,3 @@ def test_a_program_with_the_setting_has_a_page_and_its_checkpoint(tmp_path: Path
     lines = [json.loads(line) for line in mine.metrics.read_text().splitlines()]
     for (_, metrics), line in zip(told(found), lines, strict=True):
         assert metrics == {name: line[name] for name in line if name not in ("step", "time")}
-    assert set(only(found, "artifact").aliases) == {"latest", "step-2560"}

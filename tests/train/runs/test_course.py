@@ -1,4 +1,10 @@
-"""Environment steps and updates of a run whose updates may change in size."""
+"""Environment steps and updates of a run whose updates may change in size, and how far it goes
+before somebody looks at it again.
+"""
+
+from typing import Any
+
+import pytest
 
 from hackmatrix.train.runs.course import Course
 from tests.train.settings import resolved
@@ -30,3 +36,45 @@ def test_steps_are_counted_beyond_what_32_bits_hold() -> None:
     course = Course(config, update=2**14, steps=2**32)
     assert course.steps_after(2**14 + 1) == 2**32 + 2**18
     assert course.steps_after(course.last_update) == 2**40
+
+
+def chunks(ends: tuple[int, ...], given: dict[str, Any]) -> list[int]:
+    """Where the chunks of a run of 25 updates end."""
+    course = Course(resolved(num_envs=8, num_steps=8, total_timesteps=25 * 64, **given))
+    reached = [0]
+    while updates := course.next_chunk(reached[-1], ends):
+        reached.append(reached[-1] + updates)
+    return reached[1:]
+
+
+@pytest.mark.parametrize(
+    ("ends", "given", "expected"),
+    [
+        ((), {"log_interval": 10}, [10, 20, 25]),
+        ((), {"log_interval": 5, "save_interval": 20}, [5, 10, 15, 20, 25]),
+        ((), {"log_interval": 30}, [25]),
+        ((14, 16), {"log_interval": 10}, [10, 14, 16, 25]),  # of a trace
+        ((0, 2), {"log_interval": 10}, [2, 12, 22, 25]),
+    ],
+)
+def test_a_chunk_ends_where_somebody_has_to_look(
+    ends: tuple[int, ...], given: dict[str, Any], expected: list[int]
+) -> None:
+    assert chunks(ends, given) == expected
+
+
+def test_a_run_that_stopped_between_saves_ends_its_next_chunk_at_one() -> None:
+    course = Course(resolved(num_envs=8, num_steps=8, log_interval=10, save_interval=20))
+    assert course.next_chunk(15) == 5
+    assert course.next_chunk(20) == 10
+
+
+def test_nothing_is_left_to_do_after_more_updates_than_are_wanted() -> None:
+    course = Course(resolved(num_envs=8, num_steps=8, total_timesteps=640))
+    assert course.next_chunk(11) == 0
+
+
+def test_a_run_of_other_sizes_than_before_does_the_steps_that_are_left() -> None:
+    config = resolved(num_envs=8, num_steps=32, total_timesteps=2560, log_interval=3)
+    course = Course(config, update=10, steps=1280)
+    assert [course.next_chunk(update) for update in (10, 13, 15)] == [3, 2, 0]

@@ -73,6 +73,22 @@ def test_auto_finds_no_other_run_than_that_of_the_name_if_there_is_one(
     assert find(tmp_path, "auto", "yours") is None
 
 
+def test_auto_looks_at_no_other_run_than_that_of_the_name(
+    tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a bucket each look is a request."""
+    mine, *_ = (create(tmp_path, dataclasses.replace(config, run_name=name)) for name in "abc")
+    looked_at, exists = list[Disk](), Disk.exists
+
+    def exists_when_looked_at(there: Disk) -> bool:
+        looked_at.append(there)
+        return exists(there)
+
+    monkeypatch.setattr(Disk, "exists", exists_when_looked_at)
+    assert find(tmp_path, "auto", "a") == mine
+    assert looked_at == [mine.place / "config.json"]
+
+
 def test_a_run_that_does_not_exist_is_refused_beside_those_that_do(
     tmp_path: Path, config: Config
 ) -> None:
@@ -124,12 +140,17 @@ def test_what_only_others_may_look_at_hides_no_run(
         find(tmp_path, "nobody")
 
 
-@pytest.mark.parametrize("name", ["champion", "elsewhere/policies/champion"])
-def test_who_names_an_agent_that_comes_with_the_trainer_is_told_how(
+@pytest.mark.parametrize(
+    "name", ["champion", "policies/champion", "elsewhere/policies/champion.npz"]
+)
+def test_who_names_an_agent_that_comes_with_the_trainer_in_place_of_a_run_is_told_its_uses(
     tmp_path: Path, name: str
 ) -> None:
-    with pytest.raises(UserError, match=r"there is no run .*; did you mean policies/champion\?"):
+    uses = "policies/champion is an agent and no run: evaluate, watch, play and export take it"
+    with pytest.raises(UserError, match=rf"there is no run .*; {uses}"):
         find(tmp_path, name)
+    with pytest.raises(UserError, match=r"there is no run .*; did you mean policies/champion\?"):
+        find(tmp_path, name, or_agent=True)
 
 
 def test_a_run_of_an_older_version_is_found(tmp_path: Path, config: Config) -> None:

@@ -78,13 +78,15 @@ def test_there_is_no_checkpoint_whose_metrics_are_not_kept(tmp_path: Path) -> No
     assert len(said) == 2
 
 
-def test_what_stands_in_the_way_of_a_save_is_asked_again_when_the_next_one_is_due(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("obstacle", [None, "the bucket is away"])
+def test_the_next_save_is_due_minutes_after_the_last_one_or_what_stood_in_its_way(
+    obstacle: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(Checkpoints, "save", Mock())
     settings = config(**CARTPOLE, save_interval_minutes=10.0)
     clock, minutes = Clock(), [0.0]
     monkeypatch.setattr(clock, "seconds", lambda: 60 * minutes[-1])
-    keeper = Keeper(Run(tmp_path, settings), Mock(), clock, print, lambda: "the bucket is away")
+    keeper = Keeper(Run(tmp_path, settings), Mock(), clock, print, lambda: obstacle)
     due = []
     for update, minute in enumerate((9.0, 11.0, 12.0, 20.0, 22.0), start=1):
         minutes.append(minute)

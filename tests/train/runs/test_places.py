@@ -221,29 +221,44 @@ def test_where_there_is_no_bucket_whoever_writes_is_told_how_one_is_made(tmp_pat
 def test_a_bucket_that_wants_to_know_who_asks_is_told_with_what_to_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def cat_file(path: str) -> bytes:
-        raise OSError("Anonymous caller does not have storage.objects.get access, 401")
-
-    monkeypatch.setattr(service(), "cat_file", cat_file)
+    anonymous = OSError("Anonymous caller does not have storage.objects.get access, 401")
+    monkeypatch.setattr(service(), "cat_file", Mock(side_effect=anonymous))
     with pytest.raises(Away, match=r"nobody is logged in .gcloud auth application-default login"):
         Bucket("gs://bucket/run/file").read()
 
 
-def test_a_request_that_the_service_calls_wrong_is_not_made_again(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        HttpError({"code": 400, "message": "Invalid bucket name: 'a..b'"}),
+        OSError("Forbidden: https://storage.googleapis.com/storage/v1/b/a..b/o/run"),
+    ],
+)
+def test_a_request_that_the_service_calls_wrong_or_forbids_is_not_made_again(
+    refusal: OSError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def cat_file(path: str) -> bytes:
-        raise HttpError({"code": 400, "message": "Invalid bucket name: 'a..b'"})
-
-    monkeypatch.setattr(service(), "cat_file", cat_file)
-    with pytest.raises(OSError, match=r"gs://a\.\.b/run/file: Invalid bucket name") as failure:
+    monkeypatch.setattr(service(), "cat_file", Mock(side_effect=refusal))
+    with pytest.raises(OSError, match=r"gs://a\.\.b/run/file: (Invalid|Forbidden)") as failure:
         Bucket("gs://a..b/run/file").read()
     assert not isinstance(failure.value, Away)
 
 
+def test_the_mark_that_a_checkpoint_is_whole_comes_last_and_goes_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked, names = Mock(), ["commit_success.txt", "state/array"]
+    asked.find.return_value = [f"bucket/5/{name}" for name in names]
+    monkeypatch.setattr(bucket, "service", lambda: asked)
+    Bucket("gs://bucket/5").move("6")
+    copied = [call.args[1] for call in asked.cp_file.call_args_list]
+    removed = [call.args[0] for call in asked.rm_file.call_args_list]
+    assert copied == ["gs://bucket/6/state/array", "gs://bucket/6/commit_success.txt"]
+    assert removed == ["bucket/5/commit_success.txt", "bucket/5/state/array"]
+
+
 @pytest.mark.parametrize("address", ["gs://", "gs:///runs", "gs://MY-BUCKET/runs", "gs://-a/runs"])
 def test_an_address_without_the_name_of_a_bucket_is_refused(address: str) -> None:
-    with pytest.raises(UserError, match=f"^{address} names no bucket: say gs://BUCKET/"):
+    with pytest.raises(UserError, match=f"^{address} names no bucket: use gs://BUCKET/"):
         place(address)
 
 

@@ -1,0 +1,60 @@
+"""Where transmissions appear (section 10 of the rules)."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hackmatrix.game import cells, slots, stages
+from hackmatrix.game.randomness import Key
+from hackmatrix.game.spawning import NOWHERE, Spawning, choose_cell
+
+TIMES = 1 << 16
+PLAYER = 0  # so that 1 and 6 can be shot at, 34 and 35 not
+
+
+def board(free: list[int]) -> Spawning:
+    """The player in a corner, and blocks everywhere but in these cells; many times over."""
+    none = jnp.zeros(TIMES, jnp.uint32)
+    enemies = stages.no_enemies(none)
+    blocks = cells.constant(set(range(cells.CELLS)) - {PLAYER, *free})
+    return Spawning(
+        key=Key(none, none),
+        player=jnp.full(TIMES, PLAYER),
+        enemies=slots.Places(enemies.present, enemies.row, enemies.column),
+        blocks=cells.CellSet(none + blocks.low, none + blocks.high),
+        transmissions=stages.no_transmissions(none),
+        left={},
+    )
+
+
+def hit(number: int) -> float:
+    """How likely one of 100 draws hits one of so many cells."""
+    return 1 - (1 - number / 36) ** 100
+
+
+def chances(preferred: list[int], others: list[int]) -> dict[int, float]:
+    """As if up to 100 cells were drawn for a preferred one, then 100 for any that will do."""
+    either = [*preferred, *others]
+    at_first, later = hit(len(preferred)), hit(len(either))
+    found = {cell: (1 - at_first) * later / len(either) for cell in either}
+    for cell in preferred:
+        found[cell] += at_first / len(preferred)
+    return {**found, NOWHERE: (1 - at_first) * (1 - later)}
+
+
+@pytest.mark.parametrize(
+    ("preferred", "others"), [([35], [1, 6]), ([34, 35], [1]), ([], [1]), ([], [])]
+)
+def test_a_cell_is_drawn_as_if_by_up_to_100_draws_of_36_cells_and_100_more(
+    preferred: list[int], others: list[int]
+) -> None:
+    words = jax.random.bits(jax.random.key(3), (3, TIMES))
+    drawn = np.asarray(jax.jit(choose_cell)(board(preferred + others), *words))
+    expected = chances(preferred, others)
+    assert set(drawn.tolist()) <= expected.keys()
+    for cell, chance in expected.items():
+        error = np.sqrt(chance * (1 - chance) / TIMES)
+        assert np.mean(drawn == cell) == pytest.approx(chance, rel=0, abs=5 * error), cell

@@ -1,0 +1,66 @@
+"""Some checkpoints are kept that are spread over the run, however long it is to become."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from unittest.mock import Mock
+
+import jax.numpy as jnp
+import pytest
+
+from hackmatrix.train.checkpoints.shelf import milestones
+from hackmatrix.train.keeper import Keeper
+from hackmatrix.train.runs.clock import Clock
+from hackmatrix.train.runs.directory import Run
+from tests.train.settings import config
+
+BATCH = 3 * 2**14
+KEPT = {"keep_checkpoints": 1, "keep_milestones": 3}
+
+
+def saved(steps: Iterable[int], most: int, before: Iterable[int] = ()) -> list[int]:
+    """What lies on a shelf where only milestones and the newest are kept."""
+    kept = [*before]
+    for step in steps:
+        kept = [*milestones(kept, most), step]
+    return kept
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 10])
+def test_there_are_always_as_many_as_are_asked_for_or_down_to_half_of_that(most: int) -> None:
+    for saves in range(1, 100):
+        kept = milestones(saved(range(BATCH, saves * BATCH, BATCH), most), most)
+        assert min(saves - 1, (most + 1) // 2) <= len(kept) <= most
+
+
+def test_they_are_spread_over_the_run() -> None:
+    kept = saved(range(BATCH, 1000 * BATCH, BATCH), 10)
+    gaps = [later - earlier for earlier, later in zip([0, *kept], kept, strict=False)][:-1]
+    assert max(gaps) < 1.1 * min(gaps)
+    assert kept[-2] > 0.8 * kept[-1]
+
+
+def test_those_that_an_earlier_revision_has_spread_over_another_length_are_thinned() -> None:
+    before = [1_000_000 * each + 60_000 for each in range(1, 11)]
+    assert len(milestones(before, 10)) == 9
+    for end in range(11_000_000, 50_000_000, 500_000):
+        kept = milestones(saved(range(10_500_000, end, 500_000), 10, before), 10)
+        assert 5 <= len(kept) <= 10
+        assert end > 23_000_000 or len({*kept} & {*before}) >= 4
+
+
+def test_where_none_are_asked_for_none_are_kept() -> None:
+    assert milestones([5, 7, 10**13], 0) == milestones([], 10) == []
+
+
+def test_a_run_that_is_to_become_longer_keeps_those_it_has(tmp_path: Path) -> None:
+    batch, kept = 2**17, []
+    for updates, total in ((range(1, 9), 8 * batch), (range(9, 12), 10**13)):
+        settings = config(num_envs=batch // 16, total_timesteps=total, **KEPT)
+        keeper = Keeper(Run(tmp_path, settings), Mock(), Clock(), print)
+        for update in updates:
+            keeper.save(update, jnp.uint32(update))
+        keeper.close()
+        kept.append([step // batch for step in keeper.steps()])
+    assert kept == [[2, 4, 6, 8], [4, 8, 11]]

@@ -1,0 +1,99 @@
+"""Which of a run's checkpoints is its best."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import jax
+import pytest
+
+from hackmatrix.parallel import mesh
+from hackmatrix.train.checkpoints import scores
+from hackmatrix.train.checkpoints.manifest import MANIFEST, Manifest, seal
+from hackmatrix.train.checkpoints.scores import GAMES, SCORE, Best
+from hackmatrix.train.keeper import Keeper
+from hackmatrix.train.program import Program
+from hackmatrix.train.reporting.yardstick import Measured
+from hackmatrix.train.runs.clock import Clock
+from hackmatrix.train.runs.directory import Run
+from hackmatrix.train.runs.places import place
+from hackmatrix.train.runs.protocol import WHOLE
+from tests.train.settings import config
+
+BATCH = 16 * 16
+SETTINGS = {
+    "env": "tests.networks.grid:GridWalk", "num_envs": 16, "num_steps": 16, "hidden_dim": 8,
+    "num_layers": 1, "total_timesteps": 12 * BATCH, "keep_checkpoints": 1, "keep_milestones": 0,
+    "log_interval": 2, "save_interval": 4, "eval_games": 20,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("games", "best", "kept"),
+    [
+        ((256, 256, 20, 20), Best(0.5, 3, 20), [1, 3]),
+        ((256, 20, 256, 256), Best(0.9, 1, 256), [1, 2]),
+        # Earlier revisions did not tell the number.
+        ((None, 256, 20, 20), Best(0.9, 1, None), [1, 2, 3]),
+        ((256, 256, 20, None), Best(0.5, 3, 20), [1, 3, 4]),
+        ((None, None, None, None), Best(0.9, 1, None), [1]),
+    ],
+)
+def test_the_best_is_one_of_those_measured_by_as_many_games_as_the_newest(
+    tmp_path: Path, games: tuple[int | None, ...], best: Best, kept: list[int]
+) -> None:
+    """And the best by any other number is kept for whoever goes back to it."""
+    told = zip((0.9, 0.8, 0.5, 0.4), games, strict=True)
+    for step, (score, number) in enumerate(told, start=1):
+        metadata = {SCORE: score} | ({GAMES: number} if number else {})
+        record = tmp_path / str(step) / MANIFEST
+        record.mkdir(parents=True)
+        (record / "metadata").write_text(json.dumps(seal(Manifest({}, {}, metadata))))
+        (tmp_path / str(step) / WHOLE).touch()
+    assert scores.read(place(tmp_path), (3, 1, 4, 2)) == (best, kept, [])
+
+
+def test_what_is_better_than_all_before_is_saved_at_once_and_stays(tmp_path: Path) -> None:
+    run = Run(tmp_path, config(**SETTINGS))
+    program = Program(run.config, mesh.over(jax.devices()[:1]))
+    keeper = Keeper(run, program, Clock(), print)
+    state, _ = keeper.restore()
+    saved = []
+    for update, score in enumerate((0.0, 3.0, 2.0, 1.0, 2.5, 3.0), start=1):
+        measured = Measured({}, score)
+        if keeper.is_due(update, measured):
+            keeper.save(update, state, measured)
+            saved.append(update)
+    keeper.close()
+    assert saved == [1, 2, 4]  # the last because it was time
+    assert keeper.steps() == [2 * BATCH, 4 * BATCH]
+    went_on = Keeper(run, program, Clock(), print)
+    assert went_on.restore()[1].steps == 4 * BATCH
+    assert not went_on.is_due(5, Measured({}, 2.9))
+    assert went_on.is_due(5, Measured({}, 3.1))
+
+
+def test_a_score_by_another_number_of_games_is_not_compared_and_that_is_said(
+    tmp_path: Path,
+) -> None:
+    """That by one game was luck: nothing that comes after it would ever be the best."""
+    by_many, said = config(**SETTINGS), list[str]()
+    by_one = dataclasses.replace(by_many, eval_games=1)
+    program = Program(by_many, mesh.over(jax.devices()[:1]))
+    before, after = (
+        Keeper(Run(tmp_path, each), program, Clock(), said.append) for each in (by_one, by_many)
+    )
+    state, _ = before.restore()
+    before.save(1, state, Measured({}, 9.0))
+    before.close()
+    assert after.is_due(2, Measured({}, 3.0))
+    after.save(2, state, Measured({}, 3.0))
+    assert not after.is_due(3, Measured({}, 3.0))
+    assert after.is_due(3, Measured({}, 3.1))
+    after.close()
+    assert said == [
+        f"The best so far, at step {BATCH}, was measured by 1 game, and is not compared with this "
+        "agent"
+    ]
