@@ -32,7 +32,7 @@ def test_every_sink_is_measured_against_the_chunk(found: Found) -> None:
     for cost in found.costs:
         assert cost.once > 0
         assert cost.of_training == pytest.approx(cost.a_chunk / found.chunk_seconds)
-    assert "8 x 16, 2 updates a chunk" in found.setting
+    assert "8 x 16, 2 updates per chunk" in found.setting
     assert json.loads(sinks.to_json(found))["of_training"] == found.of_training
 
 

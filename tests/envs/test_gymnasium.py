@@ -142,7 +142,7 @@ def test_an_action_that_is_not_in_the_space_is_refused_and_changes_nothing(
 
 def test_an_action_of_one_game_is_one_integer(env: Any) -> None:
     env.reset(seed=1)
-    with pytest.raises(gymnasium.error.InvalidAction, match="give one integer, and no array"):
+    with pytest.raises(gymnasium.error.InvalidAction, match="give one integer, not an array"):
         env.step(np.array([0]))
 
 

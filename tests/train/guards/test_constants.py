@@ -62,7 +62,7 @@ def test_a_loop_that_begins_with_a_constant_is_told_of_and_can_be_trained_on() -
     assert fault.startswith("within shard_map, which checks types in training, it fails: TypeError")
     assert "while_loop body function carry" in fault
     assert Path(__file__).name in fault
-    assert fault.endswith("say `types_are_checked = False`")
+    assert fault.endswith("set `types_are_checked = False`")
     assert not [*declared.faults(UncheckedLooping())]
     assert "while" in lowered(UncheckedLooping())
 
