@@ -202,7 +202,7 @@ def shipped_as(name: str, *, needs_run: bool = False) -> str:
     if not needs_run:
         return f"; did you mean {SHIPPED}/{agent}?"
     return (
-        f"; {SHIPPED}/{agent} is an agent and no run: evaluate, watch, play and export take it, "
+        f"; {SHIPPED}/{agent} is an agent, not a run: evaluate, watch, play and export take it, "
         f"and a new run begins with it by --config.start_from={SHIPPED}/{agent}"
     )
 

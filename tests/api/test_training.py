@@ -179,7 +179,7 @@ def test_a_run_whose_first_files_cannot_be_written_is_free_again(
         ({"config": "configs/__init__.py"}, "configs/__init__.py has no get_config()"),
         ({"num_seeds": 3}, "num_seeds=3 is for launch.train"),
         ({"resume": "nobody"}, "there is no run 'nobody'"),
-        ({"resume": "winner"}, "; policies/winner is an agent and no run: evaluate, watch, play"),
+        ({"resume": "winner"}, "; policies/winner is an agent, not a run: evaluate, watch, play"),
         ({"resume": "policies/winner"}, "begins with it by --config.start_from=policies/winner"),
         ({"resume": 3}, "resume=3 must be a run, or its name"),
         ({"config": 3}, "3 is not a configuration: give settings by their names"),

@@ -259,7 +259,7 @@ def test_a_file_of_the_run_that_something_else_wrote_is_left_out(
 def test_an_agent_that_comes_with_the_trainer_in_place_of_a_run_is_a_line(tmp_path: Path) -> None:
     done = report(tmp_path, "--run=policies/winner")
     assert done.returncode == 1
-    assert "policies/winner is an agent and no run" in done.stderr.splitlines()[-1]
+    assert "policies/winner is an agent, not a run" in done.stderr.splitlines()[-1]
 
 
 def test_a_run_that_has_told_nothing_yet_is_a_line(tmp_path: Path) -> None:

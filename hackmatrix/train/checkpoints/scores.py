@@ -60,14 +60,8 @@ def read(directory: Place, steps: Iterable[int]) -> Scores:
         except Exception:
             # Damage shows as errors of many types, and is said when the checkpoint is restored.
             continue
-    numbers = {each.games for each in scored}
-    by_games = [_highest(each for each in scored if each.games == number) for number in numbers]
-    steps_by_games = sorted(each.step for each in by_games if each)
-    return Scores(_highest(_alike(scored)), steps_by_games, unread)
-
-
-def _highest(scored: Iterable[Best]) -> Best | None:
-    return max(scored, default=None, key=lambda each: (each.score, each.step))
+    highest = {each.games: each.step for each in sorted(scored)}  # the last of each number stays
+    return Scores(max(_alike(scored), default=None), sorted(highest.values()), unread)
 
 
 def _alike(scored: list[Best]) -> list[Best]:

@@ -146,7 +146,7 @@ def test_what_only_others_may_look_at_hides_no_run(
 def test_who_names_an_agent_that_comes_with_the_trainer_in_place_of_a_run_is_told_its_uses(
     tmp_path: Path, name: str
 ) -> None:
-    uses = "policies/champion is an agent and no run: evaluate, watch, play and export take it"
+    uses = "policies/champion is an agent, not a run: evaluate, watch, play and export take it"
     with pytest.raises(UserError, match=rf"there is no run .*; {uses}"):
         find(tmp_path, name)
     with pytest.raises(UserError, match=r"there is no run .*; did you mean policies/champion\?"):
