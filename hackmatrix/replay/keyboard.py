@@ -33,7 +33,8 @@ def keys_at_once(
 ) -> Iterator[None]:
     """Within it keys arrive without the enter key and are not shown; Ctrl-C interrupts as ever.
     Whatever happens, the terminal is afterwards as it was, and while Ctrl-Z has stopped the
-    program. `come` is called whenever the terminal becomes ours, `go` whenever it no longer is.
+    program. `come` is called whenever the terminal becomes ours, `go` whenever it no longer is,
+    perhaps amid a write.
     """
     terminal = sys.stdin.fileno()
     before = termios.tcgetattr(terminal)
@@ -44,14 +45,12 @@ def keys_at_once(
             return
         with suppress(termios.error):  # it may be gone
             tty.setcbreak(terminal, termios.TCSADRAIN)
-        with suppress(RuntimeError):  # amid a write, which then goes on
-            come()
+        come()
 
     def give_back() -> None:
         with suppress(termios.error):
             termios.tcsetattr(terminal, termios.TCSADRAIN, before)
-        with suppress(RuntimeError):
-            go()
+        go()
 
     def stand_still(number: int, _: object) -> None:
         give_back()

@@ -70,10 +70,18 @@ def print_all(episode: Episode, out: TextIO) -> None:
 def show(episode: Episode, colour: bool = True) -> None:
     """Until the person has had enough."""
     turn, last, is_paused = 0, len(episode.frames) - 1, False
+    is_amid_a_write = is_stale = False
 
     def paint() -> None:
-        shown = screen(episode, turn, shutil.get_terminal_size(), colour)
-        _write(_HIDE_CURSOR + _CLEAR + shown)
+        nonlocal is_amid_a_write, is_stale
+        is_stale = True
+        if is_amid_a_write:  # where Ctrl-Z came; that one goes on first, and paints once more
+            return
+        while is_stale:
+            is_amid_a_write, is_stale = True, False
+            shown = screen(episode, turn, shutil.get_terminal_size(), colour)
+            _write(_HIDE_CURSOR + _CLEAR + shown)
+            is_amid_a_write = False
 
     def leave() -> None:  # also where Ctrl-Z came amid a write, in which no other can begin
         os.write(sys.stdout.fileno(), f"{_SHOW_CURSOR}\n".encode())

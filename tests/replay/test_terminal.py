@@ -11,7 +11,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -158,3 +159,32 @@ def test_keys_pause_step_and_rewind(watched: Watched) -> None:
     assert watched.turn_after(b"") == 0  # is shown again
     watched.press(b"q")
     assert watched.program.wait() == 0
+
+
+def test_a_screen_that_ctrl_z_interrupts_is_painted_once_more(
+    episode: Episode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the rest of it: a write cannot begin amid another."""
+    painted: list[str] = []
+
+    @contextmanager
+    def at_once(come: Callable[[], None], _: object) -> Iterator[None]:
+        def write(words: str) -> None:
+            painted.append(words)
+            monkeypatch.setattr(terminal, "_write", amid)
+            if len(painted) == 1:
+                come()  # as where the program is continued
+            monkeypatch.setattr(terminal, "_write", write)
+
+        def amid(_: str) -> None:
+            raise RuntimeError("reentrant call")
+
+        monkeypatch.setattr(terminal, "_write", write)
+        come()
+        yield
+
+    monkeypatch.setattr(terminal, "keys_at_once", at_once)
+    monkeypatch.setattr(terminal, "key", lambda _: "q")
+    terminal.show(episode)
+    assert painted[0] == painted[1]
+    assert len(painted) == 2
