@@ -12,8 +12,9 @@ PYTEST_ARGS ?=
 
 BIN := .venv/bin
 UV := $(shell command -v uv)
+# Python compiles what is imported, which is a part of what is installed.
 PIP_INSTALL := $(if $(UV),"$(UV)" pip install --quiet --python $(BIN)/python,\
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check)
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check)
 
 # A Google device in the PCI list is not enough (the network card of a cloud VM is one), nor is a
 # vfio device (a laptop may pass its GPU to a virtual machine): newer TPUs are both.

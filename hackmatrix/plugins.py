@@ -49,7 +49,7 @@ def load(address: str) -> Any:
 
 
 @contextmanager
-def told_in_a_line(what: str, then: str = "") -> Iterator[None]:
+def as_user_error(what: str, then: str = "") -> Iterator[None]:
     """Where code from outside raises something, it is said in words that begin with `what`."""
     try:
         yield

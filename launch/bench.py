@@ -13,10 +13,11 @@ from __future__ import annotations
 import importlib.util
 import math
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from absl import app, flags, logging
+from absl import app, flags
 from ml_collections import config_flags
 
 from hackmatrix.parallel import slices
@@ -91,41 +92,20 @@ def main(arguments: list[str]) -> None:
         sys.exit(
             f"{PROGRAM}: gymnasium is missing: pip install -e '.[gymnasium]' -c constraints.txt"
         )
-    logging.set_verbosity(logging.WARNING)
     if _SLICE.value:
         starting.stay_off_accelerators()
     with starting.loading(PROGRAM, "JAX"):
         from hackmatrix.bench import measuring
         from hackmatrix.bench.report import Report
-        from hackmatrix.parallel.failures import told_if_too_large
-    config, seconds, as_json = _CONFIG.value, _SECONDS.value, _JSON.value
+        from hackmatrix.parallel.failures import out_of_memory_as_user_error
     with (
         starting.one_line_errors(PROGRAM),
         starting.waiting(f"{PROGRAM}: measuring {mode}"),
-        told_if_too_large(measuring.TOO_LARGE),
+        out_of_memory_as_user_error(measuring.TOO_LARGE),
     ):
         if mode not in ("scaling", "starts"):  # which leave devices to processes of their own
             starting.need_devices()
-        if mode == "env":
-            _measure_environment(Report(as_json))
-        elif mode == "train":
-            measuring.measure_training(config, seconds, Report(as_json))
-        elif mode == "scaling":
-            measuring.measure_scaling(
-                config,
-                [int(number) for number in _PROCESSES.value],
-                _SLICES.value,
-                _ENVS.value,
-                seconds,
-                _OUT.value or Path(_SCALING),
-                as_json,
-            )
-        elif mode == "sinks":
-            measuring.measure_sinks(config, seconds, as_json)
-        elif mode == "gymnasium":
-            measuring.measure_gymnasium(seconds, as_json)
-        else:
-            measuring.measure_starts(as_json)
+        _measurements(Report(_JSON.value))[mode]()
 
 
 def _check_flags(mode: str) -> None:
@@ -145,6 +125,28 @@ def _check_flags(mode: str) -> None:
         )
 
 
+def _measurements(report: Report) -> dict[str, Callable[[], None]]:
+    from hackmatrix.bench import measuring
+
+    config, seconds = _CONFIG.value, _SECONDS.value
+    return {
+        "env": lambda: _measure_environment(report),
+        "train": lambda: measuring.measure_training(config, seconds, report),
+        "scaling": lambda: measuring.measure_scaling(
+            config,
+            [int(number) for number in _PROCESSES.value],
+            _SLICES.value,
+            _ENVS.value,
+            seconds,
+            _OUT.value or Path(_SCALING),
+            report,
+        ),
+        "sinks": lambda: measuring.measure_sinks(config, seconds, report),
+        "gymnasium": lambda: measuring.measure_gymnasium(seconds, report),
+        "starts": lambda: measuring.measure_starts(report),
+    }
+
+
 def _measure_environment(report: Report) -> None:
     from hackmatrix.bench import measuring
 
@@ -158,4 +160,4 @@ def _measure_environment(report: Report) -> None:
 
 
 if __name__ == "__main__":
-    app.run(main, flags_parser=command_line.with_help(PROGRAM, parser(PROGRAM)))
+    app.run(main, flags_parser=command_line.with_help(PROGRAM, parser(PROGRAM, takes_words=True)))

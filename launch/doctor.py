@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 try:
-    from absl import app, flags, logging
+    from absl import app, flags
 except ModuleNotFoundError:  # this may not be the environment's Python
     sys.exit(
         "launch.doctor: absl is missing: source .venv/bin/activate, "
@@ -19,6 +19,7 @@ except ModuleNotFoundError:  # this may not be the environment's Python
     )
 
 from hackmatrix import streams
+from hackmatrix.errors import UserError
 from hackmatrix.exit_codes import DONE, FAILED
 from hackmatrix.train.guards import installed
 from hackmatrix.train.guards.installed import Finding
@@ -34,7 +35,6 @@ command_line.refuse_empty(_WORKDIR)
 
 
 def main(_: list[str]) -> None:
-    logging.set_verbosity(logging.WARNING)
     starting.keep_compiled_programs(_WORKDIR.value)
     findings = []
 
@@ -51,7 +51,7 @@ def main(_: list[str]) -> None:
 
     try:
         process_flags.meet(PROGRAM, heartbeat_seconds=_SECONDS, join_seconds=_SECONDS)
-    except startup.StartError as error:
+    except UserError as error:
         starting.say_aside(f"{PROGRAM}: {error}")
         startup.exit_together(FAILED)
     tell(doctor.examine(_WORKDIR.value))

@@ -11,7 +11,7 @@ import shlex
 import sys
 
 import numpy as np
-from absl import app, flags, logging
+from absl import app, flags
 
 from hackmatrix.errors import UserError
 from hackmatrix.networks import files
@@ -35,7 +35,6 @@ _SERVER = flags.DEFINE_string(
 
 
 def main(_: list[str]) -> None:
-    logging.set_verbosity(logging.WARNING)
     command, draws = [sys.executable, "-m", "launch.serve", "--headless-cli"], None
     if _SEED.value is not None:
         command, draws = [*command, f"--seed={_SEED.value}"], np.random.default_rng(_SEED.value)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from absl import app, flags, logging
+from absl import app, flags
 
 from launch.startup import plan_flag, policy_flags, starting
 
@@ -26,7 +26,6 @@ _JSON = flags.DEFINE_bool("json", False, "Print JSON.")
 
 
 def main(_: list[str]) -> None:
-    logging.set_verbosity(logging.WARNING)
     starting.keep_compiled_programs()
     starting.leave_room_for_training(PROGRAM)
     agent = policy_flags.load(PROGRAM)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 
-from absl import app, logging
+from absl import app
 
 from launch.startup import outputs, policy_flags, starting
 
@@ -24,7 +24,6 @@ _OUT = outputs.define(
 
 
 def main(_: list[str]) -> None:
-    logging.set_verbosity(logging.WARNING)
     starting.stay_off_accelerators()
     agent = policy_flags.load(PROGRAM)
     from hackmatrix import networks  # only now: JAX is loaded
@@ -38,7 +37,7 @@ def main(_: list[str]) -> None:
         sys.exit(f"{PROGRAM}: {place}: {error.strerror}; choose another --out")
     print(f"{agent.title}: {plain} and {compiled}")
     network = agent.policy.network.spec.network
-    if not networks.is_in_numpy(network):
+    if not networks.numpy_address(network):
         print(f"{network} has no `in_numpy`: what plays with NumPy alone cannot play {plain}")
 
 

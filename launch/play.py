@@ -13,7 +13,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 
-from absl import app, flags, logging
+from absl import app, flags
 
 from launch.startup import outputs, plan_flag, policy_flags, starting
 
@@ -25,7 +25,6 @@ _SEED = flags.DEFINE_integer("seed", None, "Play the same games each time.", low
 
 def main(_: list[str]) -> None:
     starting.need_standard_streams(PROGRAM)
-    logging.set_verbosity(logging.WARNING)
     starting.stay_off_accelerators()
     starting.keep_compiled_programs()
     choose = policy_flags.adviser(PROGRAM, plan_flag.plan())

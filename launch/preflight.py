@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from absl import app, flags, logging
+from absl import app, flags
 
 from hackmatrix.train.config.command_line import define_config, parser
 from launch.startup import command_line, starting
@@ -20,10 +20,7 @@ _SLICE = flags.DEFINE_string("slice", "", "The slice, like v4-32, or the GPUs, l
 _JSON = flags.DEFINE_bool("json", False, "Print JSON.")
 
 
-def main(arguments: list[str]) -> None:
-    if arguments[1:]:
-        sys.exit(f"{PROGRAM}: {arguments[1]!r} is not a flag; settings are --config.NAME=VALUE")
-    logging.set_verbosity(logging.WARNING)
+def main(_: list[str]) -> None:
     starting.stay_off_accelerators()
     # Only now: it imports JAX, which reads at once which devices it is to use.
     with starting.loading(PROGRAM, "JAX"):

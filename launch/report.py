@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from absl import app, flags, logging
+from absl import app, flags
 
 from hackmatrix.errors import UserError
 from launch.startup import command_line, ending, outputs, run_flags, starting
@@ -31,7 +31,6 @@ command_line.refuse_empty(_RUNS)
 
 
 def main(_: list[str]) -> None:
-    logging.set_verbosity(logging.WARNING)
     starting.stay_off_accelerators()
     starting.keep_compiled_programs()
     outputs.check(PROGRAM, _OUT)

@@ -31,7 +31,6 @@ def main(_: list[str]) -> None:
     starting.need_standard_streams(PROGRAM)
     level = logging.DEBUG if _DEBUG.value else logging.INFO if _INFO.value else logging.WARNING
     logging.getLogger("hackmatrix").setLevel(level)
-    logging.getLogger("jax").setLevel(logging.WARNING)
     starting.stay_off_accelerators()
     starting.keep_compiled_programs()
     answers = _standard_output()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-import sys
 import traceback
 from typing import TYPE_CHECKING
 
-from absl import app, flags, logging
+from absl import app, flags
 from ml_collections import config_flags
 
 from hackmatrix.errors import UserError
@@ -46,10 +45,7 @@ flags.register_validator(
 )
 
 
-def main(arguments: list[str]) -> None:
-    if arguments[1:]:
-        sys.exit(f"{PROGRAM}: {arguments[1]!r} is not a flag; settings are --config.NAME=VALUE")
-    logging.set_verbosity(logging.WARNING)
+def main(_: list[str]) -> None:
     supervision = of_environment()
     supervision.start()
     starting.keep_compiled_programs(_WORKDIR.value)

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from absl import app, flags, logging
+from absl import app, flags
 
 from launch.startup import outputs, plan_flag, policy_flags, starting
 
@@ -30,7 +30,6 @@ _GIF = outputs.define("gif", "Write the game as an animated GIF to this file.")
 
 
 def main(_: list[str]) -> None:
-    logging.set_verbosity(logging.WARNING)
     starting.stay_off_accelerators()
     starting.keep_compiled_programs()
     if not sys.stdout and not _HTML.value and not _GIF.value:

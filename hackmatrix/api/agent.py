@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from hackmatrix.api import exporting
@@ -22,6 +21,7 @@ from hackmatrix.report import games
 from hackmatrix.report.games import Recorded
 from hackmatrix.rl.evaluation import Evaluation, Tell
 from hackmatrix.search.planner import FEWEST, MOST, Planner
+from hackmatrix.standalone import acting
 from hackmatrix.train.policies.policy import Policy
 from hackmatrix.train.runs.places import on_disk
 
@@ -32,7 +32,7 @@ class Agent:
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
         self._draws = np.random.default_rng()
-        self._logits = jax.jit(functools.partial(_masked_logits, policy))
+        self._logits = jax.jit(functools.partial(_logits, policy))
         self._evaluations: dict[int, Evaluation] = {}  # by the boards that are looked at
 
     def __reduce__(self) -> Any:
@@ -73,18 +73,14 @@ class Agent:
                     f"an observation is one array, of its parts {parts}, flat"
                 ) from None
             raise UserError(f"observations and masks are arrays of numbers: {error}") from None
-        self._check(seen, valid)
+        acting.check(seen, valid, self.env.observation_size, self.env.num_actions)
         if seed is not None:
             _check_numbers(seed=seed)
         if not len(seen):
             return np.zeros(0, np.int32)
-        alone = seen.ndim == 1
-        logits = self._masked(seen[None], valid[None]) if alone else self._masked(seen, valid)
-        if not greedy:
-            draws = self._draws if seed is None else np.random.default_rng(seed)
-            logits = logits + draws.gumbel(size=logits.shape)
-        actions = logits.argmax(-1).astype(np.int32)
-        return int(actions[0]) if alone else actions
+        logits = np.asarray(self._logits(self.policy.params, np.atleast_2d(seen)))
+        draws = self._draws if seed is None else np.random.default_rng(seed)
+        return acting.chosen(logits.reshape(valid.shape), valid, None if greedy else draws)
 
     def evaluate(
         self,
@@ -153,22 +149,6 @@ class Agent:
             )
         return self._evaluations[plan]
 
-    def _masked(self, seen: np.ndarray, valid: np.ndarray) -> np.ndarray:
-        return np.asarray(self._logits(self.policy.params, seen, valid))
-
-    def _check(self, seen: np.ndarray, valid: np.ndarray) -> None:
-        size, actions = self.env.observation_size, self.env.num_actions
-        batch = seen.shape[:-1]
-        if len(batch) > 1 or seen.shape != (*batch, size) or valid.shape != (*batch, actions):
-            raise UserError(
-                f"an observation is f32[{size}] and its mask bool[{actions}], or [B, {size}] and "
-                f"[B, {actions}]; these are {list(seen.shape)} and {list(valid.shape)}"
-            )
-        if not valid.any(-1).all():
-            raise UserError("the mask allows no action: there is none to take")
-        if not np.isfinite(seen).all():
-            raise UserError("the observation is not finite: there is nothing to act on")
-
 
 def _check_numbers(**given: int) -> None:
     for name, number in given.items():
@@ -181,6 +161,6 @@ def _check_way(greedy: bool, plan: int) -> None:
         raise UserError("greedy and plan are two ways to play: choose one of them")
 
 
-def _masked_logits(policy: Policy, params: Any, seen: jax.Array, valid: jax.Array) -> jax.Array:
+def _logits(policy: Policy, params: Any, seen: jax.Array) -> jax.Array:
     logits, _ = policy.network(params, in_parts(seen, policy.env.observation))
-    return jnp.where(valid, logits, -jnp.inf)
+    return logits

@@ -31,7 +31,7 @@ def export(policy: Policy, folder: Path) -> tuple[Path, Path]:
     if "\0" in str(folder):
         raise UserError(f"{str(folder)!r} cannot be the name of a directory")
     plain, compiled = folder / files.EXPORTED, folder / files.COMPILED
-    if networks.is_in_numpy(policy.network.spec.network):
+    if networks.numpy_address(policy.network.spec.network):
         _check_numpy(policy)
     contents = {plain: [files.content(policy.params, about(policy))], compiled: [artifact(policy)]}
     folder.mkdir(parents=True, exist_ok=True)
@@ -72,5 +72,5 @@ def _in_numpy(policy: Policy, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     """Logits and values by the forward pass without JAX."""
     network = policy.network.spec.network
     what = f"network={network}: its `in_numpy` fails with the parameters as a file has them"
-    with plugins.told_in_a_line(what, then="; nothing was exported"):
+    with plugins.as_user_error(what, then="; nothing was exported"):
         return NumpyPolicy.of(files.as_read(policy.params), about(policy)).outputs(seen)

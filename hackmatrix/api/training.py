@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -45,22 +44,12 @@ def train(
             "that off here, or train with launch.train"
         )
     keep_compiled_programs()
-    supervision = _Informing(Interrupts())
+    runs: list[str] = []
     request = _request(config, settings, workdir)
-    code = run_session(request, games.recorded, supervision)
-    found = directory.find(workdir, supervision.runs[-1])
+    code = run_session(request, games.recorded, Supervision(Interrupts(), tell=runs.append))
+    found = directory.find(workdir, runs[-1])
     assert found
     return Run(found, code == DONE)
-
-
-@dataclass(frozen=True)
-class _Informing(Supervision):
-    """This program itself is told which run it trains."""
-
-    runs: list[str] = field(default_factory=list)
-
-    def note(self, run: str, step: int | None = None) -> None:
-        self.runs.append(run)
 
 
 def _request(

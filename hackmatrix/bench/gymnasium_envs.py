@@ -5,15 +5,13 @@ A step is one valid action at random, or the reset of a game that has ended.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
 import numpy as np
 
-from hackmatrix.bench.report import in_columns, of_rate
+from hackmatrix.bench.report import Report, in_columns, of_rate
 from hackmatrix.bench.timing import Rate, Work, in_turns
 
 ENVIRONMENT = "HackMatrix-v0"  # importing the package has registered it
@@ -47,22 +45,17 @@ def measure(seconds: float) -> list[Speed]:
     ]
 
 
-def lines(speeds: list[Speed]) -> Iterator[str]:
-    """A table for people."""
-    yield in_columns(("", "games", "steps/s", "(min - max)", "of the single"), _WIDTHS)
+def tell(speeds: list[Speed], report: Report) -> None:
+    report.say(in_columns(("", "games", "steps/s", "(min - max)", "of the single"), _WIDTHS))
     for each in speeds:
         cells = each.name, f"{each.games or 1}", *of_rate(each.rate), f"{each.times_single:.2f}"
-        yield in_columns(cells, _WIDTHS)
-
-
-def to_json(speed: Speed) -> str:
-    values = {
-        "made_by": speed.name,
-        "games": speed.games or 1,
-        "steps_per_second": speed.rate.as_json,
-        "times_single": speed.times_single,
-    }
-    return json.dumps({"what": "gymnasium", **values})
+        values = {
+            "made_by": each.name,
+            "games": each.games or 1,
+            "steps_per_second": each.rate.as_json,
+            "times_single": each.times_single,
+        }
+        report.tell("gymnasium", values, in_columns(cells, _WIDTHS))
 
 
 def _single() -> Work[bool]:

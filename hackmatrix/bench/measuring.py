@@ -105,7 +105,7 @@ def measure_scaling(
     envs: int,
     seconds: float,
     directory: Path,
-    as_json: bool,
+    report: Report,
 ) -> None:
     """Over processes here, or over the devices; this process leaves them to those that measure."""
     found = curves.machine()
@@ -121,7 +121,7 @@ def measure_scaling(
     made = scaling_report.made_with()
     shown: list[curves.Point] = []
     try:
-        for point in scaling_report.show(points(), made, as_json):
+        for point in scaling_report.show(points(), made, report):
             shown.append(point)
     finally:  # after hours, perhaps
         if shown and found.is_first:
@@ -129,25 +129,20 @@ def measure_scaling(
             print("\n".join(written), file=sys.stderr)
 
 
-def measure_sinks(raw: Mapping[str, Any], seconds: float, as_json: bool) -> None:
-    Report(as_json).machine(used=jax.device_count())
-    found = sinks.measure(_resolved(raw), seconds)
-    print(sinks.to_json(found) if as_json else "\n".join(sinks.lines(found)))
+def measure_sinks(raw: Mapping[str, Any], seconds: float, report: Report) -> None:
+    report.machine(used=jax.device_count())
+    sinks.tell(sinks.measure(_resolved(raw), seconds), report)
 
 
-def measure_gymnasium(seconds: float, as_json: bool) -> None:
+def measure_gymnasium(seconds: float, report: Report) -> None:
     from hackmatrix.bench import gymnasium_envs  # an extra
 
-    Report(as_json).machine(used=1)
-    speeds = gymnasium_envs.measure(seconds)
-    lines = map(gymnasium_envs.to_json, speeds) if as_json else gymnasium_envs.lines(speeds)
-    print("\n".join(lines))
+    report.machine(used=1)
+    gymnasium_envs.tell(gymnasium_envs.measure(seconds), report)
 
 
-def measure_starts(as_json: bool) -> None:
-    found = starts.measure()
-    for line in map(starts.to_json, found) if as_json else starts.lines(found):
-        print(line, flush=True)
+def measure_starts(report: Report) -> None:
+    starts.tell(starts.measure(), report)
 
 
 def _resolved(raw: Mapping[str, Any]) -> Config:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -52,11 +52,11 @@ class Report:
         beside += " (simulated: they share its cores)" if is_simulated else ""
         what = f"{used} x {device.device_kind}{beside}, jax {jax.__version__}"
         values = {"devices": what, "host": platform.machine(), "versions": versions()}
-        self._print("machine", values, f"On {what}:")
+        self.tell("machine", values, f"On {what}:")
 
     def heading(self) -> None:
         """Of the rows."""
-        self._print(None, {}, in_columns(_COLUMNS, _WIDTHS))
+        self.say(in_columns(_COLUMNS, _WIDTHS))
 
     def row(self, row: Row) -> None:
         of_network = row.observed.over(row.network)
@@ -81,7 +81,7 @@ class Report:
             "of_network": of_network,
             "bytes_per_board": row.bytes_per_board,
         }
-        self._print("environment", values, in_columns(cells, _WIDTHS))
+        self.tell("environment", values, in_columns(cells, _WIDTHS))
 
     def training(self, setting: str, result: Training) -> None:
         of_network = result.training.over(result.network)
@@ -118,7 +118,7 @@ class Report:
             if name not in ("training", "network", "rollouts", "updates")
         }
         values |= {"of_network": of_network, "of_network_quartiles": quartiles, **rest}
-        self._print("training", values, "\n".join(lines))
+        self.tell("training", values, "\n".join(lines))
 
     def crowd(self, crowd: Crowd, capacity: int) -> None:
         verdict = "was reached" if crowd.capacity_reached else "was not reached"
@@ -126,7 +126,7 @@ class Report:
             f"In {crowd.steps:,} random steps at most {crowd.enemies} enemies and "
             f"{crowd.transmissions} transmissions on a board: the capacity of {capacity} {verdict}"
         )
-        self._print("crowd", {**asdict(crowd), "capacity_reached": crowd.capacity_reached}, text)
+        self.tell("crowd", {**asdict(crowd), "capacity_reached": crowd.capacity_reached}, text)
 
     def compiled(
         self,
@@ -161,13 +161,16 @@ class Report:
             "instructions": instructions,
             "compile_seconds": seconds,
         }
-        self._print("compiled", {**values, **asdict(facts)}, "; ".join(parts))
+        self.tell("compiled", {**values, **asdict(facts)}, "; ".join(parts))
 
-    def _print(self, what: str | None, values: dict[str, Any], text: str) -> None:
+    def say(self, text: str) -> None:
+        """To people alone, such as the heading of a table."""
         if not self._as_json:
             print(text, flush=True)
-        elif what:
-            print(json.dumps({"what": what, **values}), flush=True)
+
+    def tell(self, what: str, values: Mapping[str, Any], text: str) -> None:
+        """A measurement: these values for programs, or the text for people."""
+        print(json.dumps({"what": what, **values}) if self._as_json else text, flush=True)
 
 
 def in_columns(cells: Iterable[str], widths: Iterable[int]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 import time
@@ -10,21 +9,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from hackmatrix.bench.report import in_columns
+from hackmatrix.bench.report import Report, in_columns
 from hackmatrix.bench.scaling.apart import environment
 from hackmatrix.bench.timing import Work, in_turns
 from hackmatrix.parallel import mesh
 from hackmatrix.rl.train_state import TrainState
 from hackmatrix.train.config import Config
 from hackmatrix.train.program import Program
-from hackmatrix.train.reporting import declared, weights_and_biases
+from hackmatrix.train.reporting import metric_catalogue, weights_and_biases
 from hackmatrix.train.reporting.console import Console
 from hackmatrix.train.reporting.progress import Progress
 from hackmatrix.train.reporting.sinks import JsonLines, Sink, TensorBoard
 from hackmatrix.train.reporting.weights_and_biases import WeightsAndBiases
-from hackmatrix.train.runs.clock import Clock
-from hackmatrix.train.runs.course import Course
 from hackmatrix.train.runs.directory import Run
+from hackmatrix.train.runs.schedule import Schedule
 
 WRITES = 100
 MOST = 0.01  # of the time of training
@@ -66,8 +64,12 @@ def measure(config: Config, seconds: float) -> Found:
     return Found(setting, chunk_seconds, tuple(costs))
 
 
-def lines(found: Found) -> Iterator[str]:
-    """A table for people."""
+def tell(found: Found, report: Report) -> None:
+    values = {**asdict(found), "of_training": found.of_training}
+    report.tell("sinks", values, "\n".join(_lines(found)))
+
+
+def _lines(found: Found) -> Iterator[str]:
     yield f"A chunk takes {found.chunk_seconds:.2f} s: {found.setting}"
     yield in_columns(("sink", "once s", "ms per chunk", "of training"), _WIDTHS)
     for cost in found.costs:
@@ -77,16 +79,11 @@ def lines(found: Found) -> Iterator[str]:
     yield f"all together {found.of_training:.4%} of training, {verdict} {MOST:.0%}"
 
 
-def to_json(found: Found) -> str:
-    return json.dumps({"what": "sinks", **asdict(found), "of_training": found.of_training})
-
-
 def _chunk(program: Program, seconds: float) -> tuple[float, Mapping[str, float]]:
     """The seconds of a chunk, and what there is to tell of it."""
     config = program.config
     told: dict[str, float] = {}
-    course = Course(config)
-    progress = Progress(program, course, Clock(), lambda step, metrics: told.update(metrics))
+    progress = Progress(program, Schedule(config), lambda step, metrics: told.update(metrics))
 
     def run(state: TrainState) -> TrainState:
         state, report = program.run(state, config.log_interval)
@@ -100,7 +97,7 @@ def _chunk(program: Program, seconds: float) -> tuple[float, Mapping[str, float]
 
 def _sinks(program: Program, directory: Path) -> Iterator[Sink]:
     run = Run(directory, program.config)
-    metrics = declared.metrics(program.env, program.algorithm)
+    metrics = metric_catalogue.metrics(program.env, program.algorithm)
     with open(os.devnull, "w", encoding="utf-8") as nobody:
         yield Console(program.config, metrics, nobody)
         yield JsonLines(run.metrics)

@@ -4,18 +4,17 @@ one.
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
-from hackmatrix.bench.report import in_columns
+from hackmatrix.bench.report import Report, in_columns
 from hackmatrix.errors import UserError
 
 _ROOT = Path(__file__).parents[2]
@@ -58,15 +57,13 @@ def measure(root: Path = _ROOT) -> Iterator[Starts]:
         yield Starts(program.partition(" --workdir")[0], starts[0], min(starts[1:]))
 
 
-def lines(starts: Iterator[Starts]) -> Iterator[str]:
-    yield in_columns(_COLUMNS, _WIDTHS)
+def tell(starts: Iterable[Starts], report: Report) -> None:
+    """Each as it comes."""
+    report.say(in_columns(_COLUMNS, _WIDTHS))
     for each in starts:
         numbers = *astuple(each.first), *astuple(each.second)
-        yield in_columns((*(f"{number:.1f}" for number in numbers), each.program), _WIDTHS)
-
-
-def to_json(starts: Starts) -> str:
-    return json.dumps({"what": "starts", **asdict(starts)})
+        cells = *(f"{number:.1f}" for number in numbers), each.program
+        report.tell("starts", asdict(each), in_columns(cells, _WIDTHS))
 
 
 def _run(root: Path, program: str, given: str, cache: str) -> Start:

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 import jax
 
-from hackmatrix.parallel.agreement import on_any
+from hackmatrix.parallel.agreement import any_process
 
 REPEATS = 3
 Value = TypeVar("Value")
@@ -81,6 +81,6 @@ def in_turns(*works: Work, seconds: float) -> list[Rate]:
         work.sample()
     rounds: list[list[float]] = []
     start = time.perf_counter()
-    while len(rounds) < REPEATS or on_any(time.perf_counter() - start < seconds * len(works)):
+    while len(rounds) < REPEATS or any_process(time.perf_counter() - start < seconds * len(works)):
         rounds.append([work.sample() for work in works])
     return [Rate(samples) for samples in zip(*rounds, strict=True)]

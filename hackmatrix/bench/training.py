@@ -129,7 +129,7 @@ def _apart(program: Program, state: TrainState, steps: int, seconds: float) -> t
     assert isinstance(algorithm, ActorCritic)
 
     def roll(half: _Half) -> _Half:
-        kind = rollout.kind_of_step(program.env, half.players)
+        kind = rollout.step_spec(program.env, half.players)
         counted = tally.empty(kind, program.env.episode_limit > 0)
         players, batch, _ = algorithm.play(half.learner, half.players, counted)
         return half.replace(players=players, batch=batch.replace(last_value=None))

@@ -47,7 +47,7 @@ def _from_outside(address: str) -> Environment:
             f"{address} is called without arguments, but: {error}; name a subclass of it, or a "
             "function without arguments, that gives them"
         ) from None
-    with plugins.told_in_a_line(f"{address} fails when it is made"):
+    with plugins.as_user_error(f"{address} fails when it is made"):
         env = kind()
     if not isinstance(env, Environment):
         raise UserError(

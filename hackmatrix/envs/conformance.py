@@ -1,6 +1,6 @@
 """Whether an environment keeps to the protocol: `check(env)` for ours and for anybody's.
 
-Where it is what it declares to be (hackmatrix.envs.declared), some boards of it are played at
+Where it is what it declares to be (hackmatrix.envs.static_checks), some boards of it are played at
 random, and what comes of it is compared with what `Environment` promises: the same draws for the
 same keys, boards independent of each other, episodes that restart, observations that can be stored
 and decoded later, boards that look the same with what is hidden drawn anew.
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from hackmatrix.envs import declared
+from hackmatrix.envs import static_checks
 from hackmatrix.envs.metrics import PERCENT, are_shares
 from hackmatrix.envs.protocol import Environment, Step
 from hackmatrix.errors import UserError
@@ -51,7 +51,7 @@ def check(env: Environment, boards: int = 8, steps: int = 200, seed: int = 0) ->
         env.on(jax.default_backend())
     except UserError as error:
         raise Broken(str(error)) from None
-    if found := [*declared.faults(env)] or [*_faults(env, boards, steps, seed)]:
+    if found := [*static_checks.faults(env)] or [*_faults(env, boards, steps, seed)]:
         raise Broken("\n".join(found))
 
 

@@ -56,10 +56,6 @@ class HostedGames:
         """As host arrays."""
         return _read(_board_layout(), np.asarray(self._words))
 
-    @states.setter
-    def states(self, states: game.State) -> None:
-        self._words = _words(jax.tree.map(np.asarray, states), np.concatenate)
-
     def seed(self, board: int, generator: np.random.Generator) -> None:
         """Gives a board a key of its own, and lets it count its turns from 0 again."""
         self._keys[board] = generator.integers(1 << 32, size=2, dtype=np.uint32)
@@ -111,13 +107,10 @@ class HostedGames:
 
     def put(self, number: int, board: game.State) -> None:
         """Replaces one of the boards."""
-
-        def replaced(leaf: np.ndarray, new: Any) -> np.ndarray:
-            leaf = np.array(leaf)
-            leaf[number] = new
-            return leaf
-
-        self.states = jax.tree.map(replaced, self.states, board)
+        alone = jax.tree.map(lambda leaf: np.asarray(leaf)[None], board)
+        words = np.array(self._words)
+        words[number] = _words(alone, np.concatenate)[0]
+        self._words = words
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy is of host arrays: a program in another process is found by those of its first

@@ -95,7 +95,7 @@ class Environment(abc.ABC):
         2000  # after which an evaluation does: an agent may move back and forth for ever
     )
     types_are_checked: bool = True  # whether shard_map may check the types of what it does
-    # Whether rollouts carry the small arrays of its boards as one (hackmatrix.parallel.together).
+    # Whether rollouts carry the small arrays of its boards as one (parallel/packed_scan.py).
     is_carried_together: bool = False
     has_potential: bool = False  # whether its steps tell a shaping
     has_possessions: bool = False  # whether the shaping tells how many of them were gained

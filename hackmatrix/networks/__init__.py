@@ -52,6 +52,7 @@ class Spec:
 def make(settings: Any, env: Environment) -> Network:
     """The network of these settings for the observations and actions of an environment."""
     from hackmatrix.networks.actor_critic import Network
+    from hackmatrix.networks.outside import check_shapes
     from hackmatrix.networks.torso import Torso
 
     spec = Spec.of(settings)
@@ -61,7 +62,7 @@ def make(settings: Any, env: Environment) -> Network:
             f"network={spec.network} is not a torso: it must be a subclass of "
             f"{Torso.__module__}.{Torso.__name__}"
         )
-    with plugins.told_in_a_line(f"network={spec.network}: its `refuses` fails"):
+    with plugins.as_user_error(f"network={spec.network}: its `refuses` fails"):
         reason = torso.refuses(spec, env.observation)
     if reason:
         raise UserError(f"network={spec.network} does not support {env.name}: {reason}")
@@ -77,44 +78,18 @@ def make(settings: Any, env: Environment) -> Network:
             f"was turned in the part {taken.pop()}, and the environment has one of that name"
         )
     network = Network(spec, torso, dict(env.observation), env.num_actions, turning)
-    if spec.network not in NETWORKS and (fault := network.fault()):
-        raise UserError(f"network={spec.network}: {fault}")
+    if spec.network not in NETWORKS:
+        check_shapes(network)
     return network
 
 
-def check_is_trainable(network: Network, types_are_checked: bool) -> None:
-    """Raises UserError if no gradient leads through it."""
-    if fault := network.fault_in_training(types_are_checked):
-        raise UserError(f"network={network.spec.network}: {fault}")
-
-
-def numpy_torso(network: str, address: str | None = None) -> NumpyTorso:
-    """The forward pass of a torso without JAX. That of a torso from outside of this package is
-    named by its attribute `in_numpy`, as MODULE:NAME; given as `address`, the torso itself, which
-    needs JAX, is not imported.
+def numpy_address(network: str) -> str | None:
+    """MODULE:NAME of the `NumpyTorso` of a network; None if it has none. A torso from outside of
+    this package, which is imported, names it by its attribute `in_numpy`.
     """
-    if (address := address or _in_numpy(network)) is None:
-        raise UserError(
-            f"network={network} has no `in_numpy`, MODULE:NAME of its forward pass without JAX"
-        )
-    forward: NumpyTorso = plugins.load(address)
-    return forward
-
-
-def is_in_numpy(network: str) -> bool:
-    """Whether a forward pass of its torso without JAX is known."""
-    return _in_numpy(network) is not None
-
-
-def outside_in_numpy(network: str) -> str | None:
-    """Where the forward pass without JAX is of a torso from outside of this package."""
-    return None if network in NETWORKS else getattr(plugins.load(network), "in_numpy", None)
-
-
-def _in_numpy(network: str) -> str | None:
     if network in NETWORKS:
         return f"{__name__}.in_numpy:{network}"
-    return outside_in_numpy(network)
+    return getattr(plugins.load(network), "in_numpy", None)
 
 
 def _torso(network: str) -> str:

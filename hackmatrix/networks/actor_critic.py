@@ -9,9 +9,7 @@ from typing import Any, cast
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from jax.sharding import AbstractMesh, PartitionSpec
 
-from hackmatrix import plugins
 from hackmatrix.errors import UserError
 from hackmatrix.networks import Spec
 from hackmatrix.networks.dense import Dense
@@ -97,61 +95,6 @@ class Network:
                     f"{path} is {was} in the file, and {now} here"
                 )
         return jax.tree.unflatten(jax.tree.structure(ours), [given[path] for path in wanted])
-
-    def fault(self) -> str | None:
-        """Why it cannot be trained, by shapes and types alone; None if it can."""
-        try:
-            return self._fault_of_shapes()
-        except Exception as error:  # of code that is not ours, so it may be any
-            return (
-                f"it fails, given an observation ({plugins.why(error)}); a torso gives "
-                "features f32[..., F] of parts f32[..., *shape], without memory or chance"
-            )
-
-    def fault_in_training(self, types_are_checked: bool) -> str | None:
-        """Why no gradient leads through it where each device has a part of the boards; None if one
-        does.
-        """
-
-        def gradient(params: Params, parts: Parts) -> Params:
-            own = jax.lax.pcast(params, "boards", to="varying")
-            gradient = jax.grad(lambda params: sum(map(jnp.sum, self(params, parts))))(own)
-            return jax.lax.pmean(gradient, "boards")
-
-        on_devices = jax.shard_map(
-            gradient,
-            mesh=AbstractMesh((1,), ("boards",)),
-            in_specs=(PartitionSpec(), PartitionSpec("boards")),
-            out_specs=PartitionSpec(),
-            check_vma=types_are_checked,
-        )
-        try:
-            params = jax.eval_shape(self.init, jax.random.key(0))
-            jax.eval_shape(on_devices, params, self._some_parts(2))
-        except Exception as error:  # as above
-            return (
-                f"no gradient leads through it ({plugins.why(error)}); loops must be "
-                "jax.lax.scan, and begin with what is made of their input, such as jnp.zeros_like "
-                "(nn.RNN: its initial_carry)"
-            )
-        return None
-
-    def _fault_of_shapes(self) -> str | None:
-        params = jax.eval_shape(self.init, jax.random.key(0))
-        if others := sorted(params.keys() - {"params"}):
-            return f"it keeps {', '.join(others)}, but parameters alone are trained and saved"
-        for path, leaf in jax.tree.leaves_with_path(params):
-            if leaf.dtype != jnp.float32:
-                return f"its parameter {jax.tree_util.keystr(path)} is {leaf.dtype}, not float32"
-        for batch in (2,), (3, 2):
-            jax.eval_shape(self, params, self._some_parts(*batch))
-        return None
-
-    def _some_parts(self, *batch: int) -> dict[str, jax.ShapeDtypeStruct]:
-        return {
-            name: jax.ShapeDtypeStruct((*batch, *shape), jnp.float32)
-            for name, shape in self.observation.items()
-        }
 
     def _outputs(self, params: Params, parts: Parts) -> tuple[Array, Array]:
         # Not in the order that they come in: JAX sorts what has names.

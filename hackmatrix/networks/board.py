@@ -1,20 +1,20 @@
-"""What the networks over cells know of the game's board: where the player stands on it.
+"""What networks over cells, in JAX or in NumPy, know of the game's board: where the player stands.
 
-A network with the same weights for all cells needs the player's place as a plane.
+The observation tells it as two numbers, the player's row and column as shares of the board. A
+network with the same weights for all cells needs the place as a plane.
 """
 
 from __future__ import annotations
 
-import jax
-import jax.numpy as jnp
+from collections.abc import Mapping
+from typing import Any
 
-from hackmatrix.networks.place import player_place
-from hackmatrix.networks.torso import Parts, Shapes
+Array = Any  # of JAX or of NumPy; xp is the namespace of its functions
+Parts = Mapping[str, Array]
+ROW, COLUMN = 0, 1  # of the part "player"
 
-Array = jax.Array
 
-
-def refuses(observation: Shapes) -> str | None:
+def refuses(observation: Mapping[str, tuple[int, ...]]) -> str | None:
     """Why a network over cells cannot see observations of these parts; None if it can."""
     cells, player = observation.get("cells", ()), observation.get("player", ())
     vectors = all(len(shape) == 1 for name, shape in observation.items() if name != "cells")
@@ -29,14 +29,26 @@ def refuses(observation: Shapes) -> str | None:
 
 def numbers(parts: Parts) -> Array:
     """f32[..., N]: all that is seen besides the cells."""
+    xp = parts["cells"].__array_namespace__()
     vectors = [part for name, part in parts.items() if name != "cells"]
-    return jnp.concatenate(vectors, axis=-1)
+    return xp.concatenate(vectors, axis=-1)
+
+
+def player_place(parts: Parts) -> tuple[Array, Array]:
+    """i32[...] each: the player's row and column."""
+    rows, columns = parts["cells"].shape[-3:-1]
+    row, column = (
+        (parts["player"][..., number] * (size - 1)).round().astype("int32")
+        for number, size in ((ROW, rows), (COLUMN, columns))
+    )
+    return row, column
 
 
 def player_plane(parts: Parts) -> Array:
     """f32[..., rows, columns, 1]: 1 in the player's cell."""
-    rows, columns = parts["cells"].shape[-3:-1]
-    row, column = player_place(parts)
-    in_row = jax.nn.one_hot(row, rows, dtype=jnp.float32)
-    in_column = jax.nn.one_hot(column, columns, dtype=jnp.float32)
+    xp = parts["cells"].__array_namespace__()
+    in_row, in_column = (
+        (place[..., None] == xp.arange(size, dtype="int32")).astype("float32")
+        for place, size in zip(player_place(parts), parts["cells"].shape[-3:-1], strict=True)
+    )
     return (in_row[..., :, None] * in_column[..., None, :])[..., None]

@@ -12,7 +12,6 @@ import jax.numpy as jnp
 
 from hackmatrix.networks import Spec, board
 from hackmatrix.networks.dense import Dense
-from hackmatrix.networks.place import player_place
 from hackmatrix.networks.torso import Parts, Shapes, Torso
 
 Array = jax.Array
@@ -34,7 +33,7 @@ class Centred(Torso):
         embed = Dense(spec.channels, 1, spec.compute_dtype, name="embed")
         cells = nn.relu(embed(parts["cells"]))
         # Apart from what makes them, which a GPU would do once more for each place and each use.
-        cells, *place_of_player = jax.lax.optimization_barrier((cells, *player_place(parts)))
+        cells, *place_of_player = jax.lax.optimization_barrier((cells, *board.player_place(parts)))
         laid_out = jax.lax.optimization_barrier(around(cells, *place_of_player))
         place = board.player_plane(parts)
         seen: list[Array] = [_flat(laid_out), _flat(place), board.numbers(parts)]

@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hackmatrix import whole_files
 from hackmatrix.errors import UserError
 from hackmatrix.networks import Spec
 from hackmatrix.networks.turning import Turning
@@ -119,11 +118,6 @@ def content(params: Params, about: About) -> bytes:
 def as_read(params: Params) -> Params:
     """The parameters as such a file gives them back: in dicts alone, and no name has a slash."""
     return {"params": _nested(_arrays(params))}
-
-
-def write(file: Path, params: Params, about: About) -> None:
-    """Writes the file whole."""
-    whole_files.write({file: [content(params, about)]})
 
 
 def is_shipped(name: str) -> bool:

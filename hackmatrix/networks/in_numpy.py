@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hackmatrix.errors import UserError
-from hackmatrix.networks.place import player_place
+from hackmatrix.networks import board
 
 Array = np.ndarray
 Params = Mapping[str, Any]
@@ -27,18 +27,20 @@ def mlp(params: Params, parts: Parts) -> Array:
 
 
 def centred(params: Params, parts: Parts) -> Array:
+    _check_player(parts)
     cells = np.maximum(dense(params["embed"], parts["cells"]), 0)
     boards, rows, columns, channels = cells.shape
     around = np.zeros((boards, 2 * rows - 1, 2 * columns - 1, channels), np.float32)
-    for board, row, column in zip(range(boards), *_place(parts), strict=True):
+    for number, row, column in zip(range(boards), *board.player_place(parts), strict=True):
         up, right = rows - 1 - row, columns - 1 - column
-        around[board, up : up + rows, right : right + columns] = cells[board]
-    seen = [_flat(around), _flat(_player_plane(parts)), _numbers(parts)]
+        around[number, up : up + rows, right : right + columns] = cells[number]
+    seen = [_flat(around), _flat(board.player_plane(parts)), board.numbers(parts)]
     return _dense_layers(params, seen)
 
 
 def conv(params: Params, parts: Parts) -> Array:
-    plane, numbers = _player_plane(parts), _numbers(parts)
+    _check_player(parts)
+    plane, numbers = board.player_plane(parts), board.numbers(parts)
     grid = np.concatenate([parts["cells"], plane, _everywhere(numbers, plane)], axis=-1)
     cells = dense(params["embed"], grid)
     for layer in _numbered(params, "Conv"):
@@ -50,7 +52,8 @@ def conv(params: Params, parts: Parts) -> Array:
 
 
 def cells(params: Params, parts: Parts) -> Array:
-    plane, numbers = _player_plane(parts), _numbers(parts)
+    _check_player(parts)
+    plane, numbers = board.player_plane(parts), board.numbers(parts)
     of_cells = dense(params["embed_cells"], np.concatenate([parts["cells"], plane], axis=-1))
     tokens = _in_a_row(of_cells) + params["places"]
     of_player = dense(params["embed_player"], numbers)
@@ -97,26 +100,10 @@ def _numbered(params: Params, name: str) -> Iterator[Params]:
         yield params[f"{name}_{number}"]
 
 
-def _numbers(parts: Parts) -> Array:
-    """f32[B, N]: all that is seen besides the cells."""
-    return np.concatenate([part for name, part in parts.items() if name != "cells"], axis=-1)
-
-
-def _player_plane(parts: Parts) -> Array:
-    """f32[B, rows, columns, 1]: 1 in the player's cell."""
-    boards, rows, columns, _ = parts["cells"].shape
-    plane = np.zeros((boards, rows, columns, 1), np.float32)
-    plane[np.arange(boards), *_place(parts)] = 1
-    return plane
-
-
-def _place(parts: Parts) -> tuple[Array, Array]:
-    """i32[B] each: the player's row and column, which are on the board."""
-    place = player_place(parts)
-    for number, size in zip(place, parts["cells"].shape[1:3], strict=True):
+def _check_player(parts: Parts) -> None:
+    for number, size in zip(board.player_place(parts), parts["cells"].shape[1:3], strict=True):
         if ((number < 0) | (number >= size)).any():
             raise UserError("the observation has the player outside of the board")
-    return place
 
 
 def _everywhere(numbers: Array, plane: Array) -> Array:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from hackmatrix.networks.place import COLUMN, ROW, player_place
+from hackmatrix.networks.board import COLUMN, ROW, player_place
 
 Array = Any  # of JAX or of NumPy; xp is the namespace of its functions
 Parts = Mapping[str, Array]

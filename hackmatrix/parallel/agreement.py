@@ -50,12 +50,12 @@ def broadcast(value: Any) -> Any:
     return gather(value if is_first() else None)[0]
 
 
-def on_any(value: bool) -> bool:
+def any_process(value: bool) -> bool:
     """Whether it is so on any process."""
     return any(gather(value))
 
 
-def everywhere(value: bool) -> bool:
+def every_process(value: bool) -> bool:
     """Whether it is so on all processes."""
     return all(gather(value))
 
@@ -64,17 +64,13 @@ def on_first(work: Callable[[], T]) -> T:
     """What the work, which only the first process does, gives: something that JSON can say. If a
     UserError ends it, it ends this on all.
     """
-    return cast(T, _gathered(work if is_first() else lambda: None)[0])
+    return cast(T, gather_results(work if is_first() else lambda: None)[0])
 
 
-def on_all(work: Callable[[], T]) -> list[T]:
+def gather_results(work: Callable[[], T]) -> list[T]:
     """What the work, which every process does, gives on each: something that JSON can say. If a
     UserError ends it on any process, it ends this on all.
     """
-    return _gathered(work)
-
-
-def _gathered(work: Callable[[], Any]) -> list[Any]:
     result, error = None, None
     try:
         result = work()

@@ -26,7 +26,7 @@ _LOST = re.compile(
 )
 
 
-def may_pass(error: BaseException) -> bool:
+def is_transient(error: BaseException) -> bool:
     """Whether it may be over when the processes are started again: another process or a machine was
     lost. A mistake of a program or of its compiler is not.
     """
@@ -40,7 +40,7 @@ def may_pass(error: BaseException) -> bool:
 
 
 @contextmanager
-def told_if_too_large(words: str) -> Iterator[None]:
+def out_of_memory_as_user_error(words: str) -> Iterator[None]:
     """A lack of memory is told in these words, which say what needs less."""
     try:
         yield

@@ -22,7 +22,7 @@ from hackmatrix import streams
 from hackmatrix.errors import UserError
 from hackmatrix.exit_codes import FAILED, RETRY
 from hackmatrix.machine import process_space
-from hackmatrix.parallel.failures import may_pass
+from hackmatrix.parallel.failures import is_transient
 from hackmatrix.parallel.jax_private import (
     coordination_client,
     find_cluster,
@@ -49,10 +49,6 @@ _LOST = (
 )
 
 
-class StartError(UserError):
-    """Processes that cannot start together; one line says why and what to do."""
-
-
 @dataclass(frozen=True)
 class Membership:
     """Which one of how many processes this is, and where the first one waits for the others."""
@@ -69,12 +65,12 @@ def membership(
     if coordinator is None and processes is None and process is None:
         return None
     if coordinator is None or processes is None or process is None:
-        raise StartError(f"give all of {_FLAGS}, or none")
+        raise UserError(f"give all of {_FLAGS}, or none")
     host, _, port = coordinator.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 2**16:
-        raise StartError(f"--coordinator={coordinator} must be HOST:PORT, such as 10.0.0.1:8476")
+        raise UserError(f"--coordinator={coordinator} must be HOST:PORT, such as 10.0.0.1:8476")
     if not 0 <= process < processes:
-        raise StartError(f"--process_id={process} must be from 0 to {processes - 1}")
+        raise UserError(f"--process_id={process} must be from 0 to {processes - 1}")
     return Membership(coordinator, processes, process)
 
 
@@ -102,7 +98,7 @@ def meeting(given: Membership | None) -> dict[str, Any] | None:
         local = cluster.get_local_process_id()
     except Exception as error:
         why = " ".join(str(error).split())
-        raise StartError(
+        raise UserError(
             f"the processes of this job cannot be found: {why}; name them with {_FLAGS}"
         ) from error
     # JAX takes the GPU of this number, but does not look whether there is only one to be seen.
@@ -152,7 +148,7 @@ def code_after(error: Exception, heartbeat_seconds: int) -> int:
     """The exit code after a failure: RETRY where it may pass. Where another process is lost, this
     one is ended here with that code, as soon as JAX knows.
     """
-    if not may_pass(error):
+    if not is_transient(error):
         return FAILED
     if coordination_client():
         time.sleep(2 * heartbeat_seconds)
@@ -236,7 +232,7 @@ def _refuse_taken(given: Membership) -> None:
     """JAX would share the port, and wait."""
     port = int(given.coordinator.rpartition(":")[2])
     if _is_taken(port):
-        raise StartError(
+        raise UserError(
             f"--coordinator={given.coordinator}: port {port} is taken on this machine; end the "
             "program that holds it, or choose another port for all processes"
         )

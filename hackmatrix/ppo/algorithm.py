@@ -18,7 +18,6 @@ from hackmatrix.rl.learning.actor_critic import ActorCritic
 from hackmatrix.rl.learning.learner import Learner
 from hackmatrix.rl.learning.metrics import GRAD_NORM, VF_LOSS
 from hackmatrix.rl.learning.settings import share_left
-from hackmatrix.rl.return_scale import ReturnScale
 from hackmatrix.rl.rollout import Batch, Players
 from hackmatrix.rl.tally import Metrics, Tally
 
@@ -42,11 +41,18 @@ class PPO(ActorCritic):
     def health(self) -> tuple[Range | Trend, ...]:
         return metrics.HEALTH + (() if self.settings.anneal_lr else (metrics.OF_A_STEADY_RATE,))
 
+    @property
+    def keeps_values(self) -> bool:
+        """Values that were learned before this run are kept when their unit changes; those of a
+        network that began with nothing follow the unit as they are learned.
+        """
+        return self.settings.starts_from_another
+
     def play(
-        self, learner: Learner, players: Players, counted: Tally
+        self, learner: Learner, players: Players, tally: Tally
     ) -> tuple[Players, Batch, Tally]:
         evaluate, steps = learner.evaluating(self.network), self.settings.num_steps
-        return rollout.collect(self.env, evaluate, learner.update_key, steps, players, counted)
+        return rollout.collect(self.env, evaluate, learner.update_key, steps, players, tally)
 
     def learn(
         self, learner: Learner, numbers: Array, batch: Batch, advantage: Array
@@ -60,15 +66,10 @@ class PPO(ActorCritic):
             normalised = (chosen.advantage - mean) / (deviation + 1e-8)
             return self.loss(params, chosen.replace(advantage=normalised), weight)
 
-        (params, optimiser), told = self.descent.epochs(
-            (learner.params, learner.optimiser),
-            learner.update_key,
-            numbers,
-            samples,
-            loss,
-            lambda rows: self._moments(advantage.reshape(-1)[rows]),
-        )
-        return learner.replace(params=params, optimiser=optimiser), told
+        def prepare(rows: Array) -> Moments:
+            return self._moments(advantage.reshape(-1)[rows])
+
+        return self.epochs(learner, numbers, samples, loss, prepare)
 
     def loss(
         self, params: Params, samples: Samples, entropy_weight: Array | float
@@ -79,15 +80,6 @@ class PPO(ActorCritic):
         observation, mask = self.env.decode(samples.seen)
         logits, values = self.network(params, observation)
         return clipped_loss(logits, values, mask, samples, self.settings, entropy_weight)
-
-    def rescaled(self, learner: Learner, scale: ReturnScale) -> Learner:
-        """Values that were learned before this run are kept when their unit changes; those of a
-        network that began with nothing follow the unit as they are learned.
-        """
-        if not self.settings.starts_from_another:
-            rescaled: Learner = learner.replace(return_scale=scale)
-            return rescaled
-        return super().rescaled(learner, scale)
 
     def _entropy_weight(self, update: Array) -> Array:
         """Of an update: on the way from ent_coef to what it is at the end."""

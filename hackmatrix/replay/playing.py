@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 from hackmatrix import game
@@ -16,9 +15,8 @@ from hackmatrix.envs.drawing import looks
 from hackmatrix.envs.drawing import text as drawing
 from hackmatrix.envs.hackmatrix_env import ACTION_NAMES
 from hackmatrix.envs.headless import Choose, Decision
-from hackmatrix.envs.headless.memory import Memory
-from hackmatrix.envs.headless.view import observation
-from hackmatrix.envs.hosted import HostedGames, Turn, describe
+from hackmatrix.envs.headless.remembered import RememberedGame
+from hackmatrix.envs.hosted import HostedGames
 from hackmatrix.game import scenario
 from hackmatrix.game.programs import Program
 from hackmatrix.game.state import FIRST_PROGRAM, STAGES
@@ -38,11 +36,6 @@ class Playing:
     lines to show it on.
     """
 
-    _turn: Turn
-    _board: dict[str, Any]
-    _memory: Memory
-    _is_over: bool
-
     def __init__(
         self,
         seed: int | None,
@@ -54,7 +47,7 @@ class Playing:
         self._games = HostedGames(1)
         self._games.seed(0, np.random.default_rng(seed))
         self._say, self._choose, self._colour, self._is_low = say, choose, colour, is_low
-        self._start(self._games.new_games())
+        self._game = self._new_game()
 
     def warm_up(self) -> None:
         """Compiles what gives advice, so that nobody waits for it before a board."""
@@ -79,9 +72,9 @@ class Playing:
         return {each for each in whole if not any(word.startswith(each) for word in words - {each})}
 
     def _valid(self) -> list[str]:
-        if self._is_over:
+        if self._game.is_over:
             return []
-        return [ACTION_NAMES[each] for each in np.flatnonzero(self._turn.mask[0])]
+        return [ACTION_NAMES[each] for each in np.flatnonzero(self._game.mask)]
 
     def _obey(self, word: str, rest: str) -> None:
         try:
@@ -89,7 +82,7 @@ class Playing:
                 case "help" | "?":
                     self._say(HELP)
                 case "new":
-                    self._start(self._games.new_games())
+                    self._game = self._new_game()
                     self._show()
                 case "save" | "load" if not rest:
                     self._say(f"{word} what? type {word} FILE")
@@ -106,36 +99,32 @@ class Playing:
             self._say(str(error))
 
     def _act(self, word: str) -> None:
-        if self._is_over:
+        if self._game.is_over:
             raise ValueError("the game is over: type new, load FILE or quit")
         action = ACTION_NAMES.index(_only_one(word, self._valid()))
-        before = self._board
-        self._turn = self._games.play(np.array([action]))
-        self._board = describe(self._games.board(0))
-        self._memory.follow(action, self._board)
-        outcome = jax.tree.map(lambda leaf: leaf[0], self._turn.outcome)
-        self._is_over = bool(outcome.done)
+        before = self._game.board
+        outcome = self._game.play(action)
         self._show()
-        happened = happenings.tell(before, action, self._board, outcome, only_seen=True)
+        happened = happenings.tell(before, action, self._game.board, outcome, only_seen=True)
         self._tell(happened, outcome)
 
     def _tell(self, happened: list[str], outcome: game.Outcome) -> None:
         for line in [*happened, f"reward {float(outcome.reward):+.3f}"]:
             self._say(f"  {line}")
-        if self._is_over:
+        if self._game.is_over:
             end = "victory" if outcome.won else "death"
             self._say(f"{end}: the game is over; type new, load FILE or quit")
 
     def _show(self) -> None:
-        seen = observation(self._board, self._memory.owned, self._memory.hints())
+        seen = self._game.shown()
         if self._is_low():
             board = drawing.board(seen, self._colour, is_ruled=False)
             self._say("\n".join([*board, "  ".join(looks.status(seen))]))
         else:
             self._say(drawing.text(seen, self._colour))
-        if self._is_over:
+        if self._game.is_over:
             return
-        valid = np.flatnonzero(self._turn.mask[0])
+        valid = np.flatnonzero(self._game.mask)
         if not valid.size:
             self._say("no action is valid, so this game cannot go on; type new, load FILE or quit")
             return
@@ -147,8 +136,9 @@ class Playing:
             self._say(f"the policy: {', '.join(shares)}; value {decision.value:.2f}")
 
     def _advice(self, choose: Choose) -> Decision:
-        seen, mask = np.asarray(self._turn.observation[0]), np.asarray(self._turn.mask[0])
-        return choose(seen, mask, self._board["turn"], self._games.states)
+        playing = self._game
+        turn = playing.board["turn"]
+        return choose(playing.observation, playing.mask, turn, self._games.states)
 
     def _offer(self, action: int) -> str:
         """A valid action with its number, and what it costs."""
@@ -159,13 +149,11 @@ class Playing:
         )
         return f"{name} ({action})" + (f" for {costs}" if costs else "")
 
-    def _start(self, turn: Turn) -> None:
-        self._turn, self._is_over = turn, False
-        self._board = describe(self._games.board(0))
-        self._memory = Memory(self._board, self._board["owned"])
+    def _new_game(self) -> RememberedGame:
+        return RememberedGame(self._games, self._games.new_games())
 
     def _save(self, file: Path) -> None:
-        text = json.dumps(scenario.dump(self._games.board(0)))
+        text = json.dumps(scenario.dump(self._game.state))
         file.write_text(text + "\n", encoding="utf-8")
         self._say(f"saved to {file}")
 
@@ -176,9 +164,9 @@ class Playing:
         except (ValueError, TypeError, RecursionError) as error:
             raise ValueError(f"{file} is not a scenario: {error}") from None
         self._games.put(0, loaded)
-        self._start(self._games.look())
-        self._is_over = bool(loaded.player.hp == 0) or bool(loaded.stage > STAGES)
-        if self._is_over:
+        self._game = RememberedGame(self._games, self._games.look())
+        self._game.is_over = bool(loaded.player.hp == 0) or bool(loaded.stage > STAGES)
+        if self._game.is_over:
             self._say("that game is over; type new, load FILE or quit")
 
 

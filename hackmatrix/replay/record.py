@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-import jax
 import numpy as np
 
-from hackmatrix import game
 from hackmatrix.envs.headless import Choose, Decision
-from hackmatrix.envs.headless.memory import Memory
-from hackmatrix.envs.headless.view import Json, observation
-from hackmatrix.envs.hosted import HostedGames, Turn, describe
+from hackmatrix.envs.headless.remembered import RememberedGame
+from hackmatrix.envs.headless.view import Json
+from hackmatrix.envs.hosted import HostedGames
 from hackmatrix.replay import happenings
 
+_ENDS = {"won": "victory", "died": "death", "invalid": "an invalid action"}
 # The raw key u32[2] and the number folded into it that a step draws from; None is the new game.
 StepKey = Callable[[int | None], tuple[np.ndarray, int]]
 
@@ -49,46 +48,30 @@ def record(title: str, choose: Choose, step_key: StepKey, most_steps: int) -> Ep
     """Plays a game to its end and records it."""
     games = HostedGames(1)
     games.draw_from(0, *step_key(None))
-    turn = games.new_games()
-    board = describe(games.board(0))
-    memory = Memory(board, [])
-    frames = []
+    game = RememberedGame(games, games.new_games())
+    frames, end = [], "not yet"
     for step in range(most_steps):
-        valid = np.asarray(turn.mask[0])
-        decision = choose(np.asarray(turn.observation[0]), valid, step, games.states)
-        before, seen = board, observation(board, memory.owned, memory.hints())
+        decision = choose(game.observation, game.mask, step, games.states)
+        now, before = _as_it_stands(game), game.board
         games.draw_from(0, *step_key(step))
-        turn = games.play(np.array([decision.action]))
-        board = describe(games.board(0))
-        outcome = jax.tree.map(lambda leaf: leaf[0], turn.outcome)
-        if not outcome.invalid:
-            memory.follow(decision.action, board)
+        outcome = game.play(decision.action)
         frames.append(
-            Frame(
-                seen=seen,
-                valid=np.flatnonzero(valid).tolist(),
+            replace(
+                now,
                 decision=decision,
                 reward=_short(outcome.reward),
                 parts={name: _short(part) for name, part in outcome.parts.items() if part},
-                happened=happenings.tell(before, decision.action, board, outcome),
+                happened=happenings.tell(before, decision.action, game.board, outcome),
             )
         )
         if outcome.done:
+            end = next(said for name, said in _ENDS.items() if getattr(outcome, name))
             break
-    frames.append(_last(board, memory, turn))
-    return Episode(title, frames, _end(turn))
+    return Episode(title, [*frames, _as_it_stands(game)], end)
 
 
-def _last(board: Json, memory: Memory, turn: Turn) -> Frame:
-    return Frame(
-        observation(board, memory.owned, memory.hints()), np.flatnonzero(turn.mask[0]).tolist()
-    )
-
-
-def _end(turn: Turn) -> str:
-    ends = {"won": "victory", "died": "death", "invalid": "an invalid action"}
-    outcome: game.Outcome = turn.outcome
-    return next((said for name, said in ends.items() if getattr(outcome, name)[0]), "not yet")
+def _as_it_stands(game: RememberedGame) -> Frame:
+    return Frame(game.shown(), np.flatnonzero(game.mask).tolist())
 
 
 def _short(number: Any) -> float:

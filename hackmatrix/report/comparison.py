@@ -24,7 +24,7 @@ from hackmatrix.report.sheet import (
     word,
 )
 from hackmatrix.train import algorithms
-from hackmatrix.train.reporting import declared, results
+from hackmatrix.train.reporting import metric_catalogue, results
 from hackmatrix.train.reporting.results import Summary
 from hackmatrix.train.runs.directory import Run
 
@@ -168,7 +168,9 @@ def _metrics(
     tags = list(dict.fromkeys(tag for each in runs for tag in each.curves.values))
     names = dict.fromkeys(each.run.config.algorithm for each in runs)
     sections = [
-        section for name in names for section in declared.sections(env, algorithms.find(name))
+        section
+        for name in names
+        for section in metric_catalogue.sections(env, algorithms.find(name))
     ]
     drawn = [
         {

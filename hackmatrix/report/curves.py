@@ -12,7 +12,7 @@ from typing import BinaryIO
 from hackmatrix.envs import make
 from hackmatrix.errors import UserError
 from hackmatrix.train import algorithms
-from hackmatrix.train.reporting import declared
+from hackmatrix.train.reporting import metric_catalogue
 from hackmatrix.train.reporting.progress import STEPS_PER_SECOND
 from hackmatrix.train.runs import directory
 from hackmatrix.train.runs.directory import Run
@@ -43,7 +43,7 @@ class Curves:
 def of_run(run: Run, runs: int = 1) -> Curves:
     """The curves of a run, also of one whose files are in a bucket, for a page of so many runs."""
     env, algorithm = make(run.config.env), algorithms.find(run.config.algorithm)
-    known = declared.metrics(env, algorithm)
+    known = metric_catalogue.metrics(env, algorithm)
     highest = {metric.tag for metric in known if metric.is_highest}
     return read(directory.read_all(run).metrics, highest, runs)
 

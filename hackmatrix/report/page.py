@@ -26,7 +26,7 @@ from hackmatrix.report.sheet import (
 )
 from hackmatrix.train import algorithms
 from hackmatrix.train.config import Config, reading, resolve
-from hackmatrix.train.reporting import declared, results
+from hackmatrix.train.reporting import metric_catalogue, results
 from hackmatrix.train.runs.directory import Run
 
 
@@ -36,7 +36,7 @@ def page(run: Run, curves: Curves, replay: str | None, why_none: str) -> str:
     reached = evaluation(run, env)
     starts = showable(run.provenance, lambda told: (_resolved(told), _provenance(told)))
     starts = starts or []
-    sections = declared.sections(env, algorithms.find(run.config.algorithm))
+    sections = metric_catalogue.sections(env, algorithms.find(run.config.algorithm))
     return sheet(
         "report.html",
         TITLE=escape(run.name),

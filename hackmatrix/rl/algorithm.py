@@ -47,7 +47,7 @@ class Algorithm(Protocol):
         """
 
     def update(
-        self, learner: Any, players: Players, counted: Tally
+        self, learner: Any, players: Players, tally: Tally
     ) -> tuple[Any, Players, Tally, Metrics]:
         """The learner and the players after one update, play counted, and the update's metrics."""
 

@@ -46,11 +46,11 @@ def seed_key(seed: Array | int) -> Array:
 def key_for(key: Array, purpose: Purpose, *numbers: Array | int) -> Array:
     """The key of one purpose, and of an update, a step, an epoch, ... of it."""
     for number in (purpose, *numbers):
-        key = key_of_each(key, number)
+        key = fold_in(key, number)
     return key
 
 
-def key_of_each(keys: Array, numbers: Array | int) -> Array:
+def fold_in(keys: Array, numbers: Array | int) -> Array:
     """Keys [...], one for each number [...] with one key, or with the key [...] in its place: what
     `jax.random.fold_in` makes of both.
     """
@@ -70,7 +70,7 @@ def permutation(keys: Array, number: int) -> Array:
     """
     order = jnp.broadcast_to(jnp.arange(number), (*keys.shape, number))
     for _ in range(math.ceil(3 * math.log(number) / math.log(2**32 - 1))):
-        keys, own = key_of_each(keys, 0), key_of_each(keys, 1)
+        keys, own = fold_in(keys, 0), fold_in(keys, 1)
         places = _sorted_places(_random(jax.random.key_data(own), number))
         order = jnp.take_along_axis(order, places, -1)
     return order

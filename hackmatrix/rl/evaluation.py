@@ -15,7 +15,7 @@ from hackmatrix.envs import Environment
 from hackmatrix.envs.metrics import PERCENT, Metric, Section
 from hackmatrix.kept.programs import Kept
 from hackmatrix.parallel import mesh as meshes
-from hackmatrix.parallel.agreement import everywhere, on_any
+from hackmatrix.parallel.agreement import any_process, every_process
 from hackmatrix.parallel.mesh import REPLICATED, SPLIT
 from hackmatrix.rl import games as whole_games
 from hackmatrix.rl import tally
@@ -71,12 +71,11 @@ class Evaluation:
         network: Forward,
         mesh: Mesh,
         look_ahead: LookAhead | None = None,
-        at_once: int | None = None,
         goes_on: Callable[[], bool] = lambda: True,
     ) -> None:
         self._mesh, self._goes_on = mesh, goes_on
         actor = Actor(env, network, look_ahead)
-        at_once = at_once or (_PLANNED_AT_ONCE if look_ahead else _AT_ONCE)
+        at_once = _PLANNED_AT_ONCE if look_ahead else _AT_ONCE
         # Devices play on their own, until the last of their games has ended, and tell each other
         # nothing: there is no communication whose types could be checked.
         on_devices = functools.partial(jax.shard_map, mesh=mesh, out_specs=SPLIT, check_vma=False)
@@ -110,7 +109,7 @@ class Evaluation:
         choice = Choice(np.bool_(greedy), np.bool_(uniform))
         begin, play = self._programs(places)
         playing = begin(key, numbers)
-        while on_any(_is_going_on_here(playing)):
+        while any_process(_is_going_on_here(playing)):
             if not self._goes_on():
                 raise Interrupted
             playing = play(choice, params, key, playing, numbers)
@@ -129,8 +128,8 @@ class Evaluation:
         if places not in self._of_places:
             devices = list(self._mesh.devices.flat)
             self._of_places[places] = (
-                Kept(self._begin, self._begin_of, devices, everywhere),
-                Kept(self._play, self._play_of, devices, everywhere),
+                Kept(self._begin, self._begin_of, devices, every_process),
+                Kept(self._play, self._play_of, devices, every_process),
             )
         return self._of_places[places]
 

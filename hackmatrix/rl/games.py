@@ -15,7 +15,8 @@ from hackmatrix.envs import Environment
 from hackmatrix.envs.metrics import OF_GAMES
 from hackmatrix.envs.protocol import Parts
 from hackmatrix.rl import distributions, rollout
-from hackmatrix.rl.rollout import Players, UpdateKey, planning_keys
+from hackmatrix.rl.draws import Purpose
+from hackmatrix.rl.rollout import Players, UpdateKey
 from hackmatrix.rl.tally import LENGTH, RETURN
 
 Array = jax.Array
@@ -57,7 +58,6 @@ class Table(struct.PyTreeNode):
     """Places [E] for players. The one in a place plays its game, N where there is none."""
 
     players: Players
-    step: Array  # u32[E]: of the game
     game: Array  # i32[E]
     begun: Array  # i32[1]: the games that have begun, on all places
 
@@ -74,10 +74,9 @@ def begin(actor: Actor, at_once: int, key: Array, numbers: Array) -> Playing:
     """The games of these numbers [N], so many at a time, none of which has begun."""
     games, places = numbers.size, min(at_once, numbers.size)
     kind = jax.eval_shape(lambda: rollout.new_players(actor.env, key, numbers[:places]))
-    tags = [RETURN, LENGTH, *sorted(rollout.kind_of_step(actor.env, kind).each_episode)]
+    tags = [RETURN, LENGTH, *sorted(rollout.step_spec(actor.env, kind).each_episode)]
     table = Table(
         players=jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), kind),
-        step=jnp.zeros(places, jnp.uint32),
         game=jnp.full(places, games, jnp.int32),
         begun=jnp.zeros(1, jnp.int32),
     )
@@ -98,7 +97,7 @@ def play(
     playing: Playing,
     numbers: Array,
 ) -> Playing:
-    """So many steps more of all games, or what is left of them."""
+    """Plays up to so many further steps of all unfinished games."""
     games = numbers.size
 
     def is_going_on(table: Table) -> Array:
@@ -130,11 +129,11 @@ def _one_step(
     table = _filled(actor.env, key, numbers, table)
     players = table.players
     action = _choose(actor, choice, params, key, table, table.game < games)
-    _, happen = rollout.step_keys(UpdateKey(key, 0), table.step, players.number)
-    boards, outcome = actor.env.step(happen, players.boards, action)
+    keys = jax.random.key_data(_keys(key, Purpose.STEP, players))
+    boards, outcome = actor.env.step(keys, players.boards, action)
     total, length = players.episode_return + outcome.reward, players.episode_length + 1
     ends = {RETURN: total, LENGTH: length, **outcome.each_episode}
-    over = outcome.ended | (table.step + 1 >= actor.env.most_actions)
+    over = outcome.ended | (length >= actor.env.most_actions)
     told = jnp.where(over, table.game, games)  # what is told of game N is dropped
     played = Games(
         ended=played.ended.at[told].set(outcome.terminated, mode="drop"),
@@ -146,7 +145,7 @@ def _one_step(
     )
     players = players.replace(boards=boards, episode_return=total, episode_length=length)
     game = jnp.where(over, games, table.game)
-    return table.replace(players=players, step=table.step + 1, game=game), played
+    return table.replace(players=players, game=game), played
 
 
 def _filled(env: Environment, key: Array, numbers: Array, table: Table) -> Table:
@@ -166,7 +165,6 @@ def _filled(env: Environment, key: Array, numbers: Array, table: Table) -> Table
 
         return Table(
             players=jax.tree.map(chosen, new, table.players),
-            step=jnp.where(begins, 0, table.step),
             game=game,
             begun=table.begun + begins.sum(dtype=jnp.int32),
         )
@@ -178,17 +176,24 @@ def _choose(
     actor: Actor, choice: Choice, params: Any, key: Array, table: Table, wanted: Array
 ) -> Array:
     """Actions i32[E] for the boards of the table; which of them are wanted bool[E]."""
-    boards, draw = table.players.boards, (UpdateKey(key, 0), table.step, table.players.number)
-    act, _ = rollout.step_keys(*draw)
+    players = table.players
+    boards = players.boards
 
     def at_once() -> Array:
         observation, mask = actor.env.decode(actor.env.encode(boards))
         logits = jnp.where(choice.uniform, 0, actor.network(params, observation)[0])
         options = distributions.masked(logits, mask)
-        return jnp.where(choice.greedy, options.mode(), distributions.sample(options, act))
+        drawn = distributions.sample(options, _keys(key, Purpose.ACT, players))
+        return jnp.where(choice.greedy, options.mode(), drawn)
 
     look_ahead = actor.look_ahead
     if look_ahead is None:
         return at_once()
-    keys = planning_keys(*draw)
+    keys = _keys(key, Purpose.PLAN, players)
     return jax.lax.cond(choice.uniform, at_once, lambda: look_ahead(params, keys, boards, wanted))
+
+
+def _keys(key: Array, purpose: Purpose, players: Players) -> Array:
+    """The keys [E] of a purpose, each for a game's own next step."""
+    step = players.episode_length.astype(jnp.uint32)
+    return UpdateKey(key, 0).each(purpose, step, players.number)

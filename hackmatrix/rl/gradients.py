@@ -21,30 +21,30 @@ def mean_gradient(
     # Without pcast autodiff would sum over the axis by itself, and the mean of sums is N times the
     # gradient.
     own = jax.lax.pcast(params, axis, to="varying")
-    gradient, told = jax.grad(loss, has_aux=True)(own)
-    return jax.lax.pmean(gradient, axis), told
+    gradient, aux = jax.grad(loss, has_aux=True)(own)
+    return jax.lax.pmean(gradient, axis), aux
 
 
-def mean_gradient_of_parts(
+def mean_gradient_of_microbatches(
     loss: Callable[[Params, jax.Array], tuple[jax.Array, Any]],
     params: Params,
-    parts: jax.Array,
+    microbatches: jax.Array,
     axis: str,
 ) -> tuple[Params, Any]:
-    """The same of the mean of a loss over parts [parts, ...] of a batch, one part after the other;
+    """The same of the mean of a loss over microbatches [microbatches, ...], one after the other;
     what the loss tells is the mean over them, too.
     """
-    number = len(parts)
+    number = len(microbatches)
     if number == 1:
-        return mean_gradient(lambda own: loss(own, parts[0]), params, axis)
+        return mean_gradient(lambda own: loss(own, microbatches[0]), params, axis)
     gradient_of = jax.grad(loss, has_aux=True)
     own = jax.lax.pcast(params, axis, to="varying")
-    sums = jax.eval_shape(gradient_of, own, parts[0])
+    sums = jax.eval_shape(gradient_of, own, microbatches[0])
     nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), sums)
 
-    def add(sums: Any, part: jax.Array) -> tuple[Any, None]:
-        return jax.tree.map(jnp.add, sums, gradient_of(own, part)), None
+    def add(sums: Any, microbatch: jax.Array) -> tuple[Any, None]:
+        return jax.tree.map(jnp.add, sums, gradient_of(own, microbatch)), None
 
-    sums, _ = jax.lax.scan(add, varying.like(parts, nothing), parts)
-    gradient, told = jax.tree.map(lambda leaf: leaf / number, sums)
-    return jax.lax.pmean(gradient, axis), told
+    sums, _ = jax.lax.scan(add, varying.like(microbatches, nothing), microbatches)
+    gradient, aux = jax.tree.map(lambda leaf: leaf / number, sums)
+    return jax.lax.pmean(gradient, axis), aux

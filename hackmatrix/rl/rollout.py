@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -11,9 +12,10 @@ from flax import struct
 
 from hackmatrix.envs import Environment
 from hackmatrix.envs.protocol import Parts, Shaping, Step
-from hackmatrix.parallel import together, varying
-from hackmatrix.rl import distributions, tally
-from hackmatrix.rl.draws import Purpose, key_for, key_of_each
+from hackmatrix.parallel import packed_scan, varying
+from hackmatrix.rl import distributions
+from hackmatrix.rl import tally as tallies
+from hackmatrix.rl.draws import Purpose, fold_in, key_for
 from hackmatrix.rl.tally import Tally
 
 Array = jax.Array
@@ -22,7 +24,9 @@ _RESTARTED_OF, _FEWEST_RESTARTED = 32, 32
 # Logits f32[E, A] and values f32[E], in units of reward, of observations [E].
 Evaluate = Callable[[Parts], tuple[Array, Array]]
 # What to do at a step of this number: given the players, and what is seen of their boards.
-Decide = Callable[[Array, "Players", Any], "Decision"]
+Decide = Callable[[Array, "Players", Any], "PolicyOutput"]
+# What a step is given by the one before: the players, what is seen of their boards, the tally.
+_Carry = tuple["Players", Any, Tally]
 
 
 class Players(struct.PyTreeNode):
@@ -40,16 +44,19 @@ class UpdateKey(struct.PyTreeNode):
     key: Array  # of the seed
     update: Array | int
 
+    def each(self, purpose: Purpose, step: Array | int, numbers: Array) -> Array:
+        """The keys [E] of a purpose, at a step of all boards or of each."""
+        return fold_in(key_for(self.key, purpose, self.update, step), numbers)
 
-class Decision(struct.PyTreeNode):
-    """Actions for boards [E], and what is known of them. `better` is the policy that was found by
-    looking ahead; None where nobody did.
-    """
+
+class PolicyOutput(struct.PyTreeNode):
+    """Actions for boards [E], and what is known of them."""
 
     action: Array  # i32[E]
     log_prob: Array  # f32[E]: of the action, by the network
     value: Array  # f32[E]: of the board, in units of reward
-    better: Array | None = None  # f32[E, A]: probabilities
+    # f32[E, A]: the probabilities that were found by looking ahead; None where nobody did.
+    search_policy: Array | None = None
 
 
 class Batch(struct.PyTreeNode):
@@ -61,12 +68,12 @@ class Batch(struct.PyTreeNode):
     action: Array  # i32
     log_prob: Array
     value: Array
-    better: Array | None
+    search_policy: Array | None
     reward: Array
     shaping: Shaping | None  # f32; None where the environment has no potential
     missed: Array | None  # the value at the end of a truncated episode; None if none ever is
     ended: Array  # bool
-    last_value: Array  # [E]: of what is seen after the last step
+    last_value: Any  # f32[E]: of what is seen after the last step; None of a step alone
 
 
 def new_players(env: Environment, key: Array, numbers: Array) -> Players:
@@ -75,17 +82,17 @@ def new_players(env: Environment, key: Array, numbers: Array) -> Players:
 
 
 def later_players(env: Environment, update_key: UpdateKey, numbers: Array) -> Players:
-    """New games in the midst of a run, before an update: others than those it began with."""
+    """New games in mid-run; keyed by the update, so they differ from the run's first ones."""
     return _players(env, key_for(update_key.key, Purpose.NEW_GAMES, update_key.update), numbers)
 
 
 def _players(env: Environment, key: Array, numbers: Array) -> Players:
-    keys = key_of_each(key, numbers)
+    keys = fold_in(key, numbers)
     nothing = jnp.zeros_like(numbers, jnp.float32)
     return Players(env.reset(jax.random.key_data(keys)), numbers, nothing, nothing)
 
 
-def kind_of_step(env: Environment, players: Players) -> Step:
+def step_spec(env: Environment, players: Players) -> Step:
     """What a step of these boards will tell: its shapes, types and names, without a value."""
 
     def step(players: Players) -> Step:
@@ -97,42 +104,25 @@ def kind_of_step(env: Environment, players: Players) -> Step:
     return kind
 
 
-def step_keys(update_key: UpdateKey, step: Array | int, numbers: Array) -> tuple[Array, Array]:
-    """For a step, of all boards or of each, the keys [E] that actions are drawn with and (raw ones)
-    those that decide what happens.
-    """
-    act = _keys(update_key, Purpose.ACT, step, numbers)
-    return act, jax.random.key_data(_keys(update_key, Purpose.STEP, step, numbers))
-
-
-def planning_keys(update_key: UpdateKey, step: Array | int, numbers: Array) -> Array:
-    """The keys [E] that a step, of all boards or of each, is planned with."""
-    return _keys(update_key, Purpose.PLAN, step, numbers)
-
-
-def _keys(update_key: UpdateKey, purpose: Purpose, step: Array | int, numbers: Array) -> Array:
-    return key_of_each(key_for(update_key.key, purpose, update_key.update, step), numbers)
-
-
 def collect(
     env: Environment,
     evaluate: Evaluate,
     update_key: UpdateKey,
     num_steps: int,
     players: Players,
-    counted: Tally,
+    tally: Tally,
 ) -> tuple[Players, Batch, Tally]:
     """Plays so many steps on each board, with actions drawn from the policy."""
 
-    def draw(step: Array, players: Players, seen: Any) -> Decision:
+    def draw(step: Array, players: Players, seen: Any) -> PolicyOutput:
         observation, mask = env.decode(seen)
         logits, value = evaluate(observation)
         choice = distributions.masked(logits, mask)
-        act, _ = step_keys(update_key, step, players.number)
-        action = distributions.sample(choice, act)
-        return Decision(action, choice.log_prob(action), value)
+        keys = update_key.each(Purpose.ACT, step, players.number)
+        action = distributions.sample(choice, keys)
+        return PolicyOutput(action, choice.log_prob(action), value)
 
-    return collect_decided(env, evaluate, draw, update_key, num_steps, players, counted)
+    return collect_decided(env, evaluate, draw, update_key, num_steps, players, tally)
 
 
 def collect_decided(
@@ -142,51 +132,57 @@ def collect_decided(
     update_key: UpdateKey,
     num_steps: int,
     players: Players,
-    counted: Tally,
+    tally: Tally,
 ) -> tuple[Players, Batch, Tally]:
     """Plays so many steps on each board, with actions that are decided on in any way."""
-
-    def one(
-        carry: tuple[Players, Any, Tally], step: Array
-    ) -> tuple[tuple[Players, Any, Tally], dict[str, Any]]:
-        players, seen, counted = carry
-        decided = varying.like(players.number, decide(step, players, seen))
-        _, happen = step_keys(update_key, step, players.number)
-        stepped = varying.like(
-            players.number, env.step_and_encode(happen, players.boards, decided.action)
-        )
-        total = players.episode_return + stepped[1].reward
-        length = players.episode_length + 1
-        moment = update_key, step, players.number
-        (boards, outcome, next_seen), missed = _cut_off(env, evaluate, moment, stepped, length)
-        going_on = ~outcome.ended
-        played = {
-            "seen": seen,
-            "action": decided.action,
-            "log_prob": decided.log_prob,
-            "value": decided.value,
-            "better": decided.better,
-            "reward": outcome.reward,
-            "shaping": outcome.shaping,
-            "missed": missed,
-            "ended": outcome.ended,
-        }
-        players = players.replace(
-            boards=boards,
-            episode_return=jnp.where(going_on, total, 0),
-            episode_length=jnp.where(going_on, length, 0),
-        )
-        return (players, next_seen, tally.add(counted, outcome, total, length)), played
-
+    play = functools.partial(_one_step, env, evaluate, decide, update_key)
     steps = jnp.arange(num_steps, dtype=jnp.uint32)
-    carry = players, varying.like(players.number, env.encode(players.boards)), counted
+    carry = players, varying.like(players.number, env.encode(players.boards)), tally
     if env.is_carried_together:
-        carry, played = together.scan(one, carry, steps, players.number.size)
+        carry, batch = packed_scan.scan(play, carry, steps, players.number.size)
     else:
-        carry, played = jax.lax.scan(one, carry, steps)
-    players, last_seen, counted = carry
+        carry, batch = jax.lax.scan(play, carry, steps)
+    players, last_seen, tally = carry
     last_value = varying.like(players.number, evaluate(env.decode(last_seen)[0])[1])
-    return players, Batch(**played, last_value=last_value), counted
+    return players, batch.replace(last_value=last_value), tally
+
+
+def _one_step(
+    env: Environment,
+    evaluate: Evaluate,
+    decide: Decide,
+    update_key: UpdateKey,
+    carry: _Carry,
+    step: Array,
+) -> tuple[_Carry, Batch]:
+    """A step on each board: what is carried to the next one, and the step's share of a batch."""
+    players, seen, tally = carry
+    output = varying.like(players.number, decide(step, players, seen))
+    keys = jax.random.key_data(update_key.each(Purpose.STEP, step, players.number))
+    stepped = varying.like(players.number, env.step_and_encode(keys, players.boards, output.action))
+    total = players.episode_return + stepped[1].reward
+    length = players.episode_length + 1
+    moment = update_key, step, players.number
+    (boards, outcome, next_seen), missed = _cut_off(env, evaluate, moment, stepped, length)
+    batch = Batch(
+        seen=seen,
+        action=output.action,
+        log_prob=output.log_prob,
+        value=output.value,
+        search_policy=output.search_policy,
+        reward=outcome.reward,
+        shaping=outcome.shaping,
+        missed=missed,
+        ended=outcome.ended,
+        last_value=None,
+    )
+    going_on = ~outcome.ended
+    players = players.replace(
+        boards=boards,
+        episode_return=jnp.where(going_on, total, 0),
+        episode_length=jnp.where(going_on, length, 0),
+    )
+    return (players, next_seen, tallies.add(tally, outcome, total, length)), batch
 
 
 def _cut_off(
@@ -196,9 +192,8 @@ def _cut_off(
     stepped: tuple[Any, Step, Any],
     length: Array,
 ) -> tuple[tuple[Any, Step, Any], Array | None]:
-    """What a step of games of this length f32[E] led to, with new games in the place of those that
-    last too long; and what episodes that were cut off were still worth, f32[E], which is None where
-    none ever is.
+    """Applies truncation: games past `episode_limit` are reset and marked truncated; also the
+    bootstrap values f32[E] of truncated episodes (None if none can be).
     """
     boards, outcome, seen = stepped
     missed = None
@@ -227,7 +222,6 @@ def _restarted(
     gathered for this.
     """
     update_key, step, numbers = moment
-    key = key_for(update_key.key, Purpose.CUT_OFF, update_key.update, step)
     at_a_time = min(late.size, max(_FEWEST_RESTARTED, late.size // _RESTARTED_OF))
 
     def restart_some(carry: tuple[Any, Any, Array, Array]) -> tuple[Any, Any, Array, Array]:
@@ -236,7 +230,8 @@ def _restarted(
             lambda leaf: leaf.at[chosen].get(mode="clip"), (carry[1], numbers)
         )
         value = evaluate(env.decode(some_seen)[0])[1]
-        fresh = varying.like(numbers, env.reset(jax.random.key_data(key_of_each(key, some))))
+        keys = jax.random.key_data(update_key.each(Purpose.CUT_OFF, step, some))
+        fresh = varying.like(numbers, env.reset(keys))
         fresh_seen = varying.like(numbers, env.encode(fresh))
         done = jnp.zeros_like(chosen, bool)
         return jax.tree.map(

@@ -78,7 +78,7 @@ def add(tally: Tally, step: Step, episode_return: Array, episode_length: Array) 
     )
 
 
-def together(one: Tally, other: Tally) -> Tally:
+def merge(one: Tally, other: Tally) -> Tally:
     """Both. Each update is counted alone and then added: a float32 to which small numbers are added
     one by one loses them after a few million, and a chunk may have more steps.
     """

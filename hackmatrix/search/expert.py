@@ -12,16 +12,17 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 from flax import struct
+from jax.scipy.special import xlogy
 
 from hackmatrix.envs.metrics import Metric, Range, Section, Trend
 from hackmatrix.errors import UserError
 from hackmatrix.networks.actor_critic import Params
 from hackmatrix.rl import distributions, rollout
-from hackmatrix.rl.draws import gumbel, key_of_each
+from hackmatrix.rl.draws import Purpose, fold_in, gumbel
 from hackmatrix.rl.learning import metrics
 from hackmatrix.rl.learning.actor_critic import ActorCritic
 from hackmatrix.rl.learning.learner import Learner
-from hackmatrix.rl.rollout import Batch, Decision, Players, planning_keys
+from hackmatrix.rl.rollout import Batch, Players, PolicyOutput
 from hackmatrix.rl.tally import Metrics, Tally
 from hackmatrix.search.settings import Settings
 from hackmatrix.search.tree import TreeSearch
@@ -43,7 +44,7 @@ class Samples(struct.PyTreeNode):
     """What the loss needs of the steps of a minibatch: leaves [samples, ...]."""
 
     seen: Any
-    better: Array  # the policy to learn, f32[samples, A]
+    search_policy: Array  # the one to learn, f32[samples, A]
     target: Array  # for the value
 
 
@@ -68,20 +69,20 @@ class Expert(ActorCritic):
             )
 
     def play(
-        self, learner: Learner, players: Players, counted: Tally
+        self, learner: Learner, players: Players, tally: Tally
     ) -> tuple[Players, Batch, Tally]:
         params, evaluate = learner.acting(), learner.evaluating(self.network)
         search = TreeSearch(self.env, self.network, self.signal, self.settings.simulations)
 
-        def decide(step: Array, players: Players, seen: Any) -> Decision:
+        def decide(step: Array, players: Players, seen: Any) -> PolicyOutput:
             observation, mask = self.env.decode(seen)
             logits, value = evaluate(observation)
-            keys = planning_keys(learner.update_key, step, players.number)
-            ahead, noise = (key_of_each(keys, number) for number in (0, 1))
+            keys = learner.update_key.each(Purpose.PLAN, step, players.number)
+            ahead, noise = (fold_in(keys, number) for number in (0, 1))
             explore = gumbel(noise, mask.shape[-1])
             found = search(params, ahead, players.boards, mask, explore)
             log_prob = distributions.masked(logits, mask).log_prob(found.action)
-            return Decision(found.action, log_prob, value, found.policy)
+            return PolicyOutput(found.action, log_prob, value, found.policy)
 
         return rollout.collect_decided(
             self.env,
@@ -90,31 +91,28 @@ class Expert(ActorCritic):
             learner.update_key,
             self.settings.num_steps,
             players,
-            counted,
+            tally,
         )
 
     def learn(
         self, learner: Learner, numbers: Array, batch: Batch, advantage: Array
     ) -> tuple[Learner, Metrics]:
-        assert batch.better is not None
+        assert batch.search_policy is not None
         targets = (advantage + batch.value) / learner.return_scale.unit
-        samples = Samples(batch.seen, batch.better, targets)
+        samples = Samples(batch.seen, batch.search_policy, targets)
 
         def loss(params: Params, chosen: Samples, _: Any) -> tuple[Array, Metrics]:
             observation, mask = self.env.decode(chosen.seen)
             logits, values = self.network(params, observation)
             policy = distributions.masked(logits, mask)
-            log_better = jax.scipy.special.xlogy(chosen.better, chosen.better)
-            policy_loss = (log_better - chosen.better * policy.logits).sum(-1).mean()
+            better = chosen.search_policy
+            policy_loss = (xlogy(better, better) - better * policy.logits).sum(-1).mean()
             value_loss = 0.5 * jnp.square(values - chosen.target).mean()
-            told = {
+            aux = {
                 _DISTANCE: policy_loss,
                 metrics.VF_LOSS: value_loss,
                 metrics.ENTROPY: policy.entropy().mean(),
             }
-            return policy_loss + self.settings.vf_coef * value_loss, told
+            return policy_loss + self.settings.vf_coef * value_loss, aux
 
-        (params, optimiser), told = self.descent.epochs(
-            (learner.params, learner.optimiser), learner.update_key, numbers, samples, loss
-        )
-        return learner.replace(params=params, optimiser=optimiser), told
+        return self.epochs(learner, numbers, samples, loss)

@@ -16,14 +16,10 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from hackmatrix.envs import Environment
 from hackmatrix.game.tracing import on_cpu
 from hackmatrix.rl import distributions
-from hackmatrix.rl.draws import key_of_each
-from hackmatrix.rl.games import Forward
-from hackmatrix.rl.signal import Signal
-from hackmatrix.search.found import Found
-from hackmatrix.search.model import Model, for_environment
+from hackmatrix.rl.draws import fold_in
+from hackmatrix.search.base import Found, Search, env_keys
 
 if TYPE_CHECKING:
     import distrax
@@ -50,18 +46,15 @@ class _Dealt(struct.PyTreeNode):
     which: Array  # i32[E, N]: of the actions it tries
 
 
-@dataclass(frozen=True, eq=False)  # so that jax.jit can tell it from others
-class Planner:
+@dataclass(frozen=True, eq=False)
+class Planner(Search):
     """Plays so many games on before each move, dealt out among the likely actions."""
 
-    env: Environment
-    network: Forward
-    signal: Signal
     games: int
 
     def __call__(self, params: Any, keys: Array, boards: Any, wanted: Array) -> Found:
         """The plan for each of [E] boards, from keys [E]; some action where none is wanted."""
-        choice, value, mask = self._model.judge(params, self.env.encode(boards))
+        choice, value, mask = self.evaluate(params, self.env.encode(boards))
         dealt = self._dealt(choice, mask, wanted)
         returns, counts = self._in_turn(params, keys, boards, dealt)
         return _found(dealt, returns, counts, value, mask)
@@ -69,10 +62,6 @@ class Planner:
     def look_ahead(self, params: Any, keys: Array, boards: Any, wanted: Array) -> Array:
         """The best actions i32[E], as `hackmatrix.rl.games.LookAhead` gives them."""
         return self(params, keys, boards, wanted).action
-
-    @property
-    def _model(self) -> Model:
-        return Model(self.env, self.network, self.signal)
 
     def _dealt(self, choice: distrax.Categorical, mask: Array, wanted: Array) -> _Dealt:
         """One game for each action on the first world, then on the second, and so on."""
@@ -131,10 +120,10 @@ class Planner:
         happens there.
         """
         number = self.games // _TIMES
-        of_worlds = key_of_each(keys[:, None], jnp.arange(number))
-        chance = key_of_each(of_worlds, 1)
+        of_worlds = fold_in(keys[:, None], jnp.arange(number))
+        chance = fold_in(of_worlds, 1)
         imagined = jax.tree.map(lambda leaf: jnp.repeat(leaf, number, axis=0), boards)
-        worlds = self.env.redrawn(for_environment(of_worlds.reshape(-1)), imagined)
+        worlds = self.env.redrawn(env_keys(of_worlds.reshape(-1)), imagined)
         return jax.tree.map(
             lambda leaf: leaf.reshape(*chance.shape, *leaf.shape[1:]), worlds
         ), chance
@@ -150,12 +139,12 @@ class Planner:
 
         def step(carry: tuple, number: Array) -> tuple[tuple, None]:
             boards, actions, total, weight, _ = carry
-            now = key_of_each(chance, number)
-            after = self._model.step(params, now, boards, actions)
+            now = fold_in(chance, number)
+            after = self.step(params, now, boards, actions)
             value = jnp.where(after.ended, 0, after.value)
             total = total + weight * (after.reward + gamma * (1 - _LAMBDA) * value)
             weight = weight * gamma * _LAMBDA * ~after.ended
-            draw = key_of_each(now, 1)
+            draw = fold_in(now, 1)
             actions = distributions.sample(after.choice, draw)
             return (after.boards, actions, total, weight, value), None
 

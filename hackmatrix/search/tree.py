@@ -15,13 +15,9 @@ import jax
 import jax.numpy as jnp
 import mctx
 
-from hackmatrix.envs import Environment
 from hackmatrix.rl import distributions
-from hackmatrix.rl.draws import key_of_each
-from hackmatrix.rl.games import Forward
-from hackmatrix.rl.signal import Signal
-from hackmatrix.search.found import Found
-from hackmatrix.search.model import Model, for_environment
+from hackmatrix.rl.draws import fold_in
+from hackmatrix.search.base import Found, Search, env_keys
 
 Array = jax.Array
 _AT_STAKE = 0.5  # of what a board is worth: differences that are smaller count less
@@ -47,13 +43,10 @@ def _weight(tree: mctx.Tree, node: Array) -> Array:
     return 0.1 * (50 + tree.children_visits[node].max())
 
 
-@dataclass(frozen=True, eq=False)  # so that jax.jit can tell it from others
-class TreeSearch:
+@dataclass(frozen=True, eq=False)
+class TreeSearch(Search):
     """Searches, so many simulations for each board, for what the signal rewards."""
 
-    env: Environment
-    network: Forward
-    signal: Signal
     simulations: int
 
     def __call__(self, params: Any, keys: Array, boards: Any, valid: Array, noise: Array) -> Found:
@@ -62,8 +55,8 @@ class TreeSearch:
         imagined. Of those that are equally good the one with more noise f32[E, A] is taken, and
         tried more: Gumbel noise explores, 0 does not.
         """
-        boards = self.env.redrawn(for_environment(keys), boards)
-        choice, value, there = self._model.judge(params, self.env.encode(boards))
+        boards = self.env.redrawn(env_keys(keys), boards)
+        choice, value, there = self.evaluate(params, self.env.encode(boards))
         both = there & valid
         mask = jnp.where(both.any(-1, keepdims=True), both, valid)
         logits = distributions.masked(choice.logits, mask).logits
@@ -94,17 +87,13 @@ class TreeSearch:
         values = jnp.where(visits > 0, said.qvalues, value[:, None])
         return Found(best.astype(jnp.int32), better.probs, values)
 
-    @property
-    def _model(self) -> Model:
-        return Model(self.env, self.network, self.signal)
-
     def _play(
         self, params: Any, _: Array, action: Array, node: _Node
     ) -> tuple[mctx.RecurrentFnOutput, _Node]:
         """The boards after an action; what a new game brings after an end is worth nothing."""
         boards, keys = node
-        keys = key_of_each(keys, 1 + action)
-        after = self._model.step(params, keys, boards, action.astype(jnp.int32))
+        keys = fold_in(keys, 1 + action)
+        after = self.step(params, keys, boards, action.astype(jnp.int32))
         said = mctx.RecurrentFnOutput(
             reward=after.reward,
             discount=self.signal.gamma * ~after.ended,

@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike
 
 from hackmatrix import plugins
 from hackmatrix.errors import UserError
-from hackmatrix.networks import NumpyTorso, files, numpy_torso
+from hackmatrix.networks import NumpyTorso, files, numpy_address
 from hackmatrix.networks.files import About
 from hackmatrix.networks.in_numpy import dense
+from hackmatrix.standalone import acting
 
 
 class NumpyPolicy:
@@ -23,7 +24,7 @@ class NumpyPolicy:
     def __init__(self, file: str | Path) -> None:
         self._hold(*files.read(file))
         what = f"{file} does not fit network={self.about.spec.network}, which has changed since"
-        with plugins.told_in_a_line(what), np.errstate(all="ignore"):
+        with plugins.as_user_error(what), np.errstate(all="ignore"):
             logits, _ = self.outputs(np.zeros(self._size, np.float32))
             if len(logits) != self._actions:
                 raise ValueError(f"it has {len(logits)} logits for {self._actions} actions")
@@ -68,37 +69,27 @@ class NumpyPolicy:
         has it: an int, or i32[B] for B observations and masks.
         """
         observation, mask = np.asarray(observation, np.float32), np.asarray(mask, bool)
-        self._check(observation, mask)
+        acting.check(observation, mask, self._size, self._actions)
         if not isinstance(draws, np.random.Generator | None):
             raise UserError(f"draws={draws!r} must be numpy.random.default_rng(SEED), or None")
-        logits = self.outputs(observation)[0]
-        if draws is not None:
-            logits = logits + draws.gumbel(size=logits.shape)
-        actions = np.where(mask, logits, -np.inf).argmax(-1).astype(np.int32)
-        return actions if actions.ndim else int(actions)
-
-    def _check(self, observation: np.ndarray, mask: np.ndarray) -> None:
-        batch = observation.shape[:-1]
-        if observation.shape != (*batch, self._size) or mask.shape != (*batch, self._actions):
-            raise UserError(
-                f"an observation is f32[{self._size}] and its mask bool[{self._actions}], or as "
-                f"many of each; these are {list(observation.shape)} and {list(mask.shape)}"
-            )
-        if not mask.any(-1).all():
-            raise UserError("a mask allows no action: there is none to take")
-        if not np.isfinite(observation).all():
-            raise UserError("the observation is not finite: there is nothing to act on")
+        return acting.chosen(self.outputs(observation)[0], mask, draws)
 
 
 def _torso(about: About) -> NumpyTorso:
-    try:
-        return numpy_torso(about.spec.network, about.in_numpy)
-    except UserError as error:
-        if about.in_numpy is None:
-            raise
+    """Where the file tells its address, the network itself, which needs JAX, is not imported."""
+    network, told = about.spec.network, about.in_numpy
+    address = told or numpy_address(network)
+    if address is None:
         raise UserError(
-            f"network={about.spec.network}: its `in_numpy` is not found: {error}"
-        ) from None
+            f"network={network} has no `in_numpy`, MODULE:NAME of its forward pass without JAX"
+        )
+    try:
+        torso: NumpyTorso = plugins.load(address)
+    except UserError as error:
+        if told is None:
+            raise
+        raise UserError(f"network={network}: its `in_numpy` is not found: {error}") from None
+    return torso
 
 
 def _in_parts(rows: np.ndarray, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray]:

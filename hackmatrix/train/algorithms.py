@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 
 from hackmatrix import plugins
-from hackmatrix.envs.declared import are_sections, is_list
 from hackmatrix.envs.metrics import Range, Trend
+from hackmatrix.envs.static_checks import are_sections, is_list
 from hackmatrix.errors import UserError
 from hackmatrix.networks.actor_critic import Network
 from hackmatrix.rl.draws import seed_key
@@ -39,7 +39,7 @@ def built(name: str, kind: Any, *given: Any) -> Any:
     """The algorithm for an environment, a network, a configuration and an axis."""
     if not plugins.is_address(name):
         return kind(*given)
-    with plugins.told_in_a_line(f"algorithm={name} fails when it is built"):
+    with plugins.as_user_error(f"algorithm={name} fails when it is built"):
         return kind(*given)
 
 
@@ -112,7 +112,7 @@ def _check_learner(name: str, algorithm: Any, network: Network, is_changed: bool
 
 def _traced(name: str, member: str, function: Callable[..., Any], *given: Any) -> Any:
     """What a function of an algorithm from outside gives, as shapes and types."""
-    with plugins.told_in_a_line(f"algorithm={name}: its `{member}` fails"):
+    with plugins.as_user_error(f"algorithm={name}: its `{member}` fails"):
         return jax.eval_shape(function, *given)
 
 

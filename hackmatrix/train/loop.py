@@ -4,64 +4,66 @@ from __future__ import annotations
 
 from hackmatrix.errors import UserError
 from hackmatrix.rl.train_state import TrainState
+from hackmatrix.train.checkpointer import Checkpointer
 from hackmatrix.train.guards.guard import Guard
-from hackmatrix.train.keeper import Keeper
 from hackmatrix.train.program import Program
+from hackmatrix.train.reporting.evaluator import Evaluator
 from hackmatrix.train.reporting.reporter import Reporter
-from hackmatrix.train.reporting.yardstick import Yardstick
-from hackmatrix.train.runs.course import Course
 
 
 def train(
     state: TrainState,
-    course: Course,
     program: Program,
     guard: Guard,
     reporter: Reporter,
-    yardstick: Yardstick,
-    keeper: Keeper,
+    evaluator: Evaluator,
+    checkpointer: Checkpointer,
 ) -> TrainState:
     """Trains until all updates are done or the guard stops the run; gives the last state, which is
     saved if that can be done. All processes stop and save at the same update.
     """
-    update = course.update
-    while updates := guard.next_chunk(update, keeper.seconds(update)):
+    schedule = checkpointer.schedule
+    update = schedule.update
+    while updates := guard.next_chunk(update, checkpointer.training_seconds(update)):
         reporter.before_chunk(update, state)
         with reporter.starting():
-            state, report = program.run(state, updates, course.extra_updates)
-            if update == course.update:
-                _check_count(update + updates, state, course)
+            state, report = program.run(state, updates, schedule.extra_updates)
+            if update == schedule.update:
+                _check_count(update + updates, state, program.config.algorithm)
         update += updates
         reporter.after_chunk(update, updates, report)  # tells of the chunk before, as this one runs
         if guard.is_comparison_due(update, updates):
-            with reporter.apart():
+            with reporter.untimed():
                 guard.compare_now(state.learner)
-        measured = None
-        if yardstick.is_due(update, keeper.seconds(update)):
-            with reporter.apart():
-                guard.expect("No game to measure by was played")  # it is compiled before
-                measured = yardstick.measure(update, state.learner)
-                guard.expect_chunk()
-        if measured:
-            reporter.measured(measured)
-        if keeper.is_due(update, measured):
-            with reporter.apart():
+        evaluation = None
+        if evaluator.is_due(update, checkpointer.training_seconds(update)):
+            with reporter.untimed():
+                # This includes compiling the evaluation.
+                guard.arm("No game to measure by was played")
+                evaluation = evaluator.measure(update, state.learner)
+                guard.arm_for_chunk()
+        if evaluation:
+            reporter.evaluated(evaluation)
+        if checkpointer.is_due(update, evaluation):
+            with reporter.untimed():
                 reporter.flush()  # a broken chunk must not be saved
                 guard.compare_now(state.learner)  # nor a state that devices do not share
-                keeper.save(update, state, measured)
+                checkpointer.save(update, state, evaluation)
                 reporter.saved(update, state.learner)
     reporter.finish(state)
-    if keeper.lacks(update):
+    if checkpointer.is_unsaved(update):
         guard.compare_now(state.learner)
-    guard.expect("The last state was not saved")
-    keeper.finish(update, state)
+    guard.arm("The last state was not saved")
+    checkpointer.finish(update, state)
     return state
 
 
-def _check_count(update: int, state: TrainState, course: Course) -> None:
-    """Whoever does not count its updates draws the same numbers in all of them."""
+def _check_count(update: int, state: TrainState, algorithm: str) -> None:
+    """An algorithm that does not advance `learner.update` would reuse the same random keys in every
+    update.
+    """
     if int(state.learner.update) != update:
         raise UserError(
-            f"algorithm={course.config.algorithm} does not count: its `update` has to add 1 to the "
+            f"algorithm={algorithm} does not count: its `update` has to add 1 to the "
             "learner's `update`"
         )

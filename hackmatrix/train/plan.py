@@ -12,12 +12,11 @@ import jax
 import numpy as np
 
 from hackmatrix import streams
-from hackmatrix.envs import Environment
 from hackmatrix.errors import UserError
 from hackmatrix.kept import programs
 from hackmatrix.kept.sources import short_hash, source_hash
 from hackmatrix.parallel import mesh as meshes
-from hackmatrix.parallel.agreement import is_first, on_all, on_first
+from hackmatrix.parallel.agreement import gather_results, is_first, on_first
 from hackmatrix.train.config import Config, resolve
 from hackmatrix.train.config.rules import RUN_NAME
 from hackmatrix.train.config.saved import from_json, of_another_run, resumed, to_json
@@ -95,39 +94,37 @@ def agree(
     process tells of the plan as soon as the run is its own, before it writes anything there: then
     whoever called has to give the lease back.
     """
-    compare(on_all(lambda: _asked_for(request)))  # before a directory is made
-    made: list[tuple[Plan, Environment]] = []
+    compare(gather_results(lambda: _asked_for(request)))  # before a directory is made
+    made: list[tuple[Plan, Program]] = []
 
     def make() -> dict[str, Any]:
         made.append(make_plan(request, has_planned))
         return _as_json(made[0][0])
 
     told = on_first(make)
-    prepared: list[tuple[Plan, Program]] = []
 
     def prepare() -> dict[str, str]:
-        plan, env = made[0] if made else (_from_json(told), None)
-        program = Program(plan.config, meshes.over(), env)
-        prepared.append((plan, program))
-        return _facts(plan, program) if jax.process_count() > 1 else {}
+        if not made:
+            plan = _from_json(told)
+            made.append((plan, Program(plan.config, meshes.over())))
+        return _facts(*made[0]) if jax.process_count() > 1 else {}
 
     try:
-        facts = on_all(prepare)
-        ((plan, program),) = prepared
-        _check(plan, facts)
+        facts = gather_results(prepare)
+        _check(made[0][0], facts)
     except UserError:
         if made and made[0][0].can_be_undone:
             with contextlib.suppress(OSError):
                 directory.discard(made[0][0].run)
         raise
-    return plan, program
+    return made[0]
 
 
 def make_plan(
     request: Request, has_planned: Callable[[Plan], None] = lambda plan: None
-) -> tuple[Plan, Environment]:
-    """The plan of one process, which creates or continues the run's directory; and the environment,
-    which was looked at for that.
+) -> tuple[Plan, Program]:
+    """The plan of one process, which creates or continues the run's directory; and the training
+    program, which was looked at for that.
     """
     if jax.config.jax_disable_jit:  # type: ignore[attr-defined]
         raise UserError("JAX_DISABLE_JIT is set, but training is one compiled program: unset it")
@@ -166,7 +163,7 @@ def make_plan(
     else:
         run = directory.create(request.workdir, config, hold)
     sentinel = leave_sentinel(run.place) if jax.process_count() > 1 else None
-    return Plan(run, found is not None, begins, request.trace, sentinel, held[0]), program.env
+    return Plan(run, found is not None, begins, request.trace, sentinel, held[0]), program
 
 
 def _name(request: Request) -> Any:

@@ -12,14 +12,15 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
 from hackmatrix import networks, plugins
-from hackmatrix.envs import Environment, declared, make
+from hackmatrix.envs import Environment, make, static_checks
 from hackmatrix.envs.metrics import Range, Trend
 from hackmatrix.errors import UserError
 from hackmatrix.game.tracing import program_for
 from hackmatrix.kept.programs import Kept, compiled, name_of, seek, traced
 from hackmatrix.networks.actor_critic import Params
+from hackmatrix.networks.outside import check_is_trainable
 from hackmatrix.parallel import mesh as meshes
-from hackmatrix.parallel.agreement import everywhere
+from hackmatrix.parallel.agreement import every_process
 from hackmatrix.parallel.gpus import takes_kernels
 from hackmatrix.parallel.mesh import ENVS, REPLICATED, SPLIT
 from hackmatrix.rl import chunk as chunks
@@ -27,7 +28,7 @@ from hackmatrix.rl import draws, rollout
 from hackmatrix.rl.algorithm import Algorithm
 from hackmatrix.rl.rollout import Players, UpdateKey
 from hackmatrix.rl.train_state import Report, TrainState
-from hackmatrix.train import algorithms, inputs, start
+from hackmatrix.train import algorithms, inputs, warm_start
 from hackmatrix.train.config import Config
 from hackmatrix.train.config.rules import ALGORITHMS
 
@@ -43,9 +44,9 @@ _SPECS = TrainState(learner=REPLICATED, players=SPLIT)  # type: ignore[arg-type]
 class Program:
     """Built from a configuration for a mesh; nothing is compiled before it is needed."""
 
-    def __init__(self, config: Config, mesh: Mesh, env: Environment | None = None) -> None:
+    def __init__(self, config: Config, mesh: Mesh) -> None:
         self.config, self.mesh = config, mesh
-        env = env or _environment(config.env)
+        env = _environment(config.env)
         device = mesh.devices.flat[0]
         env = env.on(device.platform, _has_kernels(device, config.kernels))
         self.env = env.limited(config.episode_limit)
@@ -118,7 +119,7 @@ class Program:
         """The program of `run`, ready to compile, also for devices that are not here."""
         if self._lowered is None:
             if plugins.is_address(self.config.network) and self.config.algorithm in ALGORITHMS:
-                networks.check_is_trainable(self.network, self.types_are_checked)
+                check_is_trainable(self.network, self.types_are_checked)
             replicated = meshes.replicated(self.mesh)
             updates = jax.ShapeDtypeStruct((), jnp.int32, sharding=replicated)
             numbers = jax.ShapeDtypeStruct((len(self._inputs),), jnp.float32, sharding=replicated)
@@ -132,7 +133,7 @@ class Program:
     def compile(self) -> jax.stages.Compiled:
         """Does now what the first `run` would wait for. It serves any number of updates."""
         if self._compiled is None:
-            self._compiled = compiled(self.lower, self._parts, self._devices, everywhere)
+            self._compiled = compiled(self.lower, self._parts, self._devices, every_process)
         return self._compiled
 
     @property
@@ -143,9 +144,7 @@ class Program:
     def run(
         self, state: TrainState, updates: int, extra_updates: float = 0.0
     ) -> tuple[TrainState, Report]:
-        """So many updates. The state that is given is used up. A run whose updates were of another
-        size before is told how many more of today's they would have been (runs/course.py).
-        """
+        """Runs so many updates. `state` is donated. `extra_updates`: see runs/schedule.py."""
         numbers = inputs.values(self.config, self._inputs, extra_updates=extra_updates)
         given = meshes.placed((np.int32(updates), numbers), meshes.replicated(self.mesh))
         state, report = self.compile()(state, *given)
@@ -162,7 +161,9 @@ class Program:
         return sum(leaf.size for leaf in jax.tree.leaves(acting))
 
     def _settings(self) -> dict[str, Any]:
-        """Those that are constants of the program, for all that is known of the algorithm."""
+        """The settings compiled into the program as constants; for an algorithm from outside, all
+        that it might read.
+        """
         config = self.config
         names = algorithms.settings_of(config.algorithm, type(self.algorithm))
         if names is None:
@@ -189,7 +190,7 @@ class Program:
             jax.jit(begin, out_shardings=meshes.replicated(self.mesh)),
             of=("init", *self._made_of, inputs.values(self.config, self._inputs)),
             devices=self._devices,
-            everywhere=everywhere,
+            everywhere=every_process,
         )
 
     @functools.cached_property
@@ -198,7 +199,7 @@ class Program:
         return self._beginning(_players_of_seed)
 
     def _beginning(self, begin: Callable[..., Players]) -> Kept:
-        """Has all players of all devices begin with a key."""
+        """A cached program that resets all environments on all devices from one key."""
         function = functools.partial(begin, self.env)
         each = jax.shard_map(
             function,
@@ -216,7 +217,7 @@ class Program:
             jax.jit(of_all, out_shardings=meshes.split(self.mesh)),
             of=(function, self.config.num_envs, self.types_are_checked),
             devices=self._devices,
-            everywhere=everywhere,
+            everywhere=every_process,
         )
 
     @functools.cached_property
@@ -230,7 +231,7 @@ class Program:
                 "learner has no `params`"
             )
         key = draws.key_for(draws.seed_key(self.config.seed), draws.Purpose.PARAMETERS)
-        return start.params_of(name, self.env, self.network, key)
+        return warm_start.params_of(name, self.env, self.network, key)
 
 
 def _has_kernels(device: Any, told: bool | None) -> bool:
@@ -247,7 +248,7 @@ def _environment(name: str) -> Environment:
     """The environment of that name. Of one from outside of this package nothing is known yet."""
     env = make(name)
     if plugins.is_address(name):
-        declared.check(env)
+        static_checks.check(env)
     return env
 
 

@@ -5,47 +5,41 @@ from __future__ import annotations
 import functools
 import os
 import shlex
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import jax
 
 from hackmatrix.exit_codes import DONE, RETRY
 from hackmatrix.parallel.agreement import is_first, on_first
-from hackmatrix.parallel.failures import told_if_too_large
+from hackmatrix.parallel.failures import out_of_memory_as_user_error
 from hackmatrix.rl.evaluation import Interrupted
 from hackmatrix.rl.train_state import TrainState
+from hackmatrix.train.checkpointer import Checkpointer
 from hackmatrix.train.config import reading, resolve
 from hackmatrix.train.config.summary import differences, summary, time_is_up, too_large
-from hackmatrix.train.failing import after_failing, leave_no_trace
+from hackmatrix.train.ending import Ending, Phase
 from hackmatrix.train.guards.guard import Guard
-from hackmatrix.train.guards.signals import NOTHING_TO_SAVE
 from hackmatrix.train.guards.supervision import Supervision
 from hackmatrix.train.guards.watchdog import LONG
-from hackmatrix.train.keeper import Keeper
 from hackmatrix.train.loop import train
 from hackmatrix.train.plan import Plan, Request, agree
 from hackmatrix.train.program import Program
-from hackmatrix.train.reporting import declared
+from hackmatrix.train.reporting import metric_catalogue
 from hackmatrix.train.reporting.console import Console
+from hackmatrix.train.reporting.evaluator import Evaluator
 from hackmatrix.train.reporting.progress import Broken
 from hackmatrix.train.reporting.replays import Play, Replays
 from hackmatrix.train.reporting.reporter import Reporter
 from hackmatrix.train.reporting.sink_list import SinkContext, Sinks, opened
 from hackmatrix.train.reporting.sinks import load_ahead
 from hackmatrix.train.reporting.tracing import Tracer, check_span
-from hackmatrix.train.reporting.yardstick import Yardstick
 from hackmatrix.train.runs import directory
 from hackmatrix.train.runs.clock import Clock
-from hackmatrix.train.runs.course import Course
-from hackmatrix.train.runs.mirror import Mirror
+from hackmatrix.train.runs.lease import Lease
 
 FOR_GAMES = {"eval_episodes", "resume"}  # what a session without training takes
-_AS_SAVED = "Stopped; what was saved stays"
-_WITHOUT_EVALUATION = "Stopped before the evaluation, which --resume plays; all is saved"
-_WITHOUT_A_PAGE = "Stopped; only the page of the best game is missing"
-_AT_THE_END = "Stopped while finishing; --resume completes whatever is missing"
 
 
 def run_session(
@@ -57,228 +51,180 @@ def run_session(
     come to the run's bucket.
     """
     clock, supervision = Clock(), supervision or Supervision()
-    supervision.signals.ends(NOTHING_TO_SAVE)
-    with ExitStack() as leaving:
-
-        def hold(plan: Plan) -> None:
-            assert plan.lease  # this is the first process
-            leaving.enter_context(plan.lease)
-            if not plan.run.bucket:  # where a supervisor sees whether it has begun
-                supervision.note(str(plan.run.place))
-            leave_no_trace(supervision, plan)
-
-        plan, program = agree(request, hold)
+    with Ending(supervision, is_last=is_last) as ending:
+        plan, program = agree(request, ending.hold)
         supervision.note(str(plan.run.place))
-        with told_if_too_large(too_large(plan.config)):
-            console = _console(plan, program)
-            mirror = leaving.enter_context(Mirror(plan.run, plan.lease, console.say))
-            leaving.push(functools.partial(after_failing, supervision, plan))
-
-            def leave() -> int | None:
-                leaving.close()
-                return None if mirror.has_sent_all else RETRY
-
+        with out_of_memory_as_user_error(too_large(plan.config)):
+            console = _console(plan, program, clock)
+            mirror = ending.mirrored(plan, console.say)
             program.seek()
             _tell_what_runs(console, plan, program)
-            keeper = _keeper(plan, program, clock, console, mirror)
-            state, course = _restored(plan, keeper, supervision, console)
-            code = _Session(
-                plan, program, course, console, clock, keeper, supervision, leave, is_last
-            ).run(state, play, request.given)
-            supervision.signals.ends(_AT_THE_END)
-    if not on_first(lambda: mirror.has_sent_all):  # all wait for the first, which may write
-        code = RETRY
-    supervision.signals.ends(_AT_THE_END, code if is_last else RETRY)
-    return code
+            checkpointer = Checkpointer(plan.run, program, clock, console.say, mirror.catch_up)
+            state = _restored(plan, checkpointer, supervision, console)
+            session = _Session(plan, program, console, checkpointer, supervision, ending)
+            code = session.run(state, play, request.given)
+        return ending.finish(code)
 
 
+@dataclass
 class _Session:
-    """What the phases of a session share. `leave` is what is done with the run at its end."""
+    """What the phases of a session share."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        program: Program,
-        course: Course,
-        console: Console,
-        clock: Clock,
-        keeper: Keeper,
-        supervision: Supervision,
-        leave: Callable[[], int | None],
-        is_last: bool,
-    ) -> None:
-        self._plan, self._program, self._course, self._keeper = plan, program, course, keeper
-        self._console, self._clock = console, clock
-        self._signals, self._leave = supervision.signals, leave
-        self._code_of_pages = DONE if is_last else RETRY  # once all but pages is there
-        self._tracer = Tracer(plan.trace, plan.run, console.say)
-        self._guard = Guard(course, program.mesh, supervision, self._tracer.ends)
-        self._yardstick = Yardstick(
-            plan.run, program, course, clock, console.say, self._guard.goes_on
-        )
+    plan: Plan
+    program: Program
+    console: Console
+    checkpointer: Checkpointer
+    supervision: Supervision
+    ending: Ending
+
+    def __post_init__(self) -> None:
+        run, program, say = self.plan.run, self.program, self.console.say
+        self.schedule = self.checkpointer.schedule
+        self.tracer = Tracer(self.plan.trace, run, say)
+        self.guard = Guard(self.schedule, program.mesh, self.supervision, self.tracer.ends)
+        self.evaluator = Evaluator(run, program, self.schedule, say, self.guard.goes_on)
 
     def run(self, state: TrainState, play: Play, given: Mapping[str, Any]) -> int:
         """Does what is left to do; gives the exit code."""
-        trains = not self._course.is_over
+        trains = not self.schedule.is_over
         if trains:
             self._begin()
         else:
             self._tell_what_is_not_taken(given)
-            if not self._yardstick.lacks_final_games(state):
+            if not self.evaluator.lacks_final_games(state):
                 self._tell_that_it_is_finished()
                 return DONE
         return self._go_on(state, play, trains=trains)
 
     def _begin(self) -> None:
         """From here on the run is what this session makes of it."""
-        if self._plan.resumes:
-            on_first(functools.partial(directory.write_down, self._plan.run))
-            self._yardstick.forget_what_is_done_again()
+        if self.plan.resumes:
+            on_first(functools.partial(directory.write_down, self.plan.run))
+            self.evaluator.forget_what_is_done_again()
         if is_first():  # which writes
             load_ahead()
-        self._guard.expect("The training program was not compiled")
+        self.guard.arm("The training program was not compiled")
         what = "Compiling the training program (once; it is kept)"
-        with self._clock.phase("compile"), self._console.waiting(what):
-            self._program.compile()
+        with self.schedule.clock.phase("compile"), self.console.waiting(what):
+            self.program.compile()
 
     def _go_on(self, state: TrainState, play: Play, *, trains: bool) -> int:
-        """Trains, where that is left to do, and plays the games that the run is measured by; gives
-        the exit code.
+        """Trains, where that is left to do, and plays the games of the final evaluation; gives the
+        exit code.
         """
-        console, run, course = self._console, self._plan.run, self._course
-        self._guard.expect("No place to write metrics to was opened")
-        resumed_at = course.steps if self._plan.resumes else None
-        sinks = _sinks(console, SinkContext(run, resumed_at, console.say))
-        replays = Replays(run, self._program, play, console.warn, sinks.show_game)
-        reporter = Reporter(
-            self._program, course, self._clock, sinks, self._tracer, replays, console.warn,
-            _confirm(self._plan, asks=run.bucket is None),  # whose mirror asks
-        )  # fmt: skip
-        self._clock.begin_training(course.seconds)
-        console.begin(course.seconds)
+        console, run, schedule = self.console, self.plan.run, self.schedule
+        self.guard.arm("No place to write metrics to was opened")
+        resumed_at = schedule.steps if self.plan.resumes else None
+        sinks = _sinks(console, SinkContext(run, resumed_at, console.say), self.plan.lease)
+        replays = Replays(run, self.program, play, console.warn, sinks.show_game)
+        reporter = Reporter(self.program, schedule, sinks, self.tracer, replays, console.warn)
+        schedule.clock.begin_training(schedule.seconds)
         with reporter:
             state, is_stopped = self._train(state, reporter) if trains else (state, False)
-            step = course.steps_after(int(state.learner.update))
+            step = schedule.steps_after(int(state.learner.update))
             if is_stopped or not self._evaluate(state, replays):
                 self._tell_that_it_stopped(state, step)
                 code = RETRY
             else:
                 console.end("Done", step, run.place)
                 code = DONE
-                self._ends_with(_AT_THE_END, self._code_of_pages)
-            self._guard.expect("The places that metrics are written to were not closed")
+                self.ending.enters(Phase.FINISHING)
+            self.guard.arm("The places that metrics are written to were not closed")
         return code
 
     def _train(self, state: TrainState, reporter: Reporter) -> tuple[TrainState, bool]:
         """The state at the end, and whether the run ends with it for now: because it was asked to
         stop, or because the state could not be saved.
         """
-        guard, keeper = self._guard, self._keeper
-        with self._signals.noted(self._console.say):
-            self._ends_with(_AS_SAVED)
+        guard, checkpointer = self.guard, self.checkpointer
+        with self.supervision.signals.noted(self.console.say):
+            self.ending.enters(Phase.TRAINING)
             try:
-                state = train(
-                    state, self._course, self._program, guard, reporter, self._yardstick, keeper
-                )
+                state = train(state, self.program, guard, reporter, self.evaluator, checkpointer)
             except Broken as broken:
-                keeper.close()
-                raise Broken(f"{broken}; {keeper.what_is_kept()}") from None
+                checkpointer.close()
+                raise Broken(f"{broken}; {checkpointer.what_is_kept()}") from None
             except BaseException:
                 if jax.process_count() == 1:  # others may never get here, and would be waited for
-                    keeper.close()
+                    checkpointer.close()
                 raise
-            keeper.close()
-            course, update = self._course, int(state.learner.update)
-            is_stopped = guard.was_asked_to_stop() or keeper.lacks(update)
-            if not is_stopped and update < course.last_update:
-                self._console.say(time_is_up(course.config, course.steps_after(update)))
+            checkpointer.close()
+            schedule, update = self.schedule, int(state.learner.update)
+            is_stopped = guard.was_asked_to_stop() or checkpointer.is_unsaved(update)
+            if not is_stopped and update < schedule.last_update:
+                self.console.say(time_is_up(schedule.config, schedule.steps_after(update)))
         return state, is_stopped
 
     def _evaluate(self, state: TrainState, replays: Replays) -> bool:
         """Plays the games, unless there are none to play; whether it has. A signal ends it at once:
         what was trained is saved.
         """
-        self._guard.expect("No game of the evaluation was played")
-        self._ends_with(_WITHOUT_EVALUATION)
-        if not self._yardstick.lacks_final_games(state):
+        self.guard.arm("No game of the evaluation was played")
+        self.ending.enters(Phase.EVALUATION)
+        if not self.evaluator.lacks_final_games(state):
             return True
-        has_played = functools.partial(self._ends_with, _WITHOUT_A_PAGE, self._code_of_pages)
+        has_played = functools.partial(self.ending.enters, Phase.PAGES)
         try:
-            self._yardstick.play_final_games(state, replays, has_played)
+            self.evaluator.play_final_games(state, replays, has_played)
         except (Interrupted, KeyboardInterrupt):  # the latter from Python
             return False
         return True
 
     def _tell_what_is_not_taken(self, given: Mapping[str, Any]) -> None:
         """Of what was given, where nothing is left to train with it."""
-        changes = on_first(lambda: directory.changes(self._plan.run))
+        changes = on_first(lambda: directory.changes(self.plan.run))
         lost = [f"{each}={changes[each]}" for each in changes if each in given.keys() - FOR_GAMES]
         if lost:
-            self._console.warn(
+            self.console.warn(
                 "nothing is left to train, so the run keeps the settings that it was trained with: "
                 f"{', '.join(lost)} {'is' if len(lost) == 1 else 'are'} not written down, and a "
                 "later --resume goes by what it had"
             )
 
     def _tell_that_it_is_finished(self) -> None:
-        run, course = self._plan.run, self._course
-        limit = course.config.time_limit_minutes
+        run, schedule = self.plan.run, self.schedule
+        limit = schedule.config.time_limit_minutes
         longer = [f"--resume={shlex.quote(str(run.place))}"]
-        if course.update >= course.last_update:
-            longer.append(f"--config.total_timesteps={2 * course.steps}")
+        if schedule.update >= schedule.last_update:
+            longer.append(f"--config.total_timesteps={2 * schedule.steps}")
         if limit is not None:
             longer.append(f"--config.time_limit_minutes={2 * limit:g}")
-        self._console.say(
-            f"The run is finished at step {course.steps:,}; its results are in {run.place}"
+        self.console.say(
+            f"The run is finished at step {schedule.steps:,}; its results are in {run.place}"
         )
-        self._console.say(f"To train it longer: {' '.join(longer)}")
-
-    def _ends_with(self, words: str, code: int = RETRY) -> None:
-        """From now on a signal does so, at once."""
-        self._signals.ends(words, code, self._leave)
+        self.console.say(f"To train it longer: {' '.join(longer)}")
 
     def _tell_that_it_stopped(self, state: TrainState, step: int) -> None:
-        if self._keeper.lacks(int(state.learner.update)):
-            self._console.say(
+        if self.checkpointer.is_unsaved(int(state.learner.update)):
+            self.console.say(
                 "The last state could not be saved: what came after the checkpoint before is lost, "
                 "and done again when the run is resumed"
             )
-        elif (seconds := self._signals.seconds_since()) is not None:
-            self._console.say(f"Saved and stopped {seconds:.1f} s after the signal")
-        self._console.end("Stopped", step, self._plan.run.place, goes_on=True)
-
-
-def _keeper(plan: Plan, program: Program, clock: Clock, console: Console, mirror: Mirror) -> Keeper:
-    def before_saving() -> str | None:
-        _confirm(plan)()
-        return mirror.catch_up()
-
-    return Keeper(plan.run, program, clock, console.say, before_saving)
-
-
-def _confirm(plan: Plan, *, asks: bool = True) -> Callable[[], None]:
-    return functools.partial(plan.lease.confirm, asks=asks) if plan.lease else lambda: None
+        elif (seconds := self.supervision.signals.seconds_since()) is not None:
+            self.console.say(f"Saved and stopped {seconds:.1f} s after the signal")
+        self.console.end("Stopped", step, self.plan.run.place, goes_on=True)
 
 
 def _restored(
-    plan: Plan, keeper: Keeper, supervision: Supervision, console: Console
-) -> tuple[TrainState, Course]:
-    """The state to begin with, and where it stands."""
-    supervision.watchdog.expect("No state to begin with was there", LONG)
+    plan: Plan, checkpointer: Checkpointer, supervision: Supervision, console: Console
+) -> TrainState:
+    """The state to begin with."""
+    supervision.watchdog.arm("No state to begin with was there", LONG)
     with console.waiting("Restoring the run" if plan.resumes else "Drawing the first boards"):
-        state, course = keeper.restore()
-    if plan.resumes and not course.update:
+        state = checkpointer.restore()
+    schedule = checkpointer.schedule
+    if plan.resumes and not schedule.update:
         console.say("The run has no checkpoint yet: it starts from its first update")
-    check_span(plan.trace, course.last_update)
-    supervision.note(str(plan.run.place), course.steps)
-    return state, course
+    check_span(plan.trace, schedule.last_update)
+    supervision.note(str(plan.run.place), schedule.steps)
+    return state
 
 
-def _console(plan: Plan, program: Program) -> Console:
+def _console(plan: Plan, program: Program, clock: Clock) -> Console:
     """What this process prints to."""
-    metrics = declared.metrics(program.env, program.algorithm)
+    metrics = metric_catalogue.metrics(program.env, program.algorithm)
     out = None if is_first() else open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
-    return Console(plan.config, metrics, out)
+    return Console(plan.config, metrics, out, clock)
 
 
 def _tell_what_runs(console: Console, plan: Plan, program: Program) -> None:
@@ -292,6 +238,12 @@ def _tell_what_runs(console: Console, plan: Plan, program: Program) -> None:
     )
 
 
-def _sinks(console: Console, context: SinkContext) -> Sinks:
+def _sinks(console: Console, context: SinkContext, lease: Lease | None) -> Sinks:
+    """The places that metrics are written to as long as the run is ours."""
     others = opened(context, console.warn) if is_first() else []
-    return Sinks(console, *others, say=console.warn)
+
+    def confirm() -> None:
+        if lease:
+            lease.confirm(asks=context.run.bucket is None)  # for a bucket, the mirror asks
+
+    return Sinks(console, *others, say=console.warn, confirm=confirm)

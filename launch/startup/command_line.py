@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from absl import flags
+from absl import flags, logging
 
 from hackmatrix.errors import UserError
 from launch.startup import ending, starting
@@ -19,6 +19,8 @@ _HELP = {"--help", "-help", "--h", "-h", "-?"}
 _OURS = ("launch.", "hackmatrix.")
 _VALUES = {"int": "=N", "float": "=NUMBER", "bool": "", "string": "=TEXT"}
 _WIDTH, _INDENT = 96, 26
+
+logging.set_verbosity(logging.WARNING)  # else absl logs more as soon as flags are parsed
 
 
 def parser(program: str) -> Parse:

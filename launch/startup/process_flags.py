@@ -18,7 +18,7 @@ _PROCESS_ID = flags.DEFINE_integer("process_id", None, "The number of this proce
 
 
 def meet(program: str, *, heartbeat_seconds: int, join_seconds: int) -> None:
-    """Meets the others, if there are any; a StartError where the flags do not fit together."""
+    """Meets the others, if there are any; a UserError where the flags do not fit together."""
     from hackmatrix.parallel import startup  # it imports JAX
 
     startup.join(

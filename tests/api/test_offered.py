@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -12,8 +11,6 @@ import pytest
 
 import hackmatrix
 from hackmatrix import machine
-from hackmatrix.train.checkpoints.checkpoints import Incompatible
-from hackmatrix.train.config.resolve import ConfigError
 
 ROOT = Path(__file__).parents[2]
 LIGHT = """
@@ -63,12 +60,3 @@ def test_a_mistake_is_no_traceback_in_a_notebook() -> None:
     assert hackmatrix.UserError("lr=-1 is wrong")._render_traceback_() == [
         "UserError: lr=-1 is wrong"
     ]
-
-
-@pytest.mark.parametrize(
-    "error", [ConfigError(["lr=-1 is wrong", "gamma=7 too"]), Incompatible(3, ["no such leaf"])]
-)
-def test_a_mistake_in_another_process_arrives_as_it_was(error: hackmatrix.UserError) -> None:
-    arrived = pickle.loads(pickle.dumps(error))
-    assert (type(arrived), str(arrived)) == (type(error), str(error))
-    assert vars(arrived) == vars(error) != {}

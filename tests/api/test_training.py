@@ -23,7 +23,7 @@ from hackmatrix.envs.protocol import Step
 from hackmatrix.networks.torso import Torso
 from hackmatrix.train import session
 from hackmatrix.train.program import Program
-from hackmatrix.train.reporting.yardstick import Yardstick
+from hackmatrix.train.reporting.evaluator import Evaluator
 from hackmatrix.train.runs import directory
 from tests.envs.toy import Toy
 
@@ -115,7 +115,7 @@ def test_an_interrupt_of_the_last_games_leaves_them_to_be_played_later(
 ) -> None:
     start = {**CARTPOLE, "total_timesteps": 2 * BATCH, "eval_episodes": 4}
     with monkeypatch.context() as patch:
-        patch.setattr(Yardstick, "play_final_games", Mock(side_effect=KeyboardInterrupt))
+        patch.setattr(Evaluator, "play_final_games", Mock(side_effect=KeyboardInterrupt))
         stopped = hackmatrix.train(cpu.get_config(), workdir=tmp_path, **start)
     assert not stopped.is_finished
     assert stopped.agent().policy.step == 2 * BATCH

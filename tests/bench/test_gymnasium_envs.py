@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from hackmatrix.bench import gymnasium_envs
+from hackmatrix.bench.report import Report
 from hackmatrix.bench.timing import REPEATS
 
 LENGTH = 3  # of a game
@@ -93,15 +94,17 @@ def test_many_games_are_compared_with_a_single_one(bench: Any) -> None:
     assert Small.begun - before == 1 + calls // (LENGTH + 1)
 
 
-def test_every_speed_is_a_line(bench: Any) -> None:
+def test_every_speed_is_a_line(bench: Any, capsys: pytest.CaptureFixture[str]) -> None:
     speeds = bench.measure(seconds=0)
-    heading, *rows = bench.lines(speeds)
+    bench.tell(speeds, Report(as_json=False))
+    heading, *rows = capsys.readouterr().out.splitlines()
     assert heading.endswith("of the single")
     assert [row.split()[:2] for row in rows] == [
         ["make", "1"],
         ["make_vec", "1"],
         ["make_vec", "8"],
     ]
-    told = [json.loads(bench.to_json(each)) for each in speeds]
+    bench.tell(speeds, Report(as_json=True))
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [each["games"] for each in told] == [1, 1, 8]
     assert all(each["steps_per_second"]["median"] > 0 for each in told)

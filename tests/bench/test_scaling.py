@@ -17,6 +17,7 @@ import pytest
 
 from configs import default
 from hackmatrix.bench import measuring
+from hackmatrix.bench.report import Report
 from hackmatrix.bench.scaling import apart, curves
 from hackmatrix.bench.timing import REPEATS
 from hackmatrix.errors import UserError
@@ -197,7 +198,7 @@ def test_what_was_measured_before_a_failure_is_kept(
     monkeypatch.setattr(curves, "curves", failing)
     raw = default.get_config()
     with pytest.raises(UserError, match="was killed"):
-        measuring.measure_scaling(raw, [1], [], 64, 0, tmp_path, as_json=True)
+        measuring.measure_scaling(raw, [1], [], 64, 0, tmp_path, Report(as_json=True))
     assert (tmp_path / "scaling.csv").read_text().splitlines()[1].startswith("weak,measured,1,1,4")
 
 

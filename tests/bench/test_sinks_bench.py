@@ -10,6 +10,7 @@ import pytest
 
 from configs import default
 from hackmatrix.bench import sinks
+from hackmatrix.bench.report import Report
 from hackmatrix.bench.sinks import Cost, Found
 from hackmatrix.train.config import resolve
 
@@ -22,7 +23,9 @@ def found() -> Found:
     return sinks.measure(resolve(given, "cpu", 8), seconds=0)
 
 
-def test_every_sink_is_measured_against_the_chunk(found: Found) -> None:
+def test_every_sink_is_measured_against_the_chunk(
+    found: Found, capsys: pytest.CaptureFixture[str]
+) -> None:
     names = ["Console", "JsonLines", "TensorBoard"]
     assert [cost.sink for cost in found.costs] == [
         *names,
@@ -33,13 +36,17 @@ def test_every_sink_is_measured_against_the_chunk(found: Found) -> None:
         assert cost.once > 0
         assert cost.of_training == pytest.approx(cost.a_chunk / found.chunk_seconds)
     assert "8 x 16, 2 updates per chunk" in found.setting
-    assert json.loads(sinks.to_json(found))["of_training"] == found.of_training
+    sinks.tell(found, Report(as_json=True))
+    assert json.loads(capsys.readouterr().out)["of_training"] == found.of_training
 
 
 @pytest.mark.parametrize(("a_chunk", "verdict"), [(0.004, ", under 1%"), (0.006, ", NOT under 1%")])
-def test_what_all_cost_together_is_held_against_the_limit(a_chunk: float, verdict: str) -> None:
+def test_what_all_cost_together_is_held_against_the_limit(
+    a_chunk: float, verdict: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     costs = tuple(Cost(name, 0.5, a_chunk, a_chunk) for name in ("One", "Other"))
-    *_, heading, first, _, last = sinks.lines(Found("a setting", 1.0, costs))
+    sinks.tell(Found("a setting", 1.0, costs), Report(as_json=False))
+    *_, heading, first, _, last = capsys.readouterr().out.splitlines()
     assert heading.endswith("of training")
     assert first.split() == ["One", "0.500", f"{1e3 * a_chunk:.3f}", f"{a_chunk:.4%}"]
     assert last == f"all together {2 * a_chunk:.4%} of training{verdict}"

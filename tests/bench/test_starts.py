@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hackmatrix.bench import starts
+from hackmatrix.bench.report import Report
 from hackmatrix.errors import UserError
 
 PROGRAM = """
@@ -41,10 +42,11 @@ def test_a_program_that_fails_is_named_with_its_last_words(
 
 
 def test_each_program_finds_an_empty_cache_and_then_what_it_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "frugal.py").write_text(PROGRAM)
     monkeypatch.setattr(starts, "_PROGRAMS", {"frugal {}": "a line"})
     (measured,) = starts.measure(tmp_path)
     assert (tmp_path / "starts").read_text().split() == ["empty", "found", "found", "found"]
-    assert list(starts.lines(iter([measured])))[1].endswith(measured.program)
+    starts.tell([measured], Report(as_json=False))
+    assert capsys.readouterr().out.splitlines()[1].endswith(measured.program)

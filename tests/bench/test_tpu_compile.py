@@ -30,6 +30,7 @@ def test_names_count_cores_or_chips_as_google_does() -> None:
     assert max(chips.values()) == 64  # more than that cannot share the groups of boards
 
 
+@pytest.mark.slow  # that the kernel compiles is shown where a slice's training does
 def test_a_step_needs_no_other_device_and_as_one_kernel_a_fraction_of_the_code() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "launch.bench", "env", "--slice=v4-8", "--json"],

@@ -14,8 +14,8 @@ from hackmatrix.bench.report import Report
 from hackmatrix.bench.timing import Rate
 from hackmatrix.bench.training import Training, measure_training
 from hackmatrix.errors import UserError
-from hackmatrix.parallel.failures import told_if_too_large
-from tests.train.test_yardstick import GRID
+from hackmatrix.parallel.failures import out_of_memory_as_user_error
+from tests.train.test_evaluator import GRID
 
 
 def test_what_is_measured_as_compiling_is_no_load_from_a_cache() -> None:
@@ -67,7 +67,7 @@ def test_training_its_halves_and_the_network_alone_are_measured_on_all_devices(
 
 def test_a_lack_of_memory_is_told_in_a_line() -> None:
     said = pytest.raises(UserError, match="more memory than there is: measure fewer boards")
-    with said, told_if_too_large(measuring.TOO_LARGE):
+    with said, out_of_memory_as_user_error(measuring.TOO_LARGE):
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")
 
 

@@ -21,7 +21,7 @@ from hackmatrix.rl.rollout import Players
 from hackmatrix.rl.tally import Metrics, Tally
 from hackmatrix.train.program import Program
 from tests.train.settings import config, resolved
-from tests.train.test_yardstick import GRID, trained
+from tests.train.test_evaluator import GRID, trained
 
 
 class Bare:

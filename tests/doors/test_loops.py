@@ -16,7 +16,7 @@ from hackmatrix.parallel import mesh as meshes
 from hackmatrix.train.program import Program
 from tests.networks.grid import GridWalk
 from tests.train.settings import config
-from tests.train.test_yardstick import GRID
+from tests.train.test_evaluator import GRID
 
 Array = jax.Array
 
@@ -105,4 +105,4 @@ class Blind(GridWalk):
 
 def test_what_is_thought_of_an_environment_may_be_a_constant() -> None:
     """And so the same on all devices, as what comes of it is not."""
-    Program(config(env=GRID), meshes.over(), Blind()).lower()
+    Program(config(env=f"{__name__}:Blind"), meshes.over()).lower()

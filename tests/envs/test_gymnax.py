@@ -200,6 +200,7 @@ def test_a_client_of_the_older_interface_plays_on_from_game_to_game() -> None:
     np.testing.assert_allclose(reward, sum(told["reward_parts"].values()), atol=1e-5)
 
 
+@pytest.mark.slow  # another client of it plays above
 def test_an_unmodified_ppo_learns_to_choose_valid_actions() -> None:
     """It knows no mask, so an action that is not valid ends its games: that is what it learns."""
     steps = 20 * 64 * GAMES

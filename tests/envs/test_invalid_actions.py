@@ -86,12 +86,12 @@ def test_a_valid_action_may_be_drawn_in_its_place_each_as_likely_as_the_others()
     games, turn = begun("redraw")
     while turn.mask.sum() < VALID:
         turn = play(games, turn, 1)
-    start, mask = games.states, turn.mask[0]
+    start, mask = games.board(0), turn.mask[0]
     keys = np.random.default_rng(1).integers(1 << 32, size=(DRAWS, 2), dtype=np.uint32)
 
     def played(action: int, key: np.ndarray) -> tuple[Turn, list[bytes]]:
         """From the same board, and what the board is after it, leaf by leaf."""
-        games.states = start
+        games.put(0, start)
         games.draw_from(0, key, 0)
         turn = games.play(np.array([action]))
         return turn, [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(games.states)]

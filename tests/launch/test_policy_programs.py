@@ -134,7 +134,7 @@ def test_only_a_run_has_a_best_policy() -> None:
 def test_who_looks_ahead_needs_no_forward_pass_in_numpy(tmp_path: Path) -> None:
     params, about = files.read("policies/winner")
     spec = replace(about.spec, network="my_net:Net")
-    files.write(tmp_path / "policy.npz", params, replace(about, spec=spec))
+    (tmp_path / "policy.npz").write_bytes(files.content(params, replace(about, spec=spec)))
     code = """
 import sys
 from launch import drive

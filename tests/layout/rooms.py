@@ -33,7 +33,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "hackmatrix.envs": _GAME | _ERRORS | {"hackmatrix.kept"},
     "hackmatrix.parallel": _ENVS
     | {"hackmatrix.machine", "hackmatrix.exit_codes", "hackmatrix.streams"},
-    "hackmatrix.networks": _ENVS | {"hackmatrix.whole_files"},
+    "hackmatrix.networks": _ENVS,
     "hackmatrix.rl": _ENVS | {"hackmatrix.parallel", "hackmatrix.networks"},
     "hackmatrix.ppo": _LEARNING - {"hackmatrix.parallel"},
     "hackmatrix.search": _LEARNING - {"hackmatrix.parallel"},
@@ -59,14 +59,14 @@ MAY_IMPORT["launch"] = set(MAY_IMPORT)
 # Within train, each may import those of the lines above its own.
 TRAIN = (
     {"config"},
-    {"algorithms", "inputs", "start", "waiting"},
+    {"algorithms", "inputs", "warm_start", "waiting"},
     {"program"},
     {"runs"},
     {"checkpoints"},
     {"policies"},
     {"guards", "reporting"},
-    {"keeper", "plan"},
-    {"loop", "failing"},
+    {"checkpointer", "plan"},
+    {"loop", "ending"},
     {"session"},
     {"seeds"},
 )

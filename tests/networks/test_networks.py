@@ -75,7 +75,7 @@ def test_a_network_computes_the_same_with_numpy_alone(
     about = About(
         ENV.name, dict(ENV.observation), ENV.action_names, "", 0, of, landmark=ENV.landmark
     )
-    files.write(tmp_path / "policy.npz", params, about)
+    (tmp_path / "policy.npz").write_bytes(files.content(params, about))
     plain = NumpyPolicy(tmp_path / "policy.npz")
     assert plain.about == about
     observation = np.asarray(flat(parts, ENV.observation))
@@ -252,12 +252,6 @@ def test_boards_are_not_turned_that_do_not_say_what_towards() -> None:
 def test_an_unknown_network_is_refused_with_those_there_are() -> None:
     with pytest.raises(UserError, match="mlp, centred, conv, cells, or MODULE:NAME"):
         networks.make(spec("resnet"), GridWalk())
-
-
-def test_where_its_pass_in_numpy_is_known_the_torso_itself_is_not_imported() -> None:
-    """It needs JAX, which is not everywhere."""
-    found = networks.numpy_torso("no_module:Net", "hackmatrix.networks.in_numpy:mlp")
-    assert found is networks.numpy_torso("mlp")
 
 
 def test_a_module_that_fails_is_not_one_without_the_name(

@@ -140,7 +140,7 @@ def test_parameters_of_any_form_come_back_from_a_file(tmp_path: Path) -> None:
     network, env, file = made(Oddly), GridWalk(), tmp_path / "policy.npz"
     params = network.init(jax.random.key(1))
     about = files.About(env.name, dict(env.observation), env.action_names, "a", 1, network.spec)
-    files.write(file, params, about)
+    file.write_bytes(files.content(params, about))
     again = network.fitted(files.read(file)[0], str(file))
     jax.tree.map(np.testing.assert_array_equal, again, params)
 

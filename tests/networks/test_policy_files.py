@@ -25,7 +25,7 @@ def test_a_folder_of_ones_own_may_lie_among_policies(elsewhere: Path) -> None:
     folder = elsewhere / "policies/mine"
     folder.mkdir(parents=True)
     params, about = files.read("policies/winner")
-    files.write(folder / files.EXPORTED, params, about)
+    (folder / files.EXPORTED).write_bytes(files.content(params, about))
     assert not files.is_shipped("policies/mine")
     assert files.read("policies/mine")[1] == about
     (elsewhere / "policies/winner").mkdir()

@@ -9,7 +9,7 @@ from jax.errors import JaxRuntimeError
 
 from hackmatrix.errors import UserError
 from hackmatrix.parallel import startup
-from hackmatrix.parallel.failures import may_pass
+from hackmatrix.parallel.failures import is_transient
 
 PASSING = [
     "UNAVAILABLE: failed to connect to all addresses; last error: connection refused",
@@ -37,13 +37,13 @@ STAYING = [
 
 @pytest.mark.parametrize("text", PASSING)
 def test_a_lost_process_or_machine_may_come_back(text: str) -> None:
-    assert may_pass(JaxRuntimeError(text))
+    assert is_transient(JaxRuntimeError(text))
     assert startup.code_after(JaxRuntimeError(text), heartbeat_seconds=0) == 42
 
 
 @pytest.mark.parametrize("text", STAYING)
 def test_what_is_wrong_with_a_program_stays_wrong(text: str) -> None:
-    assert not may_pass(JaxRuntimeError(text))
+    assert not is_transient(JaxRuntimeError(text))
     assert startup.code_after(JaxRuntimeError(text), heartbeat_seconds=0) == 1
 
 
@@ -63,11 +63,11 @@ def test_what_is_wrong_with_a_program_stays_wrong(text: str) -> None:
 def test_of_pythons_own_errors_those_of_connections_may_pass(
     error: Exception, passes: bool
 ) -> None:
-    assert may_pass(error) == passes
+    assert is_transient(error) == passes
 
 
 def test_an_error_that_jax_does_raise_is_recognised() -> None:
     with pytest.raises(JaxRuntimeError) as raised:
         jnp.zeros((1 << 48,)).block_until_ready()
     assert isinstance(jax.devices()[0], jax.Device)
-    assert not may_pass(raised.value)
+    assert not is_transient(raised.value)

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from hackmatrix.parallel.startup import Membership, StartError, membership
+from hackmatrix.errors import UserError
+from hackmatrix.parallel.startup import Membership, membership
 
 HERE = "10.0.0.1:8476"
 
@@ -29,6 +30,6 @@ def test_a_process_has_the_membership_that_it_is_given_or_none() -> None:
     ],
 )
 def test_a_membership_that_cannot_be_is_refused_in_a_line(given: Any, said: str) -> None:
-    with pytest.raises(StartError) as refused:
+    with pytest.raises(UserError) as refused:
         membership(*given)
     assert str(refused.value).startswith(said)

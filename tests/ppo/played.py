@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from hackmatrix.networks.actor_critic import Network
 from hackmatrix.ppo.algorithm import PPO, Learner
 from hackmatrix.rl import draws, rollout, tally
-from hackmatrix.rl.return_scale import ReturnScale
+from hackmatrix.rl.learning.return_scale import ReturnScale
 from hackmatrix.rl.rollout import Batch, Players, UpdateKey
 from tests.envs.toy import Toy
 from tests.rl.rolled import AXIS, mlp, on_one_device, opinionated
@@ -86,7 +86,7 @@ def play(truncates: bool, **changes: Any) -> Played:
     players = new_players(algorithm, before, BOARDS)
 
     def run(before: Learner, players: Players) -> Any:
-        counted = tally.empty(rollout.kind_of_step(env, players))
+        counted = tally.empty(rollout.step_spec(env, players))
         _, batch, _ = algorithm.play(before, players, counted)
         after, _, _, told = algorithm.update(before, players, counted)
         return batch, after, told

@@ -25,7 +25,7 @@ def test_a_masked_toy_is_learned_without_one_invalid_action() -> None:
     players = new_players(algorithm, learner, BOARDS)
 
     def train(learner: Learner, players: Players) -> Metrics:
-        nothing = tally.empty(rollout.kind_of_step(env, players))
+        nothing = tally.empty(rollout.step_spec(env, players))
 
         def one(carry: Going, _: None) -> tuple[Going, Metrics]:
             learner, players, counted, _told = algorithm.update(carry[0], carry[1], nothing)

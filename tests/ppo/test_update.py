@@ -17,7 +17,8 @@ from hackmatrix.errors import UserError
 from hackmatrix.ppo import metrics
 from hackmatrix.ppo.algorithm import PPO
 from hackmatrix.ppo.loss import Samples, clipped_loss
-from hackmatrix.rl.learning import advantages, descent, minibatches
+from hackmatrix.rl.learning import actor_critic, minibatches
+from hackmatrix.rl.learning.advantages import gae
 from hackmatrix.rl.learning.metrics import ENTROPY, EXPLAINED_VARIANCE, LR, RETURN_SCALE
 from hackmatrix.rl.rollout import UpdateKey
 from tests.envs.toy import Toy
@@ -47,7 +48,7 @@ def advantage_of(played: Played) -> np.ndarray:
 def test_advantages_are_the_discounted_sums_of_errors(played: Played) -> None:
     used, batch = played.settings, played.batch
     assert np.asarray(batch.ended).any()
-    estimated = advantages.estimate(
+    estimated = gae(
         batch.reward, batch.value, batch.ended, batch.last_value, used.gamma, used.gae_lambda
     )
     np.testing.assert_allclose(estimated, advantage_of(played), atol=1e-5)
@@ -267,14 +268,14 @@ def test_an_update_is_the_same_where_a_minibatch_is_taken_a_part_at_a_time(
     parts that are equal.
     """
     traced: list[int] = []
-    of_parts = descent.mean_gradient_of_parts
+    mean_gradient = actor_critic.mean_gradient_of_microbatches
 
-    def noting(loss: Any, params: Any, parts: jax.Array, axis: str) -> Any:
-        traced.append(len(parts))
-        return of_parts(loss, params, parts, axis)
+    def noting(loss: Any, params: Any, microbatches: jax.Array, axis: str) -> Any:
+        traced.append(len(microbatches))
+        return mean_gradient(loss, params, microbatches, axis)
 
     monkeypatch.setattr(played.network.torso, "samples_at_once", 10)
-    monkeypatch.setattr(descent, "mean_gradient_of_parts", noting)
+    monkeypatch.setattr(actor_critic, "mean_gradient_of_microbatches", noting)
     in_parts = play(truncates=False)
     assert set(traced) == {6}
     for one, other in (

@@ -11,6 +11,7 @@ from unittest.mock import MagicMock
 import pytest
 from jax._src.clusters import K8sCluster, OmpiCluster
 
+from hackmatrix.errors import UserError
 from hackmatrix.machine import process_space
 from hackmatrix.parallel import jax_private, startup
 from tests.train.pair import ended
@@ -121,7 +122,7 @@ def test_a_job_whose_processes_cannot_be_found_is_told_in_one_line(
 ) -> None:
     started_as(alone, {**OPEN_MPI, "OMPI_COMM_WORLD_SIZE": "many"})
     assert jax_private.find_cluster() is OmpiCluster
-    with pytest.raises(startup.StartError, match=r"cannot be found: .*'many'; name them with"):
+    with pytest.raises(UserError, match=r"cannot be found: .*'many'; name them with"):
         startup.meeting(None)
 
 

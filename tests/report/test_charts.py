@@ -5,9 +5,9 @@ from __future__ import annotations
 from hackmatrix.envs import make
 from hackmatrix.ppo import PPO
 from hackmatrix.report.charts import charts
-from hackmatrix.train.reporting import declared
+from hackmatrix.train.reporting import metric_catalogue
 
-DECLARED = declared.sections(make("hackmatrix"), PPO)
+DECLARED = metric_catalogue.sections(make("hackmatrix"), PPO)
 
 
 def test_every_curve_is_in_one_chart_also_one_that_nobody_knows() -> None:

@@ -39,13 +39,13 @@ class Breaking:
     vital: tuple[str, ...] = (LOSS,)
 
     def update(
-        self, learner: Learner, players: Players, counted: Tally
+        self, learner: Learner, players: Players, tally: Tally
     ) -> tuple[Learner, Players, Tally, Metrics]:
         number = learner.update
         overflow = jnp.where(number == OVERFLOWING, jnp.inf, 0) * jnp.array([1.0, 0.0])
         loss = jnp.where(number == BROKEN, jnp.nan, number.astype(jnp.float32))
         after = learner.replace(weights=learner.weights + 1 + overflow, update=number + 1)
-        return after, players, counted, {LOSS: loss}
+        return after, players, tally, {LOSS: loss}
 
 
 def run(algorithm: Any, skips: bool = False, updates: int = UPDATES) -> tuple[Learner, Report]:
@@ -68,8 +68,8 @@ class Bursting(Breaking):
     """It does not tell of the weight that overflows."""
 
     def update(self, *given: Any) -> tuple[Learner, Players, Tally, Metrics]:
-        after, players, counted, _ = super().update(*given)
-        return after, players, counted, {LOSS: jnp.float32(0)}
+        after, players, tally, _ = super().update(*given)
+        return after, players, tally, {LOSS: jnp.float32(0)}
 
 
 class Silent(Breaking):
@@ -83,26 +83,26 @@ class Changing(Breaking):
         self.changes = changes
 
     def update(
-        self, learner: Learner, players: Players, counted: Tally
+        self, learner: Learner, players: Players, tally: Tally
     ) -> tuple[Learner, Players, Tally, Metrics]:
-        learner, players, counted, told = super().update(learner, players, counted)
-        return learner.replace(**self.changes), players, counted, told
+        learner, players, tally, told = super().update(learner, players, tally)
+        return learner.replace(**self.changes), players, tally, told
 
 
 class Swapping(Breaking):
     """Gives players that are other ones."""
 
     def update(self, *given: Any) -> Any:
-        learner, players, counted, told = super().update(*given)
-        return learner, players.replace(number=players.number * 1.0), counted, told
+        learner, players, tally, told = super().update(*given)
+        return learner, players.replace(number=players.number * 1.0), tally, told
 
 
 class Posing(Breaking):
     """Tells what the trainer tells."""
 
     def update(self, *given: Any) -> Any:
-        learner, players, counted, told = super().update(*given)
-        return learner, players, counted, {**told, "train/mean_reward": told[LOSS]}
+        learner, players, tally, told = super().update(*given)
+        return learner, players, tally, {**told, "train/mean_reward": told[LOSS]}
 
 
 class Failing(Breaking):
@@ -204,9 +204,9 @@ def test_a_mean_over_more_steps_than_a_float32_can_count_one_by_one_is_right() -
         """Counts as if each board had been played for many steps with the same reward."""
 
         def update(self, *given: Any) -> tuple[Learner, Players, Tally, Metrics]:
-            learner, players, counted, _ = super().update(*given)
-            played = counted.replace(
-                steps=counted.steps + steps, each_step=_added(counted.each_step, reward, steps)
+            learner, players, tally, _ = super().update(*given)
+            played = tally.replace(
+                steps=tally.steps + steps, each_step=_added(tally.each_step, reward, steps)
             )
             return learner, players, played, {LOSS: jnp.float32(0)}
 

@@ -12,8 +12,8 @@ import pytest
 
 from hackmatrix.envs import hosted, make
 from hackmatrix.rl import distributions
-from hackmatrix.rl.draws import Purpose, gumbel, key_for, key_of_each, permutation, seed_key
-from hackmatrix.rl.rollout import UpdateKey, step_keys
+from hackmatrix.rl.draws import Purpose, fold_in, gumbel, key_for, permutation, seed_key
+from hackmatrix.rl.rollout import UpdateKey
 
 NUMBERS = jnp.arange(6, dtype=jnp.uint32)
 
@@ -42,30 +42,40 @@ def test_a_seed_of_any_size_is_one_of_32_bits() -> None:
 
 def test_the_draws_of_a_board_depend_on_its_number_and_not_on_its_company() -> None:
     update_key = UpdateKey(seed_key(7), jnp.int32(4))
-    act, happen = step_keys(update_key, 9, NUMBERS)
-    some_act, some_happen = step_keys(update_key, 9, NUMBERS[4:2:-1])
-    np.testing.assert_array_equal(jax.random.key_data(act)[4:2:-1], jax.random.key_data(some_act))
-    np.testing.assert_array_equal(happen[4:2:-1], some_happen)
-    assert len({tuple(key) for key in happen.tolist()}) == NUMBERS.size
+    all_keys, some_keys = (
+        jax.random.key_data(update_key.each(Purpose.ACT, 9, numbers))
+        for numbers in (NUMBERS, NUMBERS[4:2:-1])
+    )
+    np.testing.assert_array_equal(all_keys[4:2:-1], some_keys)
+    assert len({tuple(key) for key in all_keys.tolist()}) == NUMBERS.size
+
+
+def test_a_key_of_an_update_is_that_of_its_purpose_its_number_and_the_step() -> None:
+    keys = UpdateKey(seed_key(7), jnp.int32(4)).each(Purpose.PLAN, 9, NUMBERS)
+    expected = []
+    for number in NUMBERS:
+        key = seed_key(7)
+        for each in (5, 4, 9, number):
+            key = jax.random.fold_in(key, each)
+        expected.append(key)
+    _assert_same_keys(keys, expected)
 
 
 def test_the_keys_of_many_numbers_are_those_that_jax_folds_them_into() -> None:
     key = seed_key(3)
-    keys = key_of_each(key, NUMBERS)
+    keys = fold_in(key, NUMBERS)
     alone = [jax.random.fold_in(key, number) for number in NUMBERS]
     _assert_same_keys(keys, alone)
     _assert_same_keys(
-        key_of_each(keys, ~NUMBERS),
+        fold_in(keys, ~NUMBERS),
         [jax.random.fold_in(*both) for both in zip(alone, ~NUMBERS, strict=True)],
     )
     number = 2**32 - 7
-    _assert_same_keys(
-        key_of_each(keys, number), [jax.random.fold_in(each, number) for each in alone]
-    )
+    _assert_same_keys(fold_in(keys, number), [jax.random.fold_in(each, number) for each in alone])
 
 
 def test_a_turn_of_a_game_played_from_python_draws_from_its_key_folded_with_its_number() -> None:
-    raw = jax.random.key_data(key_of_each(seed_key(4), NUMBERS))
+    raw = jax.random.key_data(fold_in(seed_key(4), NUMBERS))
     expected = jax.vmap(jax.random.fold_in)(jax.random.wrap_key_data(raw), ~NUMBERS)
     with jax.default_prng_impl("rbg"):
         key = hosted.keys_of_turns(raw, ~NUMBERS)
@@ -74,7 +84,7 @@ def test_a_turn_of_a_game_played_from_python_draws_from_its_key_folded_with_its_
 
 
 def test_episodes_of_gymnax_are_the_same_whatever_generator_is_the_default_of_jax() -> None:
-    raw = jax.random.key_data(key_of_each(seed_key(4), NUMBERS))
+    raw = jax.random.key_data(fold_in(seed_key(4), NUMBERS))
     env = make("gymnax:CartPole-v1")
 
     def play() -> list[np.ndarray]:
@@ -95,7 +105,7 @@ def _assert_same_keys(keys: jax.Array, expected: list[jax.Array]) -> None:
 
 
 def test_noise_and_actions_are_those_that_jax_draws() -> None:
-    keys = key_of_each(seed_key(5), jnp.arange(4096, dtype=jnp.uint32))
+    keys = fold_in(seed_key(5), jnp.arange(4096, dtype=jnp.uint32))
     logits = jax.random.normal(seed_key(6), (keys.size, 5))
     noise = jax.vmap(lambda key: jax.random.gumbel(key, (5,)))(keys)
     np.testing.assert_allclose(jax.jit(gumbel, static_argnums=1)(keys, 5), noise, rtol=2e-6)
@@ -108,7 +118,7 @@ def test_noise_and_actions_are_those_that_jax_draws() -> None:
 
 @pytest.mark.parametrize("number", [1, 5, 1000, 3000])  # sorted never, once, once and twice
 def test_permutations_are_those_that_jax_draws(number: int) -> None:
-    keys = key_of_each(seed_key(8), NUMBERS)
+    keys = fold_in(seed_key(8), NUMBERS)
     expected = jax.vmap(lambda key: jax.random.permutation(key, number))(keys)
     np.testing.assert_array_equal(jax.jit(permutation, static_argnums=1)(keys, number), expected)
     np.testing.assert_array_equal(permutation(keys[2], number), expected[2])

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hackmatrix.rl.draws import Purpose, key_for, key_of_each
+from hackmatrix.rl.draws import Purpose
 from hackmatrix.rl.tally import CUT_OFF, LENGTH
 from tests.envs.toy import LENGTH as WHOLE
 from tests.envs.toy import Boards, Toy
@@ -35,8 +35,7 @@ def test_it_has_missed_what_its_last_observation_was_worth(limited: Rolled) -> N
     batch, end = limited.batch, LIMIT - 1
     assert batch.missed is not None
     # What would have been seen next: the toy shows it by the key of the step.
-    key = key_for(UPDATE_KEY.key, Purpose.STEP, UPDATE_KEY.update, end)
-    keys = jax.random.key_data(key_of_each(key, limited.players.number))
+    keys = jax.random.key_data(UPDATE_KEY.each(Purpose.STEP, end, limited.players.number))
     last = limited.env.boards(keys, jnp.full(BOARDS, LIMIT))
     value = limited.network(limited.params, limited.env.decode(last)[0])[1]
     np.testing.assert_allclose(batch.missed[end], value, atol=1e-5)
@@ -45,10 +44,9 @@ def test_it_has_missed_what_its_last_observation_was_worth(limited: Rolled) -> N
 
 
 def test_a_new_game_begins_in_its_place(limited: Rolled) -> None:
-    key = key_for(UPDATE_KEY.key, Purpose.CUT_OFF, UPDATE_KEY.update, LIMIT - 1)
-    keys = jax.random.key_data(key_of_each(key, limited.players.number))
+    keys = UPDATE_KEY.each(Purpose.CUT_OFF, LIMIT - 1, limited.players.number)
     begun = jax.tree.map(lambda leaf: leaf[LIMIT], limited.batch.seen)
-    jax.tree.map(np.testing.assert_array_equal, begun, limited.env.reset(keys))
+    jax.tree.map(np.testing.assert_array_equal, begun, limited.env.reset(jax.random.key_data(keys)))
 
 
 def test_a_limit_that_no_episode_reaches_changes_nothing(rolled: Rolled) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from hackmatrix.envs.protocol import changed
 from hackmatrix.parallel import mesh
+from hackmatrix.rl import evaluation as evaluation_module
 from hackmatrix.rl.evaluation import Evaluation, Interrupted, curves
 from hackmatrix.rl.tally import CUT_OFF, LENGTH, RETURN
 from hackmatrix.train.reporting import results
@@ -41,6 +42,12 @@ def knowing() -> Any:
             "critic": layers["critic"],
         }
     }
+
+
+@pytest.fixture
+def three_at_once(evaluation: Evaluation, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Evaluations that are built from now on play three games at a time on a device."""
+    monkeypatch.setattr(evaluation_module, "_AT_ONCE", 3)
 
 
 def test_the_greedy_player_takes_the_likeliest_action(evaluation: Evaluation, knowing: Any) -> None:
@@ -93,9 +100,9 @@ def test_games_are_cut_off_after_as_many_actions_as_the_environment_says(knowing
 
 
 def test_games_are_the_same_however_many_are_played_at_a_time(
-    evaluation: Evaluation, knowing: Any
+    evaluation: Evaluation, knowing: Any, three_at_once: None
 ) -> None:
-    one_after_the_other = Evaluation(Toy(), NETWORK, mesh.over(jax.devices()[:2]), at_once=3)
+    one_after_the_other = Evaluation(Toy(), NETWORK, mesh.over(jax.devices()[:2]))
     few, all_at_once = (each.play(knowing, 1, 40) for each in (one_after_the_other, evaluation))
     assert few.keys() == all_at_once.keys()
     for name, column in few.items():
@@ -108,17 +115,21 @@ def test_a_game_depends_on_its_seed_and_number_alone(evaluation: Evaluation, kno
     assert (evaluation.play(knowing, 2, 40)["actions"] != many).any()
 
 
-def test_games_stop_as_soon_as_they_are_not_wanted_any_more(knowing: Any) -> None:
+def test_games_stop_as_soon_as_they_are_not_wanted_any_more(
+    knowing: Any, three_at_once: None
+) -> None:
     answers = iter([True, False])
     devices = mesh.over(jax.devices()[:1])
-    few = Evaluation(Toy(), NETWORK, devices, at_once=3, goes_on=lambda: next(answers))
+    few = Evaluation(Toy(), NETWORK, devices, goes_on=lambda: next(answers))
     with pytest.raises(Interrupted):
         few.play(knowing, 1, 4000)
     assert list(answers) == []
 
 
-def test_it_tells_what_share_of_the_games_is_over(evaluation: Evaluation, knowing: Any) -> None:
-    few = Evaluation(Toy(), NETWORK, mesh.over(jax.devices()[:2]), at_once=3)
+def test_it_tells_what_share_of_the_games_is_over(
+    evaluation: Evaluation, knowing: Any, three_at_once: None
+) -> None:
+    few = Evaluation(Toy(), NETWORK, mesh.over(jax.devices()[:2]))
     told: list[float] = []
     few.play(knowing, 1, 40, tell=told.append)
     assert len(told) > 2
@@ -137,7 +148,7 @@ def test_what_is_from_elsewhere_is_traced_once_however_often_it_is_evaluated(kno
             traced.append(actions.shape)
             return super().step(keys, state, actions)
 
-    own = Evaluation(Elsewhere(), NETWORK, mesh.over(jax.devices()[:1]), at_once=3)
+    own = Evaluation(Elsewhere(), NETWORK, mesh.over(jax.devices()[:1]))
     own.play(knowing, 1, 3)
     assert traced
     traced.clear()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, PartitionSpec
 
-from hackmatrix.rl.gradients import mean_gradient, mean_gradient_of_parts
+from hackmatrix.rl.gradients import mean_gradient, mean_gradient_of_microbatches
 
 AXIS = "envs"
 
@@ -41,7 +41,7 @@ def test_the_gradient_of_parts_is_that_of_the_whole(parts: int) -> None:
         def loss(params: jax.Array, part: jax.Array) -> tuple[jax.Array, jax.Array]:
             return jnp.square(params * part).mean(), part.mean()
 
-        gradient, told = mean_gradient_of_parts(loss, params, own, AXIS)
+        gradient, told = mean_gradient_of_microbatches(loss, params, own, AXIS)
         return gradient, jax.lax.pmean(told, AXIS)
 
     run = jax.shard_map(

@@ -7,24 +7,24 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hackmatrix.rl import return_scale
 from hackmatrix.rl.draws import seed_key
+from hackmatrix.rl.learning import return_scale
 from hackmatrix.rl.learning.learner import Learner
-from hackmatrix.rl.return_scale import ReturnScale
+from hackmatrix.rl.learning.return_scale import ReturnScale
 from tests.envs.toy import Toy
 from tests.rl.rolled import AXIS, mlp, on_one_device, opinionated
 
 
 def test_the_return_scale_is_the_recent_root_mean_square() -> None:
-    learn = on_one_device(lambda scale, returns: return_scale.learn(scale, returns, AXIS))
-    scale = return_scale.unknown_scale()
+    update = on_one_device(lambda scale, returns: return_scale.update(scale, returns, AXIS))
+    scale = return_scale.initial_scale()
     assert float(scale.unit) == 1
-    scale = learn(scale, jnp.array([[3.0, -3.0]]))
+    scale = update(scale, jnp.array([[3.0, -3.0]]))
     np.testing.assert_allclose(scale.unit, 3, rtol=1e-6)
     for _ in range(1500):
-        scale = learn(scale, jnp.array([[10.0, 0.0]]))
+        scale = update(scale, jnp.array([[10.0, 0.0]]))
     np.testing.assert_allclose(scale.unit, np.sqrt(50), rtol=1e-4)
-    nothing_earned = learn(return_scale.unknown_scale(), jnp.zeros((1, 2)))
+    nothing_earned = update(return_scale.initial_scale(), jnp.zeros((1, 2)))
     np.testing.assert_allclose(nothing_earned.unit, 0.01, rtol=1e-6)  # values are divided by it
 
 

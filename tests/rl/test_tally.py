@@ -31,7 +31,7 @@ def test_of_two_tallies_together_the_highest_is_that_of_either() -> None:
         tally.Tally(nothing, nothing, nothing, nothing, jnp.array(highest)[:, None], names=())
         for highest in ([1.0, 5.0, -jnp.inf], [3.0, 2.0, 4.0])
     )
-    assert tally.together(one, other).highest[:, 0].tolist() == [3, 5, 4]
+    assert tally.merge(one, other).highest[:, 0].tolist() == [3, 5, 4]
 
 
 def test_where_no_episode_has_ended_nothing_is_known_of_any(rolled: Rolled) -> None:
@@ -39,7 +39,7 @@ def test_where_no_episode_has_ended_nothing_is_known_of_any(rolled: Rolled) -> N
     keys = jnp.stack([players.number, players.number], axis=-1)
 
     def one_step() -> tally.Metrics:
-        counted = tally.empty(rollout.kind_of_step(env, players))
+        counted = tally.empty(rollout.step_spec(env, players))
         _, step = env.step(keys, players.boards, jnp.zeros_like(players.number, jnp.int32))
         return tally.read(tally.add(counted, step, step.reward, step.reward), AXIS)
 

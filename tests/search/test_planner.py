@@ -13,13 +13,13 @@ import pytest
 
 from hackmatrix.envs.protocol import Parts, Shaping, Step
 from hackmatrix.parallel import mesh
-from hackmatrix.rl.draws import key_of_each, seed_key
+from hackmatrix.rl.draws import fold_in, seed_key
 from hackmatrix.rl.evaluation import Evaluation
 from hackmatrix.rl.games import Forward
 from hackmatrix.rl.signal import Signal
 from hackmatrix.rl.tally import RETURN
 from hackmatrix.search import planner as planner_module
-from hackmatrix.search.found import Found
+from hackmatrix.search.base import Found
 from hackmatrix.search.planner import Planner
 from hackmatrix.train.policies.player import Player
 from hackmatrix.train.policies.policy import Policy
@@ -57,9 +57,7 @@ def planning(
     def planned(params: Any, boards: Boards, wanted: np.ndarray | None = None) -> Found:
         numbers: Any = np.arange(boards.time.size, dtype=np.uint32)
         wanted = np.ones(numbers.shape, bool) if wanted is None else wanted
-        found: Found = jax.device_get(
-            plan(params, key_of_each(seed_key(2), numbers), boards, wanted)
-        )
+        found: Found = jax.device_get(plan(params, fold_in(seed_key(2), numbers), boards, wanted))
         return found
 
     return planned

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from hackmatrix.envs.protocol import Step
-from hackmatrix.rl.draws import key_of_each, seed_key
+from hackmatrix.rl.draws import fold_in, seed_key
 from hackmatrix.rl.signal import Signal
-from hackmatrix.search.found import Found
+from hackmatrix.search.base import Found
 from hackmatrix.search.tree import TreeSearch
 from tests.envs.toy import ACTIONS, LENGTH, Boards, Toy
 from tests.rl.rolled import mlp
@@ -45,7 +45,7 @@ def found_on(
     noise: Any = 0.0,
     simulations: int = SIMULATIONS,
 ) -> Found:
-    keys = key_of_each(seed_key(2), jnp.asarray(numbers, jnp.uint32))
+    keys = fold_in(seed_key(2), jnp.asarray(numbers, jnp.uint32))
     valid = env.mask(boards) if valid is None else valid
     noise = jnp.broadcast_to(noise, valid.shape)
     found: Found = search(env, simulations)(params, keys, boards, valid, noise)

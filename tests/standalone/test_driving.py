@@ -39,7 +39,7 @@ def file(tmp_path: Path) -> Path:
     spec = Spec("mlp", 16, 1, 1, separate_critic=False, compute_dtype="float32")
     params = networks.make(spec, env).init(jax.random.key(0))
     about = About(env.name, dict(env.observation), env.action_names, "untrained", 0, spec)
-    files.write(tmp_path / "policy.npz", params, about)
+    (tmp_path / "policy.npz").write_bytes(files.content(params, about))
     return tmp_path / "policy.npz"
 
 
@@ -165,13 +165,11 @@ def test_a_file_that_is_no_policy_is_refused_in_one_line(tmp_path: Path, content
     )
 
 
-def test_a_policy_of_another_game_and_half_a_command_are_refused_in_one_line(
-    file: Path, tmp_path: Path
-) -> None:
-    other = tmp_path / "policy.npz"
+def test_a_policy_of_another_game_and_half_a_command_are_refused_in_one_line(file: Path) -> None:
     params, about = files.read(file)
-    files.write(other, params, replace(about, env="CartPole", observation={"place": (4,)}))
-    refused = drive(f"--policy={other}")
+    about = replace(about, env="CartPole", observation={"place": (4,)})
+    file.write_bytes(files.content(params, about))
+    refused = drive(f"--policy={file}")
     assert refused.returncode == 1
     assert refused.stderr.startswith("launch.drive: this policy plays CartPole, with 4 inputs")
     for server, told in (

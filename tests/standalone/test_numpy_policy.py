@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hackmatrix.errors import UserError
-from hackmatrix.networks import files
+from hackmatrix.networks import files, numpy_address
 from hackmatrix.networks.files import About
 from hackmatrix.standalone.driving import check_plays
 from hackmatrix.standalone.policy import NumpyPolicy
@@ -33,7 +33,7 @@ def changed(place: int, number: float) -> np.ndarray:
 @pytest.mark.parametrize(
     ("observation", "mask", "draws", "said"),
     [
-        (SEEN, 0 * MASK, None, "a mask allows no action"),
+        (SEEN, 0 * MASK, None, "the mask allows no action"),
         (np.zeros((3, 1545)), MASK, None, r"these are \[3, 1545\] and \[28\]"),
         (SEEN[1:], MASK, None, r"an observation is f32\[1545\] .* these are \[1544\] and \[28\]"),
         (SEEN, MASK[1:], None, r"its mask bool\[28\], .* these are \[1545\] and \[27\]"),
@@ -91,6 +91,14 @@ def test_a_file_that_does_not_fit_is_refused_when_it_is_loaded(
     change: Callable[[About], About], said: str, tmp_path: Path
 ) -> None:
     params, about = files.read("policies/winner")
-    files.write(tmp_path / "policy.npz", params, change(about))
+    (tmp_path / "policy.npz").write_bytes(files.content(params, change(about)))
     with pytest.raises(UserError, match=said):
         NumpyPolicy(tmp_path)
+
+
+def test_a_network_whose_pass_in_numpy_a_file_names_is_not_imported() -> None:
+    """It needs JAX, which is not everywhere."""
+    params, about = files.read("policies/winner")
+    spec = replace(about.spec, network="no_module:Net")
+    address = numpy_address(about.spec.network)
+    assert NumpyPolicy.of(params, replace(about, spec=spec, in_numpy=address)).act(SEEN, MASK) >= 0

@@ -72,7 +72,7 @@ def save_policy(file: Path, seed: int) -> None:
     params = jax.jit(program.network.init)(jax.random.key(seed))
     env, spec = program.env, program.network.spec
     about = files.About(env.name, dict(env.observation), env.action_names, "", 0, spec)
-    files.write(file, params, about)
+    file.write_bytes(files.content(params, about))
 
 
 def main() -> None:

@@ -15,23 +15,24 @@ from hackmatrix.rl.tally import RETURN
 from hackmatrix.rl.train_state import TrainState
 from hackmatrix.train.config import Config
 from hackmatrix.train.program import Program
-from tests.envs.toy import LENGTH, Toy
+from tests.envs.toy import LENGTH
 from tests.search.open import Open
 from tests.train.settings import config
 
+OPEN, TOY = "tests.search.open:Open", "tests.envs.toy:Toy"
 UPDATES = 12
 
 
 def expert(**given: Any) -> Config:
     usual = {
-        "algorithm": "expert", "simulations": 8, "gamma": 0.5, "num_envs": 16, "num_steps": 8,
-        "lr": 0.02, "update_epochs": 4,
+        "algorithm": "expert", "env": OPEN, "simulations": 8, "gamma": 0.5, "num_envs": 16,
+        "num_steps": 8, "lr": 0.02, "update_epochs": 4,
     }  # fmt: skip
     return config(**{**usual, **given})
 
 
 def trained(devices: int, updates: int) -> tuple[Program, Any, dict[str, Any]]:
-    program = Program(expert(), mesh.over(jax.devices()[:devices]), Open())
+    program = Program(expert(), mesh.over(jax.devices()[:devices]))
     state, report = program.run(program.first_state(), updates)
     return program, state, jax.device_get(report.metrics)
 
@@ -47,7 +48,7 @@ def test_the_network_learns_what_the_search_finds() -> None:
 
 
 def test_the_values_are_learned_as_far_as_they_are_wanted() -> None:
-    program = Program(expert(scale_returns=False), mesh.over(jax.devices()[:1]), Open())
+    program = Program(expert(scale_returns=False), mesh.over(jax.devices()[:1]))
     moved = []
     for vf_coef in (0.0, 0.5):  # the same program serves both
         program.config = expert(scale_returns=False, vf_coef=vf_coef)
@@ -69,6 +70,6 @@ def test_an_update_is_the_same_on_any_mesh() -> None:
 
 
 def test_what_cannot_be_searched_is_refused() -> None:
-    said = "algorithm=expert is not supported by toy, whose .* must override Environment.redrawn"
+    said = f"algorithm=expert is not supported by {TOY}, whose .* must override Environment.redrawn"
     with pytest.raises(UserError, match=said):
-        Program(expert(), mesh.over(jax.devices()[:1]), Toy())
+        Program(expert(env=TOY), mesh.over(jax.devices()[:1]))

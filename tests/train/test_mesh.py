@@ -15,7 +15,7 @@ import pytest
 
 from hackmatrix.errors import UserError
 from hackmatrix.kept import programs
-from hackmatrix.parallel import mesh, together
+from hackmatrix.parallel import mesh, packed_scan
 from hackmatrix.rl.train_state import NEVER
 from hackmatrix.train.program import Program, _has_kernels
 from tests.envs.toy import Toy
@@ -72,11 +72,10 @@ def raw(state: Any) -> Any:
 def test_a_step_is_one_kernel_where_devices_take_it_or_as_a_setting_says(
     told: bool | None, takes: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    env = Toy()
-    on = Mock(return_value=env)
-    monkeypatch.setattr(env, "on", on)
+    on = Mock(return_value=Toy())
+    monkeypatch.setattr(Toy, "on", on)
     monkeypatch.setattr("hackmatrix.train.program.takes_kernels", lambda device: takes)
-    Program(config(kernels=told), over(1), env)
+    Program(config(env="tests.envs.toy:Toy", kernels=told), over(1))
     on.assert_called_once_with("cpu", takes if told is None else told)
 
 
@@ -134,8 +133,8 @@ def test_boards_that_are_carried_as_one_array_are_split_over_devices_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As on GPUs; shard_map checks what differs between devices."""
-    scan = Mock(side_effect=together.scan)
-    monkeypatch.setattr(together, "scan", scan)
+    scan = Mock(side_effect=packed_scan.scan)
+    monkeypatch.setattr(packed_scan, "scan", scan)
     program = Program(config(), over(8))
     program.env.is_carried_together = True
     program.lower()

@@ -14,8 +14,8 @@ import pytest
 
 from hackmatrix.parallel import mesh
 from hackmatrix.rl.train_state import TrainState
+from hackmatrix.train.checkpointer import Checkpointer
 from hackmatrix.train.config import Config
-from hackmatrix.train.keeper import Keeper
 from hackmatrix.train.program import Program
 from hackmatrix.train.runs.clock import Clock
 from hackmatrix.train.runs.directory import Run
@@ -81,11 +81,12 @@ def test_a_resumed_run_is_bit_for_bit_the_one_that_went_on(tmp_path: Path) -> No
     whole, _ = program.run(program.first_state(), 4)
     half, _ = program.run(program.first_state(), 2)
     run = Run(tmp_path, program.config)
-    keeper = Keeper(run, program, Clock(), print)
-    keeper.save(2, half)
-    keeper.close()
-    restored, course = Keeper(run, program, Clock(), print).restore()
-    assert course.steps == 2 * program.config.batch_size
+    checkpointer = Checkpointer(run, program, Clock(), print)
+    checkpointer.save(2, half)
+    checkpointer.close()
+    again = Checkpointer(run, program, Clock(), print)
+    restored = again.restore()
+    assert again.schedule.steps == 2 * program.config.batch_size
     resumed, _ = program.run(restored, 2)
     jax.tree.map(np.testing.assert_array_equal, *map(jax.device_get, (raw(whole), raw(resumed))))
 

@@ -13,7 +13,6 @@ import jax
 import pytest
 
 from configs import default
-from hackmatrix.envs import Environment, make
 from hackmatrix.errors import UserError
 from hackmatrix.exit_codes import DONE, RETRY
 from hackmatrix.parallel import mesh
@@ -22,7 +21,6 @@ from hackmatrix.train.guards.supervision import Supervision
 from hackmatrix.train.plan import Request
 from hackmatrix.train.program import Program
 from hackmatrix.train.runs.directory import create
-from tests.search.open import Open
 from tests.train.settings import config, resolved
 from tests.train.test_session import ROOT, environment
 
@@ -187,19 +185,25 @@ def test_what_the_last_seed_cannot_have_is_said_before_the_first_is_trained(tmp_
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "env"), [("ppo", make("gymnax:CartPole-v1")), ("expert", Open())]
+    ("algorithm", "env"), [("ppo", "gymnax:CartPole-v1"), ("expert", "tests.search.open:Open")]
 )
 def test_agents_that_differ_in_numbers_alone_share_one_compiled_program(
-    algorithm: str, env: Environment
+    algorithm: str, env: str
 ) -> None:
     """Nothing is compiled anew in a sweep over them."""
-    usual = {"algorithm": algorithm, "simulations": 2, "anneal_lr": True, "hidden_dim": 8}
+    usual = {
+        "algorithm": algorithm,
+        "env": env,
+        "simulations": 2,
+        "anneal_lr": True,
+        "hidden_dim": 8,
+    }
     others = {
         "lr": 3e-4, "total_timesteps": 77_777, "gamma": 0.9, "gae_lambda": 0.5, "vf_coef": 0.1,
         "ent_coef": 0.3, "clip_eps": 0.3, "max_grad_norm": 2.0, "seed": 4_294_967_295,
     }  # fmt: skip
     here = mesh.over(jax.devices()[:1])
-    programs = [Program(config(**{**usual, **given}), here, env) for given in ({}, others)]
+    programs = [Program(config(**{**usual, **given}), here) for given in ({}, others)]
     one, other = (program.lower().as_text() for program in programs)
     assert one == other
 

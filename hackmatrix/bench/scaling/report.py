@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import importlib.util
-import json
 import os
 import sys
 import tempfile
@@ -16,7 +15,7 @@ from pathlib import Path
 
 import jax
 
-from hackmatrix.bench.report import in_columns
+from hackmatrix.bench.report import Report, in_columns
 from hackmatrix.bench.scaling.curves import COMPILED, MEASURED, Point
 from hackmatrix.errors import UserError
 from hackmatrix.train.runs.provenance import git
@@ -55,14 +54,12 @@ def made_with() -> dict[str, str]:
     }
 
 
-def show(points: Iterable[Point], made: Mapping[str, str], as_json: bool) -> Iterator[Point]:
-    """Prints each point as it comes, and passes it on."""
-    if not as_json:
-        print(_in_a_line(made))
-        print(in_columns(_COLUMNS, _WIDTHS), flush=True)
+def show(points: Iterable[Point], made: Mapping[str, str], report: Report) -> Iterator[Point]:
+    """Tells each point as it comes, and passes it on."""
+    report.say(_in_a_line(made))
+    report.say(in_columns(_COLUMNS, _WIDTHS))
     for point in points:
-        values = {"what": "scaling", **asdict(point), **made}
-        print(json.dumps(values) if as_json else in_columns(_cells(point), _WIDTHS), flush=True)
+        report.tell("scaling", {**asdict(point), **made}, in_columns(_cells(point), _WIDTHS))
         yield point
 
 

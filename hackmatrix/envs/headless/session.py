@@ -14,10 +14,11 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from hackmatrix import game
-from hackmatrix.envs.headless.memory import Memory, Snapshots
+from hackmatrix.envs.headless.memory import Snapshots
+from hackmatrix.envs.headless.remembered import RememberedGame
 from hackmatrix.envs.headless.states import read_state
-from hackmatrix.envs.headless.view import Json, internal_state, observation
-from hackmatrix.envs.hosted import HostedGames, Turn, describe
+from hackmatrix.envs.headless.view import Json, internal_state
+from hackmatrix.envs.hosted import HostedGames, Turn
 from hackmatrix.game import scenario
 from hackmatrix.game.cells import SIZE
 from hackmatrix.game.reward import UNITS
@@ -149,12 +150,8 @@ class Session:
         except ValueError as error:
             raise CommandError(f"Invalid actionIndex: {error}") from None
         playing = self._playing()
-        turn = self._games.play(np.array([action]))
-        after = self._games.board(0)
-        restored = playing.follow(action, turn, after)
-        if restored is not after:
-            self._games.put(0, restored)
-        return {"observation": playing.observation(), **_result(turn)}
+        outcome = playing.play(action)
+        return {"observation": playing.shown(), **_result(outcome)}
 
     def _set_state(self, state: Any) -> Json:
         if state is None:
@@ -176,13 +173,13 @@ class Session:
         if not playing.mask.any():
             raise CommandError("No action is valid: any step ends the game")
         step = playing.board["turn"]
-        chosen = self._choose(playing.seen, playing.mask, step, self._games.states)
+        chosen = self._choose(playing.observation, playing.mask, step, self._games.states)
         action, probabilities, value = chosen
         return {"actionIndex": action, "probabilities": probabilities, "value": value}
 
     def _start(self, turn: Turn, owned: list[int]) -> Json:
-        self._game = _Game(turn, self._games.board(0), owned)
-        return {"observation": self._game.observation()}
+        self._game = _Game(self._games, turn, owned)
+        return {"observation": self._game.shown()}
 
     def _playing(self) -> _Game:
         if self._game is None:
@@ -190,31 +187,21 @@ class Session:
         return self._game
 
 
-class _Game:
-    """A game as it stands, and what is remembered of it."""
+class _Game(RememberedGame):
+    """One whose UNDO reaches back further than the history of its state."""
 
-    def __init__(self, turn: Turn, state: game.State, owned: list[int]) -> None:
-        self._look(turn, state)
-        self._memory, self._snapshots = Memory(self.board, owned), Snapshots()
-        self.is_over = False
+    def __init__(self, games: HostedGames, turn: Turn, owned: list[int]) -> None:
+        super().__init__(games, turn, owned)
+        self._snapshots = Snapshots()
 
-    def follow(self, action: int, turn: Turn, state: game.State) -> game.State:
-        """The state that the action led to; another one where snapshots are back in reach."""
-        history = self._snapshots.follow(self._state.history, state.history)
-        if history is not state.history:
-            state = state.replace(history=history)
-        self._look(turn, state)
-        self.is_over |= bool(turn.outcome.done[0])
-        if not turn.outcome.invalid[0]:
-            self._memory.follow(action, self.board)
-        return state
-
-    def _look(self, turn: Turn, state: game.State) -> None:
-        self.seen, self.mask = np.asarray(turn.observation[0]), np.asarray(turn.mask[0])
-        self._state, self.board = state, describe(state)
-
-    def observation(self) -> Json:
-        return observation(self.board, self._memory.owned, self._memory.hints())
+    def play(self, action: int) -> game.Outcome:
+        before = self.state.history
+        outcome = super().play(action)
+        history = self._snapshots.follow(before, self.state.history)
+        if history is not self.state.history:
+            self.state = self.state.replace(history=history)
+            self._games.put(0, self.state)
+        return outcome
 
 
 def _read_command(line: bytes) -> Json:
@@ -227,24 +214,23 @@ def _read_command(line: bytes) -> Json:
     return command
 
 
-def _result(turn: Turn) -> Json:
-    outcome: Any = turn.outcome  # host arrays of one board
+def _result(outcome: game.Outcome) -> Json:
     told = {
         "stage_complete": outcome.stage_completed,
         "death": outcome.died,
         "invalid_action": outcome.invalid,
     }
-    parts = {name: _exactly(outcome.parts[part][0]) for name, part in _PARTS.items()}
+    parts = {name: _exactly(outcome.parts[part]) for name, part in _PARTS.items()}
     return {
-        "reward": _exactly(outcome.reward[0]),
-        "done": bool(outcome.done[0]),
+        "reward": _exactly(outcome.reward),
+        "done": bool(outcome.done),
         "info": {
-            **{name: True for name, is_so in told.items() if is_so[0]},
+            **{name: True for name, is_so in told.items() if is_so},
             "reward_breakdown": parts,
         },
     }
 
 
-def _exactly(reward: np.float32) -> float:
+def _exactly(reward: Any) -> float:
     """0.04 rather than the float32 next to it."""
     return round(float(reward) * UNITS) / UNITS

@@ -5,26 +5,11 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from hackmatrix.rl.rollout import Batch
-from hackmatrix.rl.signal import Signal
-
 Array = jax.Array
 _UNROLL = 16
 
 
-def of(batch: Batch, signal: Signal, lam: float, owned_more: Array | float = 0.0) -> Array:
-    """f32[T, E]. An episode that was cut off would still have been worth what it missed. Each thing
-    that a player came to own is rewarded with so much more than the signal tells.
-    """
-    reward = signal.learned(batch.reward, batch.shaping)
-    if batch.shaping is not None and batch.shaping.gained is not None:
-        reward = reward + owned_more * batch.shaping.gained
-    if batch.missed is not None:
-        reward = reward + signal.gamma * batch.missed
-    return estimate(reward, batch.value, batch.ended, batch.last_value, signal.gamma, lam)
-
-
-def estimate(
+def gae(
     rewards: Array, values: Array, ended: Array, last_values: Array, gamma: float, lam: float
 ) -> Array:
     """The advantages f32[T, E] of the actions taken.

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import jax
-import jax.numpy as jnp
 import optax
 from flax import struct
 
 from hackmatrix.envs.protocol import Parts
 from hackmatrix.networks.actor_critic import Network, Params, with_value_unit
-from hackmatrix.rl.draws import Purpose, key_for
-from hackmatrix.rl.learning.descent import Descent
-from hackmatrix.rl.return_scale import ReturnScale, unknown_scale
+from hackmatrix.rl.learning.return_scale import ReturnScale
 from hackmatrix.rl.rollout import Evaluate, UpdateKey
 
 Array = jax.Array
@@ -52,15 +49,3 @@ class Learner(struct.PyTreeNode):
         params = with_value_unit(self.params, change)
         changed: Learner = self.replace(params=params, return_scale=scale)
         return changed
-
-
-def first_learner(network: Network, descent: Descent, key: Array) -> Learner:
-    """A learner that knows nothing yet."""
-    params = network.init(key_for(key, Purpose.PARAMETERS))
-    return Learner(
-        params=params,
-        optimiser=descent.first_state(params),
-        return_scale=unknown_scale(),
-        update=jnp.int32(0),
-        key=key,
-    )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from hackmatrix.rl.draws import Purpose, key_for, key_of_each, permutation
+from hackmatrix.rl.draws import Purpose, permutation
 from hackmatrix.rl.learning.settings import Settings
 from hackmatrix.rl.rollout import UpdateKey
 
@@ -24,7 +24,7 @@ def rows(update_key: UpdateKey, epoch: Array, numbers: Array, settings: Settings
     """
     group_envs = settings.group_envs
     groups = numbers[::group_envs] // group_envs
-    keys = key_of_each(key_for(update_key.key, Purpose.SHUFFLE, update_key.update, epoch), groups)
+    keys = update_key.each(Purpose.SHUFFLE, epoch, groups)
     samples = settings.num_steps * group_envs
     step, board = jnp.divmod(permutation(keys, samples), group_envs)
     first = group_envs * jnp.arange(groups.size, dtype=step.dtype)

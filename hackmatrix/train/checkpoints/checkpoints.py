@@ -26,35 +26,17 @@ from hackmatrix.errors import UserError
 from hackmatrix.kept.programs import Kept
 from hackmatrix.parallel.agreement import BrokenBarrier, gather, is_first
 from hackmatrix.train.checkpoints import inventory, scores, shelf
+from hackmatrix.train.checkpoints.collective_reads import Damaged, read_on_all, read_on_first
 from hackmatrix.train.checkpoints.digest import digest
 from hackmatrix.train.checkpoints.manifest import Manifest, read, seal
 from hackmatrix.train.checkpoints.named_arrays import described, mismatches, named
 from hackmatrix.train.checkpoints.saving import STATE, Saving, one_line, silence_orbax
 from hackmatrix.train.checkpoints.scores import Best
-from hackmatrix.train.checkpoints.together import Damaged, read_on_all, read_on_first
 from hackmatrix.train.runs.places import Disk, place
 from hackmatrix.train.runs.protocol import Place
 from hackmatrix.train.runs.shared_path import becomes_true
 
 _TOLD = 6  # differences
-
-
-class CheckpointError(UserError):
-    """Checkpoints cannot be used as asked; the message says why and what to do."""
-
-
-class Incompatible(CheckpointError):
-    """A good checkpoint, but of other shapes or types than this run's."""
-
-    def __init__(self, step: int, lines: list[str]) -> None:
-        changed = "the network, the algorithm or the environment has changed since"
-        told = (
-            f"checkpoint {step} does not fit this run: {changed}; undo that, or begin a new run; "
-            "if the checkpoint was copied here from another run, remove it"
-        )
-        more = [f"and {len(lines) - _TOLD} more"] if len(lines) > _TOLD else []
-        super().__init__("\n".join([told, *lines[:_TOLD], *more]))
-        self.lines = lines
 
 
 @dataclass(frozen=True)
@@ -92,7 +74,7 @@ class Checkpoints:
         self._directory = place(directory)
         self._keep, self._milestones, self._say = keep, milestones, say
         self._saving: Saving | None = None
-        self._saved: int | None = None
+        self.saved: int | None = None  # the step of the last that was saved or restored
         self._damaged: set[int] = set()
         silence_orbax()
 
@@ -102,7 +84,7 @@ class Checkpoints:
         begin to save it, Away is raised.
         """
         self.wait()
-        if step == self._saved:
+        if step == self.saved:
             return
         prepared = gather(self._prepare(step))
         if obstacles := [obstacle for obstacle, _ in prepared if obstacle]:
@@ -113,7 +95,7 @@ class Checkpoints:
             becomes_true(lambda: step not in self.steps())
         arrays = named(state)
         manifest = seal(Manifest(described(arrays), _digests(arrays), metadata))
-        self._saved = step
+        self.saved = step
         self._saving = Saving(
             self._directory, step, arrays, manifest, keep=self._keep, besides=besides
         )
@@ -132,16 +114,11 @@ class Checkpoints:
             failure = [0, one_line(error)]  # told rather than that others have given up then
         if failures := [each for each in gather(failure) if each]:
             self._say(f"{self._place(saving.step)} is not saved: {min(failures)[1]}")
-            self._saved = None
+            self.saved = None
             with suppress(OSError):  # it is tried again before the next one
                 self._delete_unfinished()
         elif is_first():
             inventory.take(self._place(saving.step))
-
-    def holds(self, step: int) -> bool:
-        """Whether the checkpoint of this step is the last that was saved, or restored."""
-        self.wait()
-        return self._saved == step
 
     def steps(self) -> list[int]:
         """The steps of all checkpoints, the oldest first; a few of them may be damaged."""
@@ -164,11 +141,11 @@ class Checkpoints:
         except Damaged as damage:
             if self.best() != best:  # a training has replaced it meanwhile
                 return self.restore_best(*layouts)
-            raise CheckpointError(f"{self._place(best.step)} is damaged: {damage}") from None
+            raise UserError(f"{self._place(best.step)} is damaged: {damage}") from None
 
     def restore_newest(self, *layouts: Layout) -> Restored | None:
         """The newest checkpoint that is not damaged, in the first layout that fits it; None if
-        there is no checkpoint at all. Raises Incompatible if none fits, and Away if the directory
+        there is no checkpoint at all. Raises UserError if none fits, and Away if the directory
         cannot be reached. Nothing is deleted.
         """
         self.wait()
@@ -189,7 +166,7 @@ class Checkpoints:
         if read_on_first(self.steps) != steps:  # there are others by now
             return self.restore_newest(*layouts)
         if steps:
-            raise CheckpointError(
+            raise UserError(
                 f"all checkpoints in {self._directory} are damaged: restore one from a backup, "
                 "or start a new run without --resume"
             )
@@ -205,7 +182,7 @@ class Checkpoints:
         manifest = self._read(step)
         misfits = [mismatches(manifest.leaves, layout.shapes) for layout in layouts]
         if all(misfits):
-            raise Incompatible(step, min(misfits, key=len))
+            raise UserError(_misfit(step, min(misfits, key=len)))
         layout = layouts[misfits.index([])]
         wanted = named(layout.shapes)
         arrays = read_on_all(lambda: self._load(step, wanted))
@@ -214,7 +191,7 @@ class Checkpoints:
         if changed:
             raise Damaged(f"not as saved: {', '.join(changed)}")
         if wanted.keys() == manifest.leaves.keys():
-            self._saved = step
+            self.saved = step
         state = jax.tree.unflatten(
             jax.tree.structure(layout.shapes), [arrays[name] for name in wanted]
         )
@@ -293,6 +270,17 @@ class Checkpoints:
         if is_first():
             for each in shelf.unfinished(self._directory):
                 each.remove()
+
+
+def _misfit(step: int, lines: list[str]) -> str:
+    """What to say of a good checkpoint of other shapes or types than this run's."""
+    changed = "the network, the algorithm or the environment has changed since"
+    told = (
+        f"checkpoint {step} does not fit this run: {changed}; undo that, or begin a new run; "
+        "if the checkpoint was copied here from another run, remove it"
+    )
+    more = [f"and {len(lines) - _TOLD} more"] if len(lines) > _TOLD else []
+    return "\n".join([told, *lines[:_TOLD], *more])
 
 
 def _digests(arrays: dict[str, jax.Array]) -> dict[str, int]:

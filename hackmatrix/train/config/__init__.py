@@ -1,6 +1,6 @@
 """The configuration of a run: declared, checked, resolved for the devices found, saved."""
 
-from hackmatrix.train.config.resolve import ConfigError, resolve
+from hackmatrix.train.config.resolve import resolve
 from hackmatrix.train.config.settings import Config, setting
 
-__all__ = ["Config", "ConfigError", "resolve", "setting"]
+__all__ = ["Config", "resolve", "setting"]

@@ -57,12 +57,17 @@ def define_config(program: str) -> flags.FlagHolder:
         return holder
 
 
-def parser(program: str) -> Callable[[list[str]], list[str]]:
-    """What `app.run(main, flags_parser=...)` needs. A mistake ends the program with exit code 1."""
+def parser(program: str, *, takes_words: bool = False) -> Callable[[list[str]], list[str]]:
+    """What `app.run(main, flags_parser=...)` needs. A mistake ends the program with exit code 1, as
+    does a word that is no flag, unless it takes such.
+    """
 
     def parse(arguments: list[str]) -> list[str]:
         with _one_line(program):
-            return list(flags.FLAGS(arguments))
+            rest = list(flags.FLAGS(arguments))
+        if rest[1:] and not takes_words:
+            sys.exit(f"{program}: {rest[1]!r} is not a flag; settings are --config.NAME=VALUE")
+        return rest
 
     return parse
 

@@ -20,18 +20,10 @@ CHOOSABLE = (*SIZES, "lr")  # chosen where they are not given
 _KINDS = bool, int, float, str  # which JSON gives back as they were
 
 
-class ConfigError(UserError):
-    """All that is wrong with a configuration, one line each."""
-
-    def __init__(self, errors: list[str]) -> None:
-        super().__init__("\n".join(errors))
-        self.errors = errors
-
-
 def resolve(raw: Mapping[str, Any], platform: str, devices: int) -> Config:
     """The configuration for so many devices of a platform ("cpu", "gpu" or "tpu").
 
-    What was given is kept; sizes and the learning rate are filled in. ConfigError lists all faults.
+    What was given is kept; sizes and the learning rate are filled in. UserError lists all faults.
     """
     kind = config_class(raw.get("algorithm"))
     values = {**_own_defaults(kind), **raw}
@@ -53,7 +45,7 @@ def resolve(raw: Mapping[str, Any], platform: str, devices: int) -> Config:
             gradient_steps = values["num_minibatches"] * values["update_epochs"]
             values["lr"] = autoscale.learning_rate(gradient_steps)
     if found:
-        raise ConfigError(list(found.values()))
+        raise UserError("\n".join(found.values()))
     return replace(made(kind, values), chosen=chosen)
 
 
@@ -65,7 +57,7 @@ def config_class(algorithm: Any) -> type[Config]:
     kind = getattr(plugins.load(algorithm), "config_class", Config)
     if not (isinstance(kind, type) and issubclass(kind, Config)):
         must_be = "its config_class must be a subclass of hackmatrix.train.config.Config"
-        raise ConfigError([f"algorithm={algorithm}: {must_be}"])
+        raise UserError(f"algorithm={algorithm}: {must_be}")
     return kind
 
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from hackmatrix.errors import UserError
 from hackmatrix.train.config import autoscale, faults
-from hackmatrix.train.config.resolve import CHOOSABLE, ConfigError, config_class, made
+from hackmatrix.train.config.resolve import CHOOSABLE, config_class, made
 from hackmatrix.train.config.settings import FIRST_EDITION, Config, declared
 
 _CHOSEN = "chosen"
@@ -22,7 +23,7 @@ def from_json(text: str) -> Config:
     """A resolved configuration, as `to_json` wrote it, perhaps before some settings were there."""
     saved = json.loads(text)
     if not isinstance(saved, dict):
-        raise ConfigError(["it holds no settings"])
+        raise UserError("it holds no settings")
     chosen = saved.pop(_CHOSEN, None)
     kind = config_class(saved.get("algorithm"))
     added = {
@@ -32,7 +33,7 @@ def from_json(text: str) -> Config:
     }
     values = {**added, **saved}
     if found := faults.of_values(values, kind) | _changes(values, kind):
-        raise ConfigError(list(found.values()))
+        raise UserError("\n".join(found.values()))
     config = made(kind, values)
     return replace(config, chosen=_seem_chosen(config) if chosen is None else tuple(chosen))
 
@@ -66,7 +67,7 @@ def of_another_run(saved: Config, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def resumed(saved: Config, given: Mapping[str, Any]) -> dict[str, Any]:
     """The values to resume with: as they were saved, but for what is given now; what was chosen for
-    the devices found is chosen anew. ConfigError where one is given that cannot be changed.
+    the devices found is chosen anew. UserError where one is given that cannot be changed.
     """
     before = saved.settings()
     found = [
@@ -75,7 +76,7 @@ def resumed(saved: Config, given: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in of_another_run(saved, given).items()
     ]
     if found:
-        raise ConfigError(found)
+        raise UserError("\n".join(found))
     return {**before, **dict.fromkeys(saved.chosen), **given}
 
 

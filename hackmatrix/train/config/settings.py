@@ -173,7 +173,7 @@ class Config:
 
     @property
     def extra_updates(self) -> float:
-        """0 as far as a configuration knows: see runs/course.py."""
+        """0 as far as a configuration knows: see runs/schedule.py."""
         return 0.0
 
     @property

@@ -22,38 +22,38 @@ def summary(config: Config, platform: str, devices: int, parameters: int) -> lis
     """What will run, for people to read before it does."""
     each = config.num_envs // devices
     epochs, steps = (
-        counted(config.update_epochs, "epoch"),
-        counted(config.gradient_steps, "gradient step"),
+        with_unit(config.update_epochs, "epoch"),
+        with_unit(config.gradient_steps, "gradient step"),
     )
-    updates, limit = counted(config.num_updates, "update"), config.time_limit_minutes
+    updates, limit = with_unit(config.num_updates, "update"), config.time_limit_minutes
     most = config.episode_limit
-    limited = f", games of at most {counted(most, 'action')}" if most else ""
+    limited = f", games of at most {with_unit(most, 'action')}" if most else ""
     kept = [f"the newest {config.keep_checkpoints}"]
     if measuring := config.eval_interval_minutes:
-        games, every = counted(config.eval_games, "game"), counted(measuring, "minute")
+        games, every = with_unit(config.eval_games, "game"), with_unit(measuring, "minute")
         kept.append(f"the best by {games} every {every}")
     if config.keep_milestones:
         kept.append(f"up to {config.keep_milestones} over the run")
     saving = (
-        counted(config.save_interval, "update")
+        with_unit(config.save_interval, "update")
         if config.save_interval
-        else counted(config.save_interval_minutes, "minute")
+        else with_unit(config.save_interval_minutes, "minute")
     )
     rows = {
         "devices": f"{devices} x {platform}",
         "environments": f"{config.num_envs:,} of {config.env}, {each:,} per device, "
-        f"in {counted(config.groups, 'group')}{limited}",
+        f"in {with_unit(config.groups, 'group')}{limited}",
         "algorithm": config.algorithm,
         "batch": f"{config.num_envs:,} x {config.num_steps} = {config.batch_size:,} samples "
         "per update",
         "minibatches": f"{config.num_minibatches} of {config.minibatch_size:,}, {epochs}: {steps} "
         "per update",
         "learning rate": f"{config.lr:.3g}" + (", annealed to 0" if config.anneal_lr else ""),
-        "network": f"{config.network}, {counted(config.num_layers, 'layer')}, "
-        f"{config.hidden_dim} features, {counted(parameters, 'parameter')}, "
+        "network": f"{config.network}, {with_unit(config.num_layers, 'layer')}, "
+        f"{config.hidden_dim} features, {with_unit(parameters, 'parameter')}, "
         f"products in {config.compute_dtype}",
         "length": f"{config.total_timesteps:,} steps = {updates}, in chunks of "
-        f"{config.log_interval}" + (f"; at most {counted(limit, 'minute')}" if limit else ""),
+        f"{config.log_interval}" + (f"; at most {with_unit(limit, 'minute')}" if limit else ""),
         "checkpoints": f"every {saving}",
         "checkpoints kept": "; ".join(kept),
     }
@@ -85,7 +85,7 @@ def _literal(value: Any) -> str:
     return f"{value:_}" if type(value) is int else repr(value)
 
 
-def counted(number: float, what: str) -> str:
+def with_unit(number: float, what: str) -> str:
     """So many of what: "1 game", "2 games"."""
     digits = f"{number:,}" if isinstance(number, int) else f"{number:g}"
     return f"{digits} {what}" + ("" if number == 1 else "s")

@@ -8,12 +8,10 @@ from typing import Any
 from hackmatrix.errors import UserError
 
 
-class Inconsistent(UserError):
-    """One process is not like the others; the message names it and says in what."""
-
-
 def compare(facts: Sequence[Mapping[str, Any]]) -> None:
-    """Inconsistent if the facts of the processes, in their order, are not all the same."""
+    """UserError if the facts of the processes, in their order, are not all the same: it names those
+    that are not like the others, and says in what.
+    """
     lines = []
     for name in sorted({name for each in facts for name in each}):
         values = [each.get(name) for each in facts]
@@ -24,4 +22,4 @@ def compare(facts: Sequence[Mapping[str, Any]]) -> None:
             if value != usual
         ]
     if lines:
-        raise Inconsistent("\n".join(lines))
+        raise UserError("\n".join(lines))

@@ -14,7 +14,7 @@ import jax
 from hackmatrix import machine
 from hackmatrix.errors import UserError
 from hackmatrix.parallel.agreement import broadcast, gather, is_first
-from hackmatrix.train.guards.consistency import Inconsistent, compare
+from hackmatrix.train.guards.consistency import compare
 from hackmatrix.train.guards.installed import Finding
 from hackmatrix.train.runs.places import BUCKETS, place
 from hackmatrix.train.runs.protocol import Place
@@ -119,7 +119,7 @@ def clocks(times: list[float]) -> Finding:
 def same_versions(found: list[dict[str, str]]) -> Finding:
     try:
         compare(found)
-    except Inconsistent as error:
+    except UserError as error:
         return Finding("versions", f"{error}: install the same".replace("\n", "; "), False)
     return Finding("versions", "the same in all processes")
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from jax.sharding import Mesh
 
-from hackmatrix.parallel.agreement import on_any
+from hackmatrix.parallel.agreement import any_process
 from hackmatrix.train.guards import replicas
 from hackmatrix.train.guards.supervision import Supervision
 from hackmatrix.train.guards.watchdog import LONG
-from hackmatrix.train.runs.course import Course
+from hackmatrix.train.runs.schedule import Schedule
 
 
 class Guard:
@@ -19,41 +19,41 @@ class Guard:
 
     def __init__(
         self,
-        course: Course,
+        schedule: Schedule,
         mesh: Mesh,
         supervision: Supervision,
         ends: Collection[int] = (),
     ) -> None:
-        self._course, self._config = course, course.config
+        self._schedule, self._config = schedule, schedule.config
         self._mesh, self._ends = mesh, ends
         self._signals, self._watchdog = supervision.signals, supervision.watchdog
 
-    def expect(self, failure: str) -> None:
-        """Something is begun that has no pace of its own; what is to be said if it hangs."""
-        self._watchdog.expect(failure, max(LONG, 60 * self._config.watchdog_minutes))
+    def arm(self, failure: str) -> None:
+        """Arms the watchdog for one operation of unknown length; `failure` is said if it hangs."""
+        self._watchdog.arm(failure, max(LONG, 60 * self._config.watchdog_minutes))
 
-    def expect_chunk(self) -> None:
-        """What comes has the pace of chunks."""
+    def arm_for_chunk(self) -> None:
+        """Arms the watchdog for a chunk: watchdog_minutes."""
         seconds = 60 * self._config.watchdog_minutes
-        self._watchdog.expect("No chunk of updates was finished", seconds)
+        self._watchdog.arm("No chunk of updates was finished", seconds)
 
     def next_chunk(self, update: int, seconds: float) -> int:
         """How many updates to do next, after so many that took so long; 0 when all are done, when
         the time is up, or when the run was asked to stop.
         """
-        self.expect_chunk()
-        if on_any(self._signals.asked_to_stop) or self._course.is_time_up(seconds):
+        self.arm_for_chunk()
+        if any_process(self._signals.asked_to_stop) or self._schedule.is_time_up(seconds):
             return 0
-        return self._course.next_chunk(update, self._ends)
+        return self._schedule.next_chunk(update, self._ends)
 
     def goes_on(self) -> bool:
-        """Whether games are to be played on, of which some steps are done."""
+        """Tells the watchdog of progress; False once the run was asked to stop."""
         self._watchdog.progress()
         return not self.was_asked_to_stop()
 
     def was_asked_to_stop(self) -> bool:
         """Whether it was, on any process."""
-        return on_any(self._signals.asked_to_stop)
+        return any_process(self._signals.asked_to_stop)
 
     def is_comparison_due(self, update: int, updates: int) -> bool:
         """Whether it was time for that in the chunk of so many updates, up to this one."""

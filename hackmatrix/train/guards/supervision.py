@@ -7,7 +7,7 @@ run it was. Nothing here needs JAX, whose import takes seconds.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,12 +21,14 @@ NOTES = "SUPERVISE_NOTES"  # scripts/supervise.sh names a file by it
 @dataclass(frozen=True)
 class Supervision:
     """Unless it is started, signals do what they did before and no watchdog waits. `notes` is the
-    file in which the supervisor of this process, if it has one, finds its run.
+    file in which the supervisor of this process, if it has one, finds its run; `tell` is told its
+    name too.
     """
 
     signals: Signals = field(default_factory=Signals)
     watchdog: Watchdog = field(default_factory=Watchdog)
     notes: Path | None = None
+    tell: Callable[[str], None] = lambda run: None
 
     def start(self) -> None:
         self.signals.start()
@@ -34,6 +36,7 @@ class Supervision:
 
     def note(self, run: str, step: int | None = None) -> None:
         """The process trains this run, and goes on from this step if that is known already."""
+        self.tell(run)
         if self.notes:
             with suppress(OSError):  # it would only begin another run, or count otherwise
                 self.notes.write_text(f"{run}\n{'' if step is None else step}\n")

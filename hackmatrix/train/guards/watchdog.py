@@ -24,12 +24,12 @@ class Watchdog:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self.expect("The start did not end", LONG)
+        self.arm("The start did not end", LONG)
 
     def start(self) -> None:
         threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
 
-    def expect(self, failure: str, seconds: float) -> None:
+    def arm(self, failure: str, seconds: float) -> None:
         """From now on something else is done. What is to be said if it does not get further for so
         many seconds, such as "No game was finished".
         """

@@ -14,13 +14,13 @@ from hackmatrix.envs.headless import Decision
 from hackmatrix.envs.protocol import in_parts
 from hackmatrix.kept.programs import Kept
 from hackmatrix.networks.actor_critic import Network, Params
-from hackmatrix.rl import distributions, rollout
+from hackmatrix.rl import distributions
 from hackmatrix.rl.draws import Purpose, key_for, seed_key
-from hackmatrix.rl.rollout import UpdateKey, planning_keys
+from hackmatrix.rl.rollout import UpdateKey
 from hackmatrix.train.policies.policy import Policy
 
 if TYPE_CHECKING:
-    from hackmatrix.search.found import Found
+    from hackmatrix.search.base import Found
     from hackmatrix.search.planner import Planner
 
 Array = jax.Array
@@ -82,8 +82,8 @@ def _look(
     seed, step, number = draw
     logits, value = network(params, in_parts(observation[None], shapes))
     choice = distributions.masked(logits, mask[None])
-    act, _ = rollout.step_keys(UpdateKey(seed_key(seed), 0), step, number[None])
-    drawn = distributions.sample(choice, act)
+    keys = UpdateKey(seed_key(seed), 0).each(Purpose.ACT, step, number[None])
+    drawn = distributions.sample(choice, keys)
     said = jnp.argmax(choice.logits, -1), drawn, choice.probs, value
     return tuple(each[0] for each in said)
 
@@ -91,7 +91,7 @@ def _look(
 def _plan(
     planner: Planner, params: Params, seed: Array, step: Array, number: Array, board: Any
 ) -> Found:
-    keys = planning_keys(UpdateKey(seed_key(seed), 0), step, number[None])
+    keys = UpdateKey(seed_key(seed), 0).each(Purpose.PLAN, step, number[None])
     return planner(params, keys, board, jnp.ones(1, bool))
 
 

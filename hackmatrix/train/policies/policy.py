@@ -113,6 +113,7 @@ def of_file(file: str | Path) -> Policy:
 
 def about(policy: Policy) -> About:
     """What an export says of the policy besides its parameters."""
+    network = policy.network.spec.network
     return About(
         env=policy.env.name,
         observation=dict(policy.env.observation),
@@ -120,7 +121,7 @@ def about(policy: Policy) -> About:
         run=policy.source,
         step=policy.step,
         spec=policy.network.spec,
-        in_numpy=networks.outside_in_numpy(policy.network.spec.network),
+        in_numpy=None if network in networks.NETWORKS else networks.numpy_address(network),
         landmark=None if (of_env := policy.env.landmark) is None else int(of_env),
         **asdict(policy.signal),
     )

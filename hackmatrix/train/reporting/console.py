@@ -7,7 +7,6 @@ import os
 import shlex
 import sys
 import textwrap
-import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from hackmatrix.envs.metrics import Metric
 from hackmatrix.train.config import Config
 from hackmatrix.train.reporting.progress import HOURS_LEFT, STEPS_PER_SECOND
 from hackmatrix.train.reporting.sinks import Metrics
+from hackmatrix.train.runs.clock import Clock
 from hackmatrix.train.runs.protocol import Place
 from hackmatrix.train.waiting import Note, waiting
 
@@ -48,7 +48,7 @@ class Console:
         config: Config,
         metrics: Iterable[Metric],
         out: TextIO | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Clock | None = None,
     ) -> None:
         # Standard output may have been closed from the start.
         self._out = out or sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
@@ -56,8 +56,7 @@ class Console:
         self._bar = "━─" if _can_show(self._out, "━─") else "#."
         self._steps = config.num_updates * config.batch_size
         self._limit = config.time_limit_minutes
-        self._clock, self._start = clock, clock()
-        self._began = self._start
+        self._clock = clock or Clock()
         self._declared = (*_SPEED, *map(_column, (each for each in metrics if each.column)))
         self._columns: tuple[Column, ...] = ()
         self._lines = 0
@@ -69,10 +68,6 @@ class Console:
         for line in lines:
             self._print(f"  {line}")
         self._print("")
-
-    def begin(self, seconds: float) -> None:
-        """Training begins, or goes on after so many seconds of it."""
-        self._began = self._clock() - seconds
 
     def write(self, step: int, metrics: Metrics) -> None:
         """The line of a chunk. Which columns there are is settled by the first."""
@@ -102,7 +97,7 @@ class Console:
 
     def end(self, how: str, step: int, run: Place, *, goes_on: bool = False) -> None:
         """After the run: how it ended, what it reached, where it lies and how it goes on."""
-        took = _duration(self._clock() - self._start)
+        took = _duration(self._clock.seconds())
         metrics = self._last
         reached = [
             f"{each.title} {each.show(metrics[each.tag])}"
@@ -125,7 +120,7 @@ class Console:
 
     def _progress(self, step: int) -> str:
         """By steps or, with a time limit, by time of training, whichever is further."""
-        of_time = (self._clock() - self._began) / (60 * self._limit) if self._limit else 0.0
+        of_time = self._clock.trained() / (60 * self._limit) if self._limit else 0.0
         share = min(max(step / self._steps, of_time), 1.0)
         full = round(_BAR * share)
         done, rest = self._bar[0] * full, self._bar[1] * (_BAR - full)

@@ -13,8 +13,7 @@ from hackmatrix.envs.metrics import Metric, Section
 from hackmatrix.errors import UserError
 from hackmatrix.rl.train_state import NEVER, Report
 from hackmatrix.train.program import Program
-from hackmatrix.train.runs.clock import Clock
-from hackmatrix.train.runs.course import Course
+from hackmatrix.train.runs.schedule import Schedule
 
 STEPS_PER_SECOND, HOURS_LEFT = "perf/steps_per_second", "perf/hours_left"
 _SECONDS = "perf/seconds_"
@@ -57,19 +56,19 @@ class Progress:
     def __init__(
         self,
         program: Program,
-        course: Course,
-        clock: Clock,
+        schedule: Schedule,
         tell: Callable[[int, Mapping[str, float]], None],
     ) -> None:
-        self._course, self._config, self._devices = course, course.config, program.mesh.size
-        self._vital = program.algorithm.vital
-        self._clock, self._tell = clock, tell
+        self._schedule, self._config, self._clock = schedule, schedule.config, schedule.clock
+        self._devices, self._vital, self._tell = program.mesh.size, program.algorithm.vital, tell
         self._waiting: _Chunk | None = None
-        self._measured: Mapping[str, float] = {}
-        self._lap_began = clock.seconds()
+        self._evaluation: Mapping[str, float] = {}
+        self._lap_began = self._clock.seconds()
 
     def starting(self) -> AbstractContextManager[None]:
-        """A chunk is started inside, for which a GPU takes nearly as long as for the chunk."""
+        """Times the dispatch of a chunk; on a GPU that blocks for nearly as long as the chunk
+        runs.
+        """
         return self._clock.phase("run")
 
     def add(self, update: int, updates: int, report: Report) -> None:
@@ -80,8 +79,8 @@ class Progress:
         self._waiting = self._waiting._replace(seconds=taken)
 
     @contextmanager
-    def apart(self) -> Iterator[None]:
-        """Waits for the newest chunk; what is done inside is then the time of none."""
+    def untimed(self) -> Iterator[None]:
+        """Waits for the newest chunk; time spent inside counts towards no chunk's throughput."""
         if self._waiting and not self._waiting.is_over:
             with self._clock.phase("run"):
                 jax.block_until_ready(self._waiting.report)
@@ -90,9 +89,9 @@ class Progress:
         yield
         self._lap()
 
-    def add_measured(self, metrics: Mapping[str, float]) -> None:
-        """What was measured of the agent after the newest chunk, to be told with it."""
-        self._measured = metrics
+    def add_evaluation(self, metrics: Mapping[str, float]) -> None:
+        """Metrics of the agent after the newest chunk, to be told with it."""
+        self._evaluation = metrics
 
     def flush(self) -> None:
         """Waits for the newest chunk and tells about it too."""
@@ -103,7 +102,7 @@ class Progress:
         if chunk is None:
             return
         update, updates, report = chunk.update, chunk.updates, chunk.report
-        measured, self._measured = self._measured, {}
+        evaluation, self._evaluation = self._evaluation, {}
         with self._clock.phase("run"):
             host: Report = jax.device_get(report)
         metrics = {name: float(value) for name, value in host.metrics.items()}
@@ -113,7 +112,7 @@ class Progress:
         seconds = chunk.seconds if chunk.is_over else chunk.seconds + lap
         with self._clock.phase("write"):
             speed = self._speed(update, updates, seconds)
-            self._tell(self._course.steps_after(update), {**metrics, **measured, **speed})
+            self._tell(self._schedule.steps_after(update), {**metrics, **evaluation, **speed})
 
     def _lap(self) -> float:
         """The seconds since the last call."""
@@ -137,7 +136,7 @@ class Progress:
 
     def _speed(self, update: int, updates: int, seconds: float) -> dict[str, float]:
         steps = updates * self._config.batch_size / seconds
-        left = (self._course.last_update - update) * seconds / updates
+        left = (self._schedule.last_update - update) * seconds / updates
         if self._config.time_limit_minutes:
             left = min(left, 60 * self._config.time_limit_minutes - self._clock.trained())
         return {

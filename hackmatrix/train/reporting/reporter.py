@@ -8,14 +8,13 @@ from typing import Any, Self
 
 from hackmatrix.rl.train_state import Report, TrainState
 from hackmatrix.train.program import Program
+from hackmatrix.train.reporting.evaluator import EvaluationResult
 from hackmatrix.train.reporting.health import Health
 from hackmatrix.train.reporting.progress import Progress
 from hackmatrix.train.reporting.replays import Replays
 from hackmatrix.train.reporting.sink_list import Sinks
 from hackmatrix.train.reporting.tracing import Tracer
-from hackmatrix.train.reporting.yardstick import Measured
-from hackmatrix.train.runs.clock import Clock
-from hackmatrix.train.runs.course import Course
+from hackmatrix.train.runs.schedule import Schedule
 
 
 class Reporter:
@@ -24,19 +23,16 @@ class Reporter:
     def __init__(
         self,
         program: Program,
-        course: Course,
-        clock: Clock,
+        schedule: Schedule,
         sinks: Sinks,
         tracer: Tracer,
         replays: Replays,
         warn: Callable[[str], None],
-        confirm: Callable[[], None],
     ) -> None:
-        """`confirm` raises where the run is not ours to write to any more."""
         self._sinks, self._tracer, self._replays, self._warn = sinks, tracer, replays, warn
-        self._confirm, self._course = confirm, course
+        self._schedule = schedule
         self._health = Health(program.health)
-        self._progress = Progress(program, course, clock, self._tell)
+        self._progress = Progress(program, schedule, self._tell)
 
     def __enter__(self) -> Self:
         return self
@@ -44,7 +40,6 @@ class Reporter:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if kind is None:
-                self._confirm()
                 self._sinks.catch_up()
         finally:
             self._sinks.close()
@@ -52,28 +47,30 @@ class Reporter:
     def before_chunk(self, update: int, state: TrainState) -> None:
         """So many updates are done, and led to this state."""
         if self._tracer.is_due(update):
-            with self.apart():
+            with self.untimed():
                 self._tracer.reached(update, state)
 
     def starting(self) -> AbstractContextManager[None]:
-        """A chunk is started inside."""
+        """Times the dispatch of a chunk; on a GPU that blocks for nearly as long as the chunk
+        runs.
+        """
         return self._progress.starting()
 
     def after_chunk(self, update: int, updates: int, report: Report) -> None:
         """A chunk of so many updates, up to this one, has been started: tells of the one before."""
         self._progress.add(update, updates, report)
 
-    def apart(self) -> AbstractContextManager[None]:
-        """Waits for the newest chunk; what is done inside is then the time of none."""
-        return self._progress.apart()
+    def untimed(self) -> AbstractContextManager[None]:
+        """Waits for the newest chunk; time spent inside counts towards no chunk's throughput."""
+        return self._progress.untimed()
 
-    def measured(self, measured: Measured) -> None:
-        """The agent was measured after the newest chunk."""
-        self._progress.add_measured(measured.metrics)
+    def evaluated(self, evaluation: EvaluationResult) -> None:
+        """The agent was evaluated after the newest chunk."""
+        self._progress.add_evaluation(evaluation.metrics)
 
     def saved(self, update: int, learner: Any) -> None:
         """A checkpoint was made after so many updates."""
-        self._replays.at_checkpoint(self._course.steps_after(update), learner)
+        self._replays.at_checkpoint(self._schedule.steps_after(update), learner)
 
     def flush(self) -> None:
         """Waits for the newest chunk and tells of it too."""
@@ -81,12 +78,11 @@ class Reporter:
 
     def finish(self, state: TrainState) -> None:
         """No update follows the one that led to this state."""
-        with self.apart():
+        with self.untimed():
             self._tracer.finish(state)
         self.flush()
 
     def _tell(self, step: int, metrics: Mapping[str, float]) -> None:
-        self._confirm()
         self._sinks.write(step, metrics)
         for warning in self._health.observe(step, metrics):
             self._warn(warning)

@@ -16,7 +16,7 @@ from hackmatrix.estimates import Estimate
 from hackmatrix.rl.evaluation import curve, outcomes
 from hackmatrix.rl.games import ACTIONS
 from hackmatrix.rl.tally import RETURN
-from hackmatrix.train.config.summary import counted
+from hackmatrix.train.config.summary import with_unit
 
 KINDS = "kinds"
 _TITLE, _COLUMN = 24, 28  # at least
@@ -134,7 +134,7 @@ def best_game(games: Mapping[str, np.ndarray], env: Environment) -> int:
 def games(evaluation: Mapping[str, Any]) -> str:
     """Which games an evaluation.json tells of."""
     at = f" at step {evaluation['step']:,}" if "step" in evaluation else ""
-    return f"{counted(evaluation['episodes'], 'game')} of seed {evaluation['seed']}{at}"
+    return f"{with_unit(evaluation['episodes'], 'game')} of seed {evaluation['seed']}{at}"
 
 
 def as_json(results: Mapping[str, Summary]) -> dict[str, Any]:

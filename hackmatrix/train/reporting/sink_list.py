@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from hackmatrix import streams
@@ -32,81 +32,100 @@ _MOST_WAITING = 5000  # lines of metrics for a sink that fails; those before are
 _LONGEST_ERROR = 400  # characters
 
 
+@dataclass(eq=False)
+class _Open:
+    """A sink, the lines that wait for it and, while it fails, when it is tried again."""
+
+    sink: Sink
+    waiting: deque[tuple[int, Metrics, float]] = field(
+        default_factory=lambda: deque(maxlen=_MOST_WAITING)
+    )
+    retry_at: float | None = None
+
+    @property
+    def name(self) -> str:
+        return type(self.sink).__name__
+
+
 class Sinks:
     """Several sinks as one. A full disk should not end a run, nor a library of somebody else: one
     that fails is reported once. If it `Reopens` it gets the lines that it lacks later, and else it
     is left out. Games may come from another thread.
     """
 
-    def __init__(self, *sinks: Sink, say: Callable[[str], None] = streams.say) -> None:
-        self._sinks = list(sinks)
-        self._say = say
+    def __init__(
+        self,
+        *sinks: Sink,
+        say: Callable[[str], None] = streams.say,
+        confirm: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`confirm` raises where the run is not ours to write metrics to any more."""
+        self._open = [_Open(sink) for sink in sinks]
+        self._say, self._confirm = say, confirm
         self._lock = threading.RLock()
-        # By the id of a sink the lines that wait for it, and when one that fails is tried again.
-        self._waiting: dict[int, deque[tuple[int, Metrics, float]]] = {}
-        self._failing: dict[int, float] = {}
 
     def write(self, step: int, metrics: Metrics) -> None:
+        self._confirm()
         with self._lock:
-            for sink in list(self._sinks):
-                waiting = self._waiting.setdefault(id(sink), deque(maxlen=_MOST_WAITING))
-                waiting.append((step, metrics, time.time()))
-                if time.monotonic() >= self._failing.get(id(sink), 0):
-                    self._write_all(sink, waiting)
+            for each in list(self._open):
+                each.waiting.append((step, metrics, time.time()))
+                if each.retry_at is None or time.monotonic() >= each.retry_at:
+                    self._write_all(each)
 
     def show_game(self, step: int, game: Game) -> None:
         with self._lock:
-            for sink in list(self._sinks):
-                if isinstance(sink, ShowsGames) and id(sink) not in self._failing:
-                    self._guard(sink, partial(sink.show_game, step, game))
+            for each in list(self._open):
+                if isinstance(each.sink, ShowsGames) and each.retry_at is None:
+                    self._guard(each, partial(each.sink.show_game, step, game))
 
     def catch_up(self) -> None:
         """Tries once more to write what could not be written."""
+        self._confirm()
         with self._lock:
-            for sink in list(self._sinks):
-                self._write_all(sink, self._waiting.get(id(sink), deque()))
+            for each in list(self._open):
+                self._write_all(each)
 
     def close(self) -> None:
         with self._lock:
-            for sink in self._sinks:
-                if lacking := len(self._waiting.get(id(sink), ())):
-                    lost = f"{lacking:,} of its last lines could not be written"
-                    self._say(f"{type(sink).__name__}: {lost}")
+            for each in self._open:
+                if lacking := len(each.waiting):
+                    self._say(f"{each.name}: {lacking:,} of its last lines could not be written")
                 try:
-                    sink.close()
+                    each.sink.close()
                 except Exception as error:
-                    self._say(f"{type(sink).__name__} failed: {_in_a_line(error)}")
-            self._sinks.clear()
+                    self._say(f"{each.name} failed: {_in_a_line(error)}")
+            self._open.clear()
 
-    def _write_all(self, sink: Sink, waiting: deque[tuple[int, Metrics, float]]) -> None:
+    def _write_all(self, each: _Open) -> None:
         written = 0
-        while waiting and self._guard(sink, partial(_write, sink, *waiting[0])):
-            waiting.popleft()
+        while each.waiting and self._guard(each, partial(_write, each.sink, *each.waiting[0])):
+            each.waiting.popleft()
             written += 1
-        if written and not waiting and self._failing.pop(id(sink), 0):
-            self._say(f"{type(sink).__name__} works again")
+        if written and not each.waiting and each.retry_at is not None:
+            each.retry_at = None
+            self._say(f"{each.name} works again")
 
-    def _guard(self, sink: Sink, action: Callable[[], None]) -> bool:
+    def _guard(self, each: _Open, action: Callable[[], None]) -> bool:
         """Whether that has been done."""
         began = time.monotonic()
         try:
             action()
         except Exception as error:
             with suppress(Exception):  # it keeps what it could not write, and tries that again
-                sink.close()
-            self._note_failure(sink, _in_a_line(error), time.monotonic() - began)
+                each.sink.close()
+            self._note_failure(each, _in_a_line(error), time.monotonic() - began)
             return False
         return True
 
-    def _note_failure(self, sink: Sink, error: str, seconds: float) -> None:
-        failed = f"{type(sink).__name__} failed"
-        if not isinstance(sink, Reopens):
-            self._sinks.remove(sink)
-            self._say(f"{failed}, the run goes on without it: {error}")
+    def _note_failure(self, each: _Open, error: str, seconds: float) -> None:
+        if not isinstance(each.sink, Reopens):
+            self._open.remove(each)
+            self._say(f"{each.name} failed, the run goes on without it: {error}")
             return
-        if id(sink) not in self._failing:
-            self._say(f"{failed}; the run goes on, and it is tried again now and then: {error}")
-        self._failing[id(sink)] = time.monotonic() + _TRIED_EVERY * max(seconds, 1)
+        if each.retry_at is None:
+            again = "the run goes on, and it is tried again now and then"
+            self._say(f"{each.name} failed; {again}: {error}")
+        each.retry_at = time.monotonic() + _TRIED_EVERY * max(seconds, 1)
 
 
 def _write(sink: Sink, step: int, metrics: Metrics, at: float) -> None:

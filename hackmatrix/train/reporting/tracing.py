@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import jax
 
+from hackmatrix.errors import UserError
 from hackmatrix.rl.train_state import TrainState
-from hackmatrix.train.config import ConfigError
 from hackmatrix.train.runs.directory import Run
 
 
@@ -30,13 +30,11 @@ def parse_span(text: str) -> Span:
 
 
 def check_span(wanted: Span | None, num_updates: int) -> None:
-    """ConfigError where the run has no such updates."""
+    """UserError where the run has no such updates."""
     if wanted and wanted.last > num_updates:
-        raise ConfigError(
-            [
-                f"--profile asks for updates {wanted.first:,} to {wanted.last:,}, but the run has "
-                f"{num_updates:,}: ask for earlier ones, or raise total_timesteps"
-            ]
+        raise UserError(
+            f"--profile asks for updates {wanted.first:,} to {wanted.last:,}, but the run has "
+            f"{num_updates:,}: ask for earlier ones, or raise total_timesteps"
         )
 
 

@@ -15,8 +15,8 @@ from contextlib import suppress
 from importlib import metadata
 from typing import Any
 
+from hackmatrix.errors import UserError
 from hackmatrix.train.checkpoints import shelf
-from hackmatrix.train.config import ConfigError
 from hackmatrix.train.reporting.sinks import Game, Metrics, known, told_before
 from hackmatrix.train.runs import atomic_files
 from hackmatrix.train.runs.bucket import Bucket
@@ -41,19 +41,17 @@ def is_installed() -> bool:
 
 
 def check() -> None:
-    """ConfigError, before a run starts, where wandb is missing or nobody is logged in."""
+    """UserError, before a run starts, where wandb is missing or nobody is logged in."""
     if not is_installed():
-        raise ConfigError(
-            ["wandb=True needs the package wandb: pip install -e '.[wandb]' -c constraints.txt"]
+        raise UserError(
+            "wandb=True needs the package wandb: pip install -e '.[wandb]' -c constraints.txt"
         )
     wandb = _quiet_wandb()
     mode = wandb.setup().settings.mode
     if mode not in _OFFLINE and not wandb.login(prompt=False, verify=False):
-        raise ConfigError(
-            [
-                "wandb=True but nobody is logged in: run `wandb login`, or set WANDB_API_KEY, or "
-                "WANDB_MODE=offline to send it later"
-            ]
+        raise UserError(
+            "wandb=True but nobody is logged in: run `wandb login`, or set WANDB_API_KEY, or "
+            "WANDB_MODE=offline to send it later"
         )
 
 

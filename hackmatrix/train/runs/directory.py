@@ -29,7 +29,7 @@ from typing import Any
 
 from hackmatrix.errors import UserError
 from hackmatrix.networks.files import EXPORTED, shipped_as
-from hackmatrix.train.config import Config, ConfigError
+from hackmatrix.train.config import Config
 from hackmatrix.train.config.rules import AUTO
 from hackmatrix.train.config.saved import from_json, to_json
 from hackmatrix.train.runs import copies
@@ -250,7 +250,7 @@ def _open(there: Place) -> Run:
         return _run(there, from_json((there / _CONFIG).read()))
     except Away:
         raise
-    except (OSError, ValueError, ConfigError) as error:
+    except (OSError, ValueError, UserError) as error:
         why = "; ".join(str(error).splitlines())
         raise UserError(f"{there / _CONFIG} cannot be read: {why}") from error
 

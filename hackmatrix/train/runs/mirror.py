@@ -57,7 +57,11 @@ class Mirror:
             shutil.rmtree(self._directory, ignore_errors=True)
 
     def catch_up(self) -> str | None:
-        """Copies what there is now; what stands in the way, if that cannot be done."""
+        """Copies what there is now; what stands in the way, if that cannot be done. TakenOver where
+        the run is not ours any more, also on a disk.
+        """
+        if self._lease:
+            self._lease.confirm()
         try:
             if self._bucket:
                 self.copy()

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from hackmatrix.train.checkpoints.checkpoints import CheckpointError, Checkpoints, Layout
+from hackmatrix.errors import UserError
+from hackmatrix.train.checkpoints.checkpoints import Checkpoints, Layout
 from hackmatrix.train.checkpoints.manifest import Manifest
 from hackmatrix.train.checkpoints.scores import SCORE
 from hackmatrix.train.runs.places import Disk
@@ -125,7 +126,7 @@ def test_where_all_are_damaged_the_run_does_not_begin_anew(two: Path, said: list
     for step in ("1", "2"):
         truncate(two / step)
     checkpoints = Checkpoints(two, keep=3, say=said.append)
-    with pytest.raises(CheckpointError, match=r"all checkpoints in .* are damaged") as error:
+    with pytest.raises(UserError, match=r"all checkpoints in .* are damaged") as error:
         checkpoints.restore_newest(Layout(like(on(1))))
     assert "\n" not in str(error.value)
     assert len(said) == 2
@@ -151,7 +152,7 @@ def test_a_flipped_byte_is_always_noticed(two: Path, said: list[str]) -> None:
         said.clear()
         try:
             restored = checkpoints.restore_newest(Layout(like(on(1))))
-        except CheckpointError:
+        except UserError:
             refused[name] += 1
             assert "is damaged" in said[0]
         else:
@@ -192,10 +193,10 @@ def test_a_best_checkpoint_that_is_damaged_is_not_replaced_by_another(tmp_path: 
     put_the_arrays_of_another_there(tmp_path / "2")
     truncate(tmp_path / "1")
     empty_the_record(tmp_path / "3")
-    with pytest.raises(CheckpointError, match=f"{tmp_path / '1'} is damaged"):
+    with pytest.raises(UserError, match=f"{tmp_path / '1'} is damaged"):
         checkpoints.restore_best(Layout(like(on(2))))
     empty_the_record(tmp_path / "1")  # then nobody knows that it was the best
-    with pytest.raises(CheckpointError, match=f"{tmp_path / '2'} is damaged"):
+    with pytest.raises(UserError, match=f"{tmp_path / '2'} is damaged"):
         checkpoints.restore_best(Layout(like(on(2))))
 
 

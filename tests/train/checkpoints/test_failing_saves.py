@@ -96,7 +96,8 @@ def test_what_is_not_called_by_a_step_is_left_alone_and_keeps_nothing_from_being
     assert checkpoints.steps() == []
     assert checkpoints.restore_newest(Layout(like(on(1)))) is None
     checkpoints.save(8, {"leaf": jnp.uint32(8)}, {})
-    assert checkpoints.holds(8)
+    checkpoints.wait()
+    assert checkpoints.saved == 8
     assert {*(tmp_path / "run").iterdir()} == {*others, tmp_path / "run/8"}
     assert said == []
 
@@ -114,7 +115,8 @@ def test_a_checkpoint_that_cannot_be_put_aside_is_named_and_only_a_later_one_is_
     said.clear()
     stays = f"{two / '2'} cannot be put aside: Permission denied"
     checkpoints.save(3, state(on(1), seed=3), {})
-    assert checkpoints.holds(3)
+    checkpoints.wait()
+    assert checkpoints.saved == 3
     checkpoints.save(4, state(on(1), seed=4), {})
     assert said == [stays]
     checkpoints.wait()

@@ -9,8 +9,8 @@ from unittest.mock import Mock
 import jax.numpy as jnp
 import pytest
 
+from hackmatrix.train.checkpointer import Checkpointer
 from hackmatrix.train.checkpoints.shelf import milestones
-from hackmatrix.train.keeper import Keeper
 from hackmatrix.train.runs.clock import Clock
 from hackmatrix.train.runs.directory import Run
 from tests.train.settings import config
@@ -58,9 +58,9 @@ def test_a_run_that_is_to_become_longer_keeps_those_it_has(tmp_path: Path) -> No
     batch, kept = 2**17, []
     for updates, total in ((range(1, 9), 8 * batch), (range(9, 12), 10**13)):
         settings = config(num_envs=batch // 16, total_timesteps=total, **KEPT)
-        keeper = Keeper(Run(tmp_path, settings), Mock(), Clock(), print)
+        checkpointer = Checkpointer(Run(tmp_path, settings), Mock(), Clock(), print)
         for update in updates:
-            keeper.save(update, jnp.uint32(update))
-        keeper.close()
-        kept.append([step // batch for step in keeper.steps()])
+            checkpointer.save(update, jnp.uint32(update))
+        checkpointer.close()
+        kept.append([step // batch for step in checkpointer.steps()])
     assert kept == [[2, 4, 6, 8], [4, 8, 11]]

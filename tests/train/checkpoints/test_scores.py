@@ -10,12 +10,12 @@ import jax
 import pytest
 
 from hackmatrix.parallel import mesh
+from hackmatrix.train.checkpointer import Checkpointer
 from hackmatrix.train.checkpoints import scores
 from hackmatrix.train.checkpoints.manifest import MANIFEST, Manifest, seal
 from hackmatrix.train.checkpoints.scores import GAMES, SCORE, Best
-from hackmatrix.train.keeper import Keeper
 from hackmatrix.train.program import Program
-from hackmatrix.train.reporting.yardstick import Measured
+from hackmatrix.train.reporting.evaluator import EvaluationResult
 from hackmatrix.train.runs.clock import Clock
 from hackmatrix.train.runs.directory import Run
 from hackmatrix.train.runs.places import place
@@ -58,21 +58,22 @@ def test_the_best_is_one_of_those_measured_by_as_many_games_as_the_newest(
 def test_what_is_better_than_all_before_is_saved_at_once_and_stays(tmp_path: Path) -> None:
     run = Run(tmp_path, config(**SETTINGS))
     program = Program(run.config, mesh.over(jax.devices()[:1]))
-    keeper = Keeper(run, program, Clock(), print)
-    state, _ = keeper.restore()
+    checkpointer = Checkpointer(run, program, Clock(), print)
+    state = checkpointer.restore()
     saved = []
     for update, score in enumerate((0.0, 3.0, 2.0, 1.0, 2.5, 3.0), start=1):
-        measured = Measured({}, score)
-        if keeper.is_due(update, measured):
-            keeper.save(update, state, measured)
+        evaluation = EvaluationResult({}, score)
+        if checkpointer.is_due(update, evaluation):
+            checkpointer.save(update, state, evaluation)
             saved.append(update)
-    keeper.close()
+    checkpointer.close()
     assert saved == [1, 2, 4]  # the last because it was time
-    assert keeper.steps() == [2 * BATCH, 4 * BATCH]
-    went_on = Keeper(run, program, Clock(), print)
-    assert went_on.restore()[1].steps == 4 * BATCH
-    assert not went_on.is_due(5, Measured({}, 2.9))
-    assert went_on.is_due(5, Measured({}, 3.1))
+    assert checkpointer.steps() == [2 * BATCH, 4 * BATCH]
+    went_on = Checkpointer(run, program, Clock(), print)
+    went_on.restore()
+    assert went_on.schedule.steps == 4 * BATCH
+    assert not went_on.is_due(5, EvaluationResult({}, 2.9))
+    assert went_on.is_due(5, EvaluationResult({}, 3.1))
 
 
 def test_a_score_by_another_number_of_games_is_not_compared_and_that_is_said(
@@ -83,15 +84,16 @@ def test_a_score_by_another_number_of_games_is_not_compared_and_that_is_said(
     by_one = dataclasses.replace(by_many, eval_games=1)
     program = Program(by_many, mesh.over(jax.devices()[:1]))
     before, after = (
-        Keeper(Run(tmp_path, each), program, Clock(), said.append) for each in (by_one, by_many)
+        Checkpointer(Run(tmp_path, each), program, Clock(), said.append)
+        for each in (by_one, by_many)
     )
-    state, _ = before.restore()
-    before.save(1, state, Measured({}, 9.0))
+    state = before.restore()
+    before.save(1, state, EvaluationResult({}, 9.0))
     before.close()
-    assert after.is_due(2, Measured({}, 3.0))
-    after.save(2, state, Measured({}, 3.0))
-    assert not after.is_due(3, Measured({}, 3.0))
-    assert after.is_due(3, Measured({}, 3.1))
+    assert after.is_due(2, EvaluationResult({}, 3.0))
+    after.save(2, state, EvaluationResult({}, 3.0))
+    assert not after.is_due(3, EvaluationResult({}, 3.0))
+    assert after.is_due(3, EvaluationResult({}, 3.1))
     after.close()
     assert said == [
         f"The best so far, at step {BATCH}, was measured by 1 game, and is not compared with this "

@@ -15,7 +15,8 @@ ROOT = Path(__file__).parents[3]
 PROGRAM = """
 import sys
 from absl import app
-from hackmatrix.train.config import ConfigError, command_line, resolve
+from hackmatrix.errors import UserError
+from hackmatrix.train.config import command_line, resolve
 from hackmatrix.train.config.saved import to_json
 
 CONFIG = command_line.define_config("launch.little")
@@ -23,7 +24,7 @@ CONFIG = command_line.define_config("launch.little")
 def main(arguments):
     try:
         print(to_json(resolve(CONFIG.value, "cpu", 1)))
-    except ConfigError as error:
+    except UserError as error:
         sys.exit(str(error))
     assert "jax" not in sys.modules
 

@@ -8,7 +8,8 @@ import pytest
 
 from configs import default, given_by
 from configs.recipe import follow
-from hackmatrix.train.config import Config, ConfigError, resolve
+from hackmatrix.errors import UserError
+from hackmatrix.train.config import Config, resolve
 from hackmatrix.train.config.saved import from_json, resumed, to_json
 from hackmatrix.train.config.settings import declared
 from tests.train.settings import resolved
@@ -33,7 +34,7 @@ def test_a_configuration_is_the_same_after_it_was_written_and_read() -> None:
 def test_a_configuration_that_lacks_what_every_run_has_is_refused() -> None:
     old = json.loads(to_json(resolved()))
     del old["ent_coef"]
-    with pytest.raises(ConfigError, match="ent_coef is missing"):
+    with pytest.raises(UserError, match="ent_coef is missing"):
         from_json(json.dumps(old))
 
 
@@ -109,7 +110,7 @@ def test_what_makes_a_run_the_one_that_it_is_cannot_be_changed(
     given: dict[str, Any], had: str
 ) -> None:
     ((name, value),) = given.items()
-    with pytest.raises(ConfigError) as raised:
+    with pytest.raises(UserError) as raised:
         resumed(resolved(), {**given, "gamma": 0.9})
     (line,) = str(raised.value).splitlines()
     assert line.startswith(f"{name}={value!r} cannot be changed: this run was begun with {had};")

@@ -64,11 +64,11 @@ def main(phase: str, directory: Path) -> None:
     elif phase == "unheard":
         say("ready")
         sys.stdin.readline()
-        supervision.watchdog.expect("No tea was made", 0.5)
+        supervision.watchdog.arm("No tea was made", 0.5)
         time.sleep(60)
     elif phase == "hanging":
         watchdog = supervision.watchdog
-        watchdog.expect("No tea was made", 5.0)
+        watchdog.arm("No tea was made", 5.0)
         say("ready")
         sys.stdin.readline()
         time.sleep(0.6)  # the watchdog looks before it hears that all is well

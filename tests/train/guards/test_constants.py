@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from hackmatrix.envs import declared
-from hackmatrix.envs.protocol import Environment, Step
+from hackmatrix.envs import static_checks
+from hackmatrix.envs.protocol import Step
 from hackmatrix.parallel import mesh
 from hackmatrix.train.program import Program
 from tests.envs.toy import ACTIONS, LENGTH, Boards, Toy
@@ -44,27 +44,26 @@ class UncheckedLooping(Looping):
     types_are_checked = False
 
 
-def lowered(own: Environment | None = None, **settings: Any) -> str:
+def lowered(**settings: Any) -> str:
     given = {"num_envs": 16, "num_steps": 4, "num_minibatches": 2, "hidden_dim": 8, **settings}
-    program = Program(config(**given), mesh.over(), own)
+    program = Program(config(**given), mesh.over())
     return program.lower().as_text()
 
 
 @pytest.mark.parametrize("limit", [0, 3])
 def test_rewards_and_boards_may_be_constants(limit: int) -> None:
-    env = Constant()
-    assert not [*declared.faults(env)]
-    assert "while" in lowered(env, episode_limit=limit)
+    assert not [*static_checks.faults(Constant())]
+    assert "while" in lowered(env=f"{__name__}:Constant", episode_limit=limit)
 
 
 def test_a_loop_that_begins_with_a_constant_is_told_of_and_can_be_trained_on() -> None:
-    (fault,) = declared.faults(Looping())
+    (fault,) = static_checks.faults(Looping())
     assert fault.startswith("within shard_map, which checks types in training, it fails: TypeError")
     assert "while_loop body function carry" in fault
     assert Path(__file__).name in fault
     assert fault.endswith("set `types_are_checked = False`")
-    assert not [*declared.faults(UncheckedLooping())]
-    assert "while" in lowered(UncheckedLooping())
+    assert not [*static_checks.faults(UncheckedLooping())]
+    assert "while" in lowered(env=f"{__name__}:UncheckedLooping")
 
 
 @pytest.mark.parametrize("name", ["MountainCar-v0", "Asterix-MinAtar"])

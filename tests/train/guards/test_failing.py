@@ -15,21 +15,21 @@ from jax.errors import JaxRuntimeError
 from configs import default
 from hackmatrix.errors import UserError
 from hackmatrix.parallel.mesh import over
-from hackmatrix.train import failing, session
+from hackmatrix.train import ending, session
+from hackmatrix.train.checkpointer import Checkpointer
 from hackmatrix.train.guards.guard import Guard
 from hackmatrix.train.guards.replicas import Diverged
 from hackmatrix.train.guards.supervision import Supervision
-from hackmatrix.train.keeper import Keeper
 from hackmatrix.train.loop import train
 from hackmatrix.train.plan import Plan, Request
 from hackmatrix.train.program import Program
 from hackmatrix.train.reporting.progress import Broken
-from hackmatrix.train.runs.course import Course
 from hackmatrix.train.runs.directory import create
 from hackmatrix.train.runs.lease import TakenOver
 from hackmatrix.train.runs.places import place
+from hackmatrix.train.runs.schedule import Schedule
 from tests.train.settings import resolved
-from tests.train.test_yardstick import SETTINGS, no_game, trained
+from tests.train.test_evaluator import SETTINGS, no_game, trained
 
 
 @pytest.fixture(params=["disk", "bucket"])
@@ -95,9 +95,9 @@ def is_forgotten(supervision: Supervision, plan: Plan) -> bool:
 def test_a_supervisor_forgets_a_run_that_would_fail_again(begun: tuple[Supervision, Plan]) -> None:
     supervision, plan = begun
     for may_pass in (OSError, Diverged):
-        failing.after_failing(supervision, plan, may_pass)
+        ending.after_failing(supervision, plan, may_pass)
         assert not is_forgotten(supervision, plan)
-    failing.after_failing(supervision, plan, TypeError)
+    ending.after_failing(supervision, plan, TypeError)
     assert is_forgotten(supervision, plan)
 
 
@@ -105,7 +105,7 @@ def test_a_supervisor_forgets_a_run_that_a_signal_ends_before_its_first_update(
     begun: tuple[Supervision, Plan],
 ) -> None:
     supervision, plan = begun
-    failing.leave_no_trace(supervision, plan)
+    ending.leave_no_trace(supervision, plan)
     given_back: Any = plan.lease
     given_back.give_back.side_effect = lambda: plan.run.directory.mkdir()  # others wait for it
     supervision.signals._undo()
@@ -121,9 +121,9 @@ def test_a_run_that_was_resumed_or_that_another_process_has_taken_is_not_removed
     supervision, made = begun
     lease: Any = Mock(is_ours=lambda: is_ours)
     plan = Plan(made.run, resumes, True, None, None, lease)
-    failing.leave_no_trace(supervision, plan)
+    ending.leave_no_trace(supervision, plan)
     supervision.signals._undo()
-    failing.after_failing(supervision, plan, TypeError)
+    ending.after_failing(supervision, plan, TypeError)
     assert plan.run.directory.exists()
     assert supervision.notes
     assert supervision.notes.read_text() == "runs/begun\n\n"
@@ -151,33 +151,33 @@ def test_a_signal_after_training_has_failed_removes_nothing(
 
 
 def test_a_chunk_that_is_broken_is_not_saved() -> None:
-    guard, keeper, reporter, yardstick = Mock(), Mock(), MagicMock(), Mock()
+    guard, checkpointer, reporter, evaluator = Mock(), Mock(), MagicMock(), Mock()
     guard.next_chunk.side_effect = [1, 0]
-    yardstick.is_due.return_value = False
+    checkpointer.schedule, evaluator.is_due.return_value = Schedule(resolved()), False
     reporter.flush.side_effect = Broken("a loss is not finite")
     program, state = Mock(), Mock()
     state.learner.update = 1
     program.run.return_value = state, Mock()
     with pytest.raises(Broken):
-        train(Mock(), Course(resolved()), program, guard, reporter, yardstick, keeper)
-    keeper.save.assert_not_called()
+        train(Mock(), program, guard, reporter, evaluator, checkpointer)
+    checkpointer.save.assert_not_called()
 
 
 def test_what_compiles_or_is_tried_for_minutes_gets_more_time_than_a_chunk() -> None:
     supervision, seconds = Supervision(), list[float]()
-    course = Course(resolved(num_envs=8, num_steps=8, total_timesteps=64, watchdog_minutes=1.0))
-    guard = Guard(course, over(jax.devices()[:1]), supervision)
-    keeper, program, yardstick, state = Mock(), Mock(), Mock(), Mock()
+    schedule = Schedule(resolved(num_envs=8, num_steps=8, total_timesteps=64, watchdog_minutes=1.0))
+    guard = Guard(schedule, over(jax.devices()[:1]), supervision)
+    checkpointer, program, evaluator, state = Mock(schedule=schedule), Mock(), Mock(), Mock()
     state.learner.update = 1
-    keeper.is_due.return_value = False
+    checkpointer.is_due.return_value = False
 
     def note(*_: object) -> Any:
         seconds.append(supervision.watchdog._seconds)
         return state, Mock()
 
-    for each in (program.run, yardstick.measure, keeper.finish):
+    for each in (program.run, evaluator.measure, checkpointer.finish):
         each.side_effect = note
-    train(state, course, program, guard, MagicMock(), yardstick, keeper)
+    train(state, program, guard, MagicMock(), evaluator, checkpointer)
     assert seconds == [60, 3600, 3600]
 
 
@@ -215,14 +215,14 @@ def test_a_process_that_fails_alone_does_not_wait_for_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They may never come to where a checkpoint under way is waited for together."""
-    waited: list[Keeper] = []
+    waited: list[Checkpointer] = []
 
     def fails(*_: object) -> None:
         monkeypatch.setattr(jax, "process_count", lambda: 2)
         raise RuntimeError("on this process alone")
 
     monkeypatch.setattr(session, "train", fails)
-    monkeypatch.setattr(Keeper, "close", waited.append)
+    monkeypatch.setattr(Checkpointer, "close", waited.append)
     with pytest.raises(RuntimeError, match="on this process alone"):
         trained(tmp_path, "alone", 0.0)
     assert waited == []

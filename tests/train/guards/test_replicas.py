@@ -15,7 +15,7 @@ from hackmatrix.train.guards.guard import Guard
 from hackmatrix.train.guards.replicas import Diverged, check
 from hackmatrix.train.guards.supervision import Supervision
 from hackmatrix.train.loop import train
-from hackmatrix.train.runs.course import Course
+from hackmatrix.train.runs.schedule import Schedule
 from tests.train.settings import resolved
 
 ROOT = Path(__file__).parents[3]
@@ -45,7 +45,7 @@ def test_the_first_leaf_that_differs_and_the_device_are_named(device: int) -> No
 
 
 def test_replicas_are_compared_after_each_chunk_with_an_update_at_which_that_is_due() -> None:
-    guard = Guard(Course(resolved(replica_check_interval=20)), MESH, Supervision())
+    guard = Guard(Schedule(resolved(replica_check_interval=20)), MESH, Supervision())
     ends = (15, 30, 45, 60, 75)
     due = [update for update in ends if guard.is_comparison_due(update, 15)]
     assert due == [30, 45, 60]  # 20, 40 and 60 are among them
@@ -53,17 +53,18 @@ def test_replicas_are_compared_after_each_chunk_with_an_update_at_which_that_is_
 
 @pytest.mark.parametrize("chunks", [[1, 0], [0]], ids=["when it is time", "at the end"])
 def test_a_state_that_devices_do_not_share_is_not_saved(chunks: list[int]) -> None:
-    guard, keeper, program, yardstick = Mock(), Mock(), Mock(), Mock()
+    guard, checkpointer, program, evaluator = Mock(), Mock(), Mock(), Mock()
     guard.next_chunk.side_effect = chunks
-    real = Guard(Course(resolved()), MESH, Supervision())
+    schedule = Schedule(resolved())
+    real = Guard(schedule, MESH, Supervision())
     guard.compare_now.side_effect = lambda _: real.compare_now(tree({5: 1e-6}))
     state: Any = Mock()
     state.learner.update = 1
     program.run.return_value = state, Mock()
-    yardstick.is_due.return_value = False
+    checkpointer.schedule, evaluator.is_due.return_value = schedule, False
     with pytest.raises(Diverged):
-        train(state, Course(resolved()), program, guard, MagicMock(), yardstick, keeper)
-    keeper.save.assert_not_called()
+        train(state, program, guard, MagicMock(), evaluator, checkpointer)
+    checkpointer.save.assert_not_called()
 
 
 DIVERGES = """

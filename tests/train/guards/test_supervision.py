@@ -161,7 +161,7 @@ def test_it_may_be_suspended_between_any_two_lines_of_the_watchdog(
     times = itertools.accumulate(3600 if look == line else 0.05 for look in looks)
     monkeypatch.setattr(watchdog.time, "monotonic", lambda: next(times))
     watched = watchdog.Watchdog()
-    watched.expect("No tea was made", 1.0)
+    watched.arm("No tea was made", 1.0)
     turns = iter(range(6))
 
     def wait(_: float) -> None:
@@ -189,7 +189,7 @@ def test_it_may_be_suspended_before_the_watchdog_hears_that_something_else_is_ex
         if turn is None:
             raise TimeoutError("it was watched for long enough")
         if turn == 0:
-            watched.expect("No tea was made", 5.0)
+            watched.arm("No tea was made", 5.0)
         now += 7 if turn == 0 else tick / 10
 
     monkeypatch.setattr(watched._changed, "wait", wait)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.rl.draws import seed_key
-from hackmatrix.rl.return_scale import ReturnScale
+from hackmatrix.rl.learning.return_scale import ReturnScale
 from hackmatrix.rl.train_state import TrainState
 from hackmatrix.train.checkpoints.checkpoints import Checkpoints
 from hackmatrix.train.program import Program

@@ -25,7 +25,7 @@ def test_checkpoint_arrays_and_artifact_act_alike(policy: Policy, tmp_path: Path
     chosen = np.asarray(distributions.masked(logits, jax.numpy.asarray(played.mask)).mode())
     assert len(set(chosen.tolist())) > 3
 
-    files.write(tmp_path / "policy.npz", policy.params, policies.about(policy))
+    (tmp_path / "policy.npz").write_bytes(files.content(policy.params, policies.about(policy)))
     plain = NumpyPolicy(tmp_path / "policy.npz")
     acted = [plain.act(*each) for each in zip(played.observation, played.mask, strict=True)]
     assert acted == chosen.tolist()
@@ -47,7 +47,7 @@ def test_a_policy_of_another_environment_is_exported_too(tmp_path: Path) -> None
     logits, _ = policy.network(policy.params, parts)
     exported = jax.export.deserialize(bytearray(artifact(policy)))
     np.testing.assert_allclose(exported.call(observation, mask)["logits"], logits, atol=1e-4)
-    files.write(tmp_path / "policy.npz", policy.params, policies.about(policy))
+    (tmp_path / "policy.npz").write_bytes(files.content(policy.params, policies.about(policy)))
     plain = NumpyPolicy(tmp_path / "policy.npz")
     np.testing.assert_allclose(plain.outputs(observation)[0], logits, atol=1e-4)
     assert plain.about.env == "gymnax:CartPole-v1"

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from hackmatrix.envs.protocol import in_parts
-from hackmatrix.rl import distributions, rollout
-from hackmatrix.rl.draws import Purpose, key_for, key_of_each, seed_key
+from hackmatrix.rl import distributions
+from hackmatrix.rl.draws import Purpose, fold_in, key_for, seed_key
 from hackmatrix.rl.rollout import UpdateKey
 from hackmatrix.train.policies.player import Player
 from hackmatrix.train.policies.policy import Policy
@@ -31,8 +31,8 @@ def what_is_seen(policy: Policy) -> tuple[np.ndarray, np.ndarray]:
 def test_a_game_has_the_draws_of_its_number_in_an_evaluation(policy: Policy, seed: int) -> None:
     step, key = 7, seed_key(seed)
     player = Player(policy, seed=seed, number=NUMBER, greedy=False)
-    happen = rollout.step_keys(UpdateKey(key, 0), step, NUMBERS)[1]
-    reset = jax.random.key_data(key_of_each(key_for(key, Purpose.RESET), NUMBERS))
+    happen = jax.random.key_data(UpdateKey(key, 0).each(Purpose.STEP, step, NUMBERS))
+    reset = jax.random.key_data(fold_in(key_for(key, Purpose.RESET), NUMBERS))
     for drawn_from, expected in ((step, happen[0]), (None, reset[0])):
         raw, turn = player.step_key(drawn_from)
         np.testing.assert_array_equal(jax.random.fold_in(jnp.asarray(raw), turn), expected)
@@ -46,7 +46,7 @@ def test_the_actions_of_a_game_are_those_that_an_evaluation_draws(policy: Policy
         parts = in_parts(jnp.asarray(observation[None]), policy.env.observation)
         logits, values = policy.network(policy.params, parts)
         choice = distributions.masked(logits, jnp.asarray(mask[None]))
-        act = rollout.step_keys(UpdateKey(seed_key(SEED), 0), step, NUMBERS)[0]
+        act = UpdateKey(seed_key(SEED), 0).each(Purpose.ACT, step, NUMBERS)
         expected.append(int(distributions.sample(choice, act)[0]))
         drawn.append(action)
         np.testing.assert_allclose(probabilities, choice.probs[0], atol=1e-4)

@@ -69,7 +69,7 @@ def test_a_file_that_may_not_be_read_is_told(
 
 def test_a_file_gives_back_the_parameters_that_were_written(found: Run, tmp_path: Path) -> None:
     policy = policies.of_run(found)
-    files.write(tmp_path / "policy.npz", policy.params, policies.about(policy))
+    (tmp_path / "policy.npz").write_bytes(files.content(policy.params, policies.about(policy)))
     again = policies.load(tmp_path, None, str(tmp_path / "policy.npz"), print)
     jax.tree.map(np.testing.assert_array_equal, again.params, policy.params)
     assert (again.source, again.step, again.network) == ("saved", STEP, policy.network)
@@ -85,7 +85,7 @@ def test_the_folder_of_an_export_stands_for_its_policy(found: Run, tmp_path: Pat
     with pytest.raises(UserError, match=f"{found.name} is a run: python -m launch.export --run="):
         policies.load(tmp_path, None, str(found.directory), print)
     policy = policies.of_run(found)
-    files.write(tmp_path / "policy.npz", policy.params, policies.about(policy))
+    (tmp_path / "policy.npz").write_bytes(files.content(policy.params, policies.about(policy)))
     again = policies.load(tmp_path, None, str(tmp_path), print)
     jax.tree.map(np.testing.assert_array_equal, again.params, policy.params)
 
@@ -147,7 +147,7 @@ def test_a_file_without_a_policy_is_refused_in_one_line(
 
 def test_a_file_whose_content_is_damaged_is_refused_in_one_line(found: Run, tmp_path: Path) -> None:
     policy, file = policies.of_run(found), tmp_path / "policy.npz"
-    files.write(file, policy.params, policies.about(policy))
+    file.write_bytes(files.content(policy.params, policies.about(policy)))
     whole = bytearray(file.read_bytes())
     whole[len(whole) // 2 : len(whole) // 2 + 64] = bytes(64)
     file.write_bytes(whole)
@@ -175,7 +175,7 @@ def test_a_run_without_checkpoints_has_no_policy(tmp_path: Path) -> None:
 
 def test_a_run_may_start_from_another_policy(found: Run, tmp_path: Path) -> None:
     policy = policies.of_run(found)
-    files.write(tmp_path / "policy.npz", policy.params, policies.about(policy))
+    (tmp_path / "policy.npz").write_bytes(files.content(policy.params, policies.about(policy)))
     given: dict[str, Any] = {
         "hidden_dim": 16,
         "num_envs": 64,
@@ -208,7 +208,7 @@ def test_a_policy_of_an_environment_that_has_changed_is_refused(found: Run, tmp_
             "with 'hack' as action 0; it cannot play hackmatrix with 'up' as action 0",
         ),
     ):
-        files.write(file, policy.params, dataclasses.replace(about, **others))
+        file.write_bytes(files.content(policy.params, dataclasses.replace(about, **others)))
         with pytest.raises(UserError, match=said):
             policies.load(tmp_path, None, str(file), print)
         program = Program(resolved(start_from=str(file)), meshes.over(jax.devices()[:1]))

@@ -18,7 +18,7 @@ from hackmatrix.errors import UserError
 from hackmatrix.networks import Spec, files
 from hackmatrix.networks.torso import Parts, Torso
 from hackmatrix.rl.signal import Signal
-from hackmatrix.train import start
+from hackmatrix.train import warm_start
 from hackmatrix.train.policies import policy as policies
 from hackmatrix.train.policies.policy import Policy
 from tests.networks.grid import GridWalk
@@ -81,7 +81,7 @@ def saved(spec: Spec, folder: Path) -> Policy:
         jax.eval_shape(network.init, jax.random.key(0)),
     )
     policy = Policy(ENV, network, params, str(folder / "policy.npz"), 1, Signal(0.99, False, False))
-    files.write(folder / "policy.npz", params, policies.about(policy))
+    (folder / "policy.npz").write_bytes(files.content(params, policies.about(policy)))
     return policy
 
 
@@ -95,7 +95,7 @@ def test_a_wider_network_plays_as_the_one_it_starts_from_until_it_learns(
     )
     old = saved(spec, tmp_path)
     wide = networks.make(dataclasses.replace(spec, hidden_dim=10), ENV)
-    params = start.params_of(old.source, ENV, wide, jax.random.key(7))
+    params = warm_start.params_of(old.source, ENV, wide, jax.random.key(7))
 
     def loss(params: Any) -> tuple[jax.Array, Any]:
         logits, values = wide(params, BOARDS)
@@ -127,13 +127,13 @@ def test_a_network_that_does_something_else_when_it_is_wider_is_refused(
     old = saved(spec, tmp_path)
     wide = networks.make(dataclasses.replace(spec, hidden_dim=10), ENV)
     with pytest.raises(UserError, match=r"another network: give this run --config\.hidden_dim=6"):
-        start.params_of(old.source, ENV, wide, jax.random.key(7))
+        warm_start.params_of(old.source, ENV, wide, jax.random.key(7))
 
 
 def test_a_run_that_multiplies_otherwise_starts_from_the_same_parameters(tmp_path: Path) -> None:
     old = saved(NARROW, tmp_path)
     half = networks.make(dataclasses.replace(NARROW, compute_dtype="bfloat16"), ENV)
-    params = start.params_of(old.source, ENV, half, jax.random.key(7))
+    params = warm_start.params_of(old.source, ENV, half, jax.random.key(7))
     jax.tree.map(np.testing.assert_array_equal, params, old.params)
 
 
@@ -143,7 +143,7 @@ def test_a_run_in_an_environment_of_ones_own_starts_from_what_sees_and_does_the_
     old = saved(NARROW, tmp_path)
 
     def started(env: Environment) -> Any:
-        return start.params_of(old.source, env, networks.make(NARROW, env), jax.random.key(7))
+        return warm_start.params_of(old.source, env, networks.make(NARROW, env), jax.random.key(7))
 
     jax.tree.map(np.testing.assert_array_equal, started(Rewarding()), old.params)
     said = "with 'up' as action 0; it cannot play mine:Renamed with 'north' as action 0$"
@@ -164,4 +164,4 @@ def test_what_a_network_was_before_its_code_changed_is_refused_in_a_line(
         policies.of_file(old.source)
     network = networks.make(old.network.spec, ENV)
     with pytest.raises(UserError, match=f"^start_from={said}"):
-        start.params_of(old.source, ENV, network, jax.random.key(7))
+        warm_start.params_of(old.source, ENV, network, jax.random.key(7))

@@ -1,7 +1,6 @@
 """The console: what it says is there to be read, also where little can be shown."""
 
 import dataclasses
-import functools
 import io
 import math
 import os
@@ -10,6 +9,7 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
+from unittest.mock import Mock
 
 import pytest
 
@@ -17,8 +17,10 @@ from hackmatrix.envs import make
 from hackmatrix.ppo import PPO
 from hackmatrix.train.config import Config
 from hackmatrix.train.config.summary import summary
-from hackmatrix.train.reporting import declared
+from hackmatrix.train.reporting import metric_catalogue
 from hackmatrix.train.reporting.console import LINES_A_PAGE, Console
+from hackmatrix.train.runs import clock as clocks
+from hackmatrix.train.runs.clock import Clock
 from hackmatrix.train.runs.places import Disk
 
 METRICS = {
@@ -27,15 +29,15 @@ METRICS = {
     "stats/highest_stage": 4.0, "perf/steps_per_second": 12_149.0, "perf/hours_left": 161 / 3600,
 }  # fmt: skip
 TITLES = "progress steps steps/s left return length stage best stage 1 done entropy KL"
-DECLARED = declared.metrics(make("hackmatrix"), PPO)
+DECLARED = metric_catalogue.metrics(make("hackmatrix"), PPO)
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time by which clocks go, in seconds."""
+    seconds = [100.0]
+    monkeypatch.setattr(clocks, "time", Mock(monotonic=lambda: seconds[0]))
+    return seconds
 
 
 @pytest.fixture
@@ -144,17 +146,14 @@ def test_the_time_that_is_left_is_told_in_its_two_largest_units(
 
 
 def test_progress_is_of_steps_or_of_the_time_limit_whichever_is_further(
-    out: io.StringIO, config: Config
+    out: io.StringIO, config: Config, now: list[float]
 ) -> None:
-    clock = iter((0.0, 0.0, 6.0, 45.0, 60.0))
-    console = Console(
-        dataclasses.replace(config, time_limit_minutes=1.0),
-        DECLARED,
-        out,
-        functools.partial(next, clock),
-    )
+    clock = Clock()
+    clock.begin_training(0.0)
+    console = Console(dataclasses.replace(config, time_limit_minutes=1.0), DECLARED, out, clock)
     total = config.num_updates * config.batch_size
     for step, left in ((0, 60), (total // 4, 54), (total // 4, 15), (total // 2, 0)):
+        now[0] = 160.0 - left
         console.write(step, {**METRICS, "perf/hours_left": left / 3600})
     shares = [line.split()[1] for line in out.getvalue().splitlines()[1:]]
     assert shares == ["0%", "25%", "75%", "100%"]
@@ -162,14 +161,14 @@ def test_progress_is_of_steps_or_of_the_time_limit_whichever_is_further(
 
 @pytest.mark.parametrize(("seconds", "share"), [(0.0, "10%"), (90.0, "60%")])
 def test_progress_is_time_of_training_in_this_session_and_those_before(
-    out: io.StringIO, config: Config, seconds: float, share: str
+    out: io.StringIO, config: Config, now: list[float], seconds: float, share: str
 ) -> None:
     clock = Clock()
     limited = dataclasses.replace(config, time_limit_minutes=3.0)
     console = Console(limited, DECLARED, out, clock)
-    clock.now += 60  # to compile
-    console.begin(seconds)
-    clock.now += 18
+    now[0] += 60  # to compile
+    clock.begin_training(seconds)
+    now[0] += 18
     total = config.num_updates * config.batch_size
     console.write(total // 50, METRICS | {"perf/hours_left": 30 / 3600})
     assert out.getvalue().splitlines()[1].split()[1] == share
@@ -181,11 +180,12 @@ def test_the_head_is_the_summary_under_a_title(out: io.StringIO, config: Config)
     assert out.getvalue().splitlines() == ["a-run", *(f"  {line}" for line in lines), ""]
 
 
-def test_the_end_says_what_was_reached_and_where_it_lies(out: io.StringIO, config: Config) -> None:
-    clock = Clock()
-    console = Console(config, DECLARED, out, clock)
+def test_the_end_says_what_was_reached_and_where_it_lies(
+    out: io.StringIO, config: Config, now: list[float]
+) -> None:
+    console = Console(config, DECLARED, out)
     console.write(4096, METRICS | {"train/mean_episode_length": math.nan})
-    clock.now += 125
+    now[0] += 125
     console.end("Stopped", 4096, Disk(Path("runs/a-run")), goes_on=True)
     assert [words(line) for line in out.getvalue().splitlines()[-6:]] == [
         "Stopped at step 4,096, after 2m 05s",

@@ -71,9 +71,8 @@ def test_a_place_that_cannot_be_written_is_said_and_the_run_goes_on(tmp_path: Pa
     said: list[str] = []
     memory = Memory()
     places = tmp_path / "file/metrics.jsonl", tmp_path / "file/tensorboard"
-    with closing(
-        Sinks(JsonLines(places[0]), TensorBoard(places[1]), memory, say=said.append)
-    ) as sinks:
+    files = JsonLines(places[0]), TensorBoard(places[1])
+    with closing(Sinks(*files, memory, say=said.append)) as sinks:
         sinks.write(1, METRICS)
     for line, place in zip(said[:2], places, strict=True):
         assert str(place) in line
@@ -118,7 +117,7 @@ def test_a_sink_ends_no_run_whatever_it_raises(broken: list[str], told: str) -> 
         assert first.is_closed == ("write" in broken)
     (line,) = said
     assert line.startswith(told)
-    assert len(line.splitlines()) == 1
+    assert "\n" not in line
     assert memory.written == [(1, METRICS)]
     assert first.is_closed
     assert memory.is_closed
@@ -176,9 +175,8 @@ def test_tries_of_what_goes_on_failing_take_little_of_the_time(
 def test_what_is_written_late_has_the_time_at_which_it_was_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with closing(
-        Sinks(JsonLines(tmp_path / "metrics"), TensorBoard(tmp_path), say=Mock())
-    ) as sinks:
+    files = JsonLines(tmp_path / "metrics"), TensorBoard(tmp_path)
+    with closing(Sinks(*files, say=Mock())) as sinks:
         for now, room in ((5.0, 0), (7.0, 0), (9.0, resource.RLIM_INFINITY)):
             clock = Mock(time=Mock(return_value=now), monotonic=time.monotonic)
             monkeypatch.setattr(sink_list, "time", clock)
@@ -212,11 +210,14 @@ def test_a_session_whose_first_line_fails_still_forgets_once_what_it_does_again(
 def test_what_is_lacking_is_not_written_to_a_run_that_is_not_ours_any_more(
     tmp_path: Path, kind: type[BaseException] | None
 ) -> None:
-    sinks, confirm = Sinks(JsonLines(tmp_path / "metrics"), say=Mock()), Mock(side_effect=TakenOver)
+    confirm = Mock(side_effect=[None, TakenOver, TakenOver])
+    sinks = Sinks(JsonLines(tmp_path / "metrics"), say=Mock(), confirm=confirm)
     other: Any = MagicMock()
-    reporter = Reporter(other, other, other, sinks, other, other, other, confirm)
+    reporter = Reporter(other, other, sinks, other, other, other)
     with no_file_larger_than(0):
         sinks.write(1, METRICS)
+    with pytest.raises(TakenOver):
+        sinks.write(2, METRICS)
     with nullcontext() if kind else pytest.raises(TakenOver):
         reporter.__exit__(kind)
     assert (tmp_path / "metrics").read_text() == ""

@@ -18,8 +18,7 @@ from hackmatrix.train.reporting.progress import HOURS_LEFT, STEPS_PER_SECOND, Br
 from hackmatrix.train.reporting.reporter import Reporter
 from hackmatrix.train.reporting.tracing import Tracer, parse_span
 from hackmatrix.train.runs.clock import Clock
-from hackmatrix.train.runs.course import Course
-from hackmatrix.train.runs.lease import TakenOver
+from hackmatrix.train.runs.schedule import Schedule
 from tests.train.settings import resolved
 
 LOSS = "train/loss"
@@ -37,7 +36,7 @@ def test_what_may_have_broken_an_update_depends_on_whether_it_was_the_first(
 ) -> None:
     program: Any = Mock()
     program.algorithm.vital = (LOSS,)
-    progress = Progress(program, Course(resolved()), Clock(), Mock())
+    progress = Progress(program, Schedule(resolved()), Mock())
     progress.add(10, 10, Report({LOSS: jnp.float32(jnp.nan)}, jnp.int32(update)))
     with pytest.raises(Broken) as broken:
         progress.flush()
@@ -87,12 +86,11 @@ def test_the_speed_of_a_chunk_is_its_own(
     The last chunk is a short one. The time for which chunks run is told, too.
     """
     speeds: list[float] = []
-    clock = Clock()
     program: Any = Mock()
     program.algorithm.vital, program.mesh.size = (), 1
-    course = Course(resolved())
+    schedule = Schedule(resolved())
     progress = Progress(
-        program, course, clock, lambda _, metrics: speeds.append(metrics[STEPS_PER_SECOND])
+        program, schedule, lambda _, metrics: speeds.append(metrics[STEPS_PER_SECOND])
     )
     update = 0
     for updates in (20, 20, 20, 5):
@@ -103,17 +101,17 @@ def test_the_speed_of_a_chunk_is_its_own(
         update += updates
         progress.add(update, updates, report)
         if update == 40 and meanwhile != "nothing":
-            with progress.apart():
+            with progress.untimed():
                 device.wait_until(device.now + 30)
-            progress.add_measured({})
+            progress.add_evaluation({})
         if update == 40 and meanwhile == "and saved":
             device.wait_until(device.now + 7)
-            with progress.apart():
+            with progress.untimed():
                 progress.flush()
                 device.wait_until(device.now + 20)
     progress.flush()
-    assert speeds == pytest.approx([course.config.batch_size] * 4)
-    assert clock.spent()["run"] == pytest.approx(65)
+    assert speeds == pytest.approx([schedule.config.batch_size] * 4)
+    assert schedule.clock.spent()["run"] == pytest.approx(65)
 
 
 @pytest.mark.parametrize(
@@ -128,9 +126,7 @@ def test_how_fast_a_run_is_and_what_is_left_of_it_are_told(
     of_100_updates = resolved(
         num_envs=8, num_steps=8, total_timesteps=100 * 64, time_limit_minutes=limit
     )
-    progress = Progress(
-        program, Course(of_100_updates), Clock(), lambda _, metrics: told.update(metrics)
-    )
+    progress = Progress(program, Schedule(of_100_updates), lambda _, metrics: told.update(metrics))
     progress.add(20, 20, device.start(20))
     device.wait_until(40)
     with patch.object(Clock, "trained", lambda _: trained):
@@ -147,13 +143,13 @@ def test_the_time_in_which_a_chunk_is_told_is_that_of_the_chunk_that_runs_meanwh
     speeds: list[float] = []
     program: Any = Mock()
     program.algorithm.vital, program.mesh.size = (), 1
-    course = Course(resolved())
+    schedule = Schedule(resolved())
 
     def tell(_: int, metrics: Mapping[str, float]) -> None:
-        speeds.append(metrics[STEPS_PER_SECOND] / course.config.batch_size)
+        speeds.append(metrics[STEPS_PER_SECOND] / schedule.config.batch_size)
         device.wait_until(device.now + 3)
 
-    progress = Progress(program, course, Clock(), tell)
+    progress = Progress(program, schedule, tell)
     for update in range(1, 6):
         progress.add(update, 1, device.start(1))
     progress.flush()
@@ -174,35 +170,22 @@ def test_starting_a_chunk_is_told_and_all_between_chunks_is_done_apart_from_them
         done.append("run")
         return state, Mock()
 
-    guard, yardstick, keeper, reporter, program, state = (Mock() for _ in range(6))
+    guard, evaluator, checkpointer, reporter, program, state = (Mock() for _ in range(6))
     guard.next_chunk.side_effect, state.learner.update = [1, 0], 1
     program.run = run
-    reporter.apart, reporter.starting = partial(inside, "apart"), partial(inside, "starting")
+    reporter.untimed, reporter.starting = partial(inside, "untimed"), partial(inside, "starting")
     guard.compare_now.side_effect = lambda *_: done.append("compared")
-    guard.expect.side_effect = done.append
-    guard.expect_chunk.side_effect = lambda: done.append("a chunk is expected")
-    yardstick.measure.side_effect = lambda *_: done.append("measured")
-    keeper.save.side_effect = lambda *_: done.append("saved")
-    keeper.lacks.return_value = False
-    train(state, Course(resolved()), program, guard, reporter, yardstick, keeper)
+    guard.arm.side_effect = done.append
+    guard.arm_for_chunk.side_effect = lambda: done.append("a chunk is expected")
+    evaluator.measure.side_effect = lambda *_: done.append("measured")
+    checkpointer.save.side_effect = lambda *_: done.append("saved")
+    checkpointer.schedule, checkpointer.is_unsaved.return_value = Schedule(resolved()), False
+    train(state, program, guard, reporter, evaluator, checkpointer)
     assert done == [
-        "starting", "run", "over", "apart", "compared", "over",
-        "apart", "No game to measure by was played", "measured", "a chunk is expected", "over",
-        "apart", "compared", "saved", "over", "The last state was not saved",
+        "starting", "run", "over", "untimed", "compared", "over",
+        "untimed", "No game to measure by was played", "measured", "a chunk is expected", "over",
+        "untimed", "compared", "saved", "over", "The last state was not saved",
     ]  # fmt: skip
-
-
-def test_what_was_read_is_not_written_to_a_run_that_is_not_ours_any_more(device: Device) -> None:
-    program, sinks = Mock(health=()), Mock()
-    program.algorithm.vital, program.mesh.size = (), 1
-    confirm = Mock(side_effect=TakenOver)
-    reporter = Reporter(
-        program, Course(resolved()), Clock(), sinks, Mock(), Mock(), Mock(), confirm
-    )
-    reporter.after_chunk(20, 20, device.start(20))
-    with pytest.raises(TakenOver):
-        reporter.flush()
-    sinks.write.assert_not_called()
 
 
 def test_of_a_trace_that_was_made_nobody_says_that_it_was_not() -> None:
@@ -217,7 +200,7 @@ def test_of_a_trace_that_was_made_nobody_says_that_it_was_not() -> None:
 
 
 def test_a_trace_begins_and_ends_apart_from_chunks(device: Device) -> None:
-    sinks, course, done = Mock(), Course(resolved()), []
+    sinks, schedule, done = Mock(), Schedule(resolved()), []
     program: Any = Mock(health=())
     program.algorithm.vital, program.mesh.size = (), 1
     tracer = Tracer(parse_span("21:20"), Mock(), Mock())
@@ -226,7 +209,7 @@ def test_a_trace_begins_and_ends_apart_from_chunks(device: Device) -> None:
         device.wait_until(device.now + 30)
         done.append((update, device.now))
 
-    reporter = Reporter(program, course, Clock(), sinks, tracer, Mock(), Mock(), Mock())
+    reporter = Reporter(program, schedule, sinks, tracer, Mock(), Mock())
     with patch.object(tracer, "reached", reach):
         for update in (0, 20, 40, 60):
             reporter.before_chunk(update, Mock())
@@ -234,4 +217,4 @@ def test_a_trace_begins_and_ends_apart_from_chunks(device: Device) -> None:
     reporter.flush()
     assert done == [(20, 50), (40, 100)]
     told = [call.args[1][STEPS_PER_SECOND] for call in sinks.write.call_args_list]
-    assert told == pytest.approx([course.config.batch_size] * 4)
+    assert told == pytest.approx([schedule.config.batch_size] * 4)

@@ -11,7 +11,7 @@ import pytest
 
 from configs import default
 from hackmatrix.exit_codes import DONE, RETRY
-from hackmatrix.train import session as session_module
+from hackmatrix.train import ending
 from hackmatrix.train.guards import signals as guards_signals
 from hackmatrix.train.guards.signals import Signals
 from hackmatrix.train.guards.supervision import Supervision
@@ -22,7 +22,7 @@ from hackmatrix.train.runs.lease import Owner
 from hackmatrix.train.runs.places import place
 from hackmatrix.train.session import run_session
 from tests.bucket_service import Service
-from tests.train.test_yardstick import BATCH, SETTINGS, no_game
+from tests.train.test_evaluator import BATCH, SETTINGS, no_game
 
 GIVEN = {**SETTINGS, "run_name": "run", "total_timesteps": BATCH, "eval_episodes": 4}
 
@@ -105,7 +105,7 @@ def test_processes_wait_for_the_first_one_however_long_it_writes_to_sinks(
 ) -> None:
     """Of those that have ended JAX would take the first one for lost, and abort it."""
     done: list[str] = []
-    together, closed = session_module.on_first, Sinks.close
+    together, closed = ending.on_first, Sinks.close
 
     def meets(work: Callable[[], Any]) -> Any:
         done.append("met")
@@ -115,7 +115,7 @@ def test_processes_wait_for_the_first_one_however_long_it_writes_to_sinks(
         done.append("closed")
         closed(sinks)
 
-    monkeypatch.setattr(session_module, "on_first", meets)
+    monkeypatch.setattr(ending, "on_first", meets)
     monkeypatch.setattr(Sinks, "close", closes)
     request = Request({**default.get_config(), **GIVEN}, GIVEN, tmp_path)
     assert run_session(request, no_game) == DONE

@@ -15,12 +15,12 @@ from configs import default
 from hackmatrix.exit_codes import DONE, RETRY
 from hackmatrix.parallel import mesh
 from hackmatrix.rl.train_state import TrainState
-from hackmatrix.train import keeper as keepers
+from hackmatrix.train import checkpointer as checkpointers
+from hackmatrix.train.checkpointer import Checkpointer
 from hackmatrix.train.checkpoints.checkpoints import Checkpoints
-from hackmatrix.train.keeper import Keeper
 from hackmatrix.train.plan import Request
 from hackmatrix.train.program import Program
-from hackmatrix.train.reporting.yardstick import Measured
+from hackmatrix.train.reporting.evaluator import EvaluationResult
 from hackmatrix.train.runs.clock import Clock
 from hackmatrix.train.runs.directory import Run
 from hackmatrix.train.runs.places import Disk
@@ -49,31 +49,33 @@ def refusing(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             save(self, step, *content)
 
     monkeypatch.setattr(Checkpoints, "save", fails_at_first)
-    monkeypatch.setattr(keepers, "_PAUSE", 0.0)
+    monkeypatch.setattr(checkpointers, "_PAUSE", 0.0)
     return refused
 
 
 @pytest.fixture
-def trained(tmp_path: Path) -> tuple[Keeper, TrainState]:
-    """The keeper of a new run, and a state of it."""
+def trained(tmp_path: Path) -> tuple[Checkpointer, TrainState]:
+    """The checkpointer of a new run, and a state of it."""
     settings = config(**CARTPOLE)
     program = Program(settings, mesh.over(jax.devices()[:1]))
-    keeper = Keeper(Run(tmp_path, settings), program, Clock(), print)
-    state, _ = keeper.restore()
-    return keeper, state
+    checkpointer = Checkpointer(Run(tmp_path, settings), program, Clock(), print)
+    state = checkpointer.restore()
+    return checkpointer, state
 
 
 def test_there_is_no_checkpoint_whose_metrics_are_not_kept(tmp_path: Path) -> None:
     settings, said = config(**CARTPOLE), list[str]()
     ways = ["the files of the run cannot be copied", "the same", None]
     program = Program(settings, mesh.over(jax.devices()[:1]))
-    keeper = Keeper(Run(tmp_path, settings), program, Clock(), said.append, lambda: ways.pop(0))
-    state, _ = keeper.restore()
+    checkpointer = Checkpointer(
+        Run(tmp_path, settings), program, Clock(), said.append, lambda: ways.pop(0)
+    )
+    state = checkpointer.restore()
     for update in (1, 2, 3):
-        keeper.save(update, state)
-        assert keeper.lacks(update) == (update < 3)
-    keeper.close()
-    assert keeper.steps() == [192]
+        checkpointer.save(update, state)
+        assert checkpointer.is_unsaved(update) == (update < 3)
+    checkpointer.close()
+    assert checkpointer.steps() == [192]
     assert said[0] == "The state at step 64 is not saved: the files of the run cannot be copied"
     assert len(said) == 2
 
@@ -86,76 +88,87 @@ def test_the_next_save_is_due_minutes_after_the_last_one_or_what_stood_in_its_wa
     settings = config(**CARTPOLE, save_interval_minutes=10.0)
     clock, minutes = Clock(), [0.0]
     monkeypatch.setattr(clock, "seconds", lambda: 60 * minutes[-1])
-    keeper = Keeper(Run(tmp_path, settings), Mock(), clock, print, lambda: obstacle)
+    checkpointer = Checkpointer(Run(tmp_path, settings), Mock(), clock, print, lambda: obstacle)
     due = []
     for update, minute in enumerate((9.0, 11.0, 12.0, 20.0, 22.0), start=1):
         minutes.append(minute)
-        if keeper.is_due(update):
-            keeper.save(update, Mock())
+        if checkpointer.is_due(update):
+            checkpointer.save(update, Mock())
             due.append(minute)
     assert due == [11, 22]
 
 
 def test_what_prevents_the_last_save_for_a_while_costs_nothing(
-    trained: tuple[Keeper, TrainState], refusing: list[int], capsys: pytest.CaptureFixture[str]
+    trained: tuple[Checkpointer, TrainState],
+    refusing: list[int],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    keeper, state = trained
-    keeper.finish(1, state)
-    assert not keeper.lacks(1)
+    checkpointer, state = trained
+    checkpointer.finish(1, state)
+    assert not checkpointer.is_unsaved(1)
     assert refusing == [64] * 3
     again = "Saving the last state is tried again, for 5 minutes"
     assert capsys.readouterr().out.splitlines().count(again) == 1
-    assert keeper.steps() == [64]
+    assert checkpointer.steps() == [64]
+
+
+def test_a_state_that_could_not_be_saved_is_known_to_be_unsaved(
+    trained: tuple[Checkpointer, TrainState], tmp_path: Path
+) -> None:
+    checkpointer, state = trained
+    (tmp_path / "checkpoints").write_text("a file where the directory should be")
+    checkpointer.save(1, state)
+    assert checkpointer.is_unsaved(1)
 
 
 def test_a_state_that_was_only_restored_is_not_saved_again(
-    trained: tuple[Keeper, TrainState],
+    trained: tuple[Checkpointer, TrainState],
 ) -> None:
-    keeper, state = trained
-    keeper.finish(0, state)
-    assert keeper.steps() == []
+    checkpointer, state = trained
+    checkpointer.finish(0, state)
+    assert checkpointer.steps() == []
 
 
 def test_a_run_that_goes_on_from_an_older_checkpoint_takes_no_damaged_one_for_its_newest(
-    trained: tuple[Keeper, TrainState], tmp_path: Path
+    trained: tuple[Checkpointer, TrainState], tmp_path: Path
 ) -> None:
-    keeper, state = trained
+    checkpointer, state = trained
     for update in (1, 2):
-        keeper.save(update, state)
-    keeper.close()
+        checkpointer.save(update, state)
+    checkpointer.close()
     record = tmp_path / "checkpoints/128/record/metadata"
     record.write_text("")
     settings = config(**CARTPOLE)
     program = Program(settings, mesh.over(jax.devices()[:1]))
-    again = Keeper(Run(tmp_path, settings), program, Clock(), print)
-    _, course = again.restore()
-    assert course.steps == 64
+    again = Checkpointer(Run(tmp_path, settings), program, Clock(), print)
+    again.restore()
+    assert again.schedule.steps == 64
     assert again.what_is_kept() == "the checkpoint at step 64 is good and kept"
     assert (tmp_path / "checkpoints/128.aside-1").is_dir()
 
 
 def test_where_nobody_can_look_at_the_checkpoints_a_run_that_measures_itself_goes_on(
-    trained: tuple[Keeper, TrainState],
+    trained: tuple[Checkpointer, TrainState],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     def stale(_: Disk) -> list[str]:
         raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
 
-    keeper, _ = trained
+    checkpointer, _ = trained
     monkeypatch.setattr(Disk, "names", stale)
-    assert not keeper.is_due(1, Measured({}, 1.0))
+    assert not checkpointer.is_due(1, EvaluationResult({}, 1.0))
     (said,) = capsys.readouterr().out.splitlines()
     assert said.startswith("Whether this agent is the best cannot be told: ")
     assert "Stale file handle" in said
-    assert keeper.what_is_kept().startswith("what is kept cannot be told: ")
+    assert checkpointer.what_is_kept().startswith("what is kept cannot be told: ")
 
 
 @pytest.mark.usefixtures("refusing")
 def test_a_run_whose_last_state_cannot_be_saved_is_not_called_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(keepers, "_PATIENCE", -1.0)
+    monkeypatch.setattr(checkpointers, "_PATIENCE", -1.0)
     settings = dict(default.get_config())
     request = Request({**settings, **CARTPOLE}, CARTPOLE, tmp_path)
     assert run_session(request, no_game) == RETRY

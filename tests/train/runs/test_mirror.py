@@ -223,6 +223,16 @@ def test_a_run_that_another_process_has_taken_over_is_not_written_to(
     assert run.metrics.read_text() == "ours\n"
 
 
+def test_a_run_on_a_disk_that_another_process_has_taken_over_is_not_saved_to(
+    tmp_path: Path, config: Config
+) -> None:
+    run = create(tmp_path, dataclasses.replace(config, run_name="run"))
+    with mirrored(run, []) as there:
+        assert (run.place / "owner" / "2.json").create("{}")
+        with pytest.raises(TakenOver):
+            there.catch_up()
+
+
 def test_a_run_on_a_disk_needs_no_copies(tmp_path: Path, config: Config) -> None:
     run = create(tmp_path, dataclasses.replace(config, run_name="run"))
     with mirrored(run, []) as there:

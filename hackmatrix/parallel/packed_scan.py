@@ -20,7 +20,7 @@ Tree = Any
 _TYPES = (jnp.uint32, jnp.int32, jnp.float32, jnp.bool_)
 
 
-class _Together(struct.PyTreeNode):
+class _Packed(struct.PyTreeNode):
     """A tree, of which those leaves that are words or flags [E] are rows of one array."""
 
     words: Array  # u32[N, E]
@@ -29,7 +29,7 @@ class _Together(struct.PyTreeNode):
     types: tuple[jnp.dtype | None, ...] = struct.field(pytree_node=False)
     structure: jax.tree_util.PyTreeDef = struct.field(pytree_node=False)
 
-    def apart(self) -> Tree:
+    def unpack(self) -> Tree:
         rows, others = iter(self.words), iter(self.others)
         leaves = [next(others) if kind is None else _read(next(rows), kind) for kind in self.types]
         return jax.tree.unflatten(self.structure, leaves)
@@ -40,15 +40,15 @@ def scan(
 ) -> tuple[Tree, Any]:
     """`jax.lax.scan`, to the bit, of a carry that has words or flags of so many boards."""
 
-    def step_together(carry: _Together, given: Any) -> tuple[_Together, Any]:
-        after, told = step(carry.apart(), given)
-        return _together(after, boards), told
+    def step_packed(carry: _Packed, given: Any) -> tuple[_Packed, Any]:
+        after, output = step(carry.unpack(), given)
+        return _pack(after, boards), output
 
-    carried, told = jax.lax.scan(step_together, _together(carry, boards), inputs)
-    return carried.apart(), told
+    packed, outputs = jax.lax.scan(step_packed, _pack(carry, boards), inputs)
+    return packed.unpack(), outputs
 
 
-def _together(tree: Tree, boards: int) -> _Together:
+def _pack(tree: Tree, boards: int) -> _Packed:
     leaves, structure = jax.tree.flatten(tree)
     is_row = [leaf.shape == (boards,) and leaf.dtype in _TYPES for leaf in leaves]
     rows = [leaf for leaf, chosen in zip(leaves, is_row, strict=True) if chosen]
@@ -56,7 +56,7 @@ def _together(tree: Tree, boards: int) -> _Together:
     types = tuple(
         leaf.dtype if chosen else None for leaf, chosen in zip(leaves, is_row, strict=True)
     )
-    return _Together(jnp.stack([_word(row) for row in rows]), others, types, structure)
+    return _Packed(jnp.stack([_word(row) for row in rows]), others, types, structure)
 
 
 def _word(leaf: Array) -> Array:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hackmatrix.envs import conformance, declared
+from hackmatrix.envs import conformance, static_checks
 from hackmatrix.envs.metrics import Metric, Range, Section
 from hackmatrix.envs.protocol import Environment, Shaping, Step
 from hackmatrix.errors import UserError
@@ -262,24 +262,24 @@ def shaping(step: Step) -> Shaping:
 def test_what_an_environment_does_not_keep_is_found_without_playing(
     env: Any, said: str | None
 ) -> None:
-    assert [line for line in declared.faults(env) if not (said and said in line)] == []
-    assert bool(list(declared.faults(env))) == bool(said)
+    assert [line for line in static_checks.faults(env) if not (said and said in line)] == []
+    assert bool(list(static_checks.faults(env))) == bool(said)
 
 
 def test_possessions_are_told_with_the_shaping() -> None:
     env = telling(shaping=shaping)
     vars(env).update(has_potential=True, has_possessions=True)
-    assert "`gained` must be given" in "".join(declared.faults(env))
+    assert "`gained` must be given" in "".join(static_checks.faults(env))
 
 
 def test_the_parts_may_come_in_any_order() -> None:
     env = seeing(lambda parts, mask: (dict(reversed(parts.items())), mask))
-    assert not [*declared.faults(env)]
+    assert not [*static_checks.faults(env)]
 
 
 def test_all_faults_are_told_at_once_with_what_finds_more() -> None:
     with pytest.raises(UserError) as refused:
-        declared.check(telling(reward=lambda _: 1.0, terminated=lambda step: step.reward))
+        static_checks.check(telling(reward=lambda _: 1.0, terminated=lambda step: step.reward))
     first, second, hint = str(refused.value).splitlines()
     assert first.startswith("toy: step: reward must be")
     assert second.startswith("toy: step: terminated must be")

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from hackmatrix.envs.hackmatrix_env import HackMatrix
-from hackmatrix.parallel import together
+from hackmatrix.parallel import packed_scan
 from tests.rl.rolled import Rolled, roll
 
 BOARDS, STEPS = 5, 7
@@ -45,7 +45,7 @@ def step(carry: Carry, given: jax.Array) -> tuple[Carry, jax.Array]:
 def test_a_scan_is_the_same_to_the_bit() -> None:
     given = jnp.arange(STEPS)
     expected = jax.lax.scan(step, first(), given)
-    found = together.scan(step, first(), given, BOARDS)
+    found = packed_scan.scan(step, first(), given, BOARDS)
     jax.tree.map(expect_the_same_bits, found, expected)
 
 
@@ -56,7 +56,7 @@ def expect_the_same_bits(found: jax.Array, expected: jax.Array) -> None:
 
 def test_words_and_flags_of_boards_are_carried_as_one() -> None:
     def scan(given: Any) -> Any:
-        return together.scan(step, first(), given, BOARDS)
+        return packed_scan.scan(step, first(), given, BOARDS)
 
     (loop,) = (
         each

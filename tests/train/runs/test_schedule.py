@@ -6,43 +6,43 @@ from typing import Any
 
 import pytest
 
-from hackmatrix.train.runs.course import Course
+from hackmatrix.train.runs.schedule import Schedule
 from tests.train.settings import resolved
 
 
 def test_a_new_run_has_the_updates_of_its_configuration() -> None:
     config = resolved(num_envs=8, num_steps=8, total_timesteps=25 * 64 + 63)
-    course = Course(config)
-    assert course.last_update == config.num_updates == 25
-    assert (course.steps_after(0), course.steps_after(25)) == (0, 25 * 64)
-    assert course.extra_updates == 0
+    schedule = Schedule(config)
+    assert schedule.last_update == config.num_updates == 25
+    assert (schedule.steps_after(0), schedule.steps_after(25)) == (0, 25 * 64)
+    assert schedule.extra_updates == 0
 
 
 def test_a_run_is_never_shorter_than_what_is_done_of_it() -> None:
     config = resolved(num_envs=8, num_steps=8, total_timesteps=64)
-    assert Course(config, update=5, steps=320).last_update == 5
-    assert Course(resolved(num_envs=8, num_steps=8, total_timesteps=1)).last_update == 1
+    assert Schedule(config, update=5, steps=320).last_update == 5
+    assert Schedule(resolved(num_envs=8, num_steps=8, total_timesteps=1)).last_update == 1
 
 
 def test_updates_and_steps_go_on_where_they_were_when_updates_change_in_size() -> None:
     config = resolved(num_envs=8, num_steps=32, total_timesteps=2560)
-    course = Course(config, update=10, steps=1280)
-    assert (course.last_update, course.steps_after(15)) == (15, 2560)
-    assert course.extra_updates == -5  # the steps would have been 5 updates of today's size
+    schedule = Schedule(config, update=10, steps=1280)
+    assert (schedule.last_update, schedule.steps_after(15)) == (15, 2560)
+    assert schedule.extra_updates == -5  # the steps would have been 5 updates of today's size
 
 
 def test_steps_are_counted_beyond_what_32_bits_hold() -> None:
     config = resolved(num_envs=2048, num_steps=128, total_timesteps=2**40)
-    course = Course(config, update=2**14, steps=2**32)
-    assert course.steps_after(2**14 + 1) == 2**32 + 2**18
-    assert course.steps_after(course.last_update) == 2**40
+    schedule = Schedule(config, update=2**14, steps=2**32)
+    assert schedule.steps_after(2**14 + 1) == 2**32 + 2**18
+    assert schedule.steps_after(schedule.last_update) == 2**40
 
 
 def chunks(ends: tuple[int, ...], given: dict[str, Any]) -> list[int]:
     """Where the chunks of a run of 25 updates end."""
-    course = Course(resolved(num_envs=8, num_steps=8, total_timesteps=25 * 64, **given))
+    schedule = Schedule(resolved(num_envs=8, num_steps=8, total_timesteps=25 * 64, **given))
     reached = [0]
-    while updates := course.next_chunk(reached[-1], ends):
+    while updates := schedule.next_chunk(reached[-1], ends):
         reached.append(reached[-1] + updates)
     return reached[1:]
 
@@ -64,17 +64,17 @@ def test_a_chunk_ends_where_somebody_has_to_look(
 
 
 def test_a_run_that_stopped_between_saves_ends_its_next_chunk_at_one() -> None:
-    course = Course(resolved(num_envs=8, num_steps=8, log_interval=10, save_interval=20))
-    assert course.next_chunk(15) == 5
-    assert course.next_chunk(20) == 10
+    schedule = Schedule(resolved(num_envs=8, num_steps=8, log_interval=10, save_interval=20))
+    assert schedule.next_chunk(15) == 5
+    assert schedule.next_chunk(20) == 10
 
 
 def test_nothing_is_left_to_do_after_more_updates_than_are_wanted() -> None:
-    course = Course(resolved(num_envs=8, num_steps=8, total_timesteps=640))
-    assert course.next_chunk(11) == 0
+    schedule = Schedule(resolved(num_envs=8, num_steps=8, total_timesteps=640))
+    assert schedule.next_chunk(11) == 0
 
 
 def test_a_run_of_other_sizes_than_before_does_the_steps_that_are_left() -> None:
     config = resolved(num_envs=8, num_steps=32, total_timesteps=2560, log_interval=3)
-    course = Course(config, update=10, steps=1280)
-    assert [course.next_chunk(update) for update in (10, 13, 15)] == [3, 2, 0]
+    schedule = Schedule(config, update=10, steps=1280)
+    assert [schedule.next_chunk(update) for update in (10, 13, 15)] == [3, 2, 0]

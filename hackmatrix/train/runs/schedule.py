@@ -1,4 +1,4 @@
-"""The course of a run: how many environment steps and seconds its updates have taken.
+"""The schedule of a run: how many environment steps and seconds its updates have taken.
 
 An update takes num_envs x num_steps steps. Where a run is resumed with other sizes, the updates go
 on to be counted one by one, as draws are keyed by their number, and the steps from where they were.
@@ -7,19 +7,23 @@ on to be counted one by one, as draws are keyed by their number, and the steps f
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hackmatrix.train.config import Config
+from hackmatrix.train.runs.clock import Clock
 
 
 @dataclass(frozen=True)
-class Course:
-    """Of a session, which goes on after so many updates, environment steps and seconds."""
+class Schedule:
+    """Where a session starts (updates, environment steps and seconds already done), and the limits
+    that end it.
+    """
 
     config: Config
     update: int = 0
     steps: int = 0
     seconds: float = 0.0
+    clock: Clock = field(default_factory=Clock, compare=False)
 
     def steps_after(self, update: int) -> int:
         """The environment steps of the run when so many updates are done."""
@@ -32,7 +36,7 @@ class Course:
         return max(self.update + left, 1)
 
     def is_time_up(self, seconds: float) -> bool:
-        """Whether a run that has trained for so long has done so for as long as it may."""
+        """Whether so many seconds of training reach time_limit_minutes."""
         limit = self.config.time_limit_minutes
         return limit is not None and seconds >= 60 * limit
 
@@ -53,5 +57,7 @@ class Course:
 
     @property
     def extra_updates(self) -> float:
-        """How many more updates of today's size the steps would have been than there were."""
+        """The steps so far in updates of today's batch size, minus the updates done: what schedules
+        add after the batch size changed.
+        """
         return self.steps / self.config.batch_size - self.update

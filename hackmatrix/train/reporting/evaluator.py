@@ -1,4 +1,4 @@
-"""What a run is measured by: whole games, some of them now and then, and those at its end.
+"""Evaluations of a run: whole games, some of them now and then, and those at its end.
 
 The games are the same every time, on any mesh, so that their curves show nothing but what was
 learned. All processes of a run call everything here together.
@@ -12,23 +12,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hackmatrix.parallel.agreement import is_first, on_any, on_first
+from hackmatrix.parallel.agreement import any_process, is_first, on_first
 from hackmatrix.rl.evaluation import EVALUATION_SEED, Evaluation, Interrupted, curve, outcomes
 from hackmatrix.rl.tally import RETURN
 from hackmatrix.rl.train_state import TrainState
-from hackmatrix.train.config.summary import counted
+from hackmatrix.train.config.summary import with_unit
 from hackmatrix.train.program import Program
 from hackmatrix.train.reporting import results
 from hackmatrix.train.reporting.replays import Replays
 from hackmatrix.train.runs import atomic_files
-from hackmatrix.train.runs.clock import Clock
-from hackmatrix.train.runs.course import Course
 from hackmatrix.train.runs.directory import Run
+from hackmatrix.train.runs.schedule import Schedule
 from hackmatrix.train.waiting import waiting
 
 
 @dataclass(frozen=True)
-class Measured:
+class EvaluationResult:
     """What an agent came to: means over the games by the tags of their curves, and the score by
     which it is compared with others.
     """
@@ -37,37 +36,36 @@ class Measured:
     score: float
 
 
-class Yardstick:
+class Evaluator:
     """Plays the games of one run, all of them with one program, compiled when first needed."""
 
     def __init__(
         self,
         run: Run,
         program: Program,
-        course: Course,
-        clock: Clock,
+        schedule: Schedule,
         say: Callable[[str], None],
         goes_on: Callable[[], bool],
     ) -> None:
-        self._run, self._program, self._course = run, program, course
-        self._clock, self._say = clock, say
+        self._run, self._program, self._say = run, program, say
+        self._schedule, self._clock = schedule, schedule.clock
         self._evaluation = Evaluation(program.env, program.network, program.mesh, goes_on=goes_on)
         self._goal = program.env.goal or RETURN
-        self._measured_at = clock.seconds()
-        self._was_measured = False
+        self._evaluated_at = self._clock.seconds()
+        self._was_evaluated = False
 
     def is_due(self, update: int, seconds: float) -> bool:
-        """Whether it is time to measure the agent again, after so many updates that took so long. A
-        run that is long enough to be measured amid it is at its end, too: that may be its best.
+        """Whether an evaluation is due. A run long enough to be evaluated on the way is evaluated
+        at its end, too: its last agent may be its best.
         """
-        minutes, course = self._run.config.eval_interval_minutes, self._course
+        minutes, schedule = self._run.config.eval_interval_minutes, self._schedule
         if not minutes:
             return False
-        if update >= course.last_update or course.is_time_up(seconds):
-            return self._was_measured or seconds >= 60 * minutes
-        return on_any(self._clock.seconds() - self._measured_at >= 60 * minutes)
+        if update >= schedule.last_update or schedule.is_time_up(seconds):
+            return self._was_evaluated or seconds >= 60 * minutes
+        return any_process(self._clock.seconds() - self._evaluated_at >= 60 * minutes)
 
-    def measure(self, update: int, learner: Any) -> Measured | None:
+    def measure(self, update: int, learner: Any) -> EvaluationResult | None:
         """Plays `eval_games` games as the learner would after so many updates; None if the run was
         asked to stop meanwhile.
         """
@@ -78,17 +76,17 @@ class Yardstick:
                 played = self._evaluation.play(params, EVALUATION_SEED, games)
             except Interrupted:
                 return None
-        self._measured_at, self._was_measured = self._clock.seconds(), True
+        self._evaluated_at, self._was_evaluated = self._clock.seconds(), True
         means = {tag: float(each.mean()) for tag, each in played.items() if each.ndim == 1}
         score = means[self._goal]
         (goal,) = (each for each in outcomes(self._program.env) if each.tag == self._goal)
-        step = self._course.steps_after(update)
-        self._say(f"{counted(games, 'game')} at step {step:,}: {goal.title} {goal.shown(score)}")
+        step = self._schedule.steps_after(update)
+        self._say(f"{with_unit(games, 'game')} at step {step:,}: {goal.title} {goal.shown(score)}")
         metrics = {curve(tag): mean for tag, mean in means.items()}
-        return Measured(metrics, score)
+        return EvaluationResult(metrics, score)
 
     def lacks_final_games(self, state: TrainState) -> bool:
-        """Whether `eval_episodes` games are to be played with this state that were not yet."""
+        """Whether the final evaluation of this state is missing or has too few games."""
         wanted = self._run.config.eval_episodes
 
         def lacks() -> bool:
@@ -98,11 +96,13 @@ class Yardstick:
         return wanted > 0 and on_first(lacks)
 
     def forget_what_is_done_again(self) -> None:
-        """An evaluation at a later step is of an agent that is lost with its checkpoint."""
+        """Removes evaluation.json if it is of a later step than the run resumes from: that agent is
+        gone.
+        """
 
         def forget() -> None:
             step, _ = _evaluated(self._run)
-            if step is not None and step > self._course.steps:
+            if step is not None and step > self._schedule.steps:
                 self._run.lasting(self._run.evaluation).remove()
                 self._run.evaluation.unlink(missing_ok=True)
 
@@ -117,7 +117,7 @@ class Yardstick:
         run, env, games = self._run, self._program.env, self._run.config.eval_episodes
         step, params = self._step(state), self._program.acting(state.learner)
         replays.prepare(step, params)
-        playing = f"Evaluation: playing {counted(games, 'game')} of each player"
+        playing = f"Evaluation: playing {with_unit(games, 'game')} of each player"
         with waiting(playing, self._say) as note:
             played = self._evaluation.beside_random(
                 params,
@@ -139,12 +139,12 @@ class Yardstick:
             self._say(again)
 
     def _step(self, state: TrainState) -> int:
-        return self._course.steps_after(int(state.learner.update))
+        return self._schedule.steps_after(int(state.learner.update))
 
 
 def _evaluated(run: Run) -> tuple[int | None, float]:
-    """The step of the agent whose evaluation is there, and in how many games; where these are not
-    told, in enough.
+    """The step that evaluation.json is of, and its number of games (infinity if the file does not
+    say).
     """
     try:
         told = json.loads(run.evaluation.read_text())

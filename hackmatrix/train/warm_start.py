@@ -35,7 +35,7 @@ def params_of(name: str, env: Environment, network: Network, key: Array) -> Para
     if others == ["hidden_dim"] and theirs["hidden_dim"] < ours["hidden_dim"]:
         narrower = networks.make(about.spec, env)
         params = narrower.fitted(params, file)
-        wider = grown(params, network.init(key))
+        wider = widened(params, network.init(key))
         if wider and _do_the_same((narrower, params), (network, wider)):
             return wider
     raise UserError(
@@ -44,7 +44,7 @@ def params_of(name: str, env: Environment, network: Network, key: Array) -> Para
     )
 
 
-def grown(params: Params, first: Params) -> Params | None:
+def widened(params: Params, first: Params) -> Params | None:
     """Parameters of the shapes of `first`, of a network that does what one with `params` does: its
     new features are as in `first`, and nothing that was there before reads them yet. None if the
     shapes do not allow it.

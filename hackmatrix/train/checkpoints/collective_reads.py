@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
-from hackmatrix.parallel.agreement import broadcast, gather, is_first
-from hackmatrix.parallel.failures import may_pass
+from hackmatrix.parallel.agreement import gather, on_first
+from hackmatrix.parallel.failures import is_transient
 from hackmatrix.train.checkpoints.saving import one_line
 from hackmatrix.train.runs.protocol import Away
 
@@ -38,14 +38,15 @@ def read_on_first(work: Callable[[], T]) -> T:
     """Reads on the first process, for all; where it cannot, all have an OSError: Away, if it may
     pass.
     """
-    result, failure = None, None
-    try:
-        result = work() if is_first() else None
-    except OSError as error:
-        failure = error
-    told = failure and [may_pass(failure), str(failure)]
-    result, told = broadcast([result, told])
-    if told:
-        is_away, said = told
-        raise (Away if is_away else OSError)(said) from failure
+
+    def outcome() -> list[Any]:
+        try:
+            return [work(), None]
+        except OSError as error:
+            return [None, [is_transient(error), str(error)]]
+
+    result, failure = on_first(outcome)
+    if failure:
+        is_away, said = failure
+        raise (Away if is_away else OSError)(said)
     return cast(T, result)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from flax import struct
 
 Array = jax.Array
-_MEMORY = 0.99  # of what it was, at each update
+_DECAY = 0.99  # of what it was, at each update
 _LEAST = 1e-4
 
 
@@ -22,20 +22,20 @@ class ReturnScale(struct.PyTreeNode):
     @property
     def unit(self) -> Array:
         """What a value of 1 stands for; 1 as long as nothing is known."""
-        known = self.mean_square / jnp.maximum(self.weight, 1 - _MEMORY)
+        known = self.mean_square / jnp.maximum(self.weight, 1 - _DECAY)
         return jnp.where(self.weight > 0, jnp.sqrt(jnp.maximum(known, _LEAST)), 1)
 
 
-def unknown_scale() -> ReturnScale:
+def initial_scale() -> ReturnScale:
     return ReturnScale(jnp.float32(0), jnp.float32(0))
 
 
-def learn(scale: ReturnScale, returns: Array, axis: str) -> ReturnScale:
+def update(scale: ReturnScale, returns: Array, axis: str) -> ReturnScale:
     """The scale after the returns of one more update, over all devices."""
     mean_square = jax.lax.pmean(jnp.square(returns).mean(), axis)
     return ReturnScale(
-        _MEMORY * scale.mean_square + (1 - _MEMORY) * mean_square,
-        _MEMORY * scale.weight + (1 - _MEMORY),
+        _DECAY * scale.mean_square + (1 - _DECAY) * mean_square,
+        _DECAY * scale.weight + (1 - _DECAY),
     )
 
 

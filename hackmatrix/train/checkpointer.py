@@ -1,4 +1,4 @@
-"""The keeper of a run's checkpoints: restores the newest, and saves when one is due."""
+"""The checkpointer of a run: restores the newest checkpoint, and saves when one is due."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from collections.abc import Callable, Iterator
 import jax
 
 from hackmatrix.envs.protocol import OlderLayout
-from hackmatrix.parallel.agreement import broadcast, on_any, on_first
+from hackmatrix.parallel.agreement import any_process, broadcast, on_first
 from hackmatrix.rl.train_state import TrainState
 from hackmatrix.train.checkpoints.checkpoints import Checkpoints, Layout
 from hackmatrix.train.checkpoints.savable import check_can_be_saved
 from hackmatrix.train.checkpoints.scores import GAMES, SCORE
-from hackmatrix.train.config.summary import counted
+from hackmatrix.train.config.summary import with_unit
 from hackmatrix.train.program import Program
-from hackmatrix.train.reporting.yardstick import Measured
+from hackmatrix.train.reporting.evaluator import EvaluationResult
 from hackmatrix.train.runs.clock import Clock
-from hackmatrix.train.runs.course import Course
 from hackmatrix.train.runs.directory import Run
+from hackmatrix.train.runs.schedule import Schedule
 
 _PATIENCE, _PAUSE = 300.0, 10.0  # seconds
 _SECONDS = "seconds"  # of training, in the metadata of a checkpoint
 
 
-class Keeper:
-    """Finds the newest good state of a run, and saves those that follow. All processes call all of
-    this together.
+class Checkpointer:
+    """Finds the newest good state of a run, and saves those that follow. `schedule` tells where the
+    session starts: once it is restored, at that state. All processes call all of this together.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Keeper:
         does, and raises a UserError where the run is not ours to save to any more.
         """
         self._config, self._program, self._clock, self._say = run.config, program, clock, say
-        self._before_saving, self._course = before_saving, Course(run.config)
+        self._before_saving, self.schedule = before_saving, Schedule(run.config, clock=clock)
         self._checkpoints = Checkpoints(
             run.checkpoints,
             keep=run.config.keep_checkpoints,
@@ -50,75 +50,76 @@ class Keeper:
             say=say,
         )
         self._saved_at = clock.seconds()
-        self._saved_update: int | None = None
         self._saved_seconds = 0.0
 
-    def restore(self) -> tuple[TrainState, Course]:
-        """The state to go on from, and where it stands; a new one, where nothing was saved."""
+    def restore(self) -> TrainState:
+        """The state to go on from; a new one, where nothing was saved."""
         check_can_be_saved(self._program.shapes)
         restored = self._checkpoints.restore_newest(*_layouts(self._program))
         if restored is None:
-            self._saved_update = 0  # there is nothing to keep of it yet
-            return self._program.first_state(), self._course
+            return self._program.first_state()
         self._checkpoints.put_damaged_aside()  # nobody is to take it for the newest
         state = restored.state
         if state.players is None:
             state = self._with_new_games(state)
         self._say(f"Resuming from the checkpoint at step {restored.step:,}")
-        self._saved_update = update = int(state.learner.update)
         # Those of older runs are not known.
         self._saved_seconds = seconds = restored.metadata.get(_SECONDS, 0.0)
-        self._course = Course(self._config, update, restored.step, seconds)
-        return state, self._course
+        update = int(state.learner.update)
+        self.schedule = Schedule(self._config, update, restored.step, seconds, self._clock)
+        return state
 
-    def is_due(self, update: int, measured: Measured | None = None) -> bool:
+    def is_due(self, update: int, evaluation: EvaluationResult | None = None) -> bool:
         """Whether the state after so many updates is to be saved: because it is time, or because
-        its agent was measured to be better than all that are kept.
+        its agent was evaluated to be better than all that are kept.
         """
-        return (measured is not None and self._is_best(measured)) or self._is_time(update)
+        return (evaluation is not None and self._is_best(evaluation)) or self._is_time(update)
 
-    def save(self, update: int, state: TrainState, measured: Measured | None = None) -> None:
+    def save(
+        self, update: int, state: TrainState, evaluation: EvaluationResult | None = None
+    ) -> None:
         """Copies the state after so many updates; it is written while the run goes on."""
-        step = self._course.steps_after(update)
+        step = self.schedule.steps_after(update)
         if obstacle := on_first(self._before_saving):
             self._say(f"The state at step {step:,} is not saved: {obstacle}")
             self._saved_at = self._clock.seconds()
             return
-        score = {SCORE: measured.score, GAMES: self._config.eval_games} if measured else {}
+        score = {SCORE: evaluation.score, GAMES: self._config.eval_games} if evaluation else {}
         with self._clock.phase("save"):
             self._saved_seconds = self._trained()
             metadata = {"update": update, _SECONDS: self._saved_seconds, **score}
             self._checkpoints.save(step, state, metadata)
-        self._saved_at, self._saved_update = self._clock.seconds(), update
+        self._saved_at = self._clock.seconds()
 
     def finish(self, update: int, state: TrainState) -> None:
         """Saves the last state, and waits until it is kept. What stands in the way may pass, so it
-        is tried for some minutes; after that the keeper `lacks` it.
+        is tried for some minutes; after that it stays unsaved.
         """
-        if update == self._course.update:
-            return  # it is what was restored
         end = time.monotonic() + _PATIENCE
         for attempt in itertools.count():
-            if self.lacks(update):
+            if self.is_unsaved(update):
                 self.save(update, state)
-            if self._checkpoints.holds(self._course.steps_after(update)):
+            self._checkpoints.wait()
+            if not self.is_unsaved(update):
                 return
-            self._saved_update = None
-            if on_any(time.monotonic() > end):
+            if any_process(time.monotonic() > end):
                 return
             if not attempt:
                 self._say(f"Saving the last state is tried again, for {_PATIENCE / 60:g} minutes")
             time.sleep(_PAUSE)
 
-    def lacks(self, update: int) -> bool:
-        """Whether the state after so many updates is not the one that was saved last."""
-        return update != self._saved_update
-
-    def seconds(self, update: int) -> float:
-        """The seconds of training after so many updates: where that state was saved, those that
-        were saved with it: else a run whose time is up here would go on when it is resumed.
+    def is_unsaved(self, update: int) -> bool:
+        """Whether the state after so many updates is neither the one to begin with nor the one that
+        was saved last, as far as is known: a save that is under way may still fail.
         """
-        return self._trained() if self.lacks(update) else self._saved_seconds
+        step = self.schedule.steps_after(update)
+        return update != self.schedule.update and step != self._checkpoints.saved
+
+    def training_seconds(self, update: int) -> float:
+        """The training seconds at an update. Of a saved state, those in its metadata: otherwise a
+        run stopped by its time limit would train on when resumed.
+        """
+        return self._trained() if self.is_unsaved(update) else self._saved_seconds
 
     def steps(self) -> list[int]:
         """The environment steps of the states that are kept."""
@@ -138,7 +139,7 @@ class Keeper:
         """Waits until the last state is on the disk."""
         self._checkpoints.wait()
 
-    def _is_best(self, measured: Measured) -> bool:
+    def _is_best(self, evaluation: EvaluationResult) -> bool:
         try:
             best = self._checkpoints.best()
         except OSError as error:
@@ -147,16 +148,16 @@ class Keeper:
         if best and best.games not in (None, self._config.eval_games):
             self._say(
                 f"The best so far, at step {best.step:,}, was measured by "
-                f"{counted(best.games, 'game')}, and is not compared with this agent"
+                f"{with_unit(best.games, 'game')}, and is not compared with this agent"
             )
             return True
-        return on_first(lambda: best is None or measured.score > best.score)
+        return on_first(lambda: best is None or evaluation.score > best.score)
 
     def _is_time(self, update: int) -> bool:
         if interval := self._config.save_interval:
             return update % interval == 0
         seconds = self._clock.seconds() - self._saved_at
-        return on_any(seconds >= 60 * self._config.save_interval_minutes)
+        return any_process(seconds >= 60 * self._config.save_interval_minutes)
 
     def _trained(self) -> float:
         """By the clock of the first process, on all of them."""

@@ -1,4 +1,6 @@
-"""The game as a search plays it: a step, and what the network thinks of where it leads."""
+"""What every search has: a step of the exact game, what the network thinks of where it leads, and
+what a search tells of boards in the end.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from flax import struct
 
 from hackmatrix.envs import Environment
 from hackmatrix.rl import distributions
-from hackmatrix.rl.draws import key_of_each
+from hackmatrix.rl.draws import fold_in
 from hackmatrix.rl.games import Forward
 from hackmatrix.rl.signal import Signal
 
@@ -20,15 +23,23 @@ if TYPE_CHECKING:
 Array = jax.Array
 
 
-def for_environment(keys: Array) -> Array:
+def env_keys(keys: Array) -> Array:
     """Raw keys [..., 2] for an environment, of which nothing else is derived. It splits them as it
     likes, often in the same way as a search splits its own: a draw of the search would then foresee
-    what happens. The search's own are `key_of_each(keys, number)` with numbers from 1.
+    what happens. The search's own are `fold_in(keys, number)` with numbers from 1.
     """
-    return jax.random.key_data(key_of_each(keys, 0))
+    return jax.random.key_data(fold_in(keys, 0))
 
 
-class Imagined(NamedTuple):
+class Found(struct.PyTreeNode):
+    """What was found on [E] boards."""
+
+    action: Array  # i32[E]: the one to take
+    policy: Array  # f32[E, A]: probabilities of a policy that is better than the network's
+    value: Array  # f32[E, A]: what the actions are worth; the board's value where none was tried
+
+
+class ModelStep(NamedTuple):
     """What a step led to: the boards [E] after it, the actions that the network would take there,
     and what it thinks them worth; what the step itself earned, and where an episode ended with it.
     """
@@ -40,15 +51,15 @@ class Imagined(NamedTuple):
     ended: Array
 
 
-@dataclass(frozen=True, eq=False)
-class Model:
-    """The exact game, and a network that was trained on the signal."""
+@dataclass(frozen=True, eq=False)  # so that jax.jit can tell it from others
+class Search:
+    """What every search plays on: the exact game and a network trained on the signal."""
 
     env: Environment
     network: Forward
     signal: Signal
 
-    def judge(self, params: Any, seen: Any) -> tuple[distrax.Categorical, Array, Array]:
+    def evaluate(self, params: Any, seen: Any) -> tuple[distrax.Categorical, Array, Array]:
         """The actions that the network would take, what it thinks the boards worth, and the mask of
         what is valid, of what is seen on [E] boards.
         """
@@ -56,13 +67,15 @@ class Model:
         logits, value = self.network(params, observation)
         return distributions.masked(logits, mask), value, mask
 
-    def step(self, params: Any, keys: Array, boards: Any, actions: Array) -> Imagined:
-        """By keys [E]. An episode that was cut off is still worth what it promised."""
-        raw = for_environment(keys)
+    def step(self, params: Any, keys: Array, boards: Any, actions: Array) -> ModelStep:
+        """One step by keys [E], and the network's view of the result; a truncated episode's reward
+        includes the discounted value of its final observation.
+        """
+        raw = env_keys(keys)
         boards, outcome, seen = self.env.step_and_encode(raw, boards, actions)
-        choice, value, _ = self.judge(params, seen)
+        choice, value, _ = self.evaluate(params, seen)
         reward = self.signal.learned(outcome.reward, outcome.shaping)
         if self.env.truncates:
             final = self.network(params, self.env.decode(outcome.final)[0])[1]
             reward = reward + self.signal.gamma * jnp.where(outcome.cut_off, final, 0)
-        return Imagined(boards, choice, value, reward, outcome.ended)
+        return ModelStep(boards, choice, value, reward, outcome.ended)

@@ -23,11 +23,10 @@ from hackmatrix.train.guards.supervision import Supervision
 from hackmatrix.train.plan import Request
 from hackmatrix.train.policies import policy as policies
 from hackmatrix.train.program import Program
-from hackmatrix.train.reporting.yardstick import Yardstick
+from hackmatrix.train.reporting.evaluator import Evaluator
 from hackmatrix.train.runs import directory
-from hackmatrix.train.runs.clock import Clock
-from hackmatrix.train.runs.course import Course
 from hackmatrix.train.runs.directory import Run
+from hackmatrix.train.runs.schedule import Schedule
 from hackmatrix.train.session import run_session
 from tests.networks.grid import PATIENCE
 from tests.train.settings import config
@@ -135,12 +134,12 @@ def test_a_run_that_is_asked_to_stop_is_not_measured_and_one_that_ends_is(tmp_pa
     settings = config(**SETTINGS, eval_interval_minutes=10.0)
     program = Program(settings, mesh.over(jax.devices()[:1]))
     run = Run(tmp_path, settings)
-    yardstick = Yardstick(run, program, Course(settings), Clock(), print, goes_on=lambda: False)
-    assert yardstick.measure(1, program.first_state().learner) is None
+    evaluator = Evaluator(run, program, Schedule(settings), print, goes_on=lambda: False)
+    assert evaluator.measure(1, program.first_state().learner) is None
     # Nor is it time for that before its end, where it is if the run took longer than an interval.
     end = 2 * CHUNKS
     when = (end - 1, 700.0), (end, 599.0), (end, 600.0)
-    assert [yardstick.is_due(*each) for each in when] == [False, False, True]
+    assert [evaluator.is_due(*each) for each in when] == [False, False, True]
 
 
 def started_again(run: Run) -> None:
@@ -200,7 +199,7 @@ def test_a_signal_after_the_last_games_ends_all_that_is_left_of_the_session(
         given[-1]()  # it has played them
         codes.append(signals._code)
 
-    monkeypatch.setattr(Yardstick, "play_final_games", play_final_games)
+    monkeypatch.setattr(Evaluator, "play_final_games", play_final_games)
     settings = {**default.get_config(), **SETTINGS, "eval_episodes": 8, "total_timesteps": BATCH}
     request = Request(settings, SETTINGS, tmp_path)
     run_session(request, no_game, Supervision(signals), is_last=is_last)
