@@ -12,7 +12,7 @@ import contextlib
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from hackmatrix.kept import sources as _sources  # noqa: F401  # isort: skip  (before all else)
+from hackmatrix.compile_cache import sources as _sources  # noqa: F401  # isort: skip  (before all else)
 from hackmatrix import machine
 from hackmatrix.errors import UserError
 

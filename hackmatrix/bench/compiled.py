@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import jax
 
-from hackmatrix.kept.programs import without_persistent_cache
+from hackmatrix.compile_cache.programs import without_persistent_cache
 
 # An instruction: its name, its shape (which may hold anything but a call), its opcode.
 _INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%?[\w.\-]+ = .*? ([a-z][a-z0-9\-]*)\(")

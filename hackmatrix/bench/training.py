@@ -16,7 +16,7 @@ from flax import struct
 
 from hackmatrix.bench import network
 from hackmatrix.bench.timing import Rate, Work, in_turns
-from hackmatrix.kept.programs import without_persistent_cache
+from hackmatrix.compile_cache.programs import without_persistent_cache
 from hackmatrix.parallel.mesh import ENVS, REPLICATED, SPLIT
 from hackmatrix.rl import rollout, tally
 from hackmatrix.rl.learning.actor_critic import ActorCritic

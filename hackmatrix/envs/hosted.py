@@ -20,11 +20,11 @@ import numpy as np
 from flax import struct
 
 from hackmatrix import game
+from hackmatrix.compile_cache.programs import CachedJit
 from hackmatrix.envs import invalid_actions
 from hackmatrix.game import history, play, randomness, stages
 from hackmatrix.game.randomness import Key
 from hackmatrix.game.state import HISTORY_DEPTH
-from hackmatrix.kept.programs import Kept
 
 Array = jax.Array
 
@@ -193,9 +193,9 @@ def _read(layout: _Layout, words: Any) -> Any:
 
 
 @functools.cache
-def _kept(invalid: str, boards: int) -> Kept:
+def _kept(invalid: str, boards: int) -> CachedJit:
     """The compiled turn of so many boards in which actions that are not valid lead to this."""
-    return Kept(jax.jit(partial(_turn, invalid=invalid)), (_turn, invalid))
+    return CachedJit(jax.jit(partial(_turn, invalid=invalid)), (_turn, invalid))
 
 
 def _turn(

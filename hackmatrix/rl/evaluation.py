@@ -11,9 +11,9 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from hackmatrix.compile_cache.programs import CachedJit
 from hackmatrix.envs import Environment
 from hackmatrix.envs.metrics import PERCENT, Metric, Section
-from hackmatrix.kept.programs import Kept
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.parallel.agreement import any_process, every_process
 from hackmatrix.parallel.mesh import REPLICATED, SPLIT
@@ -84,7 +84,7 @@ class Evaluation:
         self._play_of = functools.partial(whole_games.play, actor, _STEPS)
         specs = REPLICATED, REPLICATED, REPLICATED, SPLIT, SPLIT
         self._play = jax.jit(on_devices(self._play_of, in_specs=specs), donate_argnums=3)
-        self._of_places: dict[int, tuple[Kept, Kept]] = {}
+        self._of_places: dict[int, tuple[CachedJit, CachedJit]] = {}
         self._key = jax.jit(seed_key, static_argnums=0, out_shardings=meshes.replicated(mesh))
 
     def play(
@@ -123,13 +123,13 @@ class Evaluation:
         }
         return {name: column[:games] for name, column in columns.items()}
 
-    def _programs(self, places: int) -> tuple[Kept, Kept]:
+    def _programs(self, places: int) -> tuple[CachedJit, CachedJit]:
         """Those that begin so many games and play them on."""
         if places not in self._of_places:
             devices = list(self._mesh.devices.flat)
             self._of_places[places] = (
-                Kept(self._begin, self._begin_of, devices, every_process),
-                Kept(self._play, self._play_of, devices, every_process),
+                CachedJit(self._begin, self._begin_of, devices, every_process),
+                CachedJit(self._play, self._play_of, devices, every_process),
             )
         return self._of_places[places]
 

@@ -12,9 +12,9 @@ import jax
 import numpy as np
 
 from hackmatrix import streams
+from hackmatrix.compile_cache import programs
+from hackmatrix.compile_cache.sources import short_hash, source_hash
 from hackmatrix.errors import UserError
-from hackmatrix.kept import programs
-from hackmatrix.kept.sources import short_hash, source_hash
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.parallel.agreement import gather_results, is_first, on_first
 from hackmatrix.train.config import Config, resolve

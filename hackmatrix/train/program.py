@@ -12,11 +12,11 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
 from hackmatrix import networks, plugins
+from hackmatrix.compile_cache.programs import CachedJit, compiled, name_of, prefetch, traced
 from hackmatrix.envs import Environment, make, static_checks
 from hackmatrix.envs.metrics import Range, Trend
 from hackmatrix.errors import UserError
 from hackmatrix.game.tracing import program_for
-from hackmatrix.kept.programs import Kept, compiled, name_of, seek, traced
 from hackmatrix.networks.actor_critic import Params
 from hackmatrix.networks.outside import check_is_trainable
 from hackmatrix.parallel import mesh as meshes
@@ -126,9 +126,9 @@ class Program:
             self._lowered = traced(lambda: self._chunk.lower(self.shapes, updates, numbers))
         return self._lowered
 
-    def seek(self) -> None:
+    def prefetch(self) -> None:
         """Begins to load the program of `run`, if it is kept, while other things are done."""
-        seek(self._parts, self._devices)
+        prefetch(self._parts, self._devices)
 
     def compile(self) -> jax.stages.Compiled:
         """Does now what the first `run` would wait for. It serves any number of updates."""
@@ -180,25 +180,25 @@ class Program:
         return np.uint32(self.config.seed)
 
     @functools.cached_property
-    def _first_learner(self) -> Kept:
+    def _first_learner(self) -> CachedJit:
         """The learner of a new run, for a seed."""
 
         def begin(seed: Array) -> Any:
             return self.algorithm.init(draws.seed_key(seed))
 
-        return Kept(
+        return CachedJit(
             jax.jit(begin, out_shardings=meshes.replicated(self.mesh)),
             of=("init", *self._made_of, inputs.values(self.config, self._inputs)),
             devices=self._devices,
-            everywhere=every_process,
+            every_process=every_process,
         )
 
     @functools.cached_property
-    def _first_players(self) -> Kept:
+    def _first_players(self) -> CachedJit:
         """Players of new games, for a seed."""
         return self._beginning(_players_of_seed)
 
-    def _beginning(self, begin: Callable[..., Players]) -> Kept:
+    def _beginning(self, begin: Callable[..., Players]) -> CachedJit:
         """A cached program that resets all environments on all devices from one key."""
         function = functools.partial(begin, self.env)
         each = jax.shard_map(
@@ -213,11 +213,11 @@ class Program:
             players: Players = each(key, jnp.arange(self.config.num_envs, dtype=jnp.uint32))
             return players
 
-        return Kept(
+        return CachedJit(
             jax.jit(of_all, out_shardings=meshes.split(self.mesh)),
             of=(function, self.config.num_envs, self.types_are_checked),
             devices=self._devices,
-            everywhere=every_process,
+            every_process=every_process,
         )
 
     @functools.cached_property

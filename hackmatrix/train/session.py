@@ -57,7 +57,7 @@ def run_session(
         with out_of_memory_as_user_error(too_large(plan.config)):
             console = _console(plan, program, clock)
             mirror = ending.mirrored(plan, console.say)
-            program.seek()
+            program.prefetch()
             _tell_what_runs(console, plan, program)
             checkpointer = Checkpointer(plan.run, program, clock, console.say, mirror.catch_up)
             state = _restored(plan, checkpointer, supervision, console)

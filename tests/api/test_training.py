@@ -138,7 +138,7 @@ def test_a_run_that_is_interrupted_before_it_has_anything_to_tell_leaves_nothing
 
 @pytest.mark.parametrize(
     ("place", "begun", "meanwhile"),
-    [(Program, "seek", "first_state"), (session, "load_ahead", "compile")],
+    [(Program, "prefetch", "first_state"), (session, "load_ahead", "compile")],
     ids=["the training program is looked for", "what metrics are written with is imported"],
 )
 def test_what_training_would_wait_for_is_begun_beside_other_work(

@@ -15,8 +15,8 @@ from configs import default, v4_8, v4_16, v4_32, v4_64
 from hackmatrix.bench import compiled, preflight
 from hackmatrix.bench.compiled import Collective, collectives
 from hackmatrix.bench.preflight import Preflight, examine
+from hackmatrix.compile_cache.programs import without_persistent_cache
 from hackmatrix.errors import UserError
-from hackmatrix.kept.programs import without_persistent_cache
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.parallel import slices
 from hackmatrix.train.program import Program

@@ -11,7 +11,7 @@ from tests.layout.files import PROGRAMS, TESTS, dotted, imported, modules, sourc
 
 _ERRORS = {"hackmatrix.errors", "hackmatrix.plugins"}
 _GAME = {"hackmatrix.game"}
-_ENVS = _GAME | _ERRORS | {"hackmatrix.kept", "hackmatrix.envs"}
+_ENVS = _GAME | _ERRORS | {"hackmatrix.compile_cache", "hackmatrix.envs"}
 _LEARNING = _ENVS | {"hackmatrix.parallel", "hackmatrix.networks", "hackmatrix.rl"}
 _TRAIN = _LEARNING | {
     "hackmatrix.estimates", "hackmatrix.ppo", "hackmatrix.search", "hackmatrix.train",
@@ -28,9 +28,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "hackmatrix.streams": set(),
     "hackmatrix.estimates": set(),
     "hackmatrix.plugins": {"hackmatrix.errors"},
-    "hackmatrix.kept": set(),
+    "hackmatrix.compile_cache": set(),
     "hackmatrix.whole_files": set(),
-    "hackmatrix.envs": _GAME | _ERRORS | {"hackmatrix.kept"},
+    "hackmatrix.envs": _GAME | _ERRORS | {"hackmatrix.compile_cache"},
     "hackmatrix.parallel": _ENVS
     | {"hackmatrix.machine", "hackmatrix.exit_codes", "hackmatrix.streams"},
     "hackmatrix.networks": _ENVS,

@@ -13,8 +13,8 @@ import jax
 import numpy as np
 import pytest
 
+from hackmatrix.compile_cache import programs
 from hackmatrix.errors import UserError
-from hackmatrix.kept import programs
 from hackmatrix.parallel import mesh, packed_scan
 from hackmatrix.rl.train_state import NEVER
 from hackmatrix.train.program import Program, _has_kernels
@@ -96,7 +96,7 @@ def test_another_start_trains_the_same_bit_for_bit_without_tracing_again(
     monkeypatch.setattr(programs, "_in_use", {})
     monkeypatch.setattr(Program, "lower", None)
     program = Program(config(run_name="another"), over(8))
-    program.seek()
+    program.prefetch()
     again = run(program)
     assert again.metrics == many.metrics
     jax.tree.map(np.testing.assert_array_equal, again.after, many.after)

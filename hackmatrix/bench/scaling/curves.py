@@ -17,8 +17,8 @@ import numpy as np
 from hackmatrix.bench import preflight
 from hackmatrix.bench.scaling import apart
 from hackmatrix.bench.timing import Work, in_turns
+from hackmatrix.compile_cache.programs import without_persistent_cache
 from hackmatrix.errors import UserError
-from hackmatrix.kept.programs import without_persistent_cache
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.parallel import slices
 from hackmatrix.rl.train_state import TrainState

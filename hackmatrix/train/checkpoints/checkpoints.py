@@ -22,8 +22,8 @@ import orbax.checkpoint as ocp
 from etils import epath
 
 from hackmatrix import streams
+from hackmatrix.compile_cache.programs import CachedJit
 from hackmatrix.errors import UserError
-from hackmatrix.kept.programs import Kept
 from hackmatrix.parallel.agreement import BrokenBarrier, gather, is_first
 from hackmatrix.train.checkpoints import inventory, scores, shelf
 from hackmatrix.train.checkpoints.collective_reads import Damaged, read_on_all, read_on_first
@@ -284,5 +284,5 @@ def _misfit(step: int, lines: list[str]) -> str:
 
 
 def _digests(arrays: dict[str, jax.Array]) -> dict[str, int]:
-    found = Kept(digest)(list(arrays.values()))
+    found = CachedJit(digest)(list(arrays.values()))
     return dict(zip(arrays, found.tolist(), strict=True))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from hackmatrix.kept.sources import version
+from hackmatrix.compile_cache.sources import version
 
 INSTALL = "pip install -e . -c constraints.txt"
 _NAME = re.compile(r"[\w.\-]+")

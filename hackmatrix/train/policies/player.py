@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from hackmatrix.compile_cache.programs import CachedJit
 from hackmatrix.envs.headless import Decision
 from hackmatrix.envs.protocol import in_parts
-from hackmatrix.kept.programs import Kept
 from hackmatrix.networks.actor_critic import Network, Params
 from hackmatrix.rl import distributions
 from hackmatrix.rl.draws import Purpose, key_for, seed_key
@@ -40,12 +40,12 @@ class Player:
         self._seed, self._number, self._greedy = _word(seed), _word(number), greedy
         self._params = jax.device_put(policy.params)
         look = functools.partial(_look, policy.network, policy.env.observation)
-        self._look = Kept(jax.jit(look), look)
-        self._keys = Kept(_keys)
-        self._plan: Kept | None = None
+        self._look = CachedJit(jax.jit(look), look)
+        self._keys = CachedJit(_keys)
+        self._plan: CachedJit | None = None
         if planner:
             plan = functools.partial(_plan, planner)
-            self._plan = Kept(jax.jit(plan), plan)
+            self._plan = CachedJit(jax.jit(plan), plan)
 
     def choose(self, observation: np.ndarray, mask: np.ndarray, step: int, board: Any) -> Decision:
         """The action, the probability of each, and the value. Where it looks ahead from the board

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from hackmatrix.kept.sources import version
+from hackmatrix.compile_cache.sources import version
 
 _PACKAGES = (
     "hackmatrix", "jax", "jaxlib", "libtpu", "flax", "optax", "orbax-checkpoint", "distrax",

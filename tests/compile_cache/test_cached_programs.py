@@ -17,10 +17,10 @@ import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import mosaic_gpu
 
+from hackmatrix.compile_cache import calls, programs
+from hackmatrix.compile_cache.files import Files
+from hackmatrix.compile_cache.programs import CachedJit
 from hackmatrix.envs import make
-from hackmatrix.kept import calls, programs
-from hackmatrix.kept.files import Files
-from hackmatrix.kept.programs import Kept
 from hackmatrix.networks import Spec
 from hackmatrix.networks import make as make_network
 from hackmatrix.networks.actor_critic import Network
@@ -70,7 +70,7 @@ def answer(params: Any, network: Network = NETWORK) -> list[np.ndarray]:
     """What a network says at another start of the program."""
     programs._in_use.clear()
     forward = functools.partial(Network.__call__, network)
-    said = Kept(jax.jit(forward), forward)(params, PARTS)
+    said = CachedJit(jax.jit(forward), forward)(params, PARTS)
     return [np.asarray(each) for each in said]
 
 
@@ -98,7 +98,7 @@ def test_a_typed_key_and_its_words_are_two_programs(
     typed = jax.random.split(jax.random.key(0), 4)
     for keys in (typed, jax.random.key_data(typed)):
         programs._in_use.clear()
-        swapped = Kept(jax.jit(lambda keys: keys[::-1]), ("swapped", keys.dtype))(keys)
+        swapped = CachedJit(jax.jit(lambda keys: keys[::-1]), ("swapped", keys.dtype))(keys)
         assert swapped.dtype == keys.dtype
 
 
@@ -160,7 +160,7 @@ def test_another_version_does_not_find_it(
     cache: Path, params: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = answer(params)
-    monkeypatch.setattr(programs.making, "version", lambda _: "0.0.1")
+    monkeypatch.setattr(programs.fingerprints, "version", lambda _: "0.0.1")
     with counted() as counts:
         np.testing.assert_equal(answer(params), expected)
     assert counts[COMPILED]
@@ -170,7 +170,7 @@ def test_what_has_a_part_from_elsewhere_is_found_by_what_it_says(cache: Path, pa
     def start(times: int) -> tuple[int, float]:
         function = jax.jit(lambda params, parts: NETWORK(params, parts)[1].sum() * times)
         with counted() as counts:
-            said = Kept(function)(params, PARTS)
+            said = CachedJit(function)(params, PARTS)
         return counts[COMPILED], float(said)
 
     first, second, other = (start(times) for times in (2, 2, 4))
@@ -218,7 +218,7 @@ def test_a_function_of_arrays_on_several_devices_is_found_again_for_these_device
         programs._in_use.clear()
         jax.clear_caches()
         with counted() as counts:
-            found = Kept(digest)(state).tolist()
+            found = CachedJit(digest)(state).tolist()
         return counts, found
 
     (first, expected), (second, found) = start(), start()
@@ -254,13 +254,13 @@ def test_programs_are_kept_while_another_thread_compiles_one(
             yield
 
     monkeypatch.setattr(programs, "without_persistent_cache", compiling)
-    assert Kept(jax.jit(lambda number: number + 1))(1) == 2
+    assert CachedJit(jax.jit(lambda number: number + 1))(1) == 2
     assert [each and each.files for each in where] == [Files(cache)]
 
 
 @pytest.mark.usefixtures("cache")
 def test_where_jax_is_told_to_compile_nothing_a_function_is_called_as_it_is() -> None:
-    one_more = Kept(jax.jit(lambda number: number + 1))
+    one_more = CachedJit(jax.jit(lambda number: number + 1))
     with jax.disable_jit():
         assert one_more(1) == 2
         assert one_more.shapes(1).shape == ()

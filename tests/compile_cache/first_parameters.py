@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from hackmatrix import envs
-from hackmatrix.kept.programs import Kept
+from hackmatrix.compile_cache.programs import CachedJit
 from hackmatrix.networks import Spec, make
 from hackmatrix.networks.actor_critic import Network
 
@@ -29,7 +29,7 @@ def draw() -> tuple[list[Any], bool]:
         return NETWORK.init(key)
 
     made_of = functools.partial(Network.init, NETWORK)
-    params = Kept(jax.jit(begin), made_of)(np.zeros(2, np.uint32))
+    params = CachedJit(jax.jit(begin), made_of)(np.zeros(2, np.uint32))
     return [np.asarray(leaf).tolist() for leaf in jax.tree.leaves(params)], is_traced
 
 

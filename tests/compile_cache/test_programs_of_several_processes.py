@@ -10,8 +10,8 @@ import jax
 import numpy as np
 import pytest
 
-from hackmatrix.kept import programs
-from hackmatrix.kept.programs import Kept
+from hackmatrix.compile_cache import programs
+from hackmatrix.compile_cache.programs import CachedJit
 from hackmatrix.parallel import mesh
 from hackmatrix.train.checkpoints.digest import digest
 
@@ -23,7 +23,7 @@ class Process:
         self.asked: list[bool] = []
         self._others_say = others_say
 
-    def everywhere(self, is_so: bool) -> bool:
+    def every_process(self, is_so: bool) -> bool:
         self.asked.append(is_so)
         return is_so and self._others_say
 
@@ -41,8 +41,8 @@ def compiles(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Process 
     def start(process: Process | None) -> bool:
         programs._in_use.clear()
         compiling.reset_mock()
-        everywhere = process.everywhere if process else None
-        assert Kept(jax.jit(digest), digest, devices, everywhere)(state).tolist() == expected
+        agree = process.every_process if process else None
+        assert CachedJit(jax.jit(digest), digest, devices, agree)(state).tolist() == expected
         return compiling.called
 
     return start

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from hackmatrix.kept import calls, programs
-from tests.kept.first_parameters import draw
+from hackmatrix.compile_cache import calls, programs
+from tests.compile_cache.first_parameters import draw
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 def drawn_by_a_process(folder: Path) -> Any:
     given = [str(folder), str(folder / "drawn.json")]
     subprocess.run(
-        [sys.executable, "-m", "tests.kept.first_parameters", *given], cwd=ROOT, check=True
+        [sys.executable, "-m", "tests.compile_cache.first_parameters", *given], cwd=ROOT, check=True
     )
     return json.loads((folder / "drawn.json").read_text())
 

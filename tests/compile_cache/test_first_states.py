@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from configs import default
+from hackmatrix.compile_cache import programs
 from hackmatrix.envs.gymnax_adapter import FromGymnax
-from hackmatrix.kept import programs
 from hackmatrix.networks.actor_critic import Network
 from hackmatrix.parallel import mesh
 from hackmatrix.rl.train_state import TrainState

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from hackmatrix.kept.files import Files
+from hackmatrix.compile_cache.files import Files
 
 CONTENT = b"a program " * 100
 

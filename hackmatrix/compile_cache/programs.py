@@ -24,16 +24,16 @@ import jax
 from jax.experimental import serialize_executable
 from jax.experimental.compilation_cache import compilation_cache
 
-from hackmatrix.kept import making
-from hackmatrix.kept.calls import calls_of, can_be_made_ready
-from hackmatrix.kept.devices import Devices, are_among, devices_of
-from hackmatrix.kept.files import Files
-from hackmatrix.kept.sources import has_changed, short_hash, source_hash
+from hackmatrix.compile_cache import fingerprints
+from hackmatrix.compile_cache.calls import calls_of, can_be_made_ready
+from hackmatrix.compile_cache.devices import Devices, are_among, devices_of
+from hackmatrix.compile_cache.files import Files
+from hackmatrix.compile_cache.sources import has_changed, short_hash, source_hash
 
 Program = Callable[..., Any]
 Compiled = jax.stages.Compiled
 Lower = Callable[[], jax.stages.Lowered]
-Everywhere = Callable[[bool], bool]
+EveryProcess = Callable[[bool], bool]
 
 _LOG = logging.getLogger(__name__)
 _FOLDER = "hackmatrix"
@@ -41,17 +41,17 @@ _FORMAT = "2"  # of the content of the files
 _compiling = threading.Lock()  # as the setting of JAX's cache is one of all threads
 _kept_meanwhile = threading.Event()  # programs are, although that setting is off for one of them
 _in_use: dict[tuple[Files, str], Compiled] = {}
-_sought: dict[tuple[Files, str], threading.Thread] = {}
+_prefetched: dict[tuple[Files, str], threading.Thread] = {}
 
 
-class Kept:
+class CachedJit:
     """A function made by jax.jit, whose program is found or compiled at its first call; all later
     calls must have arguments of the same shapes and types. It runs on the given devices, or else
     where its arguments are, or on the default device. `of` is all that the function was made of; a
     function defined at the top of a module needs none.
 
-    Where the devices are those of several processes, `everywhere` has to tell whether something is
-    so on all of them, and all make the first call.
+    Where the devices are those of several processes, `every_process` has to tell whether something
+    is so on all of them, and all make the first call.
     """
 
     def __init__(
@@ -59,10 +59,10 @@ class Kept:
         function: Any,
         of: Any = None,
         devices: Devices | None = None,
-        everywhere: Everywhere | None = None,
+        every_process: EveryProcess | None = None,
     ) -> None:
         self._function, self._of, self._devices = function, of or function, devices
-        self._everywhere = everywhere
+        self._every_process = every_process
         self._program: Program | None = None
 
     def __call__(self, *arguments: Any) -> Any:
@@ -75,7 +75,7 @@ class Kept:
         would be; it is not compiled for them.
         """
         if cache := self._cache(arguments):
-            with suppress(making.Untold):
+            with suppress(fingerprints.Unknown):
                 if about := cache.about(cache.name_of(self._of, arguments)):
                     return about.gives
         return jax.eval_shape(self._function, *arguments)
@@ -85,7 +85,7 @@ class Kept:
         return {**vars(self), "_program": None}
 
     def _cache(self, arguments: Any) -> _Cache | None:
-        return _cache_for(self._devices or devices_of(arguments), self._everywhere)
+        return _cache_for(self._devices or devices_of(arguments), self._every_process)
 
     def _found(self, arguments: Any) -> Program:
         cache = self._cache(arguments)
@@ -95,21 +95,21 @@ class Kept:
         return cache.found(lambda: self._function.lower(*arguments), self._of, arguments)
 
 
-def compiled(lower: Lower, of: Any, devices: Devices, everywhere: Everywhere) -> Compiled:
+def compiled(lower: Lower, of: Any, devices: Devices, every_process: EveryProcess) -> Compiled:
     """The program that `lower` gives, found or compiled. `of` is all that it is made of, and tells
-    the shapes of its arguments; `everywhere` is that of `Kept`.
+    the shapes of its arguments; `every_process` is that of `CachedJit`.
     """
-    cache = _cache_for(devices, everywhere)
+    cache = _cache_for(devices, every_process)
     return cache.found(lower, of) if cache else traced(lower).compile()
 
 
-def seek(of: Any, devices: Devices) -> None:
+def prefetch(of: Any, devices: Devices) -> None:
     """Begins to load the program that is made of this, if it is kept, while other things are done;
     `compiled` waits for it. Nothing is done where several processes would have to agree.
     """
     if cache := _cache_for(devices, None):
-        with suppress(making.Untold):
-            cache.seek(cache.name_of(of, ()))
+        with suppress(fingerprints.Unknown):
+            cache.prefetch(cache.name_of(of, ()))
 
 
 def name_of(lower: Lower, of: Any) -> str:
@@ -117,8 +117,8 @@ def name_of(lower: Lower, of: Any) -> str:
     for that only where what it is made of does not tell.
     """
     try:
-        text = f"{making.told(of)} {making.settings()}"
-    except making.Untold:
+        text = f"{fingerprints.of(of)} {fingerprints.settings()}"
+    except fingerprints.Unknown:
         text = traced(lower).as_text()
     return short_hash(text.encode())
 
@@ -155,18 +155,18 @@ class _Cache:
     files: Files
     devices: Devices
     surroundings: str
-    everywhere: Everywhere
+    every_process: EveryProcess
 
     def name(self, *words: str) -> str:
         text = "\n".join((_FORMAT, self.surroundings, *words))
         return hashlib.sha256(text.encode()).hexdigest()
 
     def name_of(self, parts: Any, arguments: Any) -> str:
-        """The name of the file that is about the program of these parts; or Untold."""
+        """The name of the file that is about the program of these parts; or Unknown."""
         # Processes that disagreed here would wait for each other; nor does anyone edit a pod.
-        if self.everywhere is bool and has_changed():
-            raise making.Untold("this package, whose files are others than those it runs")
-        return self.name(source_hash(), making.told(parts), making.arguments(arguments))
+        if self.every_process is bool and has_changed():
+            raise fingerprints.Unknown("this package, whose files are others than those it runs")
+        return self.name(source_hash(), fingerprints.of(parts), fingerprints.arguments(arguments))
 
     def about(self, name: str) -> _About | None:
         if content := self.files.read(name):
@@ -180,16 +180,16 @@ class _Cache:
         """The program that `lower` gives."""
         try:
             name = self.name_of(of, arguments)
-        except making.Untold as part:
+        except fingerprints.Unknown as part:
             _LOG.debug("not known without being traced: %s", part)
             return self._found_by_words(traced(lower))[0]
-        if thread := _sought.pop((self.files, name), None):
+        if thread := _prefetched.pop((self.files, name), None):
             thread.join()
         if (self.files, name) not in _in_use:
             _in_use[self.files, name] = self._found_by_parts(name, lower)
         return _in_use[self.files, name]
 
-    def seek(self, name: str) -> None:
+    def prefetch(self, name: str) -> None:
         """Begins to load the program that the file of this name is about."""
 
         def load() -> None:
@@ -198,8 +198,8 @@ class _Cache:
 
         if (self.files, name) not in _in_use:
             # No daemon, as Python would end while XLA is at work in it.
-            _sought[self.files, name] = threading.Thread(target=load, name="programs")
-            _sought[self.files, name].start()
+            _prefetched[self.files, name] = threading.Thread(target=load, name="programs")
+            _prefetched[self.files, name].start()
 
     def _found_by_parts(self, name: str, lower: Lower) -> Compiled:
         """The program that the file of this name is about."""
@@ -247,7 +247,7 @@ class _Cache:
         return None
 
     def _if_all_have(self, program: Compiled | None) -> Compiled | None:
-        return program if self.everywhere(program is not None) else None
+        return program if self.every_process(program is not None) else None
 
     def _save(self, name: str, program: Compiled) -> None:
         try:
@@ -283,15 +283,15 @@ def are_kept() -> bool:
     return is_on and bool(directory) and "://" not in directory
 
 
-def _cache_for(devices: Devices, everywhere: Everywhere | None) -> _Cache | None:
+def _cache_for(devices: Devices, every_process: EveryProcess | None) -> _Cache | None:
     """None where no programs are kept or compiled, for devices that cannot be had, and for those of
     several processes that were not told how to agree.
     """
     if not are_kept() or jax.config.jax_disable_jit:  # type: ignore[attr-defined]
         return None
     if are_among(jax.local_devices, devices):
-        everywhere = bool
-    elif everywhere is None or not are_among(jax.devices, devices):
+        every_process = bool
+    elif every_process is None or not are_among(jax.devices, devices):
         return None
     files = Files(Path(jax.config.values["jax_compilation_cache_dir"], _FOLDER))
-    return _Cache(files, devices, making.surroundings(devices), everywhere)
+    return _Cache(files, devices, fingerprints.surroundings(devices), every_process)

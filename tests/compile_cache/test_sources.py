@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hackmatrix.kept import sources
+from hackmatrix.compile_cache import sources
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_what_an_editor_hides_there_is_none_of_them(package: Path) -> None:
 def test_what_was_edited_while_the_package_was_imported_is_noticed(package: Path) -> None:
     """Rules may have been imported before what keeps programs is."""
     edits = "pathlib.Path(game.__file__).with_name('turn.py').touch()"
-    asks = "from hackmatrix.kept import sources; sys.exit(sources.has_changed())"
+    asks = "from hackmatrix.compile_cache import sources; sys.exit(sources.has_changed())"
     for work, answer in ("pass", 0), (edits, 1):
         program = f"import pathlib, sys; from hackmatrix import game; {work}; {asks}"
         run = subprocess.run([sys.executable, "-c", program], cwd=package.parent, check=False)

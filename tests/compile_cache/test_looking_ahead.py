@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from jax.experimental import serialize_executable
 
-from hackmatrix.kept import programs
+from hackmatrix.compile_cache import programs
 from hackmatrix.train.checkpoints.digest import digest
 
 NUMBERS = [np.arange(8, dtype=np.float32)]
@@ -24,9 +24,9 @@ def here(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[jax.Devi
     devices = jax.local_devices()[:1]
     compiled(devices)
     programs._in_use.clear()
-    monkeypatch.setattr(programs, "_sought", {})  # runs that ended early may have left some
+    monkeypatch.setattr(programs, "_prefetched", {})  # runs that ended early may have left some
     yield devices
-    assert not programs._sought
+    assert not programs._prefetched
 
 
 @pytest.fixture
@@ -49,14 +49,14 @@ def compiled(devices: list[jax.Device], lower: Callable[..., Any] | None = None)
 
 
 def test_it_is_loaded_once_and_in_another_thread(here: list[jax.Device], loads: list[str]) -> None:
-    programs.seek(digest, here)
+    programs.prefetch(digest, here)
     assert compiled(here, never) == digest(NUMBERS).tolist()
     assert loads == ["programs"]
 
 
-def test_what_is_in_use_is_not_sought(here: list[jax.Device], loads: list[str]) -> None:
+def test_what_is_in_use_is_not_prefetched(here: list[jax.Device], loads: list[str]) -> None:
     compiled(here, never)
-    programs.seek(digest, here)
+    programs.prefetch(digest, here)
     assert loads == ["MainThread"]
 
 
@@ -65,20 +65,20 @@ def test_what_was_damaged_meanwhile_is_compiled(
 ) -> None:
     for file in cache.iterdir():
         file.write_bytes(b"damaged")
-    programs.seek(digest, here)
+    programs.prefetch(digest, here)
     assert compiled(here) == digest(NUMBERS).tolist()
     assert not loads
 
 
-def test_what_has_a_part_from_elsewhere_is_not_sought(here: list[jax.Device]) -> None:
-    programs.seek(lambda: None, here)
+def test_what_has_a_part_from_elsewhere_is_not_prefetched(here: list[jax.Device]) -> None:
+    programs.prefetch(lambda: None, here)
 
 
-def test_what_several_processes_run_together_is_not_sought(
+def test_what_several_processes_run_together_is_not_prefetched(
     here: list[jax.Device], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jax, "local_devices", lambda **_: jax.devices()[1:])
-    programs.seek(digest, here)
+    programs.prefetch(digest, here)
 
 
 def never() -> jax.stages.Lowered:

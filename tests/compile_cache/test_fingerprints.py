@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 from hackmatrix import networks
+from hackmatrix.compile_cache import fingerprints
+from hackmatrix.compile_cache.sources import version
 from hackmatrix.envs import make
-from hackmatrix.kept import making
-from hackmatrix.kept.sources import version
 from hackmatrix.networks import Spec
 from hackmatrix.rl import draws, games
 from hackmatrix.rl.games import Actor
@@ -46,7 +46,7 @@ def planner(**changes: Any) -> Planner:
 def test_the_same_parts_are_told_alike() -> None:
     first, second = (player(Actor(make("hackmatrix"), network())) for _ in range(2))
     assert first is not second
-    assert making.told(first) == making.told(second)
+    assert fingerprints.of(first) == fingerprints.of(second)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_the_same_parts_are_told_alike() -> None:
     ],
 )
 def test_another_part_is_told_otherwise(other: Callable[..., Any]) -> None:
-    assert making.told(other) != making.told(player(Actor(GAME, network())))
+    assert fingerprints.of(other) != fingerprints.of(player(Actor(GAME, network())))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_another_part_is_told_otherwise(other: Callable[..., Any]) -> None:
     ],
 )
 def test_another_value_is_told_otherwise(one: Any, other: Any) -> None:
-    assert making.told(one) != making.told(other)
+    assert fingerprints.of(one) != fingerprints.of(other)
 
 
 def test_arrays_that_are_built_in_are_told_by_what_they_hold_and_where() -> None:
@@ -95,9 +95,9 @@ def test_arrays_that_are_built_in_are_told_by_what_they_hold_and_where() -> None
         jax.device_put(jnp.zeros(3), jax.devices()[0]),
         jax.device_put(jnp.zeros(3), jax.devices()[1]),
     ]
-    told = [making.told(functools.partial(draws.seed_key, each)) for each in arrays]
+    told = [fingerprints.of(functools.partial(draws.seed_key, each)) for each in arrays]
     assert len({*told}) == len(arrays)
-    assert told[0] == making.told(functools.partial(draws.seed_key, jnp.zeros(3)))
+    assert told[0] == fingerprints.of(functools.partial(draws.seed_key, jnp.zeros(3)))
 
 
 @pytest.mark.parametrize(
@@ -105,16 +105,18 @@ def test_arrays_that_are_built_in_are_told_by_what_they_hold_and_where() -> None
 )
 def test_planners_are_told_apart(changes: dict[str, Any]) -> None:
     other = dataclasses.replace(planner(), **changes)
-    assert making.told(other.look_ahead) != making.told(planner().look_ahead)
+    assert fingerprints.of(other.look_ahead) != fingerprints.of(planner().look_ahead)
 
 
 def test_environments_of_gymnax_are_told_with_its_sources(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = making.told(make("gymnax:CartPole-v1"))
-    assert told == making.told(make("gymnax:CartPole-v1"))
-    assert told != making.told(make("gymnax:Acrobot-v1"))
-    assert told != making.told(make("gymnax:CartPole-v1").limited(9))
-    monkeypatch.setattr(making, "source_hash", lambda package: f"other sources of {package.name}")
-    assert "other sources of gymnax" in making.told(make("gymnax:CartPole-v1"))
+    told = fingerprints.of(make("gymnax:CartPole-v1"))
+    assert told == fingerprints.of(make("gymnax:CartPole-v1"))
+    assert told != fingerprints.of(make("gymnax:Acrobot-v1"))
+    assert told != fingerprints.of(make("gymnax:CartPole-v1").limited(9))
+    monkeypatch.setattr(
+        fingerprints, "source_hash", lambda package: f"other sources of {package.name}"
+    )
+    assert "other sources of gymnax" in fingerprints.of(make("gymnax:CartPole-v1"))
 
 
 class Foreign:
@@ -128,14 +130,14 @@ class Foreign:
         np.mean,
         Foreign,
         Foreign(),
-        functools.partial(making.told, Foreign()),
+        functools.partial(fingerprints.of, Foreign()),
         jax.jit(lambda x: x),
         functools.partial(draws.seed_key, jax.random.key(0)),
     ],
 )
 def test_what_may_change_without_this_package_is_untold(part: Any) -> None:
-    with pytest.raises(making.Untold):
-        making.told(part)
+    with pytest.raises(fingerprints.Unknown):
+        fingerprints.of(part)
 
 
 def test_arguments_of_other_shapes_types_or_places_are_told_apart() -> None:
@@ -149,31 +151,31 @@ def test_arguments_of_other_shapes_types_or_places_are_told_apart() -> None:
         jnp.float32(0),
         jnp.asarray(0.0),  # of a weak type
     ]
-    assert len({making.arguments(each) for each in many}) == len(many)
+    assert len({fingerprints.arguments(each) for each in many}) == len(many)
 
 
 def test_surroundings_are_told_apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     devices = jax.devices()[:1]
-    usual = making.surroundings(devices)
-    assert making.surroundings(devices) == usual
-    assert making.surroundings(jax.devices()[1:2]) != usual
+    usual = fingerprints.surroundings(devices)
+    assert fingerprints.surroundings(devices) == usual
+    assert fingerprints.surroundings(jax.devices()[1:2]) != usual
     here = {name: getattr(devices[0], name) for name in ("id", "device_kind", "process_index")}
     for elsewhere in ({}, {"process_index": 1}, {"coords": (0, 0, 1)}, {"slice_index": 1}):
         device: Any = SimpleNamespace(client=devices[0].client, **{**here, **elsewhere})
-        assert (making.surroundings([device]) == usual) == (not elsewhere)
+        assert (fingerprints.surroundings([device]) == usual) == (not elsewhere)
     with jax.default_matmul_precision("highest"):
-        assert making.surroundings(devices) != usual
+        assert fingerprints.surroundings(devices) != usual
     for name in ("XLA_FLAGS", "LIBTPU_INIT_ARGS"):
         with monkeypatch.context() as patch:
             patch.setenv(name, "--xla_cpu_enable_fast_math=true")
-            assert making.surroundings(devices) != usual
+            assert fingerprints.surroundings(devices) != usual
     flags = tmp_path / "flags"
     with monkeypatch.context() as patch:
         patch.setenv("XLA_FLAGS", str(flags))
-        told = {making.surroundings(devices)}  # of a file that is not there
+        told = {fingerprints.surroundings(devices)}  # of a file that is not there
         for each in ("--xla_cpu_enable_fast_math=true", "--xla_cpu_enable_fast_math=false"):
             flags.write_text(each)
-            told.add(making.surroundings(devices))
+            told.add(fingerprints.surroundings(devices))
         assert len({usual, *told}) == 4
 
 
@@ -196,9 +198,9 @@ def one_device(**others: Any) -> Any:
     ],
 )
 def test_surroundings_of_another_compiler_are_told_apart(other: dict[str, Any]) -> None:
-    usual = making.surroundings(jax.devices()[:1])
-    assert making.surroundings([one_device()]) == usual
-    assert making.surroundings([one_device(**other)]) != usual
+    usual = fingerprints.surroundings(jax.devices()[:1])
+    assert fingerprints.surroundings([one_device()]) == usual
+    assert fingerprints.surroundings([one_device(**other)]) != usual
 
 
 @pytest.mark.parametrize(
@@ -206,14 +208,16 @@ def test_surroundings_of_another_compiler_are_told_apart(other: dict[str, Any]) 
     [
         (sys, "version", "another"),
         (os, "sched_getaffinity", lambda _: range(4096)),
-        (making, "version", lambda package: package != "jaxlib" and version(package)),
+        (fingerprints, "version", lambda package: package != "jaxlib" and version(package)),
     ],
 )
 def test_surroundings_on_another_machine_are_told_apart(
     of: Any, name: str, other: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(making, "_machine", making._machine.__wrapped__)  # what it is by now
-    usual = making.surroundings(jax.devices()[:1])
+    monkeypatch.setattr(
+        fingerprints, "_machine", fingerprints._machine.__wrapped__
+    )  # what it is by now
+    usual = fingerprints.surroundings(jax.devices()[:1])
     with monkeypatch.context() as patch:
         patch.setattr(of, name, other, raising=False)  # not every system tells of cores
-        assert making.surroundings(jax.devices()[:1]) != usual
+        assert fingerprints.surroundings(jax.devices()[:1]) != usual

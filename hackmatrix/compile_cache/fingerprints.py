@@ -2,7 +2,7 @@
 
 The words tell of the sources of this package by their hash, so functions and classes of it are told
 by name; those of a package whose environments are trained on, by name and hash. What cannot be told
-for certain is `Untold`, such as a network from another package.
+for certain is `Unknown`, such as a network from another package.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from hackmatrix.kept.sources import PACKAGE, source_hash, version
+from hackmatrix.compile_cache.sources import PACKAGE, source_hash, version
 
 # What traces and compiles programs, and what is traced of others.
 _PACKAGES = (
@@ -41,7 +41,7 @@ _CPU = ("flags", "Features", "model name")  # of Linux: of x86, of ARM, of both
 _PLAIN = (type(None), bool, int, float, str, bytes)
 
 
-class Untold(Exception):
+class Unknown(Exception):
     """Something that a program is made of may change although its name stays the same."""
 
 
@@ -93,36 +93,36 @@ def arguments(given: Any) -> str:
     return repr((tree, [repr(jax.typeof(leaf)) for leaf in leaves], places))
 
 
-def told(thing: Any) -> str:
-    """What a function or a value is; Untold where that depends on what is not this package's."""
+def of(thing: Any) -> str:
+    """What a function or a value is; Unknown if that depends on another package."""
     match thing:
         case Enum():
             return f"{_name(type(thing))}.{thing.name}"
         case _ if isinstance(thing, _PLAIN):
             return repr(thing)
         case functools.partial():
-            return f"partial({told((thing.func, thing.args, thing.keywords))})"
+            return f"partial({of((thing.func, thing.args, thing.keywords))})"
         case MethodType():
-            return f"{told(thing.__self__)}.{thing.__name__}"
+            return f"{of(thing.__self__)}.{thing.__name__}"
         case FunctionType() if thing.__closure__ is None:
             return _name(thing)
         case type():
             return _name(thing)
         case tuple() | list():
-            return f"[{', '.join(map(told, thing))}]"
+            return f"[{', '.join(map(of, thing))}]"
         case Mapping():
-            return f"{{{', '.join(f'{told(name)}: {told(each)}' for name, each in thing.items())}}}"
+            return f"mapping{of([*thing.items()])}"
         case np.ndarray():
             return f"{thing.dtype}{thing.shape}{thing.tobytes()!r}"
         case jax.Array() if _is_plain(thing):
-            return f"{arguments(thing)} {thing.committed} {told(np.asarray(thing))}"
+            return f"{arguments(thing)} {thing.committed} {of(np.asarray(thing))}"
         case _ if is_dataclass(thing):
-            return f"{_name(type(thing))}({_told_fields(thing)})"
+            return f"{_name(type(thing))}({_of_fields(thing)})"
         case jax.stages.Wrapped():
-            return told(getattr(thing, "__wrapped__", None))
+            return of(getattr(thing, "__wrapped__", None))
         case _ if hasattr(thing, "__dict__"):
-            return f"{_name(type(thing))}({told(vars(thing))})"
-    raise Untold(repr(thing))
+            return f"{_name(type(thing))}({of(vars(thing))})"
+    raise Unknown(repr(thing))
 
 
 def _is_plain(array: jax.Array) -> bool:
@@ -134,8 +134,8 @@ def _is_plain(array: jax.Array) -> bool:
     )
 
 
-def _told_fields(thing: Any) -> str:
-    return ", ".join(told(getattr(thing, field.name)) for field in fields(thing))
+def _of_fields(thing: Any) -> str:
+    return ", ".join(of(getattr(thing, field.name)) for field in fields(thing))
 
 
 def _name(thing: type | FunctionType) -> str:
@@ -145,7 +145,7 @@ def _name(thing: type | FunctionType) -> str:
     name = f"{thing.__module__}.{thing.__qualname__}"
     package = name.partition(".")[0]
     if "<" in name or package not in (PACKAGE.name, *_OF_ENVIRONMENTS):
-        raise Untold(name)
+        raise Unknown(name)
     if package == PACKAGE.name:
         return name
     file = sys.modules[package].__file__
