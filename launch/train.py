@@ -14,7 +14,7 @@ from hackmatrix.exit_codes import FAILED, RETRY
 from hackmatrix.train.config import reading
 from hackmatrix.train.config.command_line import define_config, parser
 from hackmatrix.train.guards.supervision import of_environment
-from hackmatrix.train.runs.protocol import Away
+from hackmatrix.train.runs.protocol import Unavailable
 from launch.startup import command_line, process_flags, starting
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def main(_: list[str]) -> None:
         for line in str(error).splitlines():
             starting.say_aside(f"{PROGRAM}: {line}")
         code = RETRY if isinstance(error, Diverged) else FAILED
-    except Away as error:
+    except Unavailable as error:
         starting.say_aside(f"{PROGRAM}: {error}: start again, with --resume=auto")
         code = startup.code_after(error, _HEARTBEAT.value)
     except Exception as error:

@@ -15,7 +15,7 @@ from hackmatrix.envs import Environment
 from hackmatrix.rl import distributions
 from hackmatrix.rl.draws import fold_in
 from hackmatrix.rl.games import Forward
-from hackmatrix.rl.signal import Signal
+from hackmatrix.rl.reward_signal import RewardSignal
 
 if TYPE_CHECKING:
     import distrax
@@ -57,7 +57,7 @@ class Search:
 
     env: Environment
     network: Forward
-    signal: Signal
+    signal: RewardSignal
 
     def evaluate(self, params: Any, seen: Any) -> tuple[distrax.Categorical, Array, Array]:
         """The actions that the network would take, what it thinks the boards worth, and the mask of

@@ -29,7 +29,7 @@ from hackmatrix.train.runs import lease as leases
 from hackmatrix.train.runs.directory import Run
 from hackmatrix.train.runs.lease import Lease
 from hackmatrix.train.runs.places import place, without_alias
-from hackmatrix.train.runs.protocol import Away, Place
+from hackmatrix.train.runs.protocol import Place, Unavailable
 from hackmatrix.train.runs.provenance import versions
 from hackmatrix.train.runs.shared_path import becomes_true, leave_sentinel
 
@@ -178,7 +178,7 @@ def _take(run: Run) -> Lease:
     try:
         run.place.try_to_write()
         return leases.take(run.place, streams.say)
-    except Away:
+    except Unavailable:
         raise
     except OSError as error:
         why = error.strerror or error

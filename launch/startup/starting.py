@@ -13,7 +13,7 @@ from hackmatrix import cache, machine
 from hackmatrix.errors import UserError
 from hackmatrix.train import waiting as signs
 from hackmatrix.train.guards.installed import INSTALL
-from hackmatrix.train.runs.protocol import Away
+from hackmatrix.train.runs.protocol import Unavailable
 from launch.startup import ending
 
 
@@ -63,7 +63,7 @@ def one_line_errors(program: str) -> Iterator[None]:
     """
     try:
         yield
-    except (UserError, Away) as error:
+    except (UserError, Unavailable) as error:
         sys.exit("\n".join(f"{program}: {line}" for line in str(error).splitlines()))
 
 

@@ -18,7 +18,7 @@ import hackmatrix
 from hackmatrix.api.results import Results
 from hackmatrix.envs.hackmatrix_env import HackMatrix, is_drawable
 from hackmatrix.report import games
-from hackmatrix.rl.signal import Signal
+from hackmatrix.rl.reward_signal import RewardSignal
 from hackmatrix.rl.tally import RETURN
 from hackmatrix.standalone.policy import NumpyPolicy
 from hackmatrix.train.policies.policy import Policy
@@ -142,7 +142,7 @@ def test_with_a_plan_it_looks_ahead() -> None:
     """An agent that knows nothing, where what follows can be known."""
     network = mlp(Toy(), hidden_dim=8, num_layers=1)
     params = network.init(jax.random.key(0))
-    signal = Signal(gamma=0.1, potential_shaping=False)
+    signal = RewardSignal(gamma=0.1, potential_shaping=False)
     untrained = hackmatrix.Agent(Policy(Open(), network, params, "a test", 0, signal))
     results = untrained.evaluate(16, plan=32)
     assert list(results.players) == ["agent", "random"]

@@ -18,7 +18,7 @@ from hackmatrix.envs import Environment
 from hackmatrix.networks import Spec
 from hackmatrix.networks.centred import Centred
 from hackmatrix.networks.torso import Parts, Torso
-from hackmatrix.rl.signal import Signal
+from hackmatrix.rl.reward_signal import RewardSignal
 from hackmatrix.standalone.policy import NumpyPolicy
 from hackmatrix.train.policies.policy import Policy
 from tests.envs.toy import Boards, Toy
@@ -110,7 +110,7 @@ def agent(torso: type[Torso], env: Environment | None = None) -> hackmatrix.Agen
     spec = Spec(f"{__name__}:{torso.__name__}", 16, 1, 4, False, "float32")
     network = networks.make(spec, env)
     params = network.init(jax.random.key(0))
-    return hackmatrix.Agent(Policy(env, network, params, "mine", 0, Signal(0.99, False)))
+    return hackmatrix.Agent(Policy(env, network, params, "mine", 0, RewardSignal(0.99, False)))
 
 
 def test_the_landmark_of_an_environment_may_be_a_number_of_numpy(tmp_path: Path) -> None:

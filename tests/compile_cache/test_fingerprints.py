@@ -23,7 +23,7 @@ from hackmatrix.envs import make
 from hackmatrix.networks import Spec
 from hackmatrix.rl import draws, games
 from hackmatrix.rl.games import Actor
-from hackmatrix.rl.signal import Signal
+from hackmatrix.rl.reward_signal import RewardSignal
 from hackmatrix.search.planner import Planner
 
 GAME = make("hackmatrix")
@@ -39,7 +39,7 @@ def player(actor: Actor, steps: int = 16) -> Callable[..., Any]:
 
 
 def planner(**changes: Any) -> Planner:
-    own = {"games": 8, "signal": Signal(0.99, False, False), **changes}
+    own = {"games": 8, "signal": RewardSignal(0.99, False, False), **changes}
     return Planner(GAME, network(), **own)
 
 
@@ -101,7 +101,7 @@ def test_arrays_that_are_built_in_are_told_by_what_they_hold_and_where() -> None
 
 
 @pytest.mark.parametrize(
-    "changes", [{"games": 9}, {"signal": Signal(0.9, False, False)}, {"env": GAME.limited(9)}]
+    "changes", [{"games": 9}, {"signal": RewardSignal(0.9, False, False)}, {"env": GAME.limited(9)}]
 )
 def test_planners_are_told_apart(changes: dict[str, Any]) -> None:
     other = dataclasses.replace(planner(), **changes)

@@ -16,11 +16,11 @@ from hackmatrix.envs.hackmatrix_env import ACTION_NAMES, HackMatrix
 from hackmatrix.envs.protocol import Step
 from hackmatrix.errors import UserError
 from hackmatrix.game.programs import Program
-from hackmatrix.rl.signal import Signal
+from hackmatrix.rl.reward_signal import RewardSignal
 
 FLAGS = {"c": 0, "e": 0, "s": 0, "m": 0}
 BOARDS = 8  # as the conformance suite plays, so that what is compiled for that serves here
-SIGNAL = Signal(gamma=1.0, potential_shaping=True)
+SIGNAL = RewardSignal(gamma=1.0, potential_shaping=True)
 
 _step = jax.jit(HackMatrix().step)
 

@@ -18,7 +18,7 @@ import pytest
 from hackmatrix import machine as machine_here
 from hackmatrix.train import waiting
 from hackmatrix.train.guards.installed import INSTALL
-from hackmatrix.train.runs.protocol import Away
+from hackmatrix.train.runs.protocol import Unavailable
 from launch.startup import starting
 
 
@@ -147,7 +147,7 @@ def test_a_wait_that_fails_is_not_called_done(capsys: pytest.CaptureFixture[str]
 
 def test_a_bucket_that_is_away_ends_a_program_with_a_line() -> None:
     with pytest.raises(SystemExit) as ended, starting.one_line_errors("launch.tea"):
-        raise Away("gs://bucket/runs: Server disconnected")
+        raise Unavailable("gs://bucket/runs: Server disconnected")
     assert ended.value.code == "launch.tea: gs://bucket/runs: Server disconnected"
 
 

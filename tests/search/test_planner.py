@@ -16,7 +16,7 @@ from hackmatrix.parallel import mesh
 from hackmatrix.rl.draws import fold_in, seed_key
 from hackmatrix.rl.evaluation import Evaluation
 from hackmatrix.rl.games import Forward
-from hackmatrix.rl.signal import Signal
+from hackmatrix.rl.reward_signal import RewardSignal
 from hackmatrix.rl.tally import RETURN
 from hackmatrix.search import planner as planner_module
 from hackmatrix.search.base import Found
@@ -28,7 +28,7 @@ from tests.rl.rolled import mlp
 from tests.search.open import Coins, Open, Veiled
 
 NETWORK = mlp(Toy(), hidden_dim=8, num_layers=1)
-SIGNAL = Signal(gamma=0.1, potential_shaping=False)
+SIGNAL = RewardSignal(gamma=0.1, potential_shaping=False)
 BOARDS = 32
 
 
@@ -47,7 +47,7 @@ def boards() -> Boards:
 
 
 def planning(
-    env: Toy, games: int, network: Forward = NETWORK, signal: Signal = SIGNAL
+    env: Toy, games: int, network: Forward = NETWORK, signal: RewardSignal = SIGNAL
 ) -> Callable[..., Found]:
     """Plans, with parameters, for boards, all or those that are wanted; compiled once for all
     batches of as many boards.
@@ -100,7 +100,7 @@ def test_what_will_happen_cannot_be_foreseen(monkeypatch: pytest.MonkeyPatch) ->
     """Every other blind guess is right. 7 is what the network promises for later."""
     monkeypatch.setattr(planner_module, "_LAMBDA", 1.0)
     keys = jax.random.key_data(jax.random.split(jax.random.key(1), BOARDS))
-    plan = planning(Coins(), 32, prefers(0.5, 0.5, 0, 0, 0, 0), Signal(1.0, False))
+    plan = planning(Coins(), 32, prefers(0.5, 0.5, 0, 0, 0, 0), RewardSignal(1.0, False))
     guesses = plan({}, Coins().reset(keys)).value[:, :2] - 7
     assert guesses.mean() == pytest.approx(planner_module._STEPS / 2, abs=0.5)
 

@@ -13,7 +13,7 @@ import pytest
 
 from hackmatrix.envs.protocol import Step
 from hackmatrix.rl.draws import fold_in, seed_key
-from hackmatrix.rl.signal import Signal
+from hackmatrix.rl.reward_signal import RewardSignal
 from hackmatrix.search.base import Found
 from hackmatrix.search.tree import TreeSearch
 from tests.envs.toy import ACTIONS, LENGTH, Boards, Toy
@@ -33,7 +33,7 @@ def boards_at(time: int) -> Boards:
 @functools.cache
 def search(env: Toy, simulations: int) -> Callable[..., Found]:
     """Compiled once for all tests."""
-    return jax.jit(TreeSearch(env, NETWORK, Signal(GAMMA, False), simulations))
+    return jax.jit(TreeSearch(env, NETWORK, RewardSignal(GAMMA, False), simulations))
 
 
 def found_on(

@@ -21,8 +21,8 @@ from hackmatrix.rl.learning.advantages import gae
 from hackmatrix.rl.learning.learner import Learner
 from hackmatrix.rl.learning.metrics import EXPLAINED_VARIANCE, GRAD_NORM, LR, RETURN_SCALE
 from hackmatrix.rl.learning.settings import Settings, share_done, share_left
+from hackmatrix.rl.reward_signal import RewardSignal, check_owned
 from hackmatrix.rl.rollout import Batch, Players
-from hackmatrix.rl.signal import Signal, check_owned
 from hackmatrix.rl.tally import Metrics, Tally
 
 Array = jax.Array
@@ -64,8 +64,8 @@ class ActorCritic(abc.ABC):
         """All epochs over a batch of the boards of these numbers [E], with advantages f32[T, E]."""
 
     @property
-    def signal(self) -> Signal:
-        return Signal.of(self.settings)
+    def signal(self) -> RewardSignal:
+        return RewardSignal.of(self.settings)
 
     @property
     def keeps_values(self) -> bool:

@@ -81,7 +81,7 @@ class Checkpoints:
     def save(self, step: int, state: Any, metadata: dict[str, Any]) -> None:
         """Copies the state, which may be donated afterwards; it is written while the run goes on.
         If it cannot be saved, that is said, and the run goes on; but if only this process cannot
-        begin to save it, Away is raised.
+        begin to save it, Unavailable is raised.
         """
         self.wait()
         if step == self.saved:
@@ -145,8 +145,8 @@ class Checkpoints:
 
     def restore_newest(self, *layouts: Layout) -> Restored | None:
         """The newest checkpoint that is not damaged, in the first layout that fits it; None if
-        there is no checkpoint at all. Raises UserError if none fits, and Away if the directory
-        cannot be reached. Nothing is deleted.
+        there is no checkpoint at all. Raises UserError if none fits, and Unavailable if the
+        directory cannot be reached. Nothing is deleted.
         """
         self.wait()
         for name in read_on_first(lambda: list(map(str, shelf.unfinished(self._directory)))):
@@ -208,7 +208,7 @@ class Checkpoints:
         return read_on_all(lambda: read(self._place(step)))
 
     def _load(self, step: int, wanted: dict[str, Any]) -> dict[str, jax.Array]:
-        """Loads once more from a bucket that was away for a moment; Away if it still is."""
+        """Loads once more from a bucket that was away for a moment; Unavailable if it still is."""
         try:
             return self._load_once(step, wanted)
         except Exception:

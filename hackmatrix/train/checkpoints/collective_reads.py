@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 from hackmatrix.parallel.agreement import gather, on_first
 from hackmatrix.parallel.failures import is_transient
 from hackmatrix.train.checkpoints.saving import one_line
-from hackmatrix.train.runs.protocol import Away
+from hackmatrix.train.runs.protocol import Unavailable
 
 T = TypeVar("T")
 
@@ -19,7 +19,7 @@ class Damaged(Exception):
 
 def read_on_all(work: Callable[[], T]) -> T:
     """Reads on every process; if that fails on one of them, the checkpoint is no good to any,
-    unless the directory was Away, which it is then for all.
+    unless the directory was Unavailable, which it is then for all.
 
     Damage shows as errors of many types, even as lack of memory.
     """
@@ -27,16 +27,16 @@ def read_on_all(work: Callable[[], T]) -> T:
     try:
         result = work()
     except Exception as error:
-        failure = [not isinstance(error, Away), one_line(error)]
+        failure = [not isinstance(error, Unavailable), one_line(error)]
     if failures := [each for each in gather(failure) if each]:
         is_damaged, said = min(failures)
-        raise Damaged(said) if is_damaged else Away(said)
+        raise Damaged(said) if is_damaged else Unavailable(said)
     return cast(T, result)
 
 
 def read_on_first(work: Callable[[], T]) -> T:
-    """Reads on the first process, for all; where it cannot, all have an OSError: Away, if it may
-    pass.
+    """Reads on the first process, for all; where it cannot, all have an OSError: Unavailable, if
+    it may pass.
     """
 
     def outcome() -> list[Any]:
@@ -48,5 +48,5 @@ def read_on_first(work: Callable[[], T]) -> T:
     result, failure = on_first(outcome)
     if failure:
         is_away, said = failure
-        raise (Away if is_away else OSError)(said)
+        raise (Unavailable if is_away else OSError)(said)
     return cast(T, result)

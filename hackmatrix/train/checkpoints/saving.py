@@ -18,7 +18,7 @@ from orbax.checkpoint.experimental.v1.options import ArrayOptions
 
 from hackmatrix.parallel.agreement import Barrier
 from hackmatrix.train.checkpoints.manifest import MANIFEST
-from hackmatrix.train.runs.protocol import Away, Place
+from hackmatrix.train.runs.protocol import Place, Unavailable
 
 STATE = "state"  # a folder of every checkpoint on a disk, so this name stays
 
@@ -27,7 +27,7 @@ class Saving:
     """A save that has begun: the arrays are copied from the devices when it is made. They are
     written so that only a whole checkpoint counts; then all checkpoints but the newest and those of
     the steps `besides` are deleted. `finish` raises whatever has gone wrong. With several processes
-    a save that cannot begin raises Away at once: the others wait for it, and cannot be told.
+    a save that cannot begin raises Unavailable at once: the others wait for it, and cannot be told.
     """
 
     def __init__(
@@ -60,7 +60,9 @@ class Saving:
             self._manager.save(step, force=True, args=ocp.args.Composite(**content))
         except Exception as error:
             if jax.process_count() > 1:
-                raise Away(f"checkpoint {step} could not be begun: {one_line(error)}") from error
+                raise Unavailable(
+                    f"checkpoint {step} could not be begun: {one_line(error)}"
+                ) from error
             self._failure = _first_of(error)
 
     def finish(self) -> None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from hackmatrix.train.checkpoints import manifest
 from hackmatrix.train.checkpoints.saving import one_line
-from hackmatrix.train.runs.protocol import Away, Place
+from hackmatrix.train.runs.protocol import Place, Unavailable
 
 SCORE = "score"
 GAMES = "games"  # that it is a mean over
@@ -39,7 +39,7 @@ class Scores(NamedTuple):
 
 
 def read(directory: Place, steps: Iterable[int]) -> Scores:
-    """The scores of these checkpoints in a directory. Away if that cannot be reached now.
+    """The scores of these checkpoints in a directory. Unavailable if that cannot be reached now.
 
     The best is one of those measured by as many games as the newest: among means over fewer games
     there are more that are high by luck.
@@ -52,7 +52,7 @@ def read(directory: Place, steps: Iterable[int]) -> Scores:
             score = metadata[SCORE]
             if not math.isnan(score):  # nothing is better or worse
                 scored.append(Best(score, step, metadata.get(GAMES)))
-        except Away:
+        except Unavailable:
             raise
         except OSError as error:
             if not isinstance(error, _DAMAGE):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 
 from hackmatrix.train.checkpoints.saving import one_line
 from hackmatrix.train.runs.bucket import Bucket
-from hackmatrix.train.runs.protocol import WHOLE, Away, Place, is_step
+from hackmatrix.train.runs.protocol import WHOLE, Place, Unavailable, is_step
 
 UNFINISHED = ".orbax-checkpoint-tmp"
 
@@ -38,7 +38,7 @@ def put_aside(checkpoints: Iterable[Place], say: Callable[[str], None]) -> list[
     for checkpoint in checkpoints:
         try:
             say(f"{checkpoint} is kept as {_put_aside(checkpoint)}")
-        except Away:  # which may pass, so it is tried again
+        except Unavailable:  # which may pass, so it is tried again
             raise
         except OSError as error:
             stay.append(f"{checkpoint} cannot be put aside: {one_line(error)}")

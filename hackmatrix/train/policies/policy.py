@@ -16,7 +16,7 @@ from hackmatrix.networks import files
 from hackmatrix.networks.actor_critic import Network, Params
 from hackmatrix.networks.files import About
 from hackmatrix.parallel.gpus import takes_kernels
-from hackmatrix.rl.signal import Signal
+from hackmatrix.rl.reward_signal import RewardSignal
 from hackmatrix.train.runs import directory
 from hackmatrix.train.runs.directory import Run
 
@@ -32,7 +32,7 @@ class Policy:
     params: Params = field(repr=False)  # a few hundred thousand numbers
     source: str
     step: int
-    signal: Signal
+    signal: RewardSignal
     is_best: bool = False  # of those that its run measured and kept
 
     @property
@@ -95,7 +95,7 @@ def of_run(found: Run, say: Callable[[str], None] = streams.say, *, best: bool =
             "so no best one; ask for the newest instead"
         )
     params = program.acting(restored.state.learner)
-    signal = Signal.of(found.config)
+    signal = RewardSignal.of(found.config)
     return Policy(program.env, program.network, params, found.name, restored.step, signal, best)
 
 
@@ -104,7 +104,7 @@ def of_file(file: str | Path) -> Policy:
     params, about = files.read(file)
     env = make(about.env).on(jax.default_backend(), takes_kernels(jax.local_devices()[0]))
     about.check_plays(env, str(file))
-    signal = Signal.of(about)
+    signal = RewardSignal.of(about)
     source = str(file) if files.is_shipped(str(file)) else about.run
     network = networks.make(about.spec, env)
     params = network.fitted(params, str(file))

@@ -20,7 +20,7 @@ from hackmatrix.networks.actor_critic import Params
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.parallel.agreement import is_first
 from hackmatrix.rl.evaluation import EVALUATION_SEED
-from hackmatrix.rl.signal import Signal
+from hackmatrix.rl.reward_signal import RewardSignal
 from hackmatrix.train.checkpoints.saving import one_line
 from hackmatrix.train.policies.policy import Policy
 from hackmatrix.train.program import Program
@@ -94,7 +94,7 @@ class Replays:
 
     def _policy(self, step: int, params: Params, device: jax.Device) -> Policy:
         copy, config = meshes.copied(params, device), self._run.config
-        signal = Signal.of(config)
+        signal = RewardSignal.of(config)
         return Policy(self._program.env, self._program.network, copy, self._run.name, step, signal)
 
     def _save(self, policy: Policy, number: int, most_steps: int, show: Show) -> float | None:

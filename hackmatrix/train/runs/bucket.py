@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from hackmatrix.errors import UserError
-from hackmatrix.train.runs.protocol import WHOLE, Away
+from hackmatrix.train.runs.protocol import WHOLE, Unavailable
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -30,8 +30,8 @@ _PATIENCE = 5.0  # seconds without an answer, or a further part of one; then it 
 
 
 def _asked(method: Callable[P, T]) -> Callable[P, T]:
-    """The method, whose errors of whatever library become an OSError of one line: Away, unless the
-    service has answered and will not answer otherwise.
+    """The method, whose errors of whatever library become an OSError of one line: Unavailable,
+    unless the service has answered and will not answer otherwise.
     """
 
     @functools.wraps(method)
@@ -47,7 +47,7 @@ def _asked(method: Callable[P, T]) -> Callable[P, T]:
             said = _said(error)
             is_wrong = isinstance(error, ValueError) or getattr(error, "code", None) == 400
             is_final = is_wrong or said.startswith("Forbidden")
-            raise (OSError if is_final else Away)(f"{args[0]}: {said}") from error
+            raise (OSError if is_final else Unavailable)(f"{args[0]}: {said}") from error
         bucket = "/".join(str(args[0]).split("/")[:3])
         raise OSError(f"there is no bucket {bucket}, which {_MAKES_IT.format(bucket)} would make")
 

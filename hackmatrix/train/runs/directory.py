@@ -36,7 +36,7 @@ from hackmatrix.train.runs import copies
 from hackmatrix.train.runs.bucket import Bucket
 from hackmatrix.train.runs.lease import OWNER
 from hackmatrix.train.runs.places import Disk, place, without_alias
-from hackmatrix.train.runs.protocol import WHOLE, Away, Place, is_step
+from hackmatrix.train.runs.protocol import WHOLE, Place, Unavailable, is_step
 from hackmatrix.train.runs.provenance import provenance
 
 _CONFIG = "config.json"
@@ -248,7 +248,7 @@ def _starts(run: Run) -> list[Any]:
 def _open(there: Place) -> Run:
     try:
         return _run(there, from_json((there / _CONFIG).read()))
-    except Away:
+    except Unavailable:
         raise
     except (OSError, ValueError, UserError) as error:
         why = "; ".join(str(error).splitlines())
@@ -280,7 +280,7 @@ def _used(there: Place) -> float | None:
     """
     try:
         saved = there / json.loads((there / _CONFIG).read())["checkpoint_dir"]
-    except Away:
+    except Unavailable:
         raise
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -292,7 +292,7 @@ def _used(there: Place) -> float | None:
 def _one_line(what: str, hint: str = "") -> Iterator[None]:
     try:
         yield
-    except Away:  # which is no mistake of a person
+    except Unavailable:  # which is no mistake of a person
         raise
     except OSError as error:
         raise UserError(f"{what}: {error.strerror or error}{hint}") from error

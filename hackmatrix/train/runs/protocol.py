@@ -16,7 +16,7 @@ def is_step(name: str) -> bool:
     return name.isdecimal() and name == str(int(name))
 
 
-class Away(ConnectionError):
+class Unavailable(ConnectionError):
     """A place that cannot be reached now, and may be again."""
 
 

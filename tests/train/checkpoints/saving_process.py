@@ -27,7 +27,7 @@ from orbax.checkpoint import CheckpointManager  # noqa: E402
 from hackmatrix.parallel.agreement import broadcast, gather  # noqa: E402
 from hackmatrix.train.checkpoints.checkpoints import Checkpoints, Layout  # noqa: E402
 from hackmatrix.train.runs.places import Disk  # noqa: E402
-from hackmatrix.train.runs.protocol import Away  # noqa: E402
+from hackmatrix.train.runs.protocol import Unavailable  # noqa: E402
 from tests.train.checkpoints.small_state import like, local_bits, on, state  # noqa: E402
 
 SMALL_FILES = 1 << 16
@@ -39,7 +39,7 @@ def random_bits() -> jax.Array:
 
 
 def away(*_: object, **__: object) -> bool:
-    raise Away("the bucket is away")
+    raise Unavailable("the bucket is away")
 
 
 def forbidden(_: Disk) -> list[str]:
@@ -80,13 +80,13 @@ def main() -> None:
     with mock.patch.object(CheckpointManager, "save", away):
         try:
             writer.save(6, state(mesh, seed=6), {})
-        except Away as error:
+        except Unavailable as error:
             found["error"] = str(error)
     with mock.patch.object(Disk, "names", forbidden) if PROCESS == 0 else nullcontext():
         try:
             writer.best()
         except OSError as error:
-            found["unreadable"] = [isinstance(error, Away), str(error)]
+            found["unreadable"] = [isinstance(error, Unavailable), str(error)]
     found["steps"] = writer.steps()
     print(json.dumps(found))
     jax.distributed.shutdown()

@@ -14,7 +14,7 @@ import pytest
 from hackmatrix.train.checkpoints.checkpoints import Checkpoints, Layout
 from hackmatrix.train.checkpoints.saving import Saving
 from hackmatrix.train.runs.places import place
-from hackmatrix.train.runs.protocol import Away
+from hackmatrix.train.runs.protocol import Unavailable
 from tests.bucket_service import Service
 from tests.train.checkpoints.small_state import bits, like, on, state
 
@@ -173,7 +173,7 @@ def test_a_bucket_that_is_gone_for_a_while_costs_the_checkpoint_of_that_time_and
         checkpoints.save(4, leaf, {})
         checkpoints.wait()
         assert checkpoints.saved != 4
-        with pytest.raises(Away):  # rather than that there is none
+        with pytest.raises(Unavailable):  # rather than that there is none
             checkpoints.best()
     monkeypatch.undo()
     not_saved = [line.partition(" is not saved")[0] for line in said]
@@ -206,7 +206,7 @@ def test_a_checkpoint_in_a_bucket_that_cannot_be_reached_is_not_called_damaged(
         monkeypatch.setattr(in_bucket, "_load_once", fails)
 
     cut_off(then="refuse")
-    with pytest.raises(Away):
+    with pytest.raises(Unavailable):
         in_bucket.restore_newest(Layout(like(on(1))))
     bucket_service.fault = None
     cut_off(then=None)

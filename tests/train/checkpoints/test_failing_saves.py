@@ -14,7 +14,7 @@ import pytest
 
 from hackmatrix.train.checkpoints.checkpoints import Checkpoints, Layout
 from hackmatrix.train.runs.places import Disk
-from hackmatrix.train.runs.protocol import Away
+from hackmatrix.train.runs.protocol import Unavailable
 from tests.train.checkpoints.small_state import like, on, state
 from tests.train.runs.full_disk import no_file_larger_than
 
@@ -133,7 +133,7 @@ def test_where_a_bucket_is_away_a_damaged_checkpoint_is_put_aside_later(
     checkpoints = Checkpoints(two, keep=2, say=said.append)
     assert checkpoints.restore_newest(Layout(like(on(1)))) is not None
     with monkeypatch.context() as patch:
-        patch.setattr(Disk, "move", Mock(side_effect=Away("it does not answer")))
+        patch.setattr(Disk, "move", Mock(side_effect=Unavailable("it does not answer")))
         checkpoints.put_damaged_aside()
         checkpoints.save(3, state(on(1), seed=3), {})
         assert said[-1] == f"{two / '3'} is not saved: it does not answer"

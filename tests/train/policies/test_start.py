@@ -17,7 +17,7 @@ from hackmatrix.envs import Environment
 from hackmatrix.errors import UserError
 from hackmatrix.networks import Spec, files
 from hackmatrix.networks.torso import Parts, Torso
-from hackmatrix.rl.signal import Signal
+from hackmatrix.rl.reward_signal import RewardSignal
 from hackmatrix.train import warm_start
 from hackmatrix.train.policies import policy as policies
 from hackmatrix.train.policies.policy import Policy
@@ -80,7 +80,9 @@ def saved(spec: Spec, folder: Path) -> Policy:
         lambda leaf: np.float32(0.3 * rng.normal(size=leaf.shape)),
         jax.eval_shape(network.init, jax.random.key(0)),
     )
-    policy = Policy(ENV, network, params, str(folder / "policy.npz"), 1, Signal(0.99, False, False))
+    policy = Policy(
+        ENV, network, params, str(folder / "policy.npz"), 1, RewardSignal(0.99, False, False)
+    )
     (folder / "policy.npz").write_bytes(files.content(params, policies.about(policy)))
     return policy
 

@@ -23,7 +23,7 @@ from hackmatrix.train.reporting import sink_list, weights_and_biases
 from hackmatrix.train.reporting.sink_list import Sinks
 from hackmatrix.train.reporting.weights_and_biases import WeightsAndBiases
 from hackmatrix.train.runs.directory import Run, create, find
-from hackmatrix.train.runs.protocol import Away
+from hackmatrix.train.runs.protocol import Unavailable
 from tests.train.reporting.pictured_game import TURNS, PicturedGame
 from tests.train.reporting.wandb_files import only, records, told
 
@@ -147,7 +147,7 @@ def test_a_bucket_that_is_away_does_not_end_the_page(
     begun: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(_: object) -> list[int]:
-        raise Away("gs://bucket/runs/run/checkpoints: Server disconnected")
+        raise Unavailable("gs://bucket/runs/run/checkpoints: Server disconnected")
 
     monkeypatch.setattr(weights_and_biases.shelf, "steps", away)
     monkeypatch.setattr(weights_and_biases, "_OFFLINE", ())

@@ -19,7 +19,7 @@ from hackmatrix.train.plan import Request
 from hackmatrix.train.runs import directory, lease
 from hackmatrix.train.runs.directory import Run, create, find
 from hackmatrix.train.runs.places import Disk, without_alias
-from hackmatrix.train.runs.protocol import Away
+from hackmatrix.train.runs.protocol import Unavailable
 from hackmatrix.train.session import run_session
 from tests.bucket_service import Service
 from tests.train.runs.test_directory import save, suffixed
@@ -59,7 +59,7 @@ def test_in_a_bucket_that_is_away_there_is_neither_no_run_nor_another_one(
     bucket_address: str, bucket_service: Service, config: Config, which: str
 ) -> None:
     create(bucket_address, dataclasses.replace(config, run_name="mine"))
-    with bucket_service.failing("refuse"), pytest.raises(Away):
+    with bucket_service.failing("refuse"), pytest.raises(Unavailable):
         find(bucket_address, which)
 
 

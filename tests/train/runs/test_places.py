@@ -19,7 +19,7 @@ from hackmatrix.errors import UserError
 from hackmatrix.train.runs import bucket
 from hackmatrix.train.runs.bucket import Bucket, service
 from hackmatrix.train.runs.places import Disk, place
-from hackmatrix.train.runs.protocol import Away, Place
+from hackmatrix.train.runs.protocol import Place, Unavailable
 from tests.bucket_service import BUCKET, Service, used
 from tests.train.runs.full_disk import no_file_larger_than
 
@@ -164,7 +164,7 @@ def test_a_bucket_that_does_not_answer_is_away_after_a_while(
 ) -> None:
     monkeypatch.setattr(bucket, "_PATIENCE", 0.1)
     with used(bucket_service), bucket_service.failing("hang"):
-        with pytest.raises(Away, match="/file: the service does not answer"):
+        with pytest.raises(Unavailable, match="/file: the service does not answer"):
             (Bucket(bucket_address) / "file").write("text")
         with pytest.raises(TimeoutError):  # and so it is for orbax
             fsspec.filesystem("gcs", finalize_on_close=True).exists(bucket_address)
@@ -213,7 +213,7 @@ def test_where_there_is_no_bucket_whoever_writes_is_told_how_one_is_made(tmp_pat
     for write in (lambda: there.write(""), lambda: there.create(""), lambda: there.store(here)):
         with pytest.raises(OSError, match=told) as failure:
             write()
-        assert not isinstance(failure.value, Away)
+        assert not isinstance(failure.value, Unavailable)
     with pytest.raises(FileNotFoundError, match="lost"):
         there.store(tmp_path / "lost")
 
@@ -223,7 +223,8 @@ def test_a_bucket_that_wants_to_know_who_asks_is_told_with_what_to_do(
 ) -> None:
     anonymous = OSError("Anonymous caller does not have storage.objects.get access, 401")
     monkeypatch.setattr(service(), "cat_file", Mock(side_effect=anonymous))
-    with pytest.raises(Away, match=r"nobody is logged in .gcloud auth application-default login"):
+    said = "nobody is logged in .gcloud auth application-default login"
+    with pytest.raises(Unavailable, match=said):
         Bucket("gs://bucket/run/file").read()
 
 
@@ -240,7 +241,7 @@ def test_a_request_that_the_service_calls_wrong_or_forbids_is_not_made_again(
     monkeypatch.setattr(service(), "cat_file", Mock(side_effect=refusal))
     with pytest.raises(OSError, match=r"gs://a\.\.b/run/file: (Invalid|Forbidden)") as failure:
         Bucket("gs://a..b/run/file").read()
-    assert not isinstance(failure.value, Away)
+    assert not isinstance(failure.value, Unavailable)
 
 
 def test_the_mark_that_a_checkpoint_is_whole_comes_last_and_goes_first(

@@ -16,7 +16,7 @@ Array = jax.Array
 
 
 @dataclass(frozen=True)
-class Signal:
+class RewardSignal:
     """The discount; whether the potential's change is rewarded instead of what the environment
     gives for it (potential-based shaping); whether the rest is compressed: symlog(r) = sign(r)
     log(1 + |r|); and what each thing is worth that a player comes to own.
@@ -28,7 +28,7 @@ class Signal:
     owned_reward_end: float = 0.0
 
     @classmethod
-    def of(cls, settings: Any) -> Signal:
+    def of(cls, settings: Any) -> RewardSignal:
         """The signal in the settings of a run, or in what is known of a policy."""
         return cls(**{each.name: getattr(settings, each.name) for each in fields(cls)})
 
