@@ -49,7 +49,7 @@ class Algorithm(Protocol):
     def update(
         self, learner: Any, players: Players, tally: Tally
     ) -> tuple[Any, Players, Tally, Metrics]:
-        """The learner and the players after one update, play counted, and the update's metrics."""
+        """The learner, the players and the tally after one update, and its metrics."""
 
     def acting(self, learner: Any) -> Params:
         """The parameters with which the network acts as the learner would, its values being in

@@ -49,7 +49,7 @@ def run(
         algorithm,
         ("the learner", state.learner, after.learner),
         ("the players", state.players, after.players),
-        ("what is counted", nothing, tally),
+        ("the tally", nothing, tally),
     )
     sums = jax.tree.map(lambda metric: jnp.zeros(metric.shape, metric.dtype), metrics)
 

@@ -30,7 +30,7 @@ def updated(
     """What an update gives, with metrics f32, none of which is one that others tell."""
     results = _results(algorithm, state, tally)
     if not isinstance(results, tuple) or len(results) != 4:
-        raise _misuse(algorithm, "it must give four: learner, players, counted, metrics")
+        raise _misuse(algorithm, "it must give four: learner, players, tally, metrics")
     learner, players, tally, metrics = results
     if not isinstance(metrics, dict):
         raise _misuse(algorithm, "its metrics must be a dictionary, of a number by each tag")

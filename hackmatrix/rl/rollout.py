@@ -45,7 +45,9 @@ class UpdateKey(struct.PyTreeNode):
     update: Array | int
 
     def each(self, purpose: Purpose, step: Array | int, numbers: Array) -> Array:
-        """The keys [E] of a purpose, at a step of all boards or of each."""
+        """The keys [E] of a purpose for boards (or groups of them) of these numbers, at a step (or
+        epoch) of all or of each.
+        """
         return fold_in(key_for(self.key, purpose, self.update, step), numbers)
 
 

@@ -110,13 +110,13 @@ class Short(PPO):
 
 class Many(PPO):
     def update(self, *given: Any) -> Any:
-        learner, players, counted, told = super().update(*given)
-        return learner, players, counted, {**told, "train/each": jnp.ones(3)}
+        learner, players, tally, told = super().update(*given)
+        return learner, players, tally, {**told, "train/each": jnp.ones(3)}
 
 
 class Unaveraged(PPO):
-    def update(self, learner: Learner, players: Players, counted: Tally) -> Any:
-        *others, told = super().update(learner, players, counted)
+    def update(self, learner: Learner, players: Players, tally: Tally) -> Any:
+        *others, told = super().update(learner, players, tally)
         return *others, {**told, "train/length": players.episode_length.mean()}
 
 
@@ -184,7 +184,7 @@ def test_a_learner_is_any_tree_unless_the_trainer_is_to_change_it() -> None:
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        (Short, "Short.update: it must give four: learner, players, counted, metrics"),
+        (Short, "Short.update: it must give four: learner, players, tally, metrics"),
         (Many, r"Many.update: its metric train/each is of the shape \[3\], and not one number"),
         (Unaveraged, "Unaveraged.update: what it gives is not the same on all devices: its grad"),
     ],

@@ -265,7 +265,7 @@ def test_an_update_is_the_same_where_a_minibatch_is_taken_a_part_at_a_time(
     played: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a CPU does with more samples than its caches hold: 48 of them, at most 10 at a time, in
-    parts that are equal.
+    microbatches that are equal.
     """
     traced: list[int] = []
     mean_gradient = actor_critic.mean_gradient_of_microbatches
@@ -276,11 +276,11 @@ def test_an_update_is_the_same_where_a_minibatch_is_taken_a_part_at_a_time(
 
     monkeypatch.setattr(played.network.torso, "samples_at_once", 10)
     monkeypatch.setattr(actor_critic, "mean_gradient_of_microbatches", noting)
-    in_parts = play(truncates=False)
+    in_microbatches = play(truncates=False)
     assert set(traced) == {6}
     for one, other in (
-        (in_parts.after.params, played.after.params),
-        (in_parts.told, played.told),
+        (in_microbatches.after.params, played.after.params),
+        (in_microbatches.told, played.told),
     ):
         jax.tree.map(
             lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5), one, other

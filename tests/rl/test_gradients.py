@@ -33,9 +33,9 @@ def test_the_gradient_of_a_mean_is_the_same_on_any_number_of_devices(devices: in
     np.testing.assert_allclose(jax.jit(run)(params, numbers), [3.5, 7.0])
 
 
-@pytest.mark.parametrize("parts", [1, 4])
-def test_the_gradient_of_parts_is_that_of_the_whole(parts: int) -> None:
-    numbers, params = jnp.arange(8.0).reshape(parts, -1), jnp.float32(3)
+@pytest.mark.parametrize("microbatches", [1, 4])
+def test_the_gradient_of_microbatches_is_that_of_the_whole(microbatches: int) -> None:
+    numbers, params = jnp.arange(8.0).reshape(microbatches, -1), jnp.float32(3)
 
     def on_each(params: jax.Array, own: jax.Array) -> tuple[jax.Array, jax.Array]:
         def loss(params: jax.Array, part: jax.Array) -> tuple[jax.Array, jax.Array]:

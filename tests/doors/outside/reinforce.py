@@ -58,14 +58,14 @@ class Reinforce:
         return Learner(params, state, jnp.float32(0), jnp.int32(0), key)
 
     def update(
-        self, learner: Learner, players: Players, counted: Tally
+        self, learner: Learner, players: Players, tally: Tally
     ) -> tuple[Learner, Players, Tally, Metrics]:
         def look(parts: Any) -> tuple[Array, Array]:
             return self.network(learner.params, parts)
 
         update_key = UpdateKey(learner.key, learner.update)
-        players, batch, counted = rollout.collect(
-            self.env, look, update_key, self.config.num_steps, players, counted
+        players, batch, tally = rollout.collect(
+            self.env, look, update_key, self.config.num_steps, players, tally
         )
         returns = self._returns(batch)
         loss = partial(self._loss, batch=batch, advantage=returns - learner.baseline)
@@ -79,7 +79,7 @@ class Reinforce:
             baseline=decay * learner.baseline + (1 - decay) * mean,
             update=learner.update + 1,
         )
-        return learner, players, counted, told
+        return learner, players, tally, told
 
     def acting(self, learner: Learner) -> Params:
         return learner.params
