@@ -76,9 +76,9 @@ class Agent:
         acting.check(seen, valid, self.env.observation_size, self.env.num_actions)
         if seed is not None:
             _check_numbers(seed=seed)
-        if not len(seen):
-            return np.zeros(0, np.int32)
-        logits = np.asarray(self._logits(self.policy.params, np.atleast_2d(seen)))
+        if not seen.size:
+            return np.zeros(seen.shape[:-1], np.int32)
+        logits = np.asarray(self._logits(self.policy.params, seen.reshape(-1, seen.shape[-1])))
         draws = self._draws if seed is None else np.random.default_rng(seed)
         return acting.chosen(logits.reshape(valid.shape), valid, None if greedy else draws)
 

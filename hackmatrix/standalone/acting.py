@@ -1,4 +1,6 @@
-"""What a policy acts on is checked, and an action chosen by its logits, in whatever it computed."""
+"""Checks an observation and its mask, and chooses an action by logits: for policies in JAX and in
+NumPy.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,11 @@ from hackmatrix.errors import UserError
 
 
 def check(observation: np.ndarray, mask: np.ndarray, size: int, actions: int) -> None:
-    """UserError unless these are an observation f32[size] and its mask bool[actions], or B of each,
-    to which there is an answer.
+    """UserError unless these are an observation f32[..., size] and its mask bool[..., actions], to
+    which there is an answer.
     """
     batch = observation.shape[:-1]
-    if len(batch) > 1 or observation.shape != (*batch, size) or mask.shape != (*batch, actions):
+    if observation.shape != (*batch, size) or mask.shape != (*batch, actions):
         raise UserError(
             f"an observation is f32[{size}] and its mask bool[{actions}], or [B, {size}] and "
             f"[B, {actions}]; these are {list(observation.shape)} and {list(mask.shape)}"
@@ -26,8 +28,8 @@ def check(observation: np.ndarray, mask: np.ndarray, size: int, actions: int) ->
 
 
 def chosen(logits: np.ndarray, mask: np.ndarray, draws: np.random.Generator | None) -> Any:
-    """Of the actions that the mask bool[A] allows the likeliest, or with `draws` one drawn as the
-    logits f32[A] have it: an int, or i32[B] for B of each.
+    """Of the actions that the mask bool[..., A] allows the likeliest, or with `draws` one drawn as
+    the logits f32[..., A] have it: i32[...], for one of each an int.
     """
     if draws is not None:
         logits = logits + draws.gumbel(size=logits.shape)

@@ -23,7 +23,7 @@ from hackmatrix.train.runs.directory import discard, has_learned
 from hackmatrix.train.runs.lease import TakenOver
 from hackmatrix.train.runs.mirror import Mirror
 
-_MAY_PASS = OSError, jax.errors.JaxRuntimeError, TakenOver, Diverged
+_TRANSIENT = OSError, jax.errors.JaxRuntimeError, TakenOver, Diverged
 
 
 class Phase(Enum):
@@ -117,7 +117,7 @@ def after_failing(
     """Removes a run that would fail again, or was interrupted, if that was before it had anything
     to tell. That is done while the run is ours, and its files are here.
     """
-    again = kind and not issubclass(kind, _MAY_PASS)
+    again = kind and not issubclass(kind, _TRANSIENT)
     with suppress(OSError):
         if again and plan.can_be_undone and not has_learned(plan.run):
             discard(plan.run)

@@ -20,7 +20,7 @@ _OURS = ("launch.", "hackmatrix.")
 _VALUES = {"int": "=N", "float": "=NUMBER", "bool": "", "string": "=TEXT"}
 _WIDTH, _INDENT = 96, 26
 
-logging.set_verbosity(logging.WARNING)  # else absl logs more as soon as flags are parsed
+logging.set_verbosity(logging.WARNING)  # or as --verbosity has it; absl would tell more
 
 
 def parser(program: str) -> Parse:

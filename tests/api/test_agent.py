@@ -104,7 +104,6 @@ def test_a_seed_draws_the_same_actions_and_no_seed_others(agent: hackmatrix.Agen
     [
         (np.zeros(5), np.ones(2), "these are [5] and [2]"),
         (np.zeros((3, 4)), np.ones(2), "these are [3, 4] and [2]"),
-        (np.zeros((2, 3, 4)), np.ones((2, 3, 2)), "these are [2, 3, 4] and [2, 3, 2]"),
         (np.zeros(4), np.zeros(2), "the mask allows no action"),
         (np.full(4, np.nan), np.ones(2), "the observation is not finite"),
     ],

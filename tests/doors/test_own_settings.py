@@ -118,7 +118,7 @@ def test_a_run_from_before_a_setting_was_declared_tells_what_the_declaration_lac
     """Without `since` every run is to have it."""
     saved = json.loads(to_json(resolved(algorithm=address(Forgetful))))
     del saved["warmth"]
-    with pytest.raises(UserError, match=r"warmth is missing, .*: declare it with `since=2` and "):
+    with pytest.raises(ValueError, match=r"warmth is missing, .*: declare it with `since=2` and "):
         from_json(json.dumps(saved))
 
 
@@ -126,7 +126,7 @@ def test_a_run_from_before_a_setting_was_declared_tells_what_the_declaration_lac
 def test_a_setting_that_is_declared_no_more_is_to_be_declared_again(kind: type) -> None:
     saved = json.loads(to_json(resolved(algorithm=address(Sound))))
     address(kind)
-    with pytest.raises(UserError) as refused:
+    with pytest.raises(ValueError, match="is not a setting") as refused:
         from_json(json.dumps(saved))
     said = "steps is not a setting, but the run was saved with it: declare it again, or use the "
     assert any(line.startswith(said) for line in str(refused.value).splitlines())

@@ -141,7 +141,7 @@ def test_mosaic_is_given_one_kernel_for_gpus_with_its_constants_spread_over_thre
 
 
 def test_a_step_is_one_kernel_for_tpus() -> None:
-    """That it compiles for them is shown where it is measured (tests/bench/test_tpu_compile.py)."""
+    """That it compiles for them is shown with the training (tests/bench/test_preflight.py)."""
     step = jax.jit(Kernels("tpu").step_batch_and_restart).trace(*shapes(4096))
     text = step.lower(lowering_platforms=("tpu",)).as_text()
     assert text.count("custom_call @tpu_custom_call") == 1

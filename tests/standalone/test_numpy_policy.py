@@ -35,7 +35,6 @@ def changed(place: int, number: float) -> np.ndarray:
     [
         (SEEN, 0 * MASK, None, "the mask allows no action"),
         (np.zeros((3, 1545)), MASK, None, r"these are \[3, 1545\] and \[28\]"),
-        (np.zeros((2, 3, 1545)), MASK, None, r"these are \[2, 3, 1545\] and \[28\]"),
         (SEEN[1:], MASK, None, r"an observation is f32\[1545\] .* these are \[1544\] and \[28\]"),
         (SEEN, MASK[1:], None, r"its mask bool\[28\], .* these are \[1545\] and \[27\]"),
         (changed(70, np.nan), MASK, None, "the observation is not finite"),

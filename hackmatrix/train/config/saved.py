@@ -20,10 +20,12 @@ def to_json(config: Config) -> str:
 
 
 def from_json(text: str) -> Config:
-    """A resolved configuration, as `to_json` wrote it, perhaps before some settings were there."""
+    """A resolved configuration, as `to_json` wrote it, perhaps before some settings were there.
+    ValueError if the text is of none; UserError if its algorithm is not to be found.
+    """
     saved = json.loads(text)
     if not isinstance(saved, dict):
-        raise UserError("it holds no settings")
+        raise ValueError("it holds no settings")
     chosen = saved.pop(_CHOSEN, None)
     kind = config_class(saved.get("algorithm"))
     added = {
@@ -33,7 +35,7 @@ def from_json(text: str) -> Config:
     }
     values = {**added, **saved}
     if found := faults.of_values(values, kind) | _changes(values, kind):
-        raise UserError("\n".join(found.values()))
+        raise ValueError("\n".join(found.values()))
     config = made(kind, values)
     return replace(config, chosen=_seem_chosen(config) if chosen is None else tuple(chosen))
 

@@ -21,8 +21,8 @@ NOTES = "SUPERVISE_NOTES"  # scripts/supervise.sh names a file by it
 @dataclass(frozen=True)
 class Supervision:
     """Unless it is started, signals do what they did before and no watchdog waits. `notes` is the
-    file in which the supervisor of this process, if it has one, finds its run; `tell` is told its
-    name too.
+    file in which the supervisor of this process, if it has one, finds its run; `tell` is told the
+    same place, each time that it is noted.
     """
 
     signals: Signals = field(default_factory=Signals)

@@ -96,7 +96,9 @@ class Console:
             self._print(self._in(_YELLOW, f"  {part}"))
 
     def end(self, how: str, step: int, run: Place, *, goes_on: bool = False) -> None:
-        """After the run: how it ended, what it reached, where it lies and how it goes on."""
+        """How the session ended and after what time, what the run reached, where it lies and how it
+        goes on.
+        """
         took = _duration(self._clock.seconds())
         metrics = self._last
         reached = [

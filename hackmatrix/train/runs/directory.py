@@ -250,7 +250,7 @@ def _open(there: Place) -> Run:
         return _run(there, from_json((there / _CONFIG).read()))
     except Unavailable:
         raise
-    except (OSError, ValueError, UserError) as error:
+    except (OSError, ValueError) as error:
         why = "; ".join(str(error).splitlines())
         raise UserError(f"{there / _CONFIG} cannot be read: {why}") from error
 

@@ -16,7 +16,7 @@ from hackmatrix.train.runs.clock import Clock
 @dataclass(frozen=True)
 class Schedule:
     """Where a session starts (updates, environment steps and seconds already done), and the limits
-    that end it.
+    that end it. `clock` is that of the session.
     """
 
     config: Config

@@ -34,7 +34,7 @@ def test_a_configuration_is_the_same_after_it_was_written_and_read() -> None:
 def test_a_configuration_that_lacks_what_every_run_has_is_refused() -> None:
     old = json.loads(to_json(resolved()))
     del old["ent_coef"]
-    with pytest.raises(UserError, match="ent_coef is missing"):
+    with pytest.raises(ValueError, match="ent_coef is missing"):
         from_json(json.dumps(old))
 
 

@@ -94,8 +94,8 @@ def is_forgotten(supervision: Supervision, plan: Plan) -> bool:
 
 def test_a_supervisor_forgets_a_run_that_would_fail_again(begun: tuple[Supervision, Plan]) -> None:
     supervision, plan = begun
-    for may_pass in (OSError, Diverged):
-        ending.after_failing(supervision, plan, may_pass)
+    for transient in (OSError, Diverged):
+        ending.after_failing(supervision, plan, transient)
         assert not is_forgotten(supervision, plan)
     ending.after_failing(supervision, plan, TypeError)
     assert is_forgotten(supervision, plan)
