@@ -39,7 +39,7 @@ def train(
         if evaluator.is_due(update, checkpointer.training_seconds(update)):
             with reporter.untimed():
                 # This includes compiling the evaluation.
-                guard.arm("No game to measure by was played")
+                guard.arm("No evaluation game was played")
                 evaluation = evaluator.measure(update, state.learner)
                 guard.arm_for_chunk()
         if evaluation:

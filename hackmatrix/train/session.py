@@ -113,7 +113,7 @@ class _Session:
         exit code.
         """
         console, run, schedule = self.console, self.plan.run, self.schedule
-        self.guard.arm("No place to write metrics to was opened")
+        self.guard.arm("The metric sinks were not opened")
         resumed_at = schedule.steps if self.plan.resumes else None
         sinks = _sinks(console, SinkContext(run, resumed_at, console.say), self.plan.lease)
         replays = Replays(run, self.program, play, console.warn, sinks.show_game)
@@ -129,7 +129,7 @@ class _Session:
                 console.end("Done", step, run.place)
                 code = DONE
                 self.ending.enters(Phase.FINISHING)
-            self.guard.arm("The places that metrics are written to were not closed")
+            self.guard.arm("The metric sinks were not closed")
         return code
 
     def _train(self, state: TrainState, reporter: Reporter) -> tuple[TrainState, bool]:
@@ -239,7 +239,7 @@ def _tell_what_runs(console: Console, plan: Plan, program: Program) -> None:
 
 
 def _sinks(console: Console, context: SinkContext, lease: Lease | None) -> Sinks:
-    """The places that metrics are written to as long as the run is ours."""
+    """Where metrics go, as long as the run is ours."""
     others = opened(context, console.warn) if is_first() else []
 
     def confirm() -> None:

@@ -76,7 +76,7 @@ def too_large(config: Config) -> str:
     """What to say of a run that needs more memory than there is."""
     return (
         f"updates of {config.num_envs} environments x {config.num_steps} steps, or "
-        f"{config.eval_games} games to measure by, need more memory than there is; lower "
+        f"evaluations of {config.eval_games} games, need more memory than there is; lower "
         "--config.num_envs or --config.num_steps, or --config.eval_games"
     )
 

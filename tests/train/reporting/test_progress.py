@@ -183,7 +183,7 @@ def test_starting_a_chunk_is_told_and_all_between_chunks_is_done_apart_from_them
     train(state, program, guard, reporter, evaluator, checkpointer)
     assert done == [
         "starting", "run", "over", "untimed", "compared", "over",
-        "untimed", "No game to measure by was played", "measured", "a chunk is expected", "over",
+        "untimed", "No evaluation game was played", "measured", "a chunk is expected", "over",
         "untimed", "compared", "saved", "over", "The last state was not saved",
     ]  # fmt: skip
 
