@@ -25,7 +25,7 @@ def test_a_class_in_place_of_an_environment_is_named() -> None:
 @pytest.mark.parametrize(
     ("name", "steps"),
     [
-        ("hackmatrix", 120),
+        ("hackmatrix", 80),
         ("gymnax:CartPole-v1", 60),
         ("gymnax:Catch-bsuite", 40),
         ("gymnax:MountainCar-v0", 240),

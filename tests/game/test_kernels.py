@@ -88,7 +88,7 @@ def test_in_games_of_any_valid_actions_with_new_stages_and_new_games_too(
     rich = np.arange(BOARDS, dtype=np.int32) % 2  # these can soon pay for any program
     valid = jax.jit(valid_word)
     ended = 0
-    for number in range(1, 41):
+    for number in range(1, 26):
         player = states.player
         states = states.replace(
             player=player.replace(credits=player.credits + rich, energy=player.energy + rich),

@@ -21,7 +21,8 @@ from hackmatrix.train.runs.clock import Clock
 from hackmatrix.train.runs.directory import Run
 from tests.train.settings import config
 
-NETWORKS = "centred", "conv", "cells"
+_SLOW = (pytest.param(each, marks=pytest.mark.slow) for each in ("conv", "cells"))
+NETWORKS = ["centred", *_SLOW]
 AT_A_TIME, MOST = 10, 100  # updates
 
 
@@ -57,9 +58,7 @@ def test_it_learns_to_find_the_goal(network: str) -> None:
     pytest.fail(f"after {MOST} updates it finds the goal in {report.metrics['grid/reached']:.0%}")
 
 
-@pytest.mark.parametrize(
-    "network", ["centred", *(pytest.param(each, marks=pytest.mark.slow) for each in NETWORKS[1:])]
-)
+@pytest.mark.parametrize("network", NETWORKS)
 def test_three_updates_are_the_same_on_any_mesh(network: str) -> None:
     programs = on(network, 1), on(network, 8)
     states, reports = zip(

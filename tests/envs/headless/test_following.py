@@ -80,7 +80,7 @@ def in_order_of_cells(state: game.State) -> game.State:
 
 
 def test_to_one_who_looks_ahead_a_followed_game_is_the_game_itself() -> None:
-    actual, followed, actions = zip(*played(seed=4, boards=300), strict=True)
+    actual, followed, actions = zip(*played(seed=4, boards=200), strict=True)
     assert {Program.UNDO, Program.STEP, Program.ATK, Program.REDUC, Program.SHOW} < set(actions)
     # UNDO leads back over the end of a stage, to a board whose exit is not the one that counts.
     assert any(
