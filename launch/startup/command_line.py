@@ -20,8 +20,6 @@ _OURS = ("launch.", "hackmatrix.")
 _VALUES = {"int": "=N", "float": "=NUMBER", "bool": "", "string": "=TEXT"}
 _WIDTH, _INDENT = 96, 26
 
-logging.set_verbosity(logging.WARNING)  # or as --verbosity has it; absl would tell more
-
 
 def parser(program: str) -> Parse:
     """What `app.run(main, flags_parser=...)` needs, for a program that takes flags alone."""
@@ -54,6 +52,7 @@ def with_help(program: str, parse: Parse) -> Parse:
 
     def parse_or_help(arguments: list[str]) -> list[str]:
         ending.is_quiet(program)
+        logging.set_verbosity(logging.WARNING)  # unless --verbosity says otherwise
         starting.compute_as_usual()
         if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
             sys.stdout.reconfigure(errors="replace")
