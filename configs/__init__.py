@@ -1,4 +1,4 @@
-"""Configurations of the trainer, one get_config() a file: default.py, and small changes to it."""
+"""Configurations of the trainer, a get_config() per file: default.py, and small changes to it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ml_collections import config_dict
 
 
 class Settings(config_dict.ConfigDict):
-    """Settings that remember which of them were given, also those that were given as they were."""
+    """Settings that remember which of them were given, even if with the value they had."""
 
     def __init__(self, usual: config_dict.ConfigDict | None = None) -> None:
         super().__init__(usual)
@@ -33,8 +33,8 @@ class Settings(config_dict.ConfigDict):
 
 
 def given_by(settings: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str, Any]:
-    """What a configuration file gives. Of one that does not begin with configs/default.py it is not
-    known: it is taken to be the settings that are not as by default.
+    """Returns the settings that a configuration file gives. A file that does not build on
+    configs/default.py does not remember them: there they are those that differ from the default.
     """
     if isinstance(settings, Settings):
         return settings.given()

@@ -1,4 +1,4 @@
-"""PPO with convolutions, on two CPU cores for twenty minutes: what policies/conv was made by."""
+"""PPO with convolutions, twenty minutes on two CPU cores: this trained policies/conv."""
 
 from ml_collections import config_dict
 

@@ -1,8 +1,8 @@
-"""Expert iteration on a few CPU cores, from PPO: learns what a search in a tree of boards finds.
+"""Expert iteration on a few CPU cores, after PPO: learns what a tree search over boards finds.
 
 Its search needs values that tell a good board from a bad one, so it begins with a policy of
-configs/recipe.py. That policy wins fewer games afterwards (docs/experiments.md): this shows the
-algorithm, and is no step of a recipe.
+configs/recipe.py. That policy wins fewer games afterwards (docs/experiments.md): this file shows
+the algorithm, and does not make a better agent.
 """
 
 from ml_collections import config_dict
@@ -14,7 +14,7 @@ def get_config() -> config_dict.ConfigDict:
     config = recipe.on_cpus()
     config.algorithm = "expert"
     config.start_from = "policies/centred"
-    config.owned_reward = 0.0  # it knows what programs are for
+    config.owned_reward = 0.0  # this policy already knows what programs are for
     config.num_envs = 128
     config.num_steps = 32
     config.lr = 5e-4

@@ -7,7 +7,7 @@ from configs import recipe
 
 def get_config() -> config_dict.ConfigDict:
     config = recipe.on_cpus()
-    # It learns to leave, and not yet what may be gained on the way.
+    # So short a run learns to reach the exit, and not yet what can be gained on the way.
     config.compress_rewards = False
     config.gamma = 0.95
     config.ent_coef = 0.01

@@ -1,39 +1,39 @@
-"""What makes an agent good at this game, as far as docs/experiments.md knows: here for 20
-million steps on a few CPU cores. The files for GPUs and slices follow it.
+"""The recipe for a good agent, by what docs/experiments.md has found: here for 20 million steps on
+a few CPU cores. The files for GPUs and slices follow it.
 """
 
 from ml_collections import config_dict
 
 from configs import default
 
-BOARDS_A_TPU = 1024  # what its kernel steps at a time
+BOARDS_PER_CHIP = 1024  # that the kernel of a TPU chip steps at a time
 
 
 def follow(config: config_dict.ConfigDict) -> config_dict.ConfigDict:
-    """The recipe for PPO; sizes and the learning rate are left as they are."""
-    # What is a step up from the player is the same wherever it stands, and learned once: also where
-    # the exit lies in another direction.
+    """Applies the recipe for PPO, but for the sizes of the batch and the learning rate."""
+    # The board is centred on the player and turned towards the exit. So what lies one step ahead is
+    # learned once, and not anew for each position and direction.
     config.network = "centred"
     config.turn_boards = True
     config.num_layers = 2
     config.channels = 16
     config.hidden_dim = 128
-    # A step back and forth earns nothing; one that leads to the exit pays at once.
+    # Going back and forth earns nothing; a step towards the exit pays at once.
     config.potential_shaping = True
-    # A victory, worth 500 and more, does not drown what a step is worth.
+    # Otherwise a victory, worth 500 and more, drowns the rewards of single steps.
     config.compress_rewards = True
-    # Programs win, and without this an agent seldom finds out what they are for.
+    # Programs win games, and without this reward an agent seldom finds out what they are for.
     config.owned_reward = 3.0
     config.gamma = 0.99
-    # With a quarter of it, and nothing for programs, it did not find UNDO.
+    # With a quarter of this weight, and no reward for programs, the agent did not find UNDO.
     config.ent_coef = 0.02
     return config
 
 
 def look_far(config: config_dict.ConfigDict) -> None:
-    """For tens of millions of steps and more."""
-    # They can teach what programs are worth many turns later, and, once it has explored, to play by
-    # what it found.
+    """Changes the recipe for tens of millions of steps and more."""
+    # So many can teach what programs are worth many turns later and, once the agent has explored,
+    # to play by what it found.
     config.gamma = 0.998
     config.owned_reward_end = 1.0
     config.ent_coef_end = 0.002
@@ -44,11 +44,11 @@ def on_accelerators(num_envs: int) -> config_dict.ConfigDict:
     more.
     """
     config = follow(default.get_config())
-    # The type that their matrix products are made for; it learns as well.
+    # The type that their matrix units are made for; the agent learns as well with it.
     config.compute_dtype = "bfloat16"
     config.hidden_dim = 256  # so many steps can teach a wider network
     look_far(config)
-    # Few steps of many boards are a batch of fewer kernels than many of few, and teach as much.
+    # A batch of few steps of many boards takes fewer kernels than the reverse, and teaches as much.
     config.num_envs = num_envs
     config.num_steps = 16
     config.num_minibatches = 16

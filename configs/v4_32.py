@@ -6,6 +6,6 @@ from configs import recipe
 
 
 def get_config() -> config_dict.ConfigDict:
-    config = recipe.on_accelerators(num_envs=16 * recipe.BOARDS_A_TPU)
+    config = recipe.on_accelerators(num_envs=16 * recipe.BOARDS_PER_CHIP)
     config.total_timesteps = 2_000_000_000  # as many updates as v4_8 makes
     return config

@@ -3,7 +3,7 @@
     run = hackmatrix.train(network="conv", time_limit_minutes=3)
     agent = hackmatrix.load("policies/winner")
 
-They are imported when they are first used: JAX takes seconds.
+They are imported on first use, as importing JAX takes seconds.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _OFFERED = {
 }
 
 
-if not TYPE_CHECKING:  # for whom any name would be there
+if not TYPE_CHECKING:  # which would take any name to exist
 
     def __getattr__(name: str) -> Any:
-        if name == "train":  # a package of that name, which can be called
+        if name == "train":  # the package of that name, which is callable
             return importlib.import_module("hackmatrix.train")
         if name in _OFFERED:
             return getattr(importlib.import_module(_OFFERED[name]), name)
@@ -46,7 +46,7 @@ def __dir__() -> list[str]:
 
 
 def _register_with_gymnasium() -> None:
-    """By name: neither the environments nor JAX are imported before one is made."""
+    """Registers by name: neither the environments nor JAX are imported before one is made."""
     import gymnasium
 
     gymnasium.register(
@@ -57,5 +57,5 @@ def _register_with_gymnasium() -> None:
 
 
 machine.leave_missing_tpu()
-with contextlib.suppress(ImportError):  # it may be missing or broken, and most do without it
+with contextlib.suppress(ImportError):  # it is optional, and may be broken
     _register_with_gymnasium()

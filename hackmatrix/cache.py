@@ -1,4 +1,4 @@
-"""Compiled programs are kept from one start to the next."""
+"""The cache of compiled programs, which later starts load."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ _NAME = "JAX_COMPILATION_CACHE_DIR"
 
 
 def keep_compiled_programs(directory: str | None = None) -> None:
-    """Lets JAX keep what it compiles in the directory, by default in the user's cache, unless the
-    environment says where. JAX reads that when it is imported; if it has been already, it is told.
+    """Makes JAX cache what it compiles in the directory, by default in the user's cache, unless the
+    environment names one. JAX reads the variable on import; if it is imported already, its setting
+    is updated.
     """
     if _NAME not in os.environ:
         try:

@@ -1,4 +1,4 @@
-"""What this machine has, as far as that shows without JAX."""
+"""Detects what this machine has, without JAX."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import socket
 import sys
 from pathlib import Path
 
-# What there is where JAX might find more than a CPU. /dev/vfio/vfio alone is on many machines.
+# Files that show that JAX may find more than a CPU. Many machines have /dev/vfio/vfio alone.
 _TPUS = "/dev/accel[0-9]*", "/dev/vfio/[0-9]*"
 _GPUS = "/dev/nvidia*", "/proc/driver/nvidia", "/dev/kfd", "/dev/dxg"
 
@@ -27,7 +27,7 @@ def has_libtpu() -> bool:
 
 
 def process_space() -> str:
-    """The same for processes that see each other's ids: not in two containers of one machine."""
+    """Returns the same for processes that see each other's ids, but not across containers."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot} {os.readlink('/proc/self/ns/pid')}"
@@ -36,9 +36,9 @@ def process_space() -> str:
 
 
 def leave_missing_tpu() -> None:
-    """Keeps an installed libtpu from complaining at length that there is no TPU, where JAX would
-    fall back to the CPU in the end. JAX reads the variable when it is imported; if it has been
-    already, it is told.
+    """Selects the CPU where libtpu is installed but there is neither a TPU nor a GPU: libtpu would
+    complain at length before JAX falls back to the CPU. JAX reads the variable on import; if it is
+    imported already, its setting is updated.
     """
     if "JAX_PLATFORMS" in os.environ or not has_libtpu() or has_tpu() or has_gpu():
         return

@@ -22,27 +22,27 @@ def is_address(text: str) -> bool:
 
 
 def load(address: str) -> Any:
-    """The object of that name in that module, which has to be on Python's path."""
+    """Imports the module, which has to be on Python's path, and returns the object of that name."""
     module, _, name = address.partition(":")
     try:
         loaded = importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-            # The module is there, and itself imports one that is not.
+            # The module exists, but imports one that does not.
             raise UserError(f"{address}: {why(error)}") from error
         if module.endswith(".py"):
             raise UserError(
-                f"{address}: leave out .py, as a module is named, not a file: use "
+                f"{address}: give the name of the module, not of its file: use "
                 f"{module.removesuffix('.py')}:{name}"
             ) from None
         raise UserError(
             f"{address}: there is no module {error.name!r} on Python's path; start the program "
-            "where the module lies, or set PYTHONPATH"
+            "in the module's directory, or set PYTHONPATH"
         ) from None
     try:
         return getattr(loaded, name)
     except AttributeError:
-        own = "; put what a notebook or a program defines itself into a module"
+        own = "; move it from the notebook or program into a module of its own"
         raise UserError(
             f"{address}: the module {module!r} has no {name!r}{own if module == '__main__' else ''}"
         ) from None
@@ -50,18 +50,18 @@ def load(address: str) -> Any:
 
 @contextmanager
 def as_user_error(what: str, then: str = "") -> Iterator[None]:
-    """Where code from outside raises something, it is said in words that begin with `what`."""
+    """Turns an error of code from outside into a UserError whose message begins with `what`."""
     try:
         yield
     except UserError:
         raise
-    except Exception as error:  # it is not ours, so it may be any
+    except Exception as error:  # code from outside may raise anything
         raise UserError(f"{what}: {why(error)}{then}") from error
 
 
 def why(error: BaseException) -> str:
-    """Of what code from outside raised: the kind of the error, its first line, and where. A line
-    that ends with a colon only announces the next one.
+    """Describes an error of code from outside: its type, the first line of its message, and where
+    it was raised. A line that ends with a colon only announces the next, which is then included.
     """
     first, *others = str(error).splitlines() or [""]
     said = f"{first} {others[0].strip()}" if first.endswith(":") and others else first
@@ -69,7 +69,7 @@ def why(error: BaseException) -> str:
 
 
 def line_of(error: BaseException) -> str:
-    """Where in the user's own code it came about, such as ", my_net.py:12"; "" if nowhere."""
+    """Returns where in the user's own code it was raised, as ", my_net.py:12"; "" if nowhere."""
     libraries = map(sysconfig.get_path, ("stdlib", "purelib", "platlib"))
     not_theirs = "<", str(Path(__file__).parent), *libraries
     for frame in reversed(traceback.extract_tb(error.__traceback__)):

@@ -1,4 +1,4 @@
-"""Standard output and standard error, which may be full, or read by nobody any more."""
+"""Standard output and standard error, whose disk may be full and whose reader may be gone."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import sys
 
 
 def flush(given_up: type[OSError] = OSError) -> None:
-    """Prints what is still to be printed. Where that fails with such an error it is given up, as
-    Python would try again at the end of the program, and make a failure of it.
+    """Flushes both streams. What cannot be written, with an error of the kind `given_up`, is
+    dropped: Python would try again at exit, and then fail.
     """
     for stream in (sys.stdout, sys.stderr):
         if stream is None:  # closed from the start
@@ -22,6 +22,6 @@ def flush(given_up: type[OSError] = OSError) -> None:
 
 
 def say(line: str) -> None:
-    """Prints a line on standard output, unless nobody reads it any more."""
+    """Prints a line on standard output; does nothing where that cannot be written."""
     with contextlib.suppress(OSError, ValueError):
         print(line, flush=True)

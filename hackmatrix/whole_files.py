@@ -1,4 +1,4 @@
-"""Files that are replaced whole: a reader finds the old content or the new one, never a part."""
+"""Replaces files atomically: a reader finds the old content or the new one, never a part."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ UNFINISHED = ".new"
 
 
 def of_its_own(path: Path) -> Path:
-    """Where the new one is until it is whole, whoever else writes one at the same time."""
+    """Returns a unique name for the unfinished file, as others may write one at the same time."""
     return path.with_name(f"{path.name}.{secrets.token_hex(4)}{UNFINISHED}")
 
 
 def write(
     contents: Mapping[Path, Iterable[bytes]], unfinished: Callable[[Path], Path] = of_its_own
 ) -> None:
-    """Replaces the files: the first takes its place when all are written. Where one cannot be, an
-    OSError names it, and what was begun is removed.
+    """Replaces the files, the first only after all are written. If one cannot be written or
+    replaced, an OSError names it, and the unfinished files are removed.
     """
     with ExitStack() as removal:
         fresh = {path: unfinished(path) for path in contents}
@@ -29,7 +29,7 @@ def write(
                 removal.callback(fresh[path].unlink, missing_ok=True)
                 opened.writelines(content)
                 opened.flush()
-                os.fsync(opened.fileno())  # or after a power cut it may be there, and empty
+                os.fsync(opened.fileno())  # or a power cut may leave it in place, but empty
         for path in contents:
             with _named(path):
                 os.replace(fresh[path], path)
@@ -38,7 +38,7 @@ def write(
 
 @contextmanager
 def _named(path: Path) -> Iterator[None]:
-    """What fails inside names this file, not the one that was to take its place."""
+    """Makes an OSError raised inside name this file, not the unfinished one."""
     try:
         yield
     except OSError as error:

@@ -1,11 +1,11 @@
 """Measures how fast things are: `python -m launch.bench MODE`.
 
-env        the game alone, or what the compiler for TPUs or GPUs makes of it
+env        the game alone; with --slice, only its compilation for TPUs or GPUs
 train      training, its parts, and the network alone
-scaling    training over more and more devices
-sinks      what it costs to write metrics down
-gymnasium  many games stepped by one call beside a single one
-starts     programs with an empty cache, and with what the first start left there
+scaling    training on more and more devices
+sinks      the cost of logging metrics
+gymnasium  vectorized Gymnasium environments, compared with a single one
+starts     start-up time of programs, with an empty cache and with a filled one
 """
 
 from __future__ import annotations
@@ -33,30 +33,40 @@ _MOST_BOARDS = 2**31 - 1
 MODES = ("env", "train", "scaling", "sinks", "gymnasium", "starts")
 
 _CONFIG = define_config(PROGRAM)
-_BOARDS = flags.DEFINE_list("boards", ["256", "1024", "4096", "16384"], "Env: numbers of boards.")
-_SECONDS = flags.DEFINE_float("seconds", 3, "How long to measure a rate.", 0, 86_400)
+_BOARDS = flags.DEFINE_list(
+    "boards", ["256", "1024", "4096", "16384"], "env: the batch sizes, in boards."
+)
+_SECONDS = flags.DEFINE_float("seconds", 3, "How many seconds to measure each rate.", 0, 86_400)
 _SLICE = flags.DEFINE_enum(
-    "slice", None, list(slices.SLICES), "Env: only compile, for this TPU slice or these GPUs."
+    "slice", None, list(slices.SLICES), "env: only compile, for this TPU slice or these GPUs."
 )
 _BOARDS_A_DEVICE = flags.DEFINE_integer(
-    "boards_a_device", 4096, "Env: boards on each device of the slice.", lower_bound=1
+    "boards_a_device", 4096, "env: boards on each device of --slice.", lower_bound=1
 )
 _OVERFLOW_STEPS = flags.DEFINE_integer(
-    "overflow_steps", 0, "Env: play so many steps to see how long the lists get.", lower_bound=0
+    "overflow_steps",
+    0,
+    "env: also play this many steps, to count the most enemies and transmissions on a board.",
+    lower_bound=0,
 )
 _ENVS = flags.DEFINE_integer(
-    "envs", 64, "Scaling: environments per device (weak), or on all (strong).", lower_bound=1
+    "envs",
+    64,
+    "scaling: environments per device (weak scaling) or in total (strong).",
+    lower_bound=1,
 )
 _PROCESSES = flags.DEFINE_list(
-    "processes", [], "Scaling: the numbers of processes on this machine, each with one device."
+    "processes", [], "scaling: numbers of processes to start on this machine, with one device each."
 )
 _SLICES = flags.DEFINE_list(
-    "slices", [], "Scaling: only compile for these slices or GPUs too, in rows of their own."
+    "slices", [], "scaling: TPU slices or GPUs to compile for as well, each in a row of its own."
 )
-_OUT = outputs.define("out", f"Scaling: the directory of its table and plot, else {_SCALING}.")
+_OUT = outputs.define(
+    "out", f"scaling: the directory for the table and the plot, by default {_SCALING}."
+)
 _JSON = flags.DEFINE_bool("json", False, "Print JSON, one line per measurement.")
 
-# What other modes have no use for.
+# Flags by the modes that take them; other modes refuse them.
 _FLAGS_OF = {
     ("env",): (_BOARDS, _SLICE, _BOARDS_A_DEVICE, _OVERFLOW_STEPS),
     ("scaling",): (_ENVS, _PROCESSES, _SLICES, _OUT),
@@ -79,7 +89,7 @@ flags.register_validator(_PROCESSES, _are_numbers, "must be numbers from 1, like
 flags.register_validator(
     _SLICES,
     lambda names: set(names) <= set(slices.SLICES),
-    f"must be some of {','.join(slices.SLICES)}",
+    f"must be names among {','.join(slices.SLICES)}",
 )
 
 
@@ -103,7 +113,7 @@ def main(arguments: list[str]) -> None:
         starting.waiting(f"{PROGRAM}: measuring {mode}"),
         out_of_memory_as_user_error(measuring.TOO_LARGE),
     ):
-        if mode not in ("scaling", "starts"):  # which leave devices to processes of their own
+        if mode not in ("scaling", "starts"):  # these leave the devices to processes they start
             starting.need_devices()
         _measurements(Report(_JSON.value))[mode]()
 
@@ -113,16 +123,14 @@ def _check_flags(mode: str) -> None:
     for of, holders in _FLAGS_OF.items():
         names = [each.name for each in holders if each.present or (each is _CONFIG and settings)]
         if mode not in of and names:
-            sys.exit(f"{PROGRAM}: --{names[0]} is for {', '.join(of)}; {mode} has no use for it")
+            sys.exit(f"{PROGRAM}: --{names[0]} applies to {', '.join(of)}, not to {mode}")
     if mode == "env":
         for holder in (_BOARDS, _SECONDS) if _SLICE.value else (_BOARDS_A_DEVICE,):
             if holder.present:
-                which = "has no use with" if _SLICE.value else "is for"
-                sys.exit(f"{PROGRAM}: --{holder.name} {which} --slice")
+                why = "cannot be used with --slice" if _SLICE.value else "needs --slice"
+                sys.exit(f"{PROGRAM}: --{holder.name} {why}")
     if mode == "scaling" and "num_envs" in settings:
-        sys.exit(
-            f"{PROGRAM}: use --envs, not --config.num_envs: that many per device, or on all of them"
-        )
+        sys.exit(f"{PROGRAM}: use --envs, not --config.num_envs: it counts per device, or in total")
 
 
 def _measurements(report: Report) -> dict[str, Callable[[], None]]:

@@ -1,7 +1,7 @@
-"""Says whether training can start here: `python -m launch.doctor`. Exit code 1 means it cannot.
+"""Checks whether training can start here: `python -m launch.doctor`. Exit code 1 means it cannot.
 
-On all hosts of a TPU slice at once, or with --coordinator, --num_processes and --process_id, the
-processes are examined together.
+Started on all hosts of a TPU slice, or with --coordinator, --num_processes and --process_id, it
+checks all processes together.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 try:
     from absl import app, flags
-except ModuleNotFoundError:  # this may not be the environment's Python
+except ModuleNotFoundError:  # this may not be the Python of .venv
     sys.exit(
         "launch.doctor: absl is missing: source .venv/bin/activate, "
         "or pip install -e . -c constraints.txt"
@@ -27,9 +27,11 @@ from launch.startup import command_line, process_flags, starting
 
 PROGRAM = "launch.doctor"
 _CONSTRAINTS = Path(__file__).parents[1] / "constraints.txt"
-_SECONDS = 30  # of silence, or of waiting for the others
+_SECONDS = 30  # heartbeat timeout, and how long to wait for the other processes
 
-_WORKDIR = flags.DEFINE_string("workdir", "runs", "Where run directories are made, or gs://...")
+_WORKDIR = flags.DEFINE_string(
+    "workdir", "runs", "Where run directories are created: a path, or gs://BUCKET/..."
+)
 
 command_line.refuse_empty(_WORKDIR)
 
@@ -44,7 +46,7 @@ def main(_: list[str]) -> None:
             streams.say(installed.line(finding))
 
     tell(installed.examine(_CONSTRAINTS))
-    # Only now: it imports JAX, which may be what is wrong, and reads where to keep programs.
+    # Imported only now: JAX may be what is broken, and reads its cache directory on import.
     with starting.loading(PROGRAM, "JAX"):
         from hackmatrix.parallel import startup
         from hackmatrix.train.guards import doctor

@@ -1,5 +1,4 @@
-"""Lets an exported policy play over the headless protocol: without JAX on its side, if it does not
-look ahead.
+"""Plays games over the headless protocol with an exported policy; needs JAX only with --plan.
 
 python -m launch.drive --policy=policies/winner --games=10
 python -m launch.drive --policy=FILE.npz --server="PROGRAM --headless-cli" --plan=64
@@ -26,11 +25,11 @@ _GAMES = flags.DEFINE_integer("games", 1, "How many games to play.", lower_bound
 _SEED = flags.DEFINE_integer(
     "seed",
     None,
-    "Seed for sampling actions and for our game server; without it actions are greedy.",
+    "Sample actions with this seed, which also seeds launch.serve; without it play is greedy.",
     lower_bound=0,
 )
 _SERVER = flags.DEFINE_string(
-    "server", None, "The command of the game; launch.serve if none is given."
+    "server", None, "The command that starts the game; by default launch.serve."
 )
 
 
@@ -56,7 +55,7 @@ def main(_: list[str]) -> None:
                 print(f"game {number}: {played[-1].summary}", flush=True)
         if len(played) > 1:
             print(f"{len(played):,} games, 95% intervals", *driving.table(played), sep="\n")
-    except BrokenPipeError:  # nobody reads what it prints any more
+    except BrokenPipeError:  # an OSError that startup/ending.py handles
         raise
     except (UserError, OSError) as error:
         sys.exit(f"{PROGRAM}: {' '.join(str(error).split())}")
@@ -80,7 +79,7 @@ def _words(command: str) -> list[str]:
     except ValueError as error:
         raise UserError(f"--server={command} is not a command: {error}") from None
     if not words:
-        raise UserError("--server= names no command")
+        raise UserError("--server= is empty: give a command")
     return words
 
 

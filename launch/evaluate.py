@@ -1,7 +1,7 @@
-"""Shows how well a policy plays: `python -m launch.evaluate [--run=RUN]`.
+"""Measures how well a policy plays: `python -m launch.evaluate [--run=RUN]`.
 
-The policy is the latest run's, unless --run or --policy names another. Game N of a seed is the same
-whenever the policy plays it, on any devices: `python -m launch.watch` shows it.
+The policy is the latest run's, unless --run or --policy names another. For a policy, game N of a
+seed is always the same, on any devices; `python -m launch.watch` shows it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ _EPISODES = flags.DEFINE_integer("episodes", 1000, "How many games to play.", lo
 _GREEDY = flags.DEFINE_bool(
     "greedy",
     False,
-    "Evaluate only the greedy policy (not with --plan); by default sampled and greedy play are "
-    "both shown.",
+    "Evaluate only greedy play (not with --plan); by default both sampled and greedy play.",
 )
 _SEED = flags.DEFINE_integer("seed", 0, "The seed of the games.", lower_bound=0)
 _JSON = flags.DEFINE_bool("json", False, "Print JSON.")
@@ -34,14 +33,14 @@ def main(_: list[str]) -> None:
     with starting.one_line_errors(PROGRAM), starting.waiting(what) as note:
         results = agent.evaluate(
             episodes, seed=seed, greedy=greedy, plan=plan,
-            tell=lambda share: note(f"{share:.0%} of all games are over"),
+            tell=lambda share: note(f"{share:.0%} of the games are over"),
         )  # fmt: skip
     if _JSON.value:
         print(json.dumps(results.as_json(), indent=2))
         return
     print(results)
-    again = f"{policy_flags.again()} --seed={seed}{' --greedy' if greedy else ''}"
-    again += plan_flag.again()
+    again = f"{policy_flags.as_flags()} --seed={seed}{' --greedy' if greedy else ''}"
+    again += plan_flag.as_flags()
     from hackmatrix.envs.hackmatrix_env import is_drawable
 
     if is_drawable(agent.env):

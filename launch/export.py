@@ -1,4 +1,4 @@
-"""Writes a policy for other programs: `python -m launch.export [--run=RUN] [--out=DIR]`.
+"""Exports a policy for other programs: `python -m launch.export [--run=RUN] [--out=DIR]`.
 
 The policy is the latest run's, unless --run or --policy names another.
 
@@ -18,27 +18,27 @@ PROGRAM = "launch.export"
 
 _OUT = outputs.define(
     "out",
-    "The directory to write to; by default RUN/exported, RUN/exported-best of its best, or "
-    "exported/NAME of a policy.",
+    "The directory to write to; by default RUN/exported, with --best RUN/exported-best, or with "
+    "--policy exported/NAME.",
 )
 
 
 def main(_: list[str]) -> None:
     starting.stay_off_accelerators()
     agent = policy_flags.load(PROGRAM)
-    from hackmatrix import networks  # only now: JAX is loaded
+    from hackmatrix import networks  # only now: it imports JAX, which is loaded by now
 
     try:
         folder = _OUT.value or policy_flags.place_for_exports()
         with starting.one_line_errors(PROGRAM):
             plain, compiled = agent.export(folder)
     except OSError as error:
-        place = error.filename or folder  # of a disk that is full nothing is named
+        place = error.filename or folder  # a full disk gives no file name
         sys.exit(f"{PROGRAM}: {place}: {error.strerror}; choose another --out")
     print(f"{agent.title}: {plain} and {compiled}")
     network = agent.policy.network.spec.network
     if not networks.numpy_address(network):
-        print(f"{network} has no `in_numpy`: what plays with NumPy alone cannot play {plain}")
+        print(f"{network} has no `in_numpy`: launch.drive can use {plain} only with --plan")
 
 
 if __name__ == "__main__":

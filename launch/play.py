@@ -1,8 +1,8 @@
-"""Lets a person play: `python -m launch.play [--run=RUN]`, with a policy's advice if one is named
-by --run or --policy.
+"""Lets a person play the game: `python -m launch.play [--run=RUN]`.
 
-In a terminal arrow keys move and words take effect as they are typed; elsewhere it reads a line a
-turn: an action, or save FILE, load FILE, new, help, quit.
+With --run or --policy, that policy advises the player. In a terminal, arrow keys move and words
+take effect as they are typed; elsewhere it reads one line per turn: an action, or save FILE,
+load FILE, new, help, quit.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from absl import app, flags
 from launch.startup import outputs, plan_flag, policy_flags, starting
 
 PROGRAM = "launch.play"
-_LINES = 34  # what a turn may take where there are rules between the rows of the board
+_LINES = 34  # of a turn when the board has rules between its rows
 
-_SEED = flags.DEFINE_integer("seed", None, "Play the same games each time.", lower_bound=0)
+_SEED = flags.DEFINE_integer(
+    "seed", None, "The seed of the games; without it they are random.", lower_bound=0
+)
 
 
 def main(_: list[str]) -> None:

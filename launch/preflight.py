@@ -1,5 +1,7 @@
-"""Says whether training fits a TPU slice or GPUs, without one: `python -m launch.preflight
---slice=v4-32`, or `--slice=h100-1`.
+"""Checks whether training fits a TPU slice or GPUs, without having them.
+
+python -m launch.preflight --slice=v4-32
+python -m launch.preflight --slice=h100-1
 
 It compiles the program that launch.train would run there, which takes a minute or two on a CPU.
 """
@@ -16,13 +18,13 @@ from launch.startup import command_line, starting
 PROGRAM = "launch.preflight"
 
 _CONFIG = define_config(PROGRAM)
-_SLICE = flags.DEFINE_string("slice", "", "The slice, like v4-32, or the GPUs, like h100-8.")
+_SLICE = flags.DEFINE_string("slice", "", "The TPU slice, like v4-32, or the GPUs, like h100-8.")
 _JSON = flags.DEFINE_bool("json", False, "Print JSON.")
 
 
 def main(_: list[str]) -> None:
     starting.stay_off_accelerators()
-    # Only now: it imports JAX, which reads at once which devices it is to use.
+    # Imported only now: JAX reads on import which devices it is to use.
     with starting.loading(PROGRAM, "JAX"):
         from hackmatrix.bench.preflight import examine, lines, to_json
 

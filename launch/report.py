@@ -1,7 +1,7 @@
-"""Makes one page of a run: `python -m launch.report [--run=RUN | --runs=A,B,...] [--out=FILE]`.
+"""Writes a page about a run: `python -m launch.report [--run=RUN | --runs=A,B,...] [--out=FILE]`.
 
-The page has its curves, its evaluation, its configuration and a game, and needs no network.
-It also shows a run that is under way; the latest, unless --run names another.
+The HTML page has its curves, its evaluation, its configuration and a game, and needs no network.
+The run is the latest, unless --run names another; it may still be training.
 """
 
 from __future__ import annotations
@@ -39,27 +39,27 @@ def main(_: list[str]) -> None:
         _compare(list({str(run.place): run for run in found}.values()))
         return
     run = run_flags.find(PROGRAM)
-    told = _curves(run)
+    curves = _curves(run)
     from hackmatrix.report import page
 
     with starting.one_line_errors(PROGRAM):
         replay, why_none = _replay(run)
-        told_page = page.page(run, told, replay, why_none)
+        html = page.page(run, curves, replay, why_none)
     file = _file(run.bucket or run.directory)
-    _write(file, told_page)
-    print(f"{file}: up to step {told.steps[-1]:,}, {'with' if replay else 'without'} a game")
+    _write(file, html)
+    print(f"{file}: up to step {curves.steps[-1]:,}, {'with' if replay else 'without'} a game")
 
 
 def _compare(runs: list[Run]) -> None:
-    told = [_curves(run, len(runs)) for run in runs]
-    from hackmatrix.report.comparison import Told, comparison, names
+    all_curves = [_curves(run, len(runs)) for run in runs]
+    from hackmatrix.report.comparison import ReportedRun, comparison, names
 
     called = names(runs)
     with starting.one_line_errors(PROGRAM):
         page = comparison(
             [
-                Told(run, name, curves, *_replay(run))
-                for run, name, curves in zip(runs, called, told, strict=True)
+                ReportedRun(run, name, curves, *_replay(run))
+                for run, name, curves in zip(runs, called, all_curves, strict=True)
             ]
         )
     file = _file(run_flags.workdir())
@@ -68,7 +68,7 @@ def _compare(runs: list[Run]) -> None:
 
 
 def _curves(run: Run, runs: int = 1) -> Curves:
-    """For a page of so many runs."""
+    """Reads the curves of a run, for a page of so many runs."""
     with starting.waiting(f"{PROGRAM}: reading {run.place}"):
         with ending.at_once(PROGRAM):
             from hackmatrix.report import curves
@@ -78,7 +78,7 @@ def _curves(run: Run, runs: int = 1) -> Curves:
 
 
 def _file(directory: str | Path) -> Path:
-    """What was asked for, or else in the directory, or here where that is in a bucket."""
+    """Returns --out, or else report.html in the directory, or here if that is in a bucket."""
     here = Path() if "://" in str(directory) else Path(os.path.expanduser(directory))
     return _OUT.value or here / "report.html"
 
@@ -97,7 +97,7 @@ def _parse(arguments: list[str]) -> list[str]:
 
 
 def _replay(run: Run) -> tuple[str | None, str]:
-    """The page of a game, and if there is none the reason."""
+    """Returns the page of a game, or None and the reason why there is none."""
     from hackmatrix.envs import make
     from hackmatrix.envs.hackmatrix_env import is_drawable
     from hackmatrix.report import games

@@ -1,8 +1,8 @@
-"""Plays the game over pipes: `python -m launch.serve --headless-cli`.
+"""Serves the game over the headless protocol: `python -m launch.serve --headless-cli`.
 
-Commands are read from standard input and answered on standard output, a JSON object a line;
-anything else that is to be said goes to standard error. Of a policy that is named by --run or
---policy, clients may ask for advice: {"action": "getAdvice"}.
+It reads commands from standard input and answers on standard output, with one JSON object per line;
+all other output goes to standard error. With --run or --policy, clients may ask for that policy's
+advice: {"action": "getAdvice"}.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ from launch.startup import outputs, plan_flag, policy_flags, starting
 
 PROGRAM = "launch.serve"
 
-_HEADLESS = flags.DEFINE_bool("headless-cli", False, "Speak the headless protocol.")
-_SEED = flags.DEFINE_integer("seed", None, "Play the same games each time.", lower_bound=0)
-_INFO = flags.DEFINE_bool("info", False, "Log to standard error when commands start and end.")
-_DEBUG = flags.DEFINE_bool("debug", False, "Log to standard error each command and its answer.")
+_HEADLESS = flags.DEFINE_bool("headless-cli", False, "Use the headless protocol (required).")
+_SEED = flags.DEFINE_integer(
+    "seed", None, "The seed of the games; without it they are random.", lower_bound=0
+)
+_INFO = flags.DEFINE_bool("info", False, "Log to standard error when it starts and ends.")
+_DEBUG = flags.DEFINE_bool("debug", False, "Log each command and its answer to standard error.")
 
 
 def main(_: list[str]) -> None:
@@ -42,13 +44,13 @@ def main(_: list[str]) -> None:
     with starting.waiting(f"{PROGRAM}: compiling the game, or loading it from the cache"):
         session = headless.Session(_SEED.value, choose)
         session.warm_up()
-    # It ends, too, when the client has gone or a person has had enough.
+    # It also ends when the client has gone, or on Ctrl-C.
     with contextlib.suppress(BrokenPipeError, KeyboardInterrupt), outputs.printing(PROGRAM):
         headless.converse(session, sys.stdin.buffer, answers)
 
 
 def _standard_output() -> BinaryIO:
-    """Standard output for answers alone: what any library prints goes to standard error."""
+    """Reserves standard output for answers: what libraries print goes to standard error."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     return answers

@@ -1,4 +1,4 @@
-"""Trains an agent on all devices there are: `python -m launch.train`."""
+"""Trains an agent on all available devices: `python -m launch.train`."""
 
 from __future__ import annotations
 
@@ -24,18 +24,20 @@ PROGRAM = "launch.train"
 
 _CONFIG = define_config(PROGRAM)
 _WORKDIR = flags.DEFINE_string(
-    "workdir", "runs", "Where run directories are made: a path, or gs://BUCKET/..."
+    "workdir", "runs", "Where run directories are created: a path, or gs://BUCKET/..."
 )
 _HEARTBEAT = flags.DEFINE_integer(
-    "heartbeat_seconds", 30, "A process that is silent for so long is lost.", lower_bound=1
+    "heartbeat_seconds", 30, "A process silent for this long counts as lost.", lower_bound=1
 )
 _JOIN = flags.DEFINE_integer(
     "join_seconds", 300, "How long processes wait for each other at the start.", lower_bound=1
 )
 _PROFILE = flags.DEFINE_string(
-    "profile", None, "START:COUNT: trace COUNT updates, starting at START, for TensorBoard."
+    "profile", None, "START:COUNT: trace COUNT updates from update START on, for TensorBoard."
 )
-_RESUME = flags.DEFINE_string("resume", None, "The run to go on with: its name, or auto.")
+_RESUME = flags.DEFINE_string(
+    "resume", None, "The run to continue: its name, or auto for the latest."
+)
 
 command_line.refuse_empty(_WORKDIR, _RESUME)
 flags.register_validator(
@@ -49,7 +51,7 @@ def main(_: list[str]) -> None:
     supervision = of_environment()
     supervision.start()
     starting.keep_compiled_programs(_WORKDIR.value)
-    # Only now: it imports JAX, which reads where to keep compiled programs, and takes a while.
+    # Imported only now: JAX reads its cache directory on import, which takes a while.
     with starting.loading(PROGRAM, "JAX"):
         from hackmatrix.parallel import startup
         from hackmatrix.report import games
@@ -70,7 +72,7 @@ def main(_: list[str]) -> None:
             starting.say_aside(f"{PROGRAM}: {line}")
         code = RETRY if isinstance(error, Diverged) else FAILED
     except Unavailable as error:
-        starting.say_aside(f"{PROGRAM}: {error}: start again, with --resume=auto")
+        starting.say_aside(f"{PROGRAM}: {error}: start again with --resume=auto")
         code = startup.code_after(error, _HEARTBEAT.value)
     except Exception as error:
         starting.say_aside(traceback.format_exc().rstrip())
@@ -79,7 +81,7 @@ def main(_: list[str]) -> None:
 
 
 def _request() -> Request:
-    from configs import given_by  # only now: that another package hides it was said
+    from configs import given_by  # only now: it is known that no other package hides it
     from hackmatrix.train.plan import Request
     from hackmatrix.train.reporting.tracing import parse_span
     from hackmatrix.train.runs.places import place

@@ -24,9 +24,9 @@ _EPISODE = flags.DEFINE_integer(
     "episode", 0, "The number of the game.", lower_bound=0, upper_bound=2**32 - 1
 )
 _SEED = flags.DEFINE_integer("seed", 0, "The seed of the games.", lower_bound=0)
-_GREEDY = flags.DEFINE_bool("greedy", False, "Take the likeliest action instead of drawing one.")
-_HTML = outputs.define("html", "Write the game as a page to this file.")
-_GIF = outputs.define("gif", "Write the game as an animated GIF to this file.")
+_GREEDY = flags.DEFINE_bool("greedy", False, "Take the likeliest action instead of sampling one.")
+_HTML = outputs.define("html", "Write the game to this file, as an HTML page.")
+_GIF = outputs.define("gif", "Write the game to this file, as an animated GIF.")
 
 
 def main(_: list[str]) -> None:
@@ -34,7 +34,7 @@ def main(_: list[str]) -> None:
     starting.keep_compiled_programs()
     if not sys.stdout and not _HTML.value and not _GIF.value:
         sys.exit(f"{PROGRAM}: standard output is closed: use --html=FILE or --gif=FILE")
-    outputs.check(PROGRAM, _HTML, _GIF)  # a game that is planned takes minutes
+    outputs.check(PROGRAM, _HTML, _GIF)  # first: a game with --plan takes minutes
     agent = policy_flags.load(PROGRAM)
     greedy, plan = _GREEDY.value, plan_flag.plan()
     what = f"{PROGRAM}: compiling the game and playing it"
@@ -43,7 +43,7 @@ def main(_: list[str]) -> None:
     if _HTML.value:
         _write(_HTML, game.page().encode(), game)
     if _GIF.value:
-        with starting.waiting(f"{PROGRAM}: drawing the film"):
+        with starting.waiting(f"{PROGRAM}: drawing the GIF"):
             film = game.film()
         _write(_GIF, film, game)
     if not _HTML.value and not _GIF.value:

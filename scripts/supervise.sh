@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Trains, and trains on after a fault: on every worker of a pod, or on one machine of any kind.
+# Trains, and restarts training after failures: on every worker of a pod, or on any one machine.
 set -euo pipefail
 
 usage() {
@@ -8,25 +8,25 @@ scripts/supervise.sh ARGS
   Runs `python -m launch.train ARGS` and, by how it ends:
     0                    is done
     42, or by a signal   (preempted, a peer lost, killed) starts it again after a pause that doubles
-                         each time, with --resume=RUN: the run that it began or went on with. Three
-                         such ends in a row at the same step of the run are enough
+                         each time, with --resume=RUN: the run that it began or continued. Gives up
+                         after three such ends in a row at the same step of the run
     anything else        gives up: it would fail again
-  It works in the checkout: files and directories are named from there, or by their whole path.
+  It runs in the checkout: relative paths start there.
   SIGTERM and SIGINT are passed on to the trainer (SIGHUP as SIGTERM), and its exit code is returned.
 
-Environment (seconds, but for the first):
-  SUPERVISE_RESTARTS=10         so many restarts in a row without a good run are tried
-  SUPERVISE_GOOD_RUN=1800       a run this long is a good one: restarts and pause count from the
-                                start again. Longer than a watchdog waits, or a run that hangs is one
-  SUPERVISE_PAUSE=5             before the first restart
-  SUPERVISE_LONGEST_PAUSE=120   it doubles up to this; workers must not come back further apart than
-                                the ones that are there wait for the others (300 s)
+Environment (times in seconds):
+  SUPERVISE_RESTARTS=10         the most restarts in a row without a good run
+  SUPERVISE_GOOD_RUN=1800       a run this long is good, and resets the number of restarts and the
+                                pause. Must exceed watchdog_minutes, or a run that hangs is good, too
+  SUPERVISE_PAUSE=5             the pause before the first restart
+  SUPERVISE_LONGEST_PAUSE=120   the longest pause; must be less than workers wait for each other at
+                                the start (300 s)
   PYTHON=.venv/bin/python       the interpreter
-  SUPERVISE_ENDED=FILE          the exit code is written there, and in which life of the machine
+  SUPERVISE_ENDED=FILE          the file to write the exit code and the machine's boot id to
 END
 }
 
-# The terminal may be gone, or whoever read what is said.
+# The terminal, or the reader of our output, may be gone.
 trap '' PIPE
 say() { printf '%(%F %T)T supervise: %s\n' -1 "$*" 2>/dev/null || true; }
 fail() {
@@ -50,8 +50,8 @@ trap 'pass_on TERM' TERM
 trap 'pass_on INT' INT
 trap 'pass_on TERM' HUP
 
-# The trainer notes there the run that it trains and, in a second line, the step it goes on from. Not
-# in /tmp if that can be helped, from where files go that nobody has touched for days.
+# The trainer writes its run there and, in a second line, the step that it goes on from. Not in /tmp
+# if possible, where files that were not touched for days are deleted.
 notes=$(mktemp .supervise.XXXXXX 2>/dev/null) && notes=$PWD/$notes || notes=$(mktemp)
 end() {
   rm -f "$notes"
@@ -65,7 +65,7 @@ good_run=${SUPERVISE_GOOD_RUN:-1800}
 first_pause=${SUPERVISE_PAUSE:-5}
 longest_pause=${SUPERVISE_LONGEST_PAUSE:-120}
 for number in "$restarts" "$good_run" "$first_pause" "$longest_pause"; do
-  [[ $number =~ ^(0|[1-9][0-9]*)$ ]] || fail "SUPERVISE_... takes whole numbers, not '$number'"
+  [[ $number =~ ^(0|[1-9][0-9]*)$ ]] || fail "SUPERVISE_... must be whole numbers, not '$number'"
 done
 
 python=${PYTHON:-.venv/bin/python}
@@ -74,12 +74,12 @@ command -v "$python" >/dev/null || fail "there is no $python: run make train onc
 # Runs a command to its end, passing signals on; its exit status is left in `code`.
 code=0
 run() {
-  # With -m it starts in a process group of its own, so that Ctrl-C reaches it once, through us; but
-  # -m in `wait` would take a frozen process for one that has ended.
+  # With job control (-m) it gets its own process group, so that Ctrl-C reaches it once, through us.
+  # During `wait` that is off: with it a suspended process would count as one that has ended.
   set -m
   "$@" </dev/null &
   set +m
-  # A signal that came just before the start was passed on to a process that is gone.
+  # A signal just before the start went to no process, or to one that is gone.
   [[ -z $asked || $told == "$!" ]] || pass_on "$asked"
   while :; do
     interrupted='' code=0
@@ -100,10 +100,10 @@ worth_another_try() { ((code == 42 || (code > 128 && code <= 192))); }
 
 export SUPERVISE_NOTES=$notes
 
-resume=() # what the trainer is told besides, once it has begun a run
-same=0    # so often in a row it ended in this way at this step
+resume=() # added to the arguments, once the trainer has begun a run
+same=0    # how often in a row it ended in this way at this step
 way=''
-# One on a disk is noted before it has begun; whether it has nobody knows while the disk is away.
+# A run on a disk is noted before it has begun. While the disk is away, it counts as begun.
 has_begun() { [[ $1 == gs://* || ! -e ${1%/*} || -e $1/config.json ]]; }
 look_at_notes() {
   local noted='' step='' before=$way

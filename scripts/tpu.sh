@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A TPU slice from its creation to its deletion, by gcloud. Runs on your own computer.
+# Manages a TPU slice by gcloud, from its creation to its deletion. Runs on your own computer.
 set -euo pipefail
 
 usage() {
@@ -7,28 +7,28 @@ usage() {
 scripts/tpu.sh COMMAND NAME [--zone=ZONE] [--project=PROJECT] [--dry-run] ...
 
   keep NAME --type=v4-8 [--spot] [--hours=N] [--gcloud=FLAG ...] -- ARGS
-                          creates, sets up and trains, and all of that again when the slice was taken
+                          creates a slice, sets it up and trains, and repeats that when it is taken
                           away, until the run is done or N hours are over: scripts/tpu_keep.sh --help
   create NAME --type=v4-8 [--spot] [--no-wait] [-- FLAGS]
-                          asks for a slice (a queued resource) and waits until it is ready; once
-                          asked for, only waits. FLAGS go to gcloud, as --valid-until-duration=6h
+                          requests a slice (a queued resource) and waits until it is ready; once
+                          requested, only waits. FLAGS go to gcloud, as --valid-until-duration=6h
                           Types: v4-8, v5e-8 (gcloud's v5litepod-8), v5p-8, v6e-8 and larger ones
-  setup NAME [--commit=C] brings the last commit, or C, to all workers and runs scripts/tpu_setup.sh
+  setup NAME [--commit=C] copies the last commit, or C, to all workers and runs scripts/tpu_setup.sh
   run NAME [--worker=all] -- PROGRAM ARGS
                           runs a program on the workers, in their checkout
   train NAME [-- ARGS]    starts `python -m launch.train ARGS` on all workers, in the background,
-                          under scripts/supervise.sh. --commit=C where C was set up
-  status NAME [-- ARGS]   says of each worker whether it is busy, or how training ended; with ARGS,
-                          how that of `train NAME -- ARGS` did
-  logs NAME [--worker=0]  follows what training prints (Ctrl-C ends following, not training)
-  stop NAME [--wait=120]  has training save and stop, or ends a set-up; after --wait seconds, kills it
+                          under scripts/supervise.sh. Give --commit=C if C was set up
+  status NAME [-- ARGS]   prints for each worker whether it is busy, or how training ended; with ARGS,
+                          only for training started by `train NAME -- ARGS`
+  logs NAME [--worker=0]  follows the output of training (Ctrl-C stops following, not training)
+  stop NAME [--wait=120]  makes training save and stop, or ends a set-up; kills it after --wait s
   fetch NAME FROM [TO]    copies a run, or the runs of a directory of runs, into TO (runs). FROM is a
                           path in the home directory of worker 0 (hackmatrix/runs/RUN) or a bucket
                           (gs://...)
   delete NAME             deletes the slice, and with it the disks of its workers
 
-Each prints the gcloud command that it runs; --dry-run prints it only. Without --zone and --project
-gcloud's own settings hold (gcloud config set compute/zone us-central2-b).
+Each prints the gcloud commands that it runs; --dry-run only prints them. Without --zone and --project
+gcloud's own settings apply (gcloud config set compute/zone us-central2-b).
 END
 }
 
@@ -55,12 +55,12 @@ run() {
   [[ $dry_run ]] || "$@"
 }
 
-# A machine that was taken away closes no connection: after a minute without an answer it is given up.
+# A machine that was taken away closes no connection: give up after a minute without an answer.
 patient=(ConnectTimeout=20 ServerAliveInterval=15 ServerAliveCountMax=4)
-# A question on the terminal, as for a passphrase, would stop a command in the background for ever.
+# A prompt, as for a passphrase, would block a command in the background for ever.
 [[ -t 0 ]] || patient+=(BatchMode=yes)
 
-on_workers() { # WORKER COMMAND, a line for the shell there
+on_workers() { # WORKER COMMAND (a line for the shell there)
   run gcloud compute tpus tpu-vm ssh "$name" "${place[@]}" "${patient[@]/#/--ssh-flag=-o}" \
     "--worker=$1" "--command=$2"
 }
@@ -110,7 +110,7 @@ while (($#)); do
 done
 
 name=${words[0]:-}
-[[ $name ]] || fail "$command which slice? scripts/tpu.sh $command NAME"
+[[ $name ]] || fail "$command needs the name of a slice: scripts/tpu.sh $command NAME"
 if [[ $command == fetch ]]; then
   ((${#words[@]} == 2 || ${#words[@]} == 3)) || fail "fetch takes NAME FROM [TO]"
 else
@@ -122,7 +122,7 @@ fi
 describe=(gcloud compute tpus queued-resources describe "$name" "${place[@]}"
   '--format=value(state.state)')
 
-# What JAX is to run on, by the kind of chip.
+# Prints the runtime version for JAX, by the kind of chip.
 runtime() {
   case $type in
     v5litepod-*) echo v2-alpha-tpuv5-lite ;;
@@ -133,10 +133,10 @@ runtime() {
 }
 
 create() {
-  [[ $type ]] || fail "create which type? --type=v4-8 (v4-16, v5e-8, v5p-8, v6e-8 ...)"
-  type=${type/#v5e-/v5litepod-} # as gcloud calls it
+  [[ $type ]] || fail "create needs a type: --type=v4-8 (v4-16, v5e-8, v5p-8, v6e-8 ...)"
+  type=${type/#v5e-/v5litepod-} # gcloud's name for it
   if [[ ! $dry_run ]] && "${describe[@]}" >/dev/null 2>&1; then
-    say "$name has been asked for already"
+    say "$name has already been requested"
   else
     run gcloud compute tpus queued-resources create "$name" "${place[@]}" "--node-id=$name" \
       "--accelerator-type=$type" "--runtime-version=$(runtime)" --async \
@@ -152,8 +152,8 @@ wait_until_ready() {
     if state=$("${describe[@]}"); then
       failures=0
     else
-      ((++failures < 10)) || fail "gcloud could not say how $name is 10 times in a row"
-      state='not known'
+      ((++failures < 10)) || fail "gcloud failed to describe $name 10 times in a row"
+      state='state unknown'
     fi
     [[ $state == "$before" ]] || say "$(date +%T) $name: $state"
     before=$state
@@ -168,29 +168,29 @@ wait_until_ready() {
 
 need_commit() {
   git -C "$here" rev-parse --quiet --verify "$commit^{commit}" >/dev/null 2>&1 ||
-    fail "there is no commit '$commit' here, and workers get one: use a git clone of the project"
+    fail "there is no commit '$commit' here to send to the workers: use a git clone of the project"
 }
 
 need_all_commits() {
   need_commit
   [[ $(git -C "$here" rev-parse --is-shallow-repository) == false ]] ||
-    fail "this clone has the last commits only, and the workers need all: git fetch --unshallow"
+    fail "this clone is shallow, and the workers need the whole history: git fetch --unshallow"
 }
 
 # A bundle brings the commit itself, so a worker needs no access to the repository and still knows
-# its revision. It is made of a name, and HEAD may be another commit.
+# its revision. git makes it from a ref, which is set for that, as HEAD may be another commit.
 setup() {
   local ref="refs/set-up/$name"
   need_all_commits
   bundle=$(mktemp -d)
   trap 'rm -rf "$bundle"' EXIT
   [[ -z $(git -C "$here" status --porcelain) ]] ||
-    say "changes that are not committed stay here: the workers get $(git -C "$here" rev-parse --short "$commit")"
+    say "uncommitted changes stay here: the workers get $(git -C "$here" rev-parse --short "$commit")"
   run git -C "$here" update-ref "$ref" "$commit"
   run git -C "$here" bundle create --quiet "$bundle/hackmatrix.bundle" "$ref"
   run git -C "$here" update-ref -d "$ref"
   copy "$bundle/hackmatrix.bundle" "$name:hackmatrix.bundle" --worker=all
-  # What it notes is for `stop`; and a git that was killed has left its locks.
+  # `stop` reads the note in hackmatrix.run. A git that was killed leaves its locks behind.
   on_workers all "exec 9>>hackmatrix.run; flock --nonblock 9 ||\
  { echo \"\$HOSTNAME: training or set-up runs here: scripts/tpu.sh stop $name\" >&2; exit 1; };\
  echo \$(ps -o sid= -p \$\$) set-up >hackmatrix.run; rm -f hackmatrix/.git/*.lock;\
@@ -201,11 +201,11 @@ setup() {
 }
 
 run_program() {
-  ((${#rest[@]})) || fail "run what? scripts/tpu.sh run NAME -- PROGRAM ARGS"
+  ((${#rest[@]})) || fail "run needs a program: scripts/tpu.sh run NAME -- PROGRAM ARGS"
   on_workers "${worker:-all}" "cd hackmatrix &&$(quoted "${rest[@]}")"
 }
 
-given() { # FLAG, of training: its values, as --FLAG=VALUE or in two words
+given() { # FLAG: its values in the arguments for training, as --FLAG=VALUE or in two words
   local word is_next=''
   for word in "${rest[@]}"; do
     [[ ! $is_next ]] || echo "$word"
@@ -217,13 +217,13 @@ given() { # FLAG, of training: its values, as --FLAG=VALUE or in two words
   done
 }
 
-# What would end training at its start, said before a slice costs anything.
+# Reports what would end training at its start, before a slice costs anything.
 check_arguments() {
   local value file
   while IFS= read -r value; do
-    file=${value%%:*} # configs/FILE.py:TEXT gives its get_config a text
+    file=${value%%:*} # configs/FILE.py:TEXT passes TEXT to get_config()
     [[ $file == /* ]] || git -C "$here/.." cat-file blob "$commit:./$file" >/dev/null 2>&1 ||
-      { need_commit && fail "there is no file '$file' in the last commit, which workers get: commit it\
+      { need_commit && fail "there is no file '$file' in the commit that workers get: commit it\
  (and set up again), or give another --config"; }
   done < <(given config)
   while IFS= read -r value; do
@@ -244,7 +244,7 @@ status() {
 
 logs() {
   local follow='tail -n 50 -F hackmatrix.log'
-  # Several workers at once are told apart by the number that ends their host name.
+  # Lines of several workers begin with the number that ends the worker's host name.
   [[ ${worker:-0} =~ ^[0-9]+$ ]] || follow+=" | sed -u \"s/^/\${HOSTNAME##*-}: /\""
   on_workers "${worker:-0}" "$follow"
 }
@@ -254,21 +254,21 @@ stop() { on_workers all "hackmatrix/scripts/tpu_worker.sh stop$(quoted "$patienc
 bring() { # FROM TO
   run mkdir -p "$2"
   if [[ $1 == gs://* ]]; then
-    # Beside the runs lie the compiled programs, which are of no use here.
+    # The compiled programs beside the runs are of no use here.
     run gcloud storage rsync --recursive '--exclude=\.compiled/.*' "$1" "$2"
   else
     copy --recurse "$name:$1" "$2/" --worker=0
   fi
 }
 
-# Of a directory of runs only these are copied: --run=NAME looks for them in TO itself.
+# A directory of runs is copied without its own name: --run=NAME looks for runs in TO itself.
 fetch() {
   local from=${words[1]%/} to=${words[2]:-runs} runs=''
   local one=("$from" "$to") each=("$from/*" "$to")
   if [[ $from == gs://* ]]; then
     local look=(gcloud storage ls "$from/*/config.json")
     echo "+$(quoted "${look[@]}")" >&2
-    # That there are none is an error to gcloud, as others are.
+    # To gcloud finding none is an error like any other.
     [[ $dry_run ]] || runs=$("${look[@]}" 2>&1) || [[ $runs == *'matched no objects'* ]] ||
       fail "$from cannot be listed: $runs"
     one=("$from" "$to/${from##*/}") each=("$from" "$to")
@@ -276,9 +276,9 @@ fetch() {
     runs=$(on_workers 0 "ls$(quoted "$from")/*/config.json 2>/dev/null || true")
   fi
   if [[ $dry_run ]]; then
-    echo "where it finds some, $from is a directory of runs:" >&2
+    echo "if it finds any, $from is a directory of runs:" >&2
     bring "${each[@]}"
-    echo "where it finds none, $from is a run:" >&2
+    echo "if it finds none, $from is a run:" >&2
     bring "${one[@]}"
   elif [[ $runs == *config.json* ]]; then
     bring "${each[@]}"
@@ -290,7 +290,7 @@ fetch() {
 delete() { run gcloud compute tpus queued-resources delete "$name" "${place[@]}" --force --quiet; }
 
 keep() {
-  [[ $type ]] || fail "keep a slice of which type? --type=v4-8 (v4-16, v5e-8, v5p-8, v6e-8 ...)"
+  [[ $type ]] || fail "keep needs a type: --type=v4-8 (v4-16, v5e-8, v5p-8, v6e-8 ...)"
   need_all_commits
   check_arguments
   [[ ! $dry_run ]] || place+=(--dry-run)

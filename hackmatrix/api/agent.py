@@ -27,21 +27,21 @@ from hackmatrix.train.runs.places import on_disk
 
 
 class Agent:
-    """A policy with its parameters, compiled when it is first used."""
+    """A policy with its parameters, compiled on first use."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
-        self._draws = np.random.default_rng()
+        self._generator = np.random.default_rng()
         self._logits = jax.jit(functools.partial(_logits, policy))
-        self._evaluations: dict[int, Evaluation] = {}  # by the boards that are looked at
+        self._evaluations: dict[int, Evaluation] = {}  # by `plan`
 
     def __reduce__(self) -> Any:
-        """A copy draws from a seed of its own, and compiles when it is first used."""
+        """Copies only the policy: a copy draws from its own seed, and compiles on first use."""
         return Agent, (self.policy,)
 
     @property
     def env(self) -> Environment:
-        """What it plays."""
+        """The environment that it plays."""
         return self.policy.env
 
     @property
@@ -60,9 +60,9 @@ class Agent:
         greedy: bool = False,
         seed: int | None = None,
     ) -> Any:
-        """A valid action: an int for an observation f32[N] and a mask bool[A], or i32[B] for B of
-        each. It is drawn from the policy, or with `greedy` the likeliest. A seed draws the same
-        each time; without one every call draws anew.
+        """Returns a valid action: an int for an observation f32[N] and its mask bool[A], or i32[B]
+        for a batch of B of each. It is drawn from the policy, or with `greedy` the likeliest. The
+        same seed gives the same draw; without one every call draws anew.
         """
         try:
             seen, valid = np.asarray(observation, np.float32), np.asarray(mask, bool)
@@ -70,17 +70,17 @@ class Agent:
             if isinstance(observation, Mapping):
                 parts = ", ".join(self.env.observation)
                 raise UserError(
-                    f"an observation is one array, of its parts {parts}, flat"
+                    f"an observation must be one flat array, of its parts {parts} in this order"
                 ) from None
-            raise UserError(f"observations and masks are arrays of numbers: {error}") from None
+            raise UserError(f"observations and masks must be arrays of numbers: {error}") from None
         acting.check(seen, valid, self.env.observation_size, self.env.num_actions)
         if seed is not None:
             _check_numbers(seed=seed)
         if not seen.size:
             return np.zeros(seen.shape[:-1], np.int32)
         logits = np.asarray(self._logits(self.policy.params, seen.reshape(-1, seen.shape[-1])))
-        draws = self._draws if seed is None else np.random.default_rng(seed)
-        return acting.chosen(logits.reshape(valid.shape), valid, None if greedy else draws)
+        generator = self._generator if seed is None else np.random.default_rng(seed)
+        return acting.chosen(logits.reshape(valid.shape), valid, None if greedy else generator)
 
     def evaluate(
         self,
@@ -91,10 +91,11 @@ class Agent:
         plan: int = 0,
         tell: Tell = lambda share: None,
     ) -> Results:
-        """What it reaches in so many games of a seed, the same ones each time, beside a player that
-        takes any valid action. It is measured as it draws its actions, and as it takes the
-        likeliest; with `greedy` only the latter. Or `plan` games are played on before each
-        action, which is then no draw. Meanwhile it tells the share of the games that are over.
+        """Measures the agent in so many games of a seed, the same ones each time, beside a player
+        that takes any valid action. The agent is measured both drawing its actions and taking the
+        likeliest; with `greedy` only the latter. With `plan` only looking ahead is measured: so
+        many games are played on before each action, which is then not drawn. Meanwhile `tell` is
+        called with the share of all games that are over.
         """
         _check_numbers(games=games, seed=seed, plan=plan)
         if games < 1:
@@ -108,8 +109,8 @@ class Agent:
     def watch(
         self, game: int = 0, *, seed: int = 0, greedy: bool = False, plan: int = 0
     ) -> Recorded:
-        """Plays a game, the one of this number that `evaluate` plays, and records it. A notebook
-        shows it as a page to scrub through; `save` writes that page.
+        """Plays and records a game, the one of this number that `evaluate` plays. A notebook shows
+        the result as a page to scrub through; its `save` writes that page.
         """
         _check_numbers(game=game, seed=seed, plan=plan)
         if not is_drawable(self.env):
@@ -125,13 +126,14 @@ class Agent:
         return exporting.export(self.policy, on_disk(directory))
 
     def planner(self, plan: int) -> Planner | None:
-        """What plays so many games on before each action; None for an agent that acts at once."""
+        """Returns what plays `plan` games on before each action; None if `plan` is 0."""
         if not plan:
             return None
         if not FEWEST <= plan <= MOST:
-            why = "tells no two actions apart" if plan < FEWEST else "games per move are too many"
+            few, many = "is too few games to compare two actions", "is too many games for each move"
+            why = few if plan < FEWEST else many
             raise UserError(f"plan={plan} {why}: it must be 0, or from {FEWEST} to {MOST}")
-        if not self.env.tells_what_is_hidden:
+        if not self.env.can_redraw:
             raise UserError(
                 f"plan is not supported by {self.env.name}, whose hidden parts are unknown: its "
                 "class must override Environment.redrawn (hackmatrix/envs/protocol.py)"
@@ -158,7 +160,7 @@ def _check_numbers(**given: int) -> None:
 
 def _check_way(greedy: bool, plan: int) -> None:
     if greedy and plan:
-        raise UserError("greedy and plan are two ways to play: choose one of them")
+        raise UserError("greedy and plan cannot be combined: choose one of them")
 
 
 def _logits(policy: Policy, params: Any, seen: jax.Array) -> jax.Array:

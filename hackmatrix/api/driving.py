@@ -1,4 +1,4 @@
-"""An agent that looks ahead in the game of another program, over the headless protocol."""
+"""Lets an agent look ahead in the game of another program, over the headless protocol."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hackmatrix.train.policies.player import Player
 
 
 def looking_ahead(agent: Agent, plan: int, seed: int) -> driving.Decide:
-    """Decides by playing `plan` games on from each board, with draws from this seed."""
+    """Returns a function that decides by playing `plan` games on from each board with this seed."""
     if not (planner := agent.planner(plan)):
         raise UserError(f"plan=0 does not look ahead: it must be {FEWEST} or more")
     player = Player(agent.policy, seed, number=0, planner=planner)
@@ -27,9 +27,9 @@ def looking_ahead(agent: Agent, plan: int, seed: int) -> driving.Decide:
         program: driving.GameProgram, seen: inputs.Json, valid: list[int], last: int | None
     ) -> int:
         nonlocal followed
-        observation, mask = driving.looked_at(seen, valid)
+        observation, mask = driving.policy_inputs(seen, valid)
         internal = program.ask("getInternalState")
-        with driving.understood():
+        with driving.parsing():
             if last is None:
                 followed = Followed(seen, internal, valid)
             else:

@@ -1,4 +1,4 @@
-"""A policy as two files for other programs, which say the same."""
+"""Exports a policy to two equivalent files for other programs."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from hackmatrix.standalone.policy import NumpyPolicy
 from hackmatrix.train.policies.artifact import artifact
 from hackmatrix.train.policies.policy import Policy, about
 
-_ROWS = 8  # of made-up observations that both are asked about
-# By which part of the network's largest number they may differ: it may round as it likes.
+_ROWS = 8  # observations on which both forward passes are compared
+# The difference allowed, as a fraction of the largest output: `in_numpy` may round as it likes.
 _SLACK = 0.03
 
 
 def export(policy: Policy, folder: Path) -> tuple[Path, Path]:
-    """Writes policy.npz and policy.jax; older ones are replaced when both are written. UserError,
-    and nothing is written, where the network's forward pass in NumPy is another function.
+    """Writes policy.npz and policy.jax; older ones are replaced when both are written. Raises
+    UserError, and writes nothing, if the network's forward pass in NumPy is another function.
     """
     if "\0" in str(folder):
         raise UserError(f"{str(folder)!r} cannot be the name of a directory")
@@ -51,15 +51,15 @@ def _check_numpy(policy: Policy) -> None:
         largest = np.abs(right[np.isfinite(right)]).max(initial=0)
         if not np.allclose(given, right, rtol=0, atol=_SLACK * largest, equal_nan=True):
             raise UserError(
-                f"network={spec.network}: its `in_numpy` is not the same function: of made-up "
-                f"observations its {name} are up to {np.abs(given - right).max():.3g} off, where "
-                f"none is above {largest:.3g}; nothing was exported"
+                f"network={spec.network}: its `in_numpy` computes another function: on random "
+                f"observations its {name} differ by up to {np.abs(given - right).max():.3g}, and "
+                f"the largest is {largest:.3g}; nothing was exported"
             )
 
 
 def _made_up(env: Environment, is_ours: bool) -> np.ndarray:
-    """Numbers from 0 to 1, which is what ours are made for. Others are also asked about what there
-    is to see as games begin, whose numbers may be of any kind.
+    """Returns observations of random numbers from 0 to 1, the range that our networks are made for.
+    Networks from outside also get the first observations of games, which may have any range.
     """
     seen = np.random.default_rng(0).random((_ROWS, env.observation_size), np.float32)
     if is_ours:
@@ -69,8 +69,8 @@ def _made_up(env: Environment, is_ours: bool) -> np.ndarray:
 
 
 def _in_numpy(policy: Policy, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Logits and values by the forward pass without JAX."""
+    """Returns the logits and values of the forward pass in NumPy."""
     network = policy.network.spec.network
-    what = f"network={network}: its `in_numpy` fails with the parameters as a file has them"
+    what = f"network={network}: its `in_numpy` fails with parameters read from a file"
     with plugins.as_user_error(what, then="; nothing was exported"):
         return NumpyPolicy.of(files.as_read(policy.params), about(policy)).outputs(seen)

@@ -1,4 +1,4 @@
-"""Agents by name."""
+"""Loads agents by name."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from hackmatrix.train.policies import policy as policies
 
 
 def load(which: str | Path | Run, *, workdir: str | Path = "runs", best: bool = False) -> Agent:
-    """An agent that was trained. It is named by the run that `train` gave, or by the name of a run
-    in `workdir`, its directory, gs://BUCKET/... or "auto" for the latest; by policies/NAME if it
-    comes with the trainer; or by a file that was exported, FILE.npz, or its folder. Of a run it is
-    the newest checkpoint, or with `best` the best by the games that the run measured itself by.
+    """Loads a trained agent. `which` is a run that `train` returned; the name of a run in
+    `workdir`, its directory, gs://BUCKET/... or "auto" for the latest; policies/NAME for an agent
+    that comes with the trainer; or an exported file, FILE.npz, or its folder. Of a run it loads the
+    newest checkpoint, or with `best` the best one by the run's own evaluations (eval/).
     """
     keep_compiled_programs()
     if isinstance(which, Run):

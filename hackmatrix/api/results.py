@@ -1,4 +1,4 @@
-"""What an agent reached in whole games, to read, to print and to compute with."""
+"""The results of an evaluation in whole games, to read, to print and to compute with."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hackmatrix.train.reporting.results import Summary
 @dataclass(frozen=True, eq=False)
 class Results:
     """Means over games, with 95% intervals, of the agent and of a player that takes any valid
-    action. `played` is what every single game came to: by player and tag, an array over the games.
+    action. `played` has the result of every single game: by player and tag, an array over games.
     """
 
     policy: Policy
@@ -38,7 +38,7 @@ class Results:
         return {player: results.summary(each, env) for player, each in self.played.items()}
 
     def __getitem__(self, tag: str) -> Estimate:
-        """The agent's estimate, such as of "train/mean_episode_return"."""
+        """The agent's estimate of a tag, such as "train/mean_episode_return"."""
         return self.players["agent"][tag]
 
     @property

@@ -1,4 +1,4 @@
-"""A run that was trained, to use from Python."""
+"""A training run, to use from Python."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hackmatrix.train.runs import directory
 
 
 class Run:
-    """What training left behind."""
+    """A run that `hackmatrix.train` has finished or stopped."""
 
     def __init__(self, run: directory.Run, is_finished: bool) -> None:
         self._run, self._is_finished = run, is_finished
@@ -27,35 +27,35 @@ class Run:
 
     @property
     def directory(self) -> str:
-        """Where it lies: a path, or an address in a bucket."""
+        """Where the run lives: a path, or an address in a bucket."""
         return str(self._run.place)
 
     @property
     def config(self) -> Config:
-        """The settings that it was trained with, all of them."""
+        """All settings that it was trained with."""
         return self._run.config
 
     @property
     def is_finished(self) -> bool:
-        """Whether it came to its end; if not, `hackmatrix.train(resume=run)` goes on."""
+        """Whether training reached its end; if not, `hackmatrix.train(resume=run)` goes on."""
         return self._is_finished
 
     @functools.cached_property
     def evaluation(self) -> dict[str, Any] | None:
-        """What its evaluation.json tells of the games at its end; None where none were played."""
-        return contents(directory.read_all(self._run).evaluation)
+        """The contents of its evaluation.json, on the games at its end; None if there were none."""
+        return contents(directory.with_local_files(self._run).evaluation)
 
     @functools.cached_property
     def metrics(self) -> dict[str, np.ndarray]:
-        """By tag a value for each of the chunks of updates, NaN where a chunk has none; "step" and
-        "time" (seconds since 1970) say when it was.
+        """The curves by tag: a value for each chunk of updates, NaN where a chunk has none. "step"
+        and "time" (seconds since 1970) are those of the chunks.
         """
-        told = curves.read_whole(directory.read_all(self._run).metrics)
+        told = curves.read_whole(directory.with_local_files(self._run).metrics)
         values = {tag: np.array(each, np.float64) for tag, each in told.values.items()}
         return {"step": np.array(told.steps), "time": np.array(told.times), **values}
 
     def agent(self, *, best: bool = False) -> Agent:
-        """Its newest checkpoint, or the best by the games that it measured itself by."""
+        """Loads its newest checkpoint, or the best one by its own evaluations (eval/)."""
         return Agent(policies.of_run(self._run, best=best))
 
     def __repr__(self) -> str:

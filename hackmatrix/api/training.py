@@ -30,18 +30,18 @@ def train(
     workdir: str | Path = "runs",
     **settings: Any,
 ) -> Run:
-    """Trains an agent on all devices there are, and prints how that goes. An interrupt saves and
-    stops; the run's `is_finished` then says that it is not.
+    """Trains an agent on all devices there are, and prints its progress. An interrupt saves and
+    stops; `is_finished` of the run is then False.
 
-    `config` are settings, as get_config() of a configuration file gives them, or the path of such a
-    file, configs/NAME.py for one of the trainer's; what it does not give is as in
-    configs/default.py. Settings as keywords come before it. A class of your own may be given itself
-    where a setting takes MODULE:NAME; `resume` takes a run too. UserError lists what is wrong.
+    `config` is a mapping of settings, as get_config() of a configuration file returns it, or the
+    path of such a file, configs/NAME.py for one of the trainer's; settings that it lacks are as in
+    configs/default.py. Keyword settings override it. Where a setting takes MODULE:NAME, the class
+    itself may be given; `resume` also takes a Run. Raises UserError, which lists all that is wrong.
     """
     if jnp.result_type(float) != jnp.float32:
         raise UserError(
-            "JAX is told to compute in 64 bits (jax_enable_x64), and training does in 32: turn "
-            "that off here, or train with launch.train"
+            "JAX is set to 64 bits (jax_enable_x64), and training needs 32: turn that off here, or "
+            "train with launch.train"
         )
     keep_compiled_programs()
     runs: list[str] = []
@@ -56,7 +56,7 @@ def _request(
     config: Mapping[str, Any] | str | Path | None, settings: Mapping[str, Any], workdir: str | Path
 ) -> Request:
     usual = dict(reading.default())
-    from configs import given_by  # only now: that another package hides it was said
+    from configs import given_by  # only now: it is known that no other package hides it
 
     by_file = given_by(_settings(config), usual)
     given = {name: _named(value) for name, value in {**by_file, **settings}.items()}
@@ -65,8 +65,8 @@ def _request(
         raise UserError(f"resume={values['resume']!r} must be a run, or its name")
     if values["num_seeds"] != 1:
         raise UserError(
-            f"num_seeds={values['num_seeds']} is for launch.train; here train one seed after the "
-            "other, hackmatrix.train(seed=...), as long as each run that it gives `is_finished`"
+            f"num_seeds={values['num_seeds']} works only with launch.train; here call "
+            "hackmatrix.train(seed=...) once per seed, as long as each run `is_finished`"
         )
     from_file = frozenset(by_file.keys() - settings.keys())
     return Request(values, given, place(workdir), from_file=from_file)
@@ -81,13 +81,13 @@ def _settings(config: Any) -> Mapping[str, Any]:
         found: Mapping[str, Any] = config
         return found
     raise UserError(
-        f"{config!r} is not a configuration: give settings by their names, as keywords or as "
-        "get_config() of a file does, or the path of such a file"
+        f"{config!r} is not a configuration: give a mapping of settings by name, such as a file's "
+        "get_config() returns, or the path of such a file"
     )
 
 
 def _named(value: Any) -> Any:
-    """As it is saved with the run."""
+    """Returns the value in the form that is saved with the run."""
     if isinstance(value, Run):
         return value.directory
     if isinstance(value, Path):

@@ -1,1 +1,1 @@
-"""Benchmarks of the game, the network and training, and what compiled programs consist of."""
+"""Benchmarks of the game, the network and training, and the contents of compiled programs."""

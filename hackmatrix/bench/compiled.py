@@ -12,10 +12,10 @@ import jax
 
 from hackmatrix.compile_cache.programs import without_persistent_cache
 
-# An instruction: its name, its shape (which may hold anything but a call), its opcode.
+# An instruction: its name, its shape (anything but a call), its opcode.
 _INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%?[\w.\-]+ = .*? ([a-z][a-z0-9\-]*)\(")
 _COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.\-]+) \(.*\{$")
-# What an instruction runs as part of the program, and not inside of one kernel.
+# The computations that an instruction runs as part of the program, not inside one kernel.
 _RUNS = {
     "call": re.compile(r"to_apply=%?([\w.\-]+)"),
     "while": re.compile(r"(?:condition|body)=%?([\w.\-]+)"),
@@ -25,7 +25,7 @@ _SHAPES = re.compile(r"= (.*?) [a-z][a-z0-9\-]*\(")
 _ARRAY = re.compile(r"\b(?:pred|[a-z]+(\d+))\w*\[([\d,]*)\]")
 _SCRATCH = re.compile(r'"memory_space":"1","offset":"\d+","size":"(\d+)"')
 _BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
-# They name or arrange values, and are no work of their own.
+# Opcodes that only name or arrange values, or whose computations are counted instead.
 _BOOKKEEPING = {
     "parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "opt-barrier",
     "call", "while", "conditional", "partition-id", "replica-id",
@@ -38,18 +38,17 @@ _COLLECTIVES = (
 
 @dataclass(frozen=True)
 class Facts:
-    """Counts of instructions as they stand in the program: those in the body of a loop once.
-
-    A function that is called at several places counts at each.
+    """Counts of the instructions in a program. Those in the body of a loop count once; those of a
+    function that is called in several places count once for each.
     """
 
     fusions: int
-    others: int  # work outside of fusions: copies, scatters, sorts, products, ...
+    others: int  # work outside fusions: copies, scatters, sorts, products, ...
     loops: int
-    collectives: tuple[str, ...]
+    collectives: tuple[str, ...]  # their kinds
     temporary_bytes: int  # on one device
     code_bytes: int
-    scratch_bytes: int  # the most memory beside its arithmetic that one kernel uses; TPUs tell
+    scratch_bytes: int  # the most on-chip memory that one kernel uses; 0 except on TPUs
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ class Collective:
 def facts(program: jax.stages.Compiled) -> Facts:
     text, memory = program.as_text(), program.memory_analysis()
     if text is None or memory is None:
-        raise ValueError("this backend does not say what its compiled programs are made of")
+        raise ValueError("this backend does not report the HLO and memory of compiled programs")
     counts = instructions(text)
     return Facts(
         fusions=counts["fusion"],
@@ -71,7 +70,7 @@ def facts(program: jax.stages.Compiled) -> Facts:
             if opcode not in _BOOKKEEPING and opcode != "fusion" and not opcode.endswith("-done")
         ),
         loops=counts["while"],
-        collectives=tuple(sorted(name for name in counts if name.startswith(_COLLECTIVES))),
+        collectives=tuple(sorted({kind for name in counts if (kind := _collective(name))})),
         temporary_bytes=memory.temp_size_in_bytes,
         code_bytes=memory.generated_code_size_in_bytes,
         scratch_bytes=max(map(int, _SCRATCH.findall(text)), default=0),
@@ -79,7 +78,7 @@ def facts(program: jax.stages.Compiled) -> Facts:
 
 
 def instructions(hlo: str) -> Counter[str]:
-    """How many instructions of each kind the program runs, loops once; none inside of a fusion."""
+    """Counts the instructions of each kind outside fusions; those in a loop count once."""
     entry, computations = _computations(hlo)
     total: Counter[str] = Counter()
     waiting = [entry]
@@ -91,8 +90,8 @@ def instructions(hlo: str) -> Counter[str]:
 
 
 def collectives(hlo: str) -> list[list[Collective]]:
-    """The collectives outside of all loops, then those of each loop without the loops inside of it;
-    only where there are any.
+    """Returns a list of the collectives outside all loops, then one for each loop, nested ones
+    apart. Empty lists are left out.
     """
     entry, computations = _computations(hlo)
     loops = []
@@ -102,16 +101,24 @@ def collectives(hlo: str) -> list[list[Collective]]:
         waiting = [outside.pop()]
         while waiting:
             for opcode, line in computations[waiting.pop()]:
-                if opcode.startswith(_COLLECTIVES) and not opcode.endswith("-done"):
-                    own.append(Collective(opcode.removesuffix("-start"), _size(line)))
+                if kind := _collective(opcode):
+                    own.append(Collective(kind, _size(line)))
                 (outside if opcode == "while" else waiting).extend(_run_by(opcode, line))
         if own:
             loops.append(own)
     return loops
 
 
+def _collective(opcode: str) -> str | None:
+    """Returns the kind of a collective, such as all-reduce; None for other opcodes and for the end
+    of an asynchronous one, so that it counts once.
+    """
+    counts = opcode.startswith(_COLLECTIVES) and not opcode.endswith("-done")
+    return opcode.removesuffix("-start") if counts else None
+
+
 def _size(line: str) -> int:
-    """The bytes of the arrays that an instruction makes."""
+    """Returns the bytes of the arrays that an instruction produces."""
     shapes = _SHAPES.search(line)
     arrays = _ARRAY.findall(shapes[1]) if shapes else []
     return sum(
@@ -121,9 +128,9 @@ def _size(line: str) -> int:
 
 
 def memory(program: jax.stages.Compiled) -> int:
-    """The bytes that a program needs on a device while it runs, its code included."""
+    """Returns the bytes that a program needs on a device while it runs, its code included."""
     needs = program.memory_analysis()
-    assert needs is not None  # the compilers of CPUs, GPUs and TPUs all know
+    assert needs is not None  # the compilers for CPUs, GPUs and TPUs all report it
     return (
         needs.argument_size_in_bytes
         + needs.output_size_in_bytes
@@ -134,7 +141,7 @@ def memory(program: jax.stages.Compiled) -> int:
 
 
 def _computations(hlo: str) -> tuple[str, dict[str, list[tuple[str, str]]]]:
-    """The name of the entry, and each computation's instructions: opcode and line."""
+    """Returns the entry's name, and the instructions of each computation: opcode and line."""
     entry = name = ""
     computations: dict[str, list[tuple[str, str]]] = {}
     for line in hlo.splitlines():
@@ -158,7 +165,7 @@ def _run_by(opcode: str, line: str) -> list[str]:
 def compile_afresh(
     lowered: jax.stages.Lowered, options: dict[str, str | bool] | None = None
 ) -> tuple[jax.stages.Compiled, float]:
-    """The program, compiled with these options, and the seconds its compilation took."""
+    """Compiles a program without JAX's persistent cache, and returns it with the seconds taken."""
     with without_persistent_cache():
         start = time.perf_counter()
         program = lowered.compile(options)

@@ -1,4 +1,4 @@
-"""Benchmark of the game alone: random play on many boards, their size, their longest lists."""
+"""Benchmark of the game alone: speed of random play, size of a board, length of its lists."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from hackmatrix.parallel import mesh as meshes
 from hackmatrix.parallel.gpus import takes_kernels
 
 Array = jax.Array
-# What a step writes out: of the boards after it, what is seen of them, and what was written before.
+# Returns a step's output, from the states after it, their encoding, and the output before it.
 Look = Callable[[game.State, Seen, Array], Array]
 
 STEPS = 64
-_CHOICE = max(Purpose) + 1  # a purpose that the game has no draws for
+_CHOICE = max(Purpose) + 1  # a purpose for which the game draws nothing
 
 
 class Play(struct.PyTreeNode):
-    """Boards [E] under way, and what the last step wrote out."""
+    """Boards [E] in play, and the outputs of the last step."""
 
     states: game.State
-    valid: Array  # u32[E]: the valid actions, a bit each
+    valid: Array  # u32[E]: the valid actions, one bit each
     number: Array  # u32: the steps taken so far
     reward: Array  # f32[E]
     done: Array  # bool[E]
     mask: Array  # bool[E, 28]
-    written: Array  # what the look returned
+    written: Array  # the output of `look`
 
 
 def at_nothing(states: game.State, seen: Seen, before: Array) -> Array:
@@ -56,16 +56,16 @@ def at_observation(states: game.State, seen: Seen, before: Array) -> Array:
 
 
 def at_crowd(states: game.State, seen: Seen, before: Array) -> Array:
-    """i32[2]: the most enemies and the most transmissions that a board ever had."""
+    """i32[2]: the most enemies and the most transmissions on a board so far."""
     lists = states.enemies.present, states.transmissions.present
     return jnp.maximum(before, jnp.stack([slots.count(present).max() for present in lists]))
 
 
-_UNSEEN = jax.ShapeDtypeStruct((2,), np.int32)  # what was written out before the first step
+_UNSEEN = jax.ShapeDtypeStruct((2,), np.int32)  # stands for the output before the first step
 
 
 def new_play(boards: int, look: Look) -> Play:
-    """New games on so many boards."""
+    """Starts new games on `boards` boards."""
     number = jnp.uint32(0)
     env = _environment()
     states = jax.jit(env.reset)(step_keys(number, boards))
@@ -84,10 +84,10 @@ def new_play(boards: int, look: Look) -> Play:
 
 @functools.partial(jax.jit, static_argnames=("look", "steps"), donate_argnums=0)
 def play(playing: Play, look: Look, steps: int) -> Play:
-    """Takes a uniformly random valid action and looks at the boards, as many times as steps.
+    """Takes `steps` steps with uniformly random valid actions, and calls `look` after each.
 
-    The reward, the mask and what was looked at are carried from step to step, so that each step
-    must write them out, as it must for an agent that learns from them.
+    The reward, the mask and the output of `look` are carried from step to step, so each step has to
+    write them out, as it does for an agent that learns from them.
     """
     env = _environment()
 
@@ -103,18 +103,18 @@ def play(playing: Play, look: Look, steps: int) -> Play:
 
 
 def _environment() -> HackMatrix:
-    """As it is trained on here: a step is one kernel where that is so in training."""
+    """Returns the environment as training uses it here, with a step as one kernel if supported."""
     return HackMatrix().on(jax.default_backend(), takes_kernels(jax.local_devices()[0]))
 
 
 def step_keys(number: Array, boards: int) -> Array:
-    """u32[E, 2]: the keys of a step. The game hashes them, so counters will do."""
+    """Returns the keys u32[E, 2] of a step. The game hashes them, so counters are enough."""
     board = jnp.arange(boards, dtype=jnp.uint32)
     return jnp.stack([board, jnp.full_like(board, number)], axis=-1)
 
 
 def choose(keys: Array, valid: Array) -> Array:
-    """i32[E]: one of the valid actions (u32[E], a bit each) at random."""
+    """Draws an action i32[E] uniformly from the valid ones (u32[E], one bit each)."""
     random = word(as_key(keys), _CHOICE)
     return slots.nth(valid, uniform_below(random, slots.count(valid))).astype(jnp.int32)
 
@@ -128,7 +128,7 @@ def work(boards: int, look: Look, steps: int = STEPS) -> Work[Play]:
 
 @dataclass(frozen=True)
 class Crowd:
-    """The longest lists that a random player met after its steps."""
+    """The most enemies and transmissions on any board after any step of random play."""
 
     steps: int
     enemies: int
@@ -140,7 +140,7 @@ class Crowd:
 
 
 def crowd(total_steps: int, boards: int) -> Crowd:
-    """Plays at least so many steps, on all boards together."""
+    """Plays at least `total_steps` random steps, summed over boards; returns the longest lists."""
     calls = -(-total_steps // (boards * STEPS))
     playing = new_play(boards, at_crowd)
     for _ in range(calls):
@@ -155,15 +155,15 @@ def bytes_per_board() -> int:
 
 
 def lower_step(boards: int) -> jax.stages.Lowered:
-    """The batched step, ready to compile."""
+    """Lowers the batched step."""
     return jax.jit(game.step_batch).lower(*_shapes(boards))
 
 
 def lower_trainers_step(
     boards: int, mesh: Mesh, platform: str, kernels: bool
 ) -> jax.stages.Lowered:
-    """A step and a look at the boards, as a trainer takes it, over a mesh of devices of a platform
-    with so many boards each.
+    """Lowers a step with its encoding, as training runs it, over a mesh of devices of `platform`
+    with `boards` boards each.
     """
     env = HackMatrix().on(platform, kernels)
 
@@ -180,7 +180,7 @@ def lower_trainers_step(
 
 
 def _shapes(boards: int) -> tuple[jax.ShapeDtypeStruct, game.State, jax.ShapeDtypeStruct]:
-    """The arguments of the batched step, without their values."""
+    """Returns the shapes of the batched step's arguments: keys, states and actions."""
     keys = jax.ShapeDtypeStruct((boards, 2), jnp.uint32)
     states = jax.eval_shape(game.reset_batch, keys)
     return keys, states, jax.ShapeDtypeStruct((boards,), jnp.int32)

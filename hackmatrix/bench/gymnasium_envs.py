@@ -1,6 +1,6 @@
-"""Benchmark of the Gymnasium environments: many games stepped by one call, beside one game a call.
+"""Benchmark of the Gymnasium environments: many games per call, compared with one game per call.
 
-A step is one valid action at random, or the reset of a game that has ended.
+A step is one random valid action, or the reset of a game that has ended.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from hackmatrix.bench.timing import Rate, Work, in_turns
 
 ENVIRONMENT = "HackMatrix-v0"  # importing the package has registered it
 NUMBERS = (1, 16, 256)
-_CALLS = 100  # of the environment, a sample
+_CALLS = 100  # of the environment, per sample
 _WIDTHS = (8, 5, 10, 21, 14)
 
 
 @dataclass(frozen=True)
 class Speed:
-    """`games` is None for the single environment."""
+    """The speed of an environment. `games` is None for the single one."""
 
     games: int | None
     rate: Rate
@@ -34,7 +34,7 @@ class Speed:
 
 
 def measure(seconds: float) -> list[Speed]:
-    """In turns, the single environment first."""
+    """Measures all environments in turns, the single one first."""
     single, *vectorised = in_turns(_single(), *map(_vectorised, NUMBERS), seconds=seconds)
     return [
         Speed(None, single, 1.0),
@@ -46,7 +46,7 @@ def measure(seconds: float) -> list[Speed]:
 
 
 def tell(speeds: list[Speed], report: Report) -> None:
-    report.say(in_columns(("", "games", "steps/s", "(min - max)", "of the single"), _WIDTHS))
+    report.say(in_columns(("", "games", "steps/s", "(min - max)", "times single"), _WIDTHS))
     for each in speeds:
         cells = each.name, f"{each.games or 1}", *of_rate(each.rate), f"{each.times_single:.2f}"
         values = {
@@ -76,7 +76,7 @@ def _single() -> Work[bool]:
 
 
 def _vectorised(games: int) -> Work[np.ndarray]:
-    """Works on the masks, bool[E, 28]."""
+    """Returns work whose value is the masks, bool[E, 28]."""
     envs, rng = gymnasium.make_vec(ENVIRONMENT, num_envs=games), np.random.default_rng(0)
     _, told = envs.reset(seed=0)
 
@@ -90,5 +90,5 @@ def _vectorised(games: int) -> Work[np.ndarray]:
 
 
 def _any(masks: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Of each mask, bool[..., 28], one of the valid actions."""
+    """Draws one of the valid actions of each mask, bool[..., 28]."""
     return np.argmax(rng.random(masks.shape) * masks, axis=-1)

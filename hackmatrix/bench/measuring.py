@@ -1,4 +1,4 @@
-"""The modes of `python -m launch.bench`, a function each; results are printed as they come."""
+"""The modes of `python -m launch.bench`, one function each; results are printed as they come."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from hackmatrix.train.config import Config, resolve
 from hackmatrix.train.program import Program
 
 TOO_LARGE = (
-    "it needs more memory than there is: measure fewer boards or environments at once (--boards, "
-    "--envs or --config.num_envs)"
+    "out of memory: measure fewer boards or environments at once (--boards, --envs or "
+    "--config.num_envs)"
 )
 
 
 def measure_environment(numbers: list[int], seconds: float, report: Report) -> None:
-    """Boards at random, so many at once, beside the network alone."""
+    """Measures random play for each number of boards, in turns with the reference network alone."""
     report.machine(used=1)
     report.heading()
     for boards in numbers:
@@ -62,16 +62,16 @@ def measure_environment(numbers: list[int], seconds: float, report: Report) -> N
 
 
 def compile_environment(slice_name: str, boards: int, report: Report) -> None:
-    """For a slice that is not here, so many boards a device: without kernels of ours, and with
-    them where its compiler takes them.
+    """Compiles a step for a slice that need not be here, with `boards` boards per device: without
+    our kernels, and with them where its compiler supports them.
     """
     target = preflight.found_slice(slice_name)
-    with schedules.written(target.platform) as of_programs:
+    with schedules.dumped(target.platform) as dumps:
         mesh = meshes.over(target.devices())
         for kernels in (False, True) if target.has_kernels else (False,):
             lowered = environment.lower_trainers_step(boards, mesh, target.platform, kernels)
-            program, seconds = compiled.compile_afresh(lowered, of_programs.options)
-            facts, instructions = compiled.facts(program), of_programs.instructions()
+            program, seconds = compiled.compile_afresh(lowered, dumps.options)
+            facts, instructions = compiled.facts(program), dumps.instructions()
             report.compiled(target, boards, kernels, facts, instructions, seconds)
 
 
@@ -80,13 +80,13 @@ def measure_crowd(steps: int, report: Report) -> None:
 
 
 def measure_training(raw: Mapping[str, Any], seconds: float, report: Report) -> None:
-    """At the reference setting, if not told another, on all devices, beside the network alone."""
+    """Measures training on all devices, and its network alone; unset sizes are the reference's."""
     config = _resolved({**raw, "auto_tune": False})
     program = Program(config, meshes.over())
     if not isinstance(program.algorithm, ActorCritic):
         raise UserError(
-            f"algorithm={config.algorithm}: an update is measured in its halves, play and learn, "
-            "which subclasses of hackmatrix.rl.learning.actor_critic.ActorCritic have"
+            f"algorithm={config.algorithm}: this benchmark measures `play` and `learn` on their "
+            "own, so the algorithm must subclass hackmatrix.rl.learning.actor_critic.ActorCritic"
         )
     report.machine(used=program.mesh.size)
     result = training.measure_training(program, config.batch_size, config.log_interval, seconds)
@@ -107,7 +107,7 @@ def measure_scaling(
     directory: Path,
     report: Report,
 ) -> None:
-    """Over processes here, or over the devices; this process leaves them to those that measure."""
+    """Measures scaling over processes or devices, in child processes: this one takes no device."""
     found = curves.machine()
     numbers = processes or curves.sizes(found)
     curves.check(raw, found, numbers, slice_names, envs)
@@ -123,7 +123,7 @@ def measure_scaling(
     try:
         for point in scaling_report.show(points(), made, report):
             shown.append(point)
-    finally:  # after hours, perhaps
+    finally:  # a failure must not lose hours of measuring
         if shown and found.is_first:
             written = scaling_report.write(shown, made, directory)
             print("\n".join(written), file=sys.stderr)
@@ -135,7 +135,7 @@ def measure_sinks(raw: Mapping[str, Any], seconds: float, report: Report) -> Non
 
 
 def measure_gymnasium(seconds: float, report: Report) -> None:
-    from hackmatrix.bench import gymnasium_envs  # an extra
+    from hackmatrix.bench import gymnasium_envs  # needs an extra
 
     report.machine(used=1)
     gymnasium_envs.tell(gymnasium_envs.measure(seconds), report)

@@ -1,7 +1,7 @@
-"""Benchmark of a network alone: the cost of training if the environment cost nothing.
+"""Benchmark of a network alone: the speed of training if the environment cost nothing.
 
-An update is a forward pass for every step of a rollout, then epochs of minibatches of gradients and
-Adam, all on random data that is already on the device.
+An update is a forward pass for every step of a rollout, then epochs of minibatches, each a gradient
+step of Adam, all on random data that is already on the device.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from hackmatrix.networks.actor_critic import Network, Params
 
 Array = jax.Array
 
-# What the game alone is compared with.
 REFERENCE = Spec("mlp", 256, 2, channels=0, separate_critic=False, compute_dtype="float32")
 MINIBATCHES, EPOCHS = 4, 4
 _ADAM = optax.adam(2.5e-4)
@@ -36,7 +35,7 @@ class Learning(struct.PyTreeNode):
 
 
 def reference() -> Network:
-    """The network that the game alone is compared with."""
+    """Returns the network that the game alone is compared with."""
     return networks.make(REFERENCE, make("hackmatrix"))
 
 
@@ -55,7 +54,7 @@ def new_learning(network: Network, boards: int, steps: int) -> Learning:
 
 
 def update(network: Network, minibatches: int, epochs: int, learning: Learning) -> Learning:
-    """A rollout's forward passes, then gradient steps; the loss is a cheap one of every output."""
+    """Runs a rollout's forward passes, then gradient steps on a cheap loss of all outputs."""
     outputs = jax.lax.map(lambda parts: network(learning.params, parts), learning.parts)
     parts, targets = jax.tree.map(
         lambda leaf: leaf.reshape(minibatches, -1, *leaf.shape[2:]), (learning.parts, outputs)

@@ -1,12 +1,11 @@
-"""Whether training fits a TPU slice or GPUs: its program is compiled for them, which need not be
-there.
+"""Checks whether training fits a TPU slice or GPUs, which need not be here, by compiling for them.
 
 The largest number of environments is an estimate, as compiling for more of them takes ever longer:
-what training needs besides the learner is taken to be in proportion to their number. It is no good
-far from there, as small arrays stay in the memory beside the arithmetic: 4,096 of configs/v4_8.py
-on a v4-8 promise room for 4 million, which are refused. A program that is refused reads low (1.16
-million as 96% of the memory, where 1.08 million are 99%), so the estimate is nine tenths of such a
-number at most.
+all memory besides the learner's is taken to be proportional to their number. Far from the compiled
+number it is poor, because small arrays stay in on-chip memory: from 4,096 environments of
+configs/v4_8.py on a v4-8 it is 4 million, which the compiler refuses. The size that it reports for
+a refused program is too low (96% of the memory for 1.16 million, but 99% for 1.08 million), so the
+estimate is then at most nine tenths of the number that was refused.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
 
 @dataclass(frozen=True)
 class Preflight:
-    """Sizes in bytes; collectives are those of a minibatch, unknown where it does not fit."""
+    """The result; sizes in bytes. `collectives` are those of a minibatch, None if not compiled."""
 
     slice: str
     devices: int
@@ -52,7 +51,7 @@ class Preflight:
 
 
 def examine(raw: Mapping[str, Any], slice_name: str) -> Preflight:
-    """Compiles for the slice what a run with this configuration would run there."""
+    """Compiles the program that a run with this configuration would run on the slice."""
     target = found_slice(slice_name)
     mesh = meshes.over(target.devices())
     config = resolve(raw, target.platform, mesh.size)
@@ -83,13 +82,13 @@ def examine(raw: Mapping[str, Any], slice_name: str) -> Preflight:
 
 
 def of_a_minibatch(hlo: str) -> list[Collective]:
-    """The collectives of the loop that reduces gradients: nothing else is as large."""
+    """Returns the collectives of the loop that reduces gradients: no others are as large."""
     loops = compiled.collectives(hlo)
     return max(loops, key=lambda loop: max(each.size for each in loop), default=[])
 
 
 def lines(found: Preflight) -> list[str]:
-    """What was found, for people."""
+    """Returns the result as lines of text."""
     batch = found.num_envs * found.num_steps
     share = found.memory / found.hbm
     rows = {
@@ -102,16 +101,18 @@ def lines(found: Preflight) -> list[str]:
         "memory": f"{found.memory / 2**20:,.1f} MiB per device, {share:.2%} of the "
         f"{found.hbm / 2**30:.0f} GiB of a chip",
         "at most": f"about {found.estimated_largest_num_envs:,} environments (an estimate from "
-        f"this number; with --config.num_envs={found.estimated_largest_num_envs} a better one)"
+        f"this number; rerun with --config.num_envs={found.estimated_largest_num_envs} to refine)"
         if found.estimated_largest_num_envs
-        else "no environments: fewer steps may help, or a smaller network",
+        else "no environments: try fewer steps or a smaller network",
     }
     if found.collectives is not None and found.compile_seconds is not None:
         listed = [f"{each.kind} of {each.size:,} bytes" for each in found.collectives]
         rows["collectives"] = f"{', '.join(listed) or 'none'} per minibatch"
         rows["compiled in"] = f"{found.compile_seconds:.1f} s"
     rows["verdict"] = (
-        "fits" if found.fits else "does not fit: fewer environments or steps, or a smaller network"
+        "fits"
+        if found.fits
+        else "does not fit: use fewer environments, fewer steps or a smaller network"
     )
     return [f"{name:<15}{text}" for name, text in rows.items()]
 
@@ -121,9 +122,9 @@ def to_json(found: Preflight) -> str:
 
 
 def found_slice(name: str) -> slices.Slice | Gpus:
-    """UserError where it is not known, or its compiler not installed."""
+    """Returns the slice or GPUs of a name; UserError if unknown or their compiler is missing."""
     if name not in slices.SLICES:
-        raise UserError(f"no slice {name!r} is known, only {', '.join(slices.SLICES)}")
+        raise UserError(f"unknown slice {name!r}; choose one of {', '.join(slices.SLICES)}")
     target = slices.SLICES[name]
     if target.missing:
         raise UserError(target.missing)
@@ -131,18 +132,19 @@ def found_slice(name: str) -> slices.Slice | Gpus:
 
 
 def memory_refused(error: str) -> int:
-    """The bytes for which the compiler refused a program; any other refusal is passed on."""
+    """Returns the bytes that a refused program needs; UserError for any other refusal."""
     required = _REQUIRED.search(error)
     if not required:
-        raise UserError(f"the compiler refuses the program: {error.splitlines()[0]}")
+        raise UserError(f"compilation failed: {error.splitlines()[0]}")
     return int(float(required[1]) * _UNITS[required[2]])
 
 
 def _largest_num_envs(
     config: Config, program: Program, memory: int, target: slices.Slice | Gpus, fits: bool
 ) -> int:
-    """The next that can be divided among the devices; no more than the samples an int32 counts, and
-    clearly fewer than do not fit.
+    """Returns the estimate, rounded down so that the devices can share it; 0 if there is no room.
+
+    The samples of an update have to fit an int32.
     """
     learner = sum(
         leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(program.learner_shapes)

@@ -1,4 +1,4 @@
-"""Results of benchmarks, a line at a time: a table for people, or JSON lines for programs."""
+"""Prints results of benchmarks line by line: a table for people, or JSON lines for programs."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _WIDTHS = (7, 9, 10, 21, 8, 10, 12, 8, 10, 11)
 
 @dataclass(frozen=True)
 class Row:
-    """One number of boards; the rates with the observation, with its words only, and without it."""
+    """The rates for one number of boards: with the observation, its words only, and without it."""
 
     boards: int
     compile_seconds: float
     observed: Rate
     words: Rate
     unobserved: Rate
-    network: Rate  # alone
+    network: Rate  # alone, without the game
     bytes_per_board: int
 
 
@@ -45,7 +45,7 @@ class Report:
         self._as_json = as_json
 
     def machine(self, used: int) -> None:
-        """On what is measured, which takes so many of the devices."""
+        """Prints which machine is measured, and that `used` of its devices are used."""
         device, others = jax.devices()[0], jax.device_count() - used
         is_simulated = device.platform == "cpu" and used > 1
         beside = f" ({others} more {'is' if others == 1 else 'are'} not used)" if others else ""
@@ -55,7 +55,7 @@ class Report:
         self.tell("machine", values, f"On {what}:")
 
     def heading(self) -> None:
-        """Of the rows."""
+        """Prints the heading of the rows."""
         self.say(in_columns(_COLUMNS, _WIDTHS))
 
     def row(self, row: Row) -> None:
@@ -98,13 +98,13 @@ class Report:
             lines.append(f"  {name:<16}{middle:>10} steps/s {limits}")
         lines += [
             f"  of network      {of_network:>10.3f}         "
-            f"({quartiles[0]:.3f} - {quartiles[1]:.3f} for half of the "
+            f"({quartiles[0]:.3f} - {quartiles[1]:.3f}, quartiles of "
             f"{len(result.training.samples)} pairs of updates)",
-            f"  chunks          {100 * result.chunk_overhead:>+10.2f} % time for calls and looks, "
-            "against one call for a whole run",
+            f"  chunks          {100 * result.chunk_overhead:>+10.2f} % overhead of calls and of "
+            "fetching metrics, compared with one call for the whole run",
             f"  compilations    {result.compilations:>10} after the first chunk, which took "
             f"{result.compile_seconds:.1f} s to compile",
-            f"  memory          {result.peak_bytes / 2**20:>10.0f} MiB at most; state "
+            f"  memory          {result.peak_bytes / 2**20:>10.0f} MiB at peak; state "
             f"{result.state_bytes / 2**20:.1f}, temporary {result.temporary_bytes / 2**20:.1f} MiB "
             "per device",
         ]
@@ -123,8 +123,8 @@ class Report:
     def crowd(self, crowd: Crowd, capacity: int) -> None:
         verdict = "was reached" if crowd.capacity_reached else "was not reached"
         text = (
-            f"In {crowd.steps:,} random steps at most {crowd.enemies} enemies and "
-            f"{crowd.transmissions} transmissions on a board: the capacity of {capacity} {verdict}"
+            f"In {crowd.steps:,} random steps, a board had at most {crowd.enemies} enemies and "
+            f"{crowd.transmissions} transmissions: the capacity of {capacity} {verdict}"
         )
         self.tell("crowd", {**asdict(crowd), "capacity_reached": crowd.capacity_reached}, text)
 
@@ -137,23 +137,23 @@ class Report:
         instructions: int,
         seconds: float,
     ) -> None:
-        how = "with kernels of its own" if kernels else "without kernels of its own"
+        how = "with hand-written kernels" if kernels else "without hand-written kernels"
         parts = [
             f"A step {how}, for {target.name} ({target.chips} chips, {target.hosts} hosts), "
             f"{boards} boards per chip: {facts.fusions} fusions, {facts.others} other operations, "
             f"{facts.loops} loops, {len(facts.collectives)} kinds of collective",
-            f"{facts.temporary_bytes / 2**20:.1f} MiB temporary memory",
+            f"{facts.temporary_bytes / 2**20:.1f} MiB of temporary memory",
             f"{seconds:.1f} s to compile",
         ]
         if target.platform == "tpu":
             parts[1:1] = [
-                f"{instructions:,} bundles of instructions",
+                f"{instructions:,} instruction bundles",
                 f"{facts.code_bytes / 2**20:.1f} MiB of code",
-                f"at most {facts.scratch_bytes / 2**20:.1f} MiB scratch",
+                f"at most {facts.scratch_bytes / 2**20:.1f} MiB of on-chip scratch memory",
             ]
         else:
-            besides = " besides the kernel's, which the GPU's machine assembles" if kernels else ""
-            parts.insert(1, f"{instructions:,} instructions of a thread{besides}")
+            besides = ", not counting the hand-written kernel" if kernels else ""
+            parts.insert(1, f"{instructions:,} instructions per thread{besides}")
         values = {
             "slice": target.name,
             "boards_per_device": boards,
@@ -164,20 +164,20 @@ class Report:
         self.tell("compiled", {**values, **asdict(facts)}, "; ".join(parts))
 
     def say(self, text: str) -> None:
-        """To people alone, such as the heading of a table."""
+        """Prints a text for people only, such as the heading of a table."""
         if not self._as_json:
             print(text, flush=True)
 
     def tell(self, what: str, values: Mapping[str, Any], text: str) -> None:
-        """A measurement: these values for programs, or the text for people."""
+        """Prints a measurement: its values as JSON for programs, or its text for people."""
         print(json.dumps({"what": what, **values}) if self._as_json else text, flush=True)
 
 
 def in_columns(cells: Iterable[str], widths: Iterable[int]) -> str:
-    """A line of a table; the columns are as wide as their titles and numbers need."""
+    """Returns a line of a table, with each cell right-aligned in its column."""
     return "  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
 
 
 def of_rate(rate: Rate) -> tuple[str, str]:
-    """Its median, and the least and the greatest of its samples."""
+    """Returns the median of a rate, and the range of its samples, as text."""
     return f"{rate.median:,.0f}", f"({rate.low:,.0f} - {rate.high:,.0f})"

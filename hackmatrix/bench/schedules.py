@@ -1,5 +1,5 @@
-"""How much code a compiler makes, from what it writes down: that for TPUs its schedules, that for
-GPUs the assembly (PTX) of their kernels.
+"""Counts the instructions that a compiler generates, from its dumps: schedules of programs for
+TPUs, assembly (PTX) of kernels for GPUs.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from hackmatrix.bench.scaling.subprocesses import environment
+
 # libtpu reads this once, when it is loaded.
 _ARGUMENTS = "LIBTPU_INIT_ARGS"
 _BUNDLES = re.compile(r"total scheduled bundles:\s+(\d+)")
@@ -20,20 +22,20 @@ _PTX = re.compile(r"^\s+(?:@!?%p\d+\s+)?[a-z][^;]*;", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Schedules:
-    """The folder to which each compilation for devices of a platform is written."""
+    """The folder to which the compiler for a platform dumps each compilation."""
 
     folder: Path
     platform: str
 
     @property
     def options(self) -> dict[str, str | bool]:
-        """The options to compile with, so that schedules are written down."""
+        """The compile options with which the dumps are written."""
         return {"xla_dump_to": str(self.folder)} if self.platform == "gpu" else {}
 
     def instructions(self) -> int:
-        """How many all kernels have that were compiled since the last call, loops once. On a GPU
-        they are those of a thread; on a TPU bundles, each of which does as many things at once as
-        the chip has units.
+        """Counts the instructions of all kernels compiled since the last call; a loop counts once.
+        On a GPU they are the instructions of one thread; on a TPU they are bundles, each of which
+        does as many things at once as the chip has units.
         """
         total = 0
         for file in self.folder.iterdir():
@@ -47,13 +49,13 @@ class Schedules:
 
 
 @contextmanager
-def written(platform: str) -> Iterator[Schedules]:
-    """From now on the compiler writes them down. libtpu must not be loaded yet."""
+def dumped(platform: str) -> Iterator[Schedules]:
+    """Makes the compiler dump its code inside the block. libtpu must not be loaded yet."""
     with tempfile.TemporaryDirectory() as folder:
         wanted = [
             f"--xla_jf_dump_to={folder}",
             "--xla_jf_dump_llo_text=true",
             "--xla_jf_dump_llo_pass_label_regex=.*final_bundles",
         ]
-        os.environ[_ARGUMENTS] = " ".join([os.environ.get(_ARGUMENTS, ""), *wanted])
-        yield Schedules(Path(folder), platform)
+        with environment(**{_ARGUMENTS: " ".join([os.environ.get(_ARGUMENTS, ""), *wanted])}):
+            yield Schedules(Path(folder), platform)

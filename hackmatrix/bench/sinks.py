@@ -1,4 +1,4 @@
-"""Benchmark of the sinks: the time each takes to write a chunk's metrics, beside the chunk's."""
+"""Benchmark of the sinks: the time to write a chunk's metrics, as a share of the chunk's time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from hackmatrix.bench.report import Report, in_columns
-from hackmatrix.bench.scaling.apart import environment
+from hackmatrix.bench.scaling.subprocesses import environment
 from hackmatrix.bench.timing import Work, in_turns
 from hackmatrix.parallel import mesh
 from hackmatrix.rl.train_state import TrainState
@@ -25,7 +25,7 @@ from hackmatrix.train.runs.directory import Run
 from hackmatrix.train.runs.schedule import Schedule
 
 WRITES = 100
-MOST = 0.01  # of the time of training
+MOST = 0.01  # the share of training time that all sinks may take
 _WIDTHS = (17, 12, 12, 12)
 
 
@@ -34,8 +34,8 @@ class Cost:
     """Seconds that training waits for a sink."""
 
     sink: str
-    once: float  # the first chunk, which opens files, and the end
-    a_chunk: float  # mean of all others
+    once: float  # the first write, which opens files, and closing
+    a_chunk: float  # the mean of all other writes
     of_training: float
 
 
@@ -47,12 +47,12 @@ class Found:
 
     @property
     def of_training(self) -> float:
-        """What all of them cost together, chunk by chunk."""
+        """The share of a chunk's time that all sinks take together."""
         return sum(cost.of_training for cost in self.costs)
 
 
 def measure(config: Config, seconds: float) -> Found:
-    """Writes to files that are deleted then; Weights & Biases offline, if it is installed."""
+    """Measures each sink on temporary files; Weights & Biases is offline, and only if installed."""
     program = Program(config, mesh.over())
     chunk_seconds, metrics = _chunk(program, seconds)
     setting = (
@@ -71,16 +71,16 @@ def tell(found: Found, report: Report) -> None:
 
 def _lines(found: Found) -> Iterator[str]:
     yield f"A chunk takes {found.chunk_seconds:.2f} s: {found.setting}"
-    yield in_columns(("sink", "once s", "ms per chunk", "of training"), _WIDTHS)
+    yield in_columns(("sink", "start+end s", "ms per chunk", "of training"), _WIDTHS)
     for cost in found.costs:
         numbers = f"{cost.once:.3f}", f"{1e3 * cost.a_chunk:.3f}", f"{cost.of_training:.4%}"
         yield in_columns((cost.sink, *numbers), _WIDTHS)
-    verdict = "under" if found.of_training < MOST else "NOT under"
-    yield f"all together {found.of_training:.4%} of training, {verdict} {MOST:.0%}"
+    verdict = "under" if found.of_training < MOST else "OVER"
+    yield f"All sinks: {found.of_training:.4%} of training, {verdict} the limit of {MOST:.0%}"
 
 
 def _chunk(program: Program, seconds: float) -> tuple[float, Mapping[str, float]]:
-    """The seconds of a chunk, and what there is to tell of it."""
+    """Returns the seconds that a chunk takes, and its metrics."""
     config = program.config
     told: dict[str, float] = {}
     progress = Progress(program, Schedule(config), lambda step, metrics: told.update(metrics))

@@ -1,6 +1,4 @@
-"""How long programs take from their start to their end, with an empty cache and then with a full
-one.
-"""
+"""Benchmark of programs from start to end, with an empty cache and then with a filled one."""
 
 from __future__ import annotations
 
@@ -20,9 +18,9 @@ from hackmatrix.errors import UserError
 _ROOT = Path(__file__).parents[2]
 _AGAIN = 3
 _CACHE = "JAX_COMPILATION_CACHE_DIR", "XDG_CACHE_HOME"
-_COLUMNS = "first start s", "of a processor", "second start s", "of a processor", "program"
-_WIDTHS = 13, 14, 14, 14, 0
-# What each program reads, and its flags; {} is a directory to write to.
+_COLUMNS = "first start s", "CPU s", "second start s", "CPU s", "program"
+_WIDTHS = 13, 6, 14, 6, 0
+# Each program with its flags ({} is a directory to write to), and its standard input.
 _PROGRAMS = {
     "launch.serve --headless-cli": '{"action":"reset"}\n',
     "launch.watch --policy=policies/conv --html={}/page.html": "",
@@ -34,7 +32,7 @@ _PROGRAMS = {
 
 @dataclass(frozen=True, order=True)
 class Start:
-    """`cpu_seconds` are what it had of the processors: they tell more where others use them too."""
+    """The wall time and processor time of a start; the latter says more on a busy machine."""
 
     seconds: float
     cpu_seconds: float
@@ -42,7 +40,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Starts:
-    """The second one is the fastest of some."""
+    """The first start of a program, and the fastest of several later ones."""
 
     program: str
     first: Start
@@ -50,7 +48,7 @@ class Starts:
 
 
 def measure(root: Path = _ROOT) -> Iterator[Starts]:
-    """The starts of the programs in this work tree."""
+    """Measures the programs of this work tree, each with a cache of its own."""
     for program, given in _PROGRAMS.items():
         with tempfile.TemporaryDirectory() as cache:
             starts = [_run(root, program, given, cache) for _ in range(1 + _AGAIN)]
@@ -58,7 +56,7 @@ def measure(root: Path = _ROOT) -> Iterator[Starts]:
 
 
 def tell(starts: Iterable[Starts], report: Report) -> None:
-    """Each as it comes."""
+    """Prints the starts of each program as they come."""
     report.say(in_columns(_COLUMNS, _WIDTHS))
     for each in starts:
         numbers = *astuple(each.first), *astuple(each.second)
@@ -77,11 +75,11 @@ def _run(root: Path, program: str, given: str, cache: str) -> Start:
         started = Start(time.perf_counter() - start, _cpu_seconds() - cpu)
         if ended.returncode:
             words, end = " ".join(command[1:]), ended.stderr.strip()
-            raise UserError(f"python {words} ended with {ended.returncode}:\n{end}")
+            raise UserError(f"python {words} exited with code {ended.returncode}:\n{end}")
         return started
 
 
 def _cpu_seconds() -> float:
-    """Of the processes that this one has waited for."""
+    """Returns the processor time of all child processes that have been waited for."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime

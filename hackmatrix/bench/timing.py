@@ -1,4 +1,4 @@
-"""Steps a second, in repeats that alternate between the programs that are compared."""
+"""Measures steps per second, in repeats that alternate between the programs compared."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class Rate:
-    """Steps a second, one sample a repeat."""
+    """Steps per second, one sample per repeat."""
 
     samples: tuple[float, ...]
 
@@ -43,11 +43,11 @@ class Rate:
         return {"median": self.median, "min": self.low, "max": self.high}
 
     def over(self, other: Rate) -> float:
-        """How many times as fast as another that was measured in turns with it."""
+        """Returns the median ratio to another rate that was measured in turns with this one."""
         return statistics.median(self._ratios(other))
 
     def quartiles_over(self, other: Rate) -> tuple[float, float]:
-        """Half of the pairs of calls are between these many times as fast."""
+        """Returns the quartiles of the ratios to another rate, as for `over`."""
         lower, _, upper = statistics.quantiles(self._ratios(other), n=4, method="inclusive")
         return lower, upper
 
@@ -58,7 +58,7 @@ class Rate:
 
 @dataclass
 class Work(Generic[Value]):
-    """`run` takes so many steps a call, and works on its own last result."""
+    """A program to measure: each call of `run` gets the last result and takes `steps` steps."""
 
     run: Callable[[Value], Value]
     value: Value
@@ -71,11 +71,11 @@ class Work(Generic[Value]):
 
 
 def in_turns(*works: Work, seconds: float) -> list[Rate]:
-    """How fast each is: a call of one, a call of the next, and so on, over and over, so that a
-    machine that is slow for a while is slow for all of them.
+    """Measures several works by calling each in turn, over and over, so that a machine that is slow
+    for a while is slow for all of them.
 
     The first call compiles and warms up, and is not counted. Then come at least REPEATS calls, and
-    more until each has had so many seconds. Several processes that work together stop together.
+    more until they have taken `seconds` per work. Processes that measure together stop together.
     """
     for work in works:
         work.sample()

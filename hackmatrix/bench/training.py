@@ -1,4 +1,4 @@
-"""Training: how fast it is beside its network alone, and where the rest of the time goes."""
+"""Benchmark of training: its speed relative to its network, and where the other time goes."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ _COMPILATIONS = "/jax/core/compile/backend_compile_duration"
 
 @dataclass(frozen=True)
 class Training:
-    """Rates in steps of the environment; seconds to compile; bytes on one device."""
+    """The results: rates in steps of the environment per second, sizes in bytes on one device."""
 
     compile_seconds: float
     training: Rate
-    network: Rate  # alone
+    network: Rate  # alone, without the environment
     rollouts: Rate
     updates: Rate
-    chunk_overhead: float  # of a call and a look at it, as a share of the time of its chunk
+    chunk_overhead: float  # of a call and fetching its report, as a share of its chunk's time
     compilations: int  # after the first chunk
     state_bytes: int
     temporary_bytes: int
-    peak_bytes: int  # of the process, compiling included, and not the network alone
+    peak_bytes: int  # of training and its compilation, as `_peak_bytes` finds it
 
 
 def measure_training(program: Program, steps: int, chunk: int, seconds: float) -> Training:
-    """`steps` are those of an update, `chunk` the updates between two looks at a run."""
+    """Measures a program with `steps` steps per update and `chunk` updates per chunk."""
     start = time.perf_counter()
     with without_persistent_cache():
         program.compile()
@@ -59,8 +59,8 @@ def measure_training(program: Program, steps: int, chunk: int, seconds: float) -
     config = program.config
     training = Work(one_update, state, steps)
     training.sample()
-    peak_bytes = _peak_bytes()  # before there is the network's own data
-    # On one device: others would do their shares at the same time, unless they share its cores.
+    peak_bytes = _peak_bytes()  # before the network alone allocates its data
+    # One device's share: others work at the same time, except simulated ones, which share cores.
     shares = 1 if jax.default_backend() == "cpu" else program.mesh.size
     share = network.work(
         program.network,
@@ -74,9 +74,9 @@ def measure_training(program: Program, steps: int, chunk: int, seconds: float) -
     with _counted_compilations() as compilations:
         rates = in_turns(training, alone, seconds=seconds)
         state, overhead = _chunk_overhead(program, training.value, chunk)
-    rollouts, updates = _apart(program, state, steps, seconds)
+    rollouts, updates = _measure_halves(program, state, steps, seconds)
     memory = program.compile().memory_analysis()
-    assert memory is not None  # the compilers of CPUs, GPUs and TPUs all know
+    assert memory is not None  # the compilers for CPUs, GPUs and TPUs all report it
     return Training(
         compile_seconds=compile_seconds,
         training=rates[0],
@@ -92,9 +92,10 @@ def measure_training(program: Program, steps: int, chunk: int, seconds: float) -
 
 
 def _chunk_overhead(program: Program, state: TrainState, chunk: int) -> tuple[TrainState, float]:
-    """What a call costs besides its updates: two calls of one update, with a look at each as the
-    loop takes it, against one call of both, in an order that favours neither where the machine's
-    speed drifts.
+    """Returns the new state, and the overhead of a call as a share of the time of its chunk.
+
+    Compares two calls of one update with one call of two updates; each report is fetched, as the
+    training loop does. The order favours neither where the machine's speed drifts.
     """
 
     def seconds(*calls: int) -> float:
@@ -116,15 +117,17 @@ def _chunk_overhead(program: Program, state: TrainState, chunk: int) -> tuple[Tr
 
 
 class _Half(struct.PyTreeNode):
-    """What one half of an update works on, over and over."""
+    """The input and output of one half of an update, which is run over and over."""
 
     learner: Learner
     players: Players
     batch: Any
 
 
-def _apart(program: Program, state: TrainState, steps: int, seconds: float) -> tuple[Rate, Rate]:
-    """The rates of rollouts alone and of updates alone, from the same parts as the whole."""
+def _measure_halves(
+    program: Program, state: TrainState, steps: int, seconds: float
+) -> tuple[Rate, Rate]:
+    """Measures rollouts alone and updates alone, with the functions that training uses."""
     algorithm = program.algorithm
     assert isinstance(algorithm, ActorCritic)
 
@@ -139,7 +142,7 @@ def _apart(program: Program, state: TrainState, steps: int, seconds: float) -> t
         learner, _ = algorithm.learn(half.learner, half.players.number, batch, batch.reward)
         return half.replace(learner=learner)
 
-    # Of a rollout only the time is divided, so that leaves carry it in front: not the boards.
+    # The leaves of a batch are [T, E, ...], so they are split along their second axis.
     before = _Half(REPLICATED, SPLIT, None)  # type: ignore[arg-type]
     after = _Half(REPLICATED, SPLIT, jax.sharding.PartitionSpec(None, ENVS))  # type: ignore[arg-type]
 
@@ -164,7 +167,7 @@ def _apart(program: Program, state: TrainState, steps: int, seconds: float) -> t
 
 @contextmanager
 def _counted_compilations() -> Iterator[list[str]]:
-    """A list that grows with each program that is compiled inside."""
+    """Yields a list that gets an item for each compilation inside the block."""
     seen: list[str] = []
 
     def note(event: str, duration_secs: float, **_: str | int) -> None:
@@ -179,7 +182,7 @@ def _counted_compilations() -> Iterator[list[str]]:
 
 
 def _peak_bytes() -> int:
-    """On the device, where it says so; else of this process."""
+    """Returns the peak memory of a device, or of this process where the device reports none."""
     stats = jax.local_devices()[0].memory_stats() or {}
     peak: int | None = stats.get("peak_bytes_in_use")
     return peak or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

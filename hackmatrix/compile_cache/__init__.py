@@ -1,6 +1,6 @@
-"""An ahead-of-time compile cache: programs kept from one start of a program to the next.
+"""An ahead-of-time compile cache: compiled programs, saved from one start to the next.
 
 JAX's own cache saves the compilation, but a program has to be traced and lowered before it is found
-there. These are found by what they are made of, without being traced, and lie in a folder of that
-cache. Where JAX keeps nothing, nothing is kept here either.
+there. This one finds programs by what they are made of, without tracing. Its files are in a folder
+of JAX's cache; where that is off, so is this one.
 """

@@ -1,4 +1,4 @@
-"""Where programs run."""
+"""The devices that programs run on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def are_among(known: Callable[..., Devices], devices: Devices) -> bool:
 
 
 def devices_of(arguments: Any) -> Devices:
-    """Where a function runs that is called with these."""
+    """Returns the devices on which a function runs that is called with these arguments."""
     for leaf in jax.tree.leaves(arguments):
         if isinstance(leaf, jax.Array) and leaf.committed:
             if isinstance(leaf.sharding, NamedSharding):

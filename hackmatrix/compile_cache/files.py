@@ -32,13 +32,13 @@ class Files:
                 content = file.read()
         except OSError:
             return None
-        with contextlib.suppress(OSError):  # others may share what they cannot change
-            os.utime(path)  # it was used
+        with contextlib.suppress(OSError):  # a shared file may be read-only
+            os.utime(path)  # marks it as used
         digest, packed = content[:_DIGEST], content[_DIGEST:]
         return zlib.decompress(packed) if _digest(packed) == digest else None
 
     def write(self, name: str, content: bytes) -> None:
-        """Replaces the file in one step, if that is possible at all."""
+        """Replaces the file atomically, or does nothing if it cannot be written."""
         packed = zlib.compress(content, level=1)
         with contextlib.suppress(OSError):
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -66,5 +66,5 @@ def _digest(content: bytes) -> bytes:
 
 
 def _is_ours(file: int) -> bool:
-    """Whether it is a file of this user: what another one wrote is not to be run."""
+    """Whether the file belongs to this user: code that another user wrote must not be run."""
     return not hasattr(os, "getuid") or os.fstat(file).st_uid == os.getuid()

@@ -1,8 +1,8 @@
-"""What a compiled program is made of, in words: where they are the same, so is the program.
+"""Fingerprints of compiled programs: texts that are the same only if the program is the same.
 
-The words tell of the sources of this package by their hash, so functions and classes of it are told
-by name; those of a package whose environments are trained on, by name and hash. What cannot be told
-for certain is `Unknown`, such as a network from another package.
+A hash covers the sources of this package, so its functions and classes are identified by name;
+those of a package whose environments are trained on, by name and hash. Anything that cannot be
+identified for certain, such as a network from another package, raises `Unknown`.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ import numpy as np
 
 from hackmatrix.compile_cache.sources import PACKAGE, source_hash, version
 
-# What traces and compiles programs, and what is traced of others.
+# What traces and compiles programs, and packages whose functions are traced.
 _PACKAGES = (
     "jax", "jaxlib", "numpy", "flax", "optax", "chex", "distrax", "mctx",
     "tensorflow-probability", "tfp-nightly",
 )  # fmt: skip
 _OF_ENVIRONMENTS = ("gymnax",)
 _ENVIRONMENT = ("XLA_FLAGS", "LIBTPU_INIT_ARGS")
-# Settings of JAX that say where programs run or are kept, or what is logged, not what they are.
+# Prefixes of JAX settings on where programs run or are cached, or on logs: not on programs.
 _ELSEWHERE = (
     "jax_compilation_cache", "jax_cuda_visible_devices", "jax_default_device",
     "jax_enable_compilation_cache", "jax_log", "jax_persistent_cache", "jax_platforms",
     "jax_rocm_visible_devices",
 )  # fmt: skip
-_CPU = ("flags", "Features", "model name")  # of Linux: of x86, of ARM, of both
+_CPU = ("flags", "Features", "model name")  # in Linux: on x86, on ARM, on both
 _PLAIN = (type(None), bool, int, float, str, bytes)
 
 
 class Unknown(Exception):
-    """Something that a program is made of may change although its name stays the same."""
+    """Raised for a part of a program that may change while its name stays the same."""
 
 
 def surroundings(devices: Sequence[jax.Device]) -> str:
-    """What a compiler may look at besides the program."""
+    """Returns what the compiler's output may depend on besides the program."""
     client = devices[0].client
     kind = client.platform, client.platform_version, client.process_index(), len(client.devices())
     return repr(
@@ -63,7 +63,7 @@ def surroundings(devices: Sequence[jax.Device]) -> str:
 
 
 def _flags(name: str) -> str | bytes | None:
-    """Those in a variable, or in the file that it names instead."""
+    """Returns the flags in an environment variable, or in the file that it names instead."""
     value = os.environ.get(name)
     if value and not value.lstrip().startswith("-"):
         with suppress(OSError):
@@ -72,13 +72,13 @@ def _flags(name: str) -> str | bytes | None:
 
 
 def _where(device: jax.Device) -> tuple[Any, ...]:
-    """Which one it is, and where among the others: their connections are compiled for, too."""
+    """Identifies a device and its place among the others: programs depend on their topology."""
     place = (getattr(device, name, None) for name in ("coords", "slice_index"))
     return device.id, device.device_kind, device.process_index, *place
 
 
 def settings() -> dict[str, Any]:
-    """Those of JAX, as they are within `with`, if they are."""
+    """Returns the settings of JAX, including those that a context manager has set."""
     return {
         name: getattr(jax.config, name, value)
         for name, value in sorted(jax.config.values.items())
@@ -87,14 +87,14 @@ def settings() -> dict[str, Any]:
 
 
 def arguments(given: Any) -> str:
-    """The shapes and types of a tree of arrays, and where they are."""
+    """Returns the fingerprint of a tree of arrays: structure, shapes, dtypes and shardings."""
     leaves, tree = jax.tree.flatten(given)
     places = [getattr(leaf, "sharding", None) for leaf in leaves]
     return repr((tree, [repr(jax.typeof(leaf)) for leaf in leaves], places))
 
 
 def of(thing: Any) -> str:
-    """What a function or a value is; Unknown if that depends on another package."""
+    """Returns the fingerprint of a function or a value; raises Unknown if it has no certain one."""
     match thing:
         case Enum():
             return f"{_name(type(thing))}.{thing.name}"
@@ -126,7 +126,7 @@ def of(thing: Any) -> str:
 
 
 def _is_plain(array: jax.Array) -> bool:
-    """Whether it has numbers, and they are on one device; it is no tracer then either."""
+    """Whether an array has numbers, all on one device, and is no tracer."""
     return (
         jax.dtypes.issubdtype(array.dtype, np.number)
         and not isinstance(array, jax.core.Tracer)
@@ -139,8 +139,8 @@ def _of_fields(thing: Any) -> str:
 
 
 def _name(thing: type | FunctionType) -> str:
-    """The name of a function or a class, by which it can be found again, and the sources of its
-    package if that is not this one.
+    """Returns the importable name of a function or class, with a hash of the sources of its package
+    if that is not this one.
     """
     name = f"{thing.__module__}.{thing.__qualname__}"
     package = name.partition(".")[0]
@@ -155,7 +155,7 @@ def _name(thing: type | FunctionType) -> str:
 
 @functools.cache
 def _machine() -> tuple[str, ...]:
-    """The processor, of whose instructions a program may use any, and the cores that there are."""
+    """Describes the processor, whose instructions a program may use, and counts its cores."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     try:
         first = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")[0]

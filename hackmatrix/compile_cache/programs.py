@@ -1,10 +1,10 @@
-"""Finds programs that were compiled before, first by what they are made of, then by their text.
+"""Finds programs that were compiled before, by their fingerprint or else by their lowered text.
 
-The second way is for programs that have to be traced after all, because this package has changed or
-because a part of them is from elsewhere: most of them still have the text that they had before.
+The text is for programs that have to be traced after all, because this package has changed or a
+part of them is from another one: most of them still have the same text as before.
 
-A program that several processes run together is found by all of them or compiled by all: compilers
-for GPUs share work among processes, and one that compiles alone would wait for the others.
+A program of several processes is either found by all of them or compiled by all: compilers for GPUs
+share work among processes, and one that compiles alone would wait for the others.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from jax.experimental import serialize_executable
 from jax.experimental.compilation_cache import compilation_cache
 
 from hackmatrix.compile_cache import fingerprints
-from hackmatrix.compile_cache.calls import calls_of, can_be_made_ready
+from hackmatrix.compile_cache.calls import calls_of, make_ready
 from hackmatrix.compile_cache.devices import Devices, are_among, devices_of
 from hackmatrix.compile_cache.files import Files
 from hackmatrix.compile_cache.sources import has_changed, short_hash, source_hash
@@ -37,21 +37,21 @@ EveryProcess = Callable[[bool], bool]
 
 _LOG = logging.getLogger(__name__)
 _FOLDER = "hackmatrix"
-_FORMAT = "2"  # of the content of the files
-_compiling = threading.Lock()  # as the setting of JAX's cache is one of all threads
-_kept_meanwhile = threading.Event()  # programs are, although that setting is off for one of them
+_FORMAT = "2"  # version of the content of the files
+_compiling = threading.Lock()  # all threads share the setting of JAX's cache
+_compiling_uncached = threading.Event()  # set while that setting is off only to compile one program
 _in_use: dict[tuple[Files, str], Compiled] = {}
 _prefetched: dict[tuple[Files, str], threading.Thread] = {}
 
 
 class CachedJit:
-    """A function made by jax.jit, whose program is found or compiled at its first call; all later
-    calls must have arguments of the same shapes and types. It runs on the given devices, or else
-    where its arguments are, or on the default device. `of` is all that the function was made of; a
-    function defined at the top of a module needs none.
+    """A jitted function whose program is found or compiled at its first call. All later calls must
+    have arguments of the same shapes and dtypes. It runs on the given devices, or else where its
+    arguments are, or on the default device. `of` is all that the function is made of; a function
+    defined at the top of a module needs none.
 
-    Where the devices are those of several processes, `every_process` has to tell whether something
-    is so on all of them, and all make the first call.
+    With the devices of several processes, `every_process` has to return whether a value is true on
+    all of them, and all have to make the first call.
     """
 
     def __init__(
@@ -71,8 +71,8 @@ class CachedJit:
         return self._program(*arguments)
 
     def shapes(self, *arguments: Any) -> Any:
-        """The shapes and types of what it gives. They are found without tracing where the program
-        would be; it is not compiled for them.
+        """Returns the shapes and dtypes of the result, without compiling; and without tracing where
+        the program is cached.
         """
         if cache := self._cache(arguments):
             with suppress(fingerprints.Unknown):
@@ -81,7 +81,7 @@ class CachedJit:
         return jax.eval_shape(self._function, *arguments)
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy finds the program again."""
+        """Leaves out the program: a copy finds it again."""
         return {**vars(self), "_program": None}
 
     def _cache(self, arguments: Any) -> _Cache | None:
@@ -96,16 +96,16 @@ class CachedJit:
 
 
 def compiled(lower: Lower, of: Any, devices: Devices, every_process: EveryProcess) -> Compiled:
-    """The program that `lower` gives, found or compiled. `of` is all that it is made of, and tells
-    the shapes of its arguments; `every_process` is that of `CachedJit`.
+    """Finds or compiles the program that `lower` lowers. `of` is all that it is made of, including
+    the shapes of its arguments; `every_process` is as for `CachedJit`.
     """
     cache = _cache_for(devices, every_process)
     return cache.found(lower, of) if cache else traced(lower).compile()
 
 
 def prefetch(of: Any, devices: Devices) -> None:
-    """Begins to load the program that is made of this, if it is kept, while other things are done;
-    `compiled` waits for it. Nothing is done where several processes would have to agree.
+    """Starts a thread that loads the program made of this, if it is cached; `compiled` waits for
+    it. Does nothing where several processes would have to agree.
     """
     if cache := _cache_for(devices, None):
         with suppress(fingerprints.Unknown):
@@ -113,8 +113,8 @@ def prefetch(of: Any, devices: Devices) -> None:
 
 
 def name_of(lower: Lower, of: Any) -> str:
-    """A name that the program has in all processes that make it, and others have not. It is traced
-    for that only where what it is made of does not tell.
+    """Returns a name that is the same in all processes that build this program, and differs from
+    those of other programs. Traces it only if the fingerprint is Unknown.
     """
     try:
         text = f"{fingerprints.of(of)} {fingerprints.settings()}"
@@ -124,8 +124,8 @@ def name_of(lower: Lower, of: Any) -> str:
 
 
 def traced(lower: Lower) -> jax.stages.Lowered:
-    """What `lower` gives. No garbage is collected meanwhile: a sixth of the time would go to
-    looking again and again at all that tracing makes, which is in use.
+    """Calls `lower` without collecting garbage: a sixth of the time would go to looking again and
+    again at what tracing makes, all of which is in use.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -138,12 +138,12 @@ def traced(lower: Lower) -> jax.stages.Lowered:
 
 @dataclass(frozen=True)
 class _About:
-    """What is known of a program by what it is made of."""
+    """What the cache has under the fingerprint of a program."""
 
-    words: str  # the name of the file that it is in
+    program_file: str  # the name of the file with the program itself
     calls: frozenset[str]
-    takes: Any  # a tree without leaves
-    gives: Any  # a tree of shapes and types
+    takes: Any  # the tree structure of the arguments
+    gives: Any  # the shapes and dtypes of the results
 
     @property
     def trees(self) -> tuple[Any, Any]:
@@ -162,27 +162,27 @@ class _Cache:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def name_of(self, parts: Any, arguments: Any) -> str:
-        """The name of the file that is about the program of these parts; or Unknown."""
-        # Processes that disagreed here would wait for each other; nor does anyone edit a pod.
+        """Returns the name of the `_About` file of a program of these parts; raises Unknown."""
+        # Only for one process: several have to decide alike, and nobody edits files on a pod.
         if self.every_process is bool and has_changed():
-            raise fingerprints.Unknown("this package, whose files are others than those it runs")
+            raise fingerprints.Unknown("this package: its sources have changed since its import")
         return self.name(source_hash(), fingerprints.of(parts), fingerprints.arguments(arguments))
 
     def about(self, name: str) -> _About | None:
         if content := self.files.read(name):
             try:
                 return _About(*pickle.loads(content))
-            except Exception as error:  # there may be anything in a file, and there is another way
+            except Exception as error:  # a file may contain anything; the program can be traced
                 _LOG.debug("%s cannot be used: %r", name, error)
         return None
 
     def found(self, lower: Lower, of: Any, arguments: Any = ()) -> Compiled:
-        """The program that `lower` gives."""
+        """Finds or compiles the program that `lower` lowers."""
         try:
             name = self.name_of(of, arguments)
         except fingerprints.Unknown as part:
-            _LOG.debug("not known without being traced: %s", part)
-            return self._found_by_words(traced(lower))[0]
+            _LOG.debug("no fingerprint, so the program is traced: %s", part)
+            return self._found_by_text(traced(lower))[0]
         if thread := _prefetched.pop((self.files, name), None):
             thread.join()
         if (self.files, name) not in _in_use:
@@ -190,50 +190,50 @@ class _Cache:
         return _in_use[self.files, name]
 
     def prefetch(self, name: str) -> None:
-        """Begins to load the program that the file of this name is about."""
+        """Starts to load the program that the file of this name describes."""
 
         def load() -> None:
-            if program := self._kept(name):
+            if program := self._load_described(name):
                 _in_use[self.files, name] = program
 
         if (self.files, name) not in _in_use:
-            # No daemon, as Python would end while XLA is at work in it.
+            # Not a daemon, as Python could exit while XLA is at work in it.
             _prefetched[self.files, name] = threading.Thread(target=load, name="programs")
             _prefetched[self.files, name].start()
 
     def _found_by_parts(self, name: str, lower: Lower) -> Compiled:
-        """The program that the file of this name is about."""
-        if program := self._if_all_have(self._kept(name)):
+        """Finds the program by its fingerprint, or else by its text, or compiles it."""
+        if program := self._if_all_have(self._load_described(name)):
             return program
         lowered = traced(lower)
-        program, words = self._found_by_words(lowered)
+        program, program_file = self._found_by_text(lowered)
         gives = jax.tree.map(_without_place, lowered.out_info)
-        about = words, calls_of(lowered), lowered.in_tree, gives
+        about = program_file, calls_of(lowered), lowered.in_tree, gives
         self.files.write(name, pickle.dumps(about))
         return program
 
-    def _found_by_words(self, lowered: jax.stages.Lowered) -> tuple[Compiled, str]:
-        """The program, and the name of the file that it is in."""
+    def _found_by_text(self, lowered: jax.stages.Lowered) -> tuple[Compiled, str]:
+        """Finds the program by its text or compiles it; also returns the name of its file."""
         trees = lowered.in_tree, lowered.out_tree
-        # A typed key and its words may be the same in the text.
+        # The text may be the same for a typed key and for its words.
         types = [str(each.dtype) for each in jax.tree.leaves((lowered.args_info, lowered.out_info))]
         name = self.name(lowered.as_text(), repr((*trees, types)))
         if program := self._if_all_have(self._loaded(name, *trees)):
             return program, name
-        # What JAX's cache gives on a CPU cannot be written down again: parts of it are missing.
+        # What JAX's cache returns on a CPU cannot be serialised again: parts of it are missing.
         with _compiling:
-            _kept_meanwhile.set()
+            _compiling_uncached.set()
             try:
                 with without_persistent_cache():
                     program = lowered.compile()
             finally:
-                _kept_meanwhile.clear()
+                _compiling_uncached.clear()
         self._save(name, program)
         return program, name
 
-    def _kept(self, name: str) -> Compiled | None:
-        if (about := self.about(name)) and can_be_made_ready(about.calls):
-            return self._loaded(about.words, *about.trees)
+    def _load_described(self, name: str) -> Compiled | None:
+        if (about := self.about(name)) and make_ready(about.calls):
+            return self._loaded(about.program_file, *about.trees)
         return None
 
     def _loaded(self, name: str, in_tree: Any, out_tree: Any) -> Compiled | None:
@@ -242,7 +242,7 @@ class _Cache:
                 return serialize_executable.deserialize_and_load(
                     content, in_tree, out_tree, self.devices[0].client, self.devices
                 )
-        except Exception as error:  # as above
+        except Exception as error:  # as in `about`
             _LOG.debug("%s cannot be used: %r", name, error)
         return None
 
@@ -252,8 +252,8 @@ class _Cache:
     def _save(self, name: str, program: Compiled) -> None:
         try:
             content, *_ = serialize_executable.serialize(program)
-        except Exception as error:  # of any backend that cannot do this
-            _LOG.debug("%s cannot be kept: %r", name, error)
+        except Exception as error:  # the backend may not support this
+            _LOG.debug("%s cannot be cached: %r", name, error)
         else:
             self.files.write(name, content)
 
@@ -264,9 +264,9 @@ def _without_place(leaf: Any) -> jax.ShapeDtypeStruct:
 
 @contextmanager
 def without_persistent_cache() -> Iterator[None]:
-    """What is compiled inside is neither found in JAX's own cache nor left there."""
+    """Turns JAX's own cache off: programs are neither found nor saved there."""
     before = jax.config.values["jax_enable_compilation_cache"]
-    # JAX looks at the setting once, and again only after a reset.
+    # JAX reads the setting once, and again only after a reset.
     jax.config.update("jax_enable_compilation_cache", False)
     compilation_cache.reset_cache()
     try:
@@ -276,18 +276,18 @@ def without_persistent_cache() -> Iterator[None]:
         compilation_cache.reset_cache()
 
 
-def are_kept() -> bool:
-    """Whether JAX keeps anything, and not in a bucket."""
+def is_cache_on() -> bool:
+    """Whether programs are cached: JAX's cache is on, and not in a bucket."""
     directory = jax.config.values["jax_compilation_cache_dir"]
-    is_on = jax.config.values["jax_enable_compilation_cache"] or _kept_meanwhile.is_set()
+    is_on = jax.config.values["jax_enable_compilation_cache"] or _compiling_uncached.is_set()
     return is_on and bool(directory) and "://" not in directory
 
 
 def _cache_for(devices: Devices, every_process: EveryProcess | None) -> _Cache | None:
-    """None where no programs are kept or compiled, for devices that cannot be had, and for those of
-    several processes that were not told how to agree.
+    """Returns None where programs are not cached or not compiled, where the devices do not exist,
+    and for those of several processes without `every_process`.
     """
-    if not are_kept() or jax.config.jax_disable_jit:  # type: ignore[attr-defined]
+    if not is_cache_on() or jax.config.jax_disable_jit:  # type: ignore[attr-defined]
         return None
     if are_among(jax.local_devices, devices):
         every_process = bool

@@ -1,7 +1,7 @@
-"""What this package is made of, and which versions it stands on.
+"""Hashes of the sources of this package, and the versions of others.
 
-The package imports this before all else of it: what a process imports later is what it was then, or
-it `has_changed`.
+The package imports this module before all others: what a process imports later is what was hashed,
+or it `has_changed`.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ PACKAGE = Path(__file__).parents[1]
 
 @functools.cache
 def source_hash(package: Path = PACKAGE) -> str:
-    """A short hash of all source files of a package, by default this one, as they were when it was
-    first asked for: of this one that was when this module was imported.
+    """Returns a short hash of all source files of a package, as they were at the first call. For
+    this package, the default, that was when this module was imported.
     """
     files = {str(path.relative_to(package)): path for path in _files(package)}
     return short_hash(b"".join(name.encode() + files[name].read_bytes() for name in sorted(files)))
 
 
 def has_changed() -> bool:
-    """Whether a source file was written since: this process may run what was there before, or, if
-    that was taken back, what was there meanwhile.
+    """Whether a source file was written since this module was imported. This process may run the
+    file as it was before or, if an edit was undone, as it was in between.
     """
     return _written(PACKAGE) != _WRITTEN
 
 
 def _written(package: Path) -> set[tuple[Path, int, int]]:
-    """Which source files there are, and when they were written."""
+    """Returns the source files of a package, with their inodes and times of change."""
     found = set()
     for file in _files(package):
-        with suppress(FileNotFoundError):  # just now
+        with suppress(FileNotFoundError):  # deleted just now
             at = file.stat()
             found.add((file, at.st_ino, at.st_ctime_ns))
     return found
 
 
 def _files(package: Path) -> Iterator[Path]:
-    """Hidden ones are those of an editor."""
+    """Yields the source files of a package, without the hidden ones of editors."""
     for folder, _, names in os.walk(package):
         yield from (Path(folder, name) for name in names if name.endswith(".py") and name[0] != ".")
 
@@ -54,8 +54,8 @@ def short_hash(content: bytes) -> str:
 
 @functools.cache
 def version(package: str) -> str | None:
-    """The version of an installed package."""
-    from importlib import metadata  # only here: standalone programs ask for none
+    """Returns the version of a package; None if it is not installed."""
+    from importlib import metadata  # here, as standalone programs need no versions
 
     try:
         return metadata.version(package)
@@ -63,5 +63,5 @@ def version(package: str) -> str | None:
         return None
 
 
-_WRITTEN = _written(PACKAGE)  # first of both, so that no edit in between goes unseen
+_WRITTEN = _written(PACKAGE)  # before the hash, so that no edit in between goes unseen
 source_hash()

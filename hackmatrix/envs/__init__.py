@@ -5,16 +5,16 @@ from __future__ import annotations
 import inspect
 
 from hackmatrix import plugins
-from hackmatrix.envs.protocol import Environment, changed
+from hackmatrix.envs.protocol import Environment, with_attribute
 from hackmatrix.errors import UserError
 
-# What a prefix of a name stands for; the rest of the name is handed to it.
+# The class for each prefix of a name; it is called with the rest of the name.
 PREFIXES = {"gymnax:": "hackmatrix.envs.gymnax_adapter:FromGymnax"}
 
 
 def make(name: str) -> Environment:
-    """The environment of that name: "hackmatrix", "gymnax:NAME" for one of Gymnax, or "MODULE:NAME"
-    for a class of your own, or a function, that gives one without arguments.
+    """Returns the environment of this name: "hackmatrix", "gymnax:NAME" for one of Gymnax, or
+    "MODULE:NAME" for a class or function of your own that returns one without arguments.
     """
     if name == "hackmatrix":
         from hackmatrix.envs.hackmatrix_env import HackMatrix
@@ -33,25 +33,26 @@ def make(name: str) -> Environment:
 
 
 def _from_outside(address: str) -> Environment:
-    """It is called by its address, which is what finds it again, whatever name it inherits."""
+    """Makes the environment at MODULE:NAME. That becomes its name, by which `make` finds it."""
     kind = plugins.load(address)
     if missing := sorted(getattr(kind, "__abstractmethods__", ())):
         raise UserError(
-            f"{address} lacks {', '.join(missing)}, which every environment has "
+            f"{address} does not define {', '.join(missing)}, which every environment must "
             "(hackmatrix.envs.protocol)"
         )
     try:
         inspect.signature(kind).bind()
     except (TypeError, ValueError) as error:
         raise UserError(
-            f"{address} is called without arguments, but: {error}; name a subclass of it, or a "
-            "function without arguments, that gives them"
+            f"{address} must be callable without arguments: {error}; name a subclass or a function "
+            "that supplies them"
         ) from None
-    with plugins.as_user_error(f"{address} fails when it is made"):
+    with plugins.as_user_error(f"{address}() failed"):
         env = kind()
     if not isinstance(env, Environment):
         raise UserError(
-            f"{address} gives a {type(env).__name__}, which is not a "
-            "hackmatrix.envs.protocol.Environment"
+            f"{address}() must return a hackmatrix.envs.protocol.Environment, not "
+            f"{type(env).__name__}"
         )
-    return changed(env, "name", address)  # a copy: a function may give the same one every time
+    # A copy, as a function may return the same object again.
+    return with_attribute(env, "name", address)

@@ -10,13 +10,13 @@ from hackmatrix.game.cells import CELLS
 from hackmatrix.game.features import FEATURES
 from hackmatrix.game.observation import OBSERVATION_SIZE
 
-# The only numbers that pass 1, of the player and of a cell: as great as a state can hold them.
+# The only numbers above 1, of the player and of a cell; their bounds are what a state can hold.
 _STAGE, _DATA_SIPHONS, _ATTACK = 5, 6, 7
 _OF_A_CELL = {"points": bits.LABEL, "spawn": bits.SPAWN, "amount": bits.AMOUNT}
 
 
 def highest() -> np.ndarray:
-    """f32[1545]; the lowest are all 0."""
+    """Returns the upper bounds, f32[1545]; the lower bounds are all 0."""
     high = np.ones(OBSERVATION_SIZE, np.float32)
     high[_STAGE] = 8 / 7
     high[_DATA_SIPHONS] = greatest(bits.DATA_SIPHONS) / 10

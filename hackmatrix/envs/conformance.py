@@ -1,9 +1,9 @@
-"""Whether an environment keeps to the protocol: `check(env)` for ours and for anybody's.
+"""Checks that an environment, ours or anybody's, conforms to the protocol: `check(env)`.
 
-Where it is what it declares to be (hackmatrix.envs.static_checks), some boards of it are played at
-random, and what comes of it is compared with what `Environment` promises: the same draws for the
-same keys, boards independent of each other, episodes that restart, observations that can be stored
-and decoded later, boards that look the same with what is hidden drawn anew.
+If the static checks pass (hackmatrix.envs.static_checks), a batch of boards is played at random and
+compared with what `Environment` promises: the same draws for the same keys, boards independent of
+each other, episodes that restart, observations that can be stored and decoded later, and boards
+that look the same after all that is hidden is redrawn.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from hackmatrix.envs.metrics import PERCENT, are_shares
 from hackmatrix.envs.protocol import Environment, Step
 from hackmatrix.errors import UserError
 
-# After so many ends in a row it is no chance that no episode goes on.
+# So many ends of episodes in a row on one board are no coincidence.
 _FEWEST_ENDS = 10
 
 
 class Broken(AssertionError):
-    """An environment that breaks promises of the protocol, a line each."""
+    """Raised if an environment violates the protocol; the message has a line per violation."""
 
 
 class Played(NamedTuple):
-    """A step: what it was given and what it gave, as host arrays; and what was seen before it."""
+    """The inputs and outputs of a step, and what was seen before it, as host arrays."""
 
     keys: np.ndarray
     states: Any
@@ -42,11 +42,11 @@ class Played(NamedTuple):
 
 
 def check(env: Environment, boards: int = 8, steps: int = 200, seed: int = 0) -> None:
-    """Raises Broken, with all that is wrong: as it is declared, or else after so many steps of
-    random valid play.
+    """Raises Broken, listing the violations found by the static checks or, if there are none, in
+    `steps` steps of random valid play.
     """
     if isinstance(env, type):
-        raise Broken(f"{env.__name__} is a class: give an environment, {env.__name__}()")
+        raise Broken(f"{env.__name__} is a class: pass an instance, {env.__name__}()")
     try:
         env.on(jax.default_backend())
     except UserError as error:
@@ -59,8 +59,8 @@ def _faults(env: Environment, boards: int, steps: int, seed: int) -> Iterator[st
     play = _Play(env, boards, seed)
     yield from _faults_of_reset(play)
     trace = [play.step() for _ in range(steps)]
-    for look in _LOOKS:
-        yield from look(env, trace)
+    for faults_of_trace in _TRACE_CHECKS:
+        yield from faults_of_trace(env, trace)
     yield from _faults_of_keys(play, trace[-1])
     yield from _faults_of_both_at_once(play, trace[-1])
     yield from _faults_of_neighbours(play, trace[-1])
@@ -69,7 +69,7 @@ def _faults(env: Environment, boards: int, steps: int, seed: int) -> Iterator[st
 
 
 class _Play:
-    """Random play on some boards, each function compiled once."""
+    """Plays a batch of boards at random, with each function compiled once."""
 
     def __init__(self, env: Environment, boards: int, seed: int) -> None:
         self.env, self.boards = env, boards
@@ -102,7 +102,7 @@ def _look(env: Environment, states: Any) -> Any:
 
 
 def _host(tree: Any) -> Any:
-    """With arrays of NumPy, which has none of typed keys."""
+    """Converts the leaves to NumPy arrays, except typed keys, which NumPy lacks."""
     return jax.tree.map(lambda leaf: leaf if _is_key(leaf) else np.asarray(leaf), tree)
 
 
@@ -117,7 +117,7 @@ def _faults_of_reset(play: _Play) -> Iterator[str]:
     actions = np.zeros(play.boards, np.int32)
     after = jax.eval_shape(play.run_step, keys, play.states, actions)[0]
     if _are_weak(play.states) != _are_weak(after):
-        yield "step: the states after it have other weak types than those of reset: set their dtype"
+        yield "step: its states have other weak types than those of reset: set the dtypes"
 
 
 def _faults_of_observation(env: Environment, trace: list[Played]) -> Iterator[str]:
@@ -125,7 +125,10 @@ def _faults_of_observation(env: Environment, trace: list[Played]) -> Iterator[st
         yield "decode: an observation is not finite"
     ends = (each.step.terminated | each.step.truncated for each in trace)
     if not all((each.mask.any(-1) | end).all() for each, end in zip(trace, ends, strict=True)):
-        yield "decode: the mask allows no action on a board that goes on: training takes any there"
+        yield (
+            "decode: the mask allows no action on a board whose episode goes on: training would "
+            "take an arbitrary one"
+        )
 
 
 def _faults_of_values(env: Environment, trace: list[Played]) -> Iterator[str]:
@@ -137,7 +140,7 @@ def _faults_of_values(env: Environment, trace: list[Played]) -> Iterator[str]:
         yield "step: an episode is truncated, but `truncates` is False"
     for metric in env.metrics:
         if metric.unit == PERCENT and not _are_shares(metric.tag, trace):
-            yield f"step: the metric {metric.tag}, in {PERCENT}, must be from 0 to 1"
+            yield f"step: the metric {metric.tag} is in {PERCENT}, so it must be from 0 to 1"
     step = trace[0].step
     told = step.each_step.keys() | step.each_episode.keys() | step.highest.keys()
     if undeclared := sorted(told - {metric.tag for metric in env.metrics}):
@@ -145,7 +148,7 @@ def _faults_of_values(env: Environment, trace: list[Played]) -> Iterator[str]:
 
 
 def _are_shares(tag: str, trace: list[Played]) -> bool:
-    """Whether all values of the metric that are counted are from 0 to 1."""
+    """Whether the metric is from 0 to 1 at every step, or at every end if it is one of episodes."""
     for step in (each.step for each in trace):
         of_ends = {**step.each_episode, **step.highest}
         if tag in step.each_step and not are_shares(step.each_step[tag]):
@@ -156,17 +159,17 @@ def _are_shares(tag: str, trace: list[Played]) -> bool:
 
 
 def _faults_of_ends(env: Environment, trace: list[Played]) -> Iterator[str]:
-    """Where an episode ends, the board after it is a new one: it can be played on."""
+    """Checks that some episode ends, and that a new one can be played after each end."""
     ended = np.stack([each.step.terminated | each.step.truncated for each in trace])
     if not ended.any():
-        yield f"no episode ended in {len(trace)} steps of random play: give check() more of them"
+        yield f"no episode ended in {len(trace)} steps of random play: pass check() more `steps`"
     if any(_never_restarts(board) for board in ended.T):
-        yield "step: no episode begins after one that ended: every step after it ends one again"
+        yield "step: no new episode begins after the first one ends: every later step ends one"
 
 
 def _never_restarts(ended: np.ndarray) -> bool:
-    """Of a board, by which of its steps ended an episode: after a first episode of several steps
-    every step does.
+    """Whether every step of a board after its first episode, which had several steps, ends an
+    episode. `ended` is bool[T], whether each step did.
     """
     first = int(ended.argmax())
     later = ended[first + 1 :]
@@ -174,7 +177,7 @@ def _never_restarts(ended: np.ndarray) -> bool:
 
 
 def _faults_of_potential(env: Environment, trace: list[Played]) -> Iterator[str]:
-    """A potential is of a board: a step that does not end an episode leaves it for the next."""
+    """Checks that the potential after a step is the one before the next, and 0 at termination."""
     steps = [each.step for each in trace]
     for now, then in itertools.pairwise(steps):
         if now.shaping is None or then.shaping is None:
@@ -182,14 +185,14 @@ def _faults_of_potential(env: Environment, trace: list[Played]) -> Iterator[str]
         goes_on = ~now.terminated & ~now.truncated
         before, after = then.shaping.before, now.shaping.after
         if not np.allclose(before[goes_on], after[goes_on], atol=1e-6):
-            yield "step: the potential after a step is not the one before the next"
+            yield "step: the potential after a step differs from the one before the next step"
             return
         if after[now.terminated].any():
-            yield "step: the potential after the end of an episode must be 0"
+            yield "step: the potential after a step that terminates an episode must be 0"
             return
 
 
-_LOOKS = (_faults_of_observation, _faults_of_values, _faults_of_ends, _faults_of_potential)
+_TRACE_CHECKS = (_faults_of_observation, _faults_of_values, _faults_of_ends, _faults_of_potential)
 
 
 def _faults_of_keys(play: _Play, played: Played) -> Iterator[str]:
@@ -199,16 +202,16 @@ def _faults_of_keys(play: _Play, played: Played) -> Iterator[str]:
 
 
 def _faults_of_both_at_once(play: _Play, played: Played) -> Iterator[str]:
-    """Where a step and what is seen after it are done at once, they are what they are apart."""
+    """Checks that an overridden `step_and_encode` equals `step` followed by `encode`."""
     if type(play.env).step_and_encode is Environment.step_and_encode:
         return
     both = jax.jit(play.env.step_and_encode)(played.keys, played.states, played.actions)
     if not _same(tuple(both), (played.after, played.step, play.look(played.after)[0])):
-        yield "step_and_encode: it gives something else than step and encode"
+        yield "step_and_encode: it returns something other than step followed by encode"
 
 
 def _goes_the_same_way(play: _Play, played: Played, kept: np.ndarray) -> bool:
-    """Whether these boards go the same way while the others have other keys."""
+    """Whether the boards in `kept`, bool[E], do the same when all others have other keys."""
     keys = np.where(kept[:, None], played.keys, play.keys())
     mixed = _host(play.run_step(keys, played.states, played.actions))
     some, same = jax.tree.map(lambda leaf: leaf[kept], (mixed, (played.after, played.step)))
@@ -216,7 +219,7 @@ def _goes_the_same_way(play: _Play, played: Played, kept: np.ndarray) -> bool:
 
 
 def _faults_of_neighbours(play: _Play, played: Played) -> Iterator[str]:
-    """A board in another place, among others, goes the same way."""
+    """Checks that a board depends neither on its place in the batch nor on the other keys."""
     order = play.rng.permutation(play.boards)
     moved = play.run_step(
         *jax.tree.map(lambda leaf: leaf[order], (played.keys, played.states, played.actions))
@@ -225,26 +228,28 @@ def _faults_of_neighbours(play: _Play, played: Played) -> Iterator[str]:
         yield "step: what happens on a board depends on its place in the batch"
     half = np.arange(play.boards) < play.boards // 2
     if not all(_goes_the_same_way(play, played, kept) for kept in (half, ~half)):
-        yield "step: what happens on a board depends on the keys of others"
+        yield "step: what happens on a board depends on the keys of other boards"
 
 
 def _faults_of_storage(env: Environment, played: Played) -> Iterator[str]:
-    """What was seen may be stored, shuffled and decoded in another batch."""
+    """Checks that what was seen can be stored, shuffled and decoded in another batch."""
     rows = np.resize(np.arange(len(played.actions))[:0:-1], 3 * len(played.actions))
     parts, mask = _host(jax.jit(env.decode)(jax.tree.map(lambda leaf: leaf[rows], played.seen)))
     close = _are_close(parts, {name: part[rows] for name, part in played.parts.items()})
     if not close or not np.array_equal(mask, played.mask[rows]):
-        yield "decode: the rows of what was seen, among others, decode to other numbers"
+        yield "decode: observations decode differently in another batch"
 
 
 def _faults_of_redrawn(play: _Play, played: Played) -> Iterator[str]:
-    """The mask may be another one: what is valid may tell of what is hidden."""
-    if not play.env.tells_what_is_hidden:
+    """Checks that redrawn boards look the same. Masks may differ, as they may depend on what is
+    hidden.
+    """
+    if not play.env.can_redraw:
         return
     redrawn = jax.jit(play.env.redrawn)(play.keys(), played.states)
     _, (parts, _) = _host(play.look(redrawn))
     if not _are_close(parts, played.parts):
-        yield "redrawn: the boards do not look the same to the player"
+        yield "redrawn: the boards look different to the player"
 
 
 def _are_close(parts: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> bool:

@@ -30,23 +30,21 @@ def action_space() -> spaces.Discrete:
 
 
 def checked(actions: Any) -> np.ndarray:
-    """The actions as an array; InvalidAction if one is not in the space of a single game."""
+    """Returns the actions as an array; raises InvalidAction for one outside the action space."""
     given = np.asarray(actions)
     if given.dtype.kind not in "iu" or not np.isin(given, np.arange(game.ACTIONS)).all():
-        raise InvalidAction(
-            f"{actions} is not an action: give integers from 0 to {game.ACTIONS - 1}"
-        )
+        raise InvalidAction(f"actions must be integers from 0 to {game.ACTIONS - 1}, not {actions}")
     return given
 
 
 def seen_on(games: HostedGames, number: int) -> Json:
-    """What the player sees of one of the boards."""
+    """Returns what the player sees of a board, as the headless protocol shows it."""
     board = describe(games.board(number))
     return observation(board, board["owned"], ())
 
 
 def information(turn: Turn) -> dict[str, Any]:
-    """What is told besides the observation; leaves [E]."""
+    """Returns the `info` that goes with the observations; leaves [E, ...]."""
     outcome = turn.outcome
     return {
         "action_mask": turn.mask,
@@ -62,18 +60,20 @@ def information(turn: Turn) -> dict[str, Any]:
 
 
 class HackMatrixEnv(gymnasium.Env[np.ndarray, np.int64]):
-    """One game. `action_masks` says which actions are valid, `invalid` what another one leads to:
-    "end", "cost" or "redraw" (hackmatrix.envs.invalid_actions).
+    """One game. `action_masks` returns which actions are valid, and `invalid` selects what an
+    invalid one does: "end", "cost" or "redraw" (hackmatrix.envs.invalid_actions).
 
     The first `reset` compiles the game (docs/interfaces.md says how long that takes), unless
-    JAX_COMPILATION_CACHE_DIR names a folder with the result of an earlier time.
+    JAX_COMPILATION_CACHE_DIR names a folder where an earlier process saved the result.
     """
 
     metadata = {"render_modes": RENDER_MODES, "render_fps": RENDER_FPS}  # noqa: RUF012
 
     def __init__(self, render_mode: str | None = None, invalid: str = "end") -> None:
         if render_mode not in (None, *RENDER_MODES):
-            raise ValueError(f"render_mode {render_mode!r} is none of {', '.join(RENDER_MODES)}")
+            raise ValueError(
+                f"render_mode={render_mode!r} must be one of {', '.join(RENDER_MODES)}"
+            )
         self.render_mode = render_mode
         self.observation_space = observation_space()
         self.action_space = action_space()
@@ -91,9 +91,9 @@ class HackMatrixEnv(gymnasium.Env[np.ndarray, np.int64]):
 
     def step(self, action: np.int64 | int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         if self._current().outcome.done[0]:
-            raise ResetNeeded("this game is over: reset() begins the next")
+            raise ResetNeeded("this game is over: call reset() to begin the next one")
         if np.ndim(action):
-            raise InvalidAction(f"{action} is not an action: give one integer, not an array")
+            raise InvalidAction(f"the action must be one integer, not the array {action}")
         self._turn = self._games.play(checked([action]))
         seen, told = self._told(self._turn)
         outcome = self._turn.outcome
@@ -109,12 +109,14 @@ class HackMatrixEnv(gymnasium.Env[np.ndarray, np.int64]):
             return text.text(seen_on(self._games, 0))
         if self.render_mode == "rgb_array":
             return pictures.picture(seen_on(self._games, 0))
-        gymnasium.logger.warn('nothing is rendered: make("HackMatrix-v0", render_mode="ansi")')
+        gymnasium.logger.warn(
+            'nothing is rendered without a render_mode, such as render_mode="ansi"'
+        )
         return None
 
     def _current(self) -> Turn:
         if self._turn is None:
-            raise ResetNeeded("there is no game before the first reset")
+            raise ResetNeeded("there is no game yet: call reset() first")
         return self._turn
 
     def _told(self, turn: Turn) -> tuple[np.ndarray, dict[str, Any]]:

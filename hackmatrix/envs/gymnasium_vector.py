@@ -26,7 +26,7 @@ from hackmatrix.envs.hosted import HostedGames, Turn
 
 
 class HackMatrixVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
-    """The step after the end of a game begins the next one, whatever the action.
+    """A batch of games. The step after the end of a game begins the next one, whatever the action.
 
     Seeded with s, game i is the one that HackMatrixEnv plays when it is seeded with s + i,
     with the same choice of `invalid`.
@@ -45,9 +45,9 @@ class HackMatrixVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         invalid: str = "end",
         max_episode_steps: int | None = None,
     ) -> None:
-        """Games are cut off after so many steps; None, or -1 as Gymnasium has it, never does."""
+        """Truncates games after `max_episode_steps`; None, or -1 as in Gymnasium, never does."""
         if render_mode not in (None, "rgb_array"):
-            raise ValueError(f"render_mode {render_mode!r} is not rgb_array")
+            raise ValueError(f"render_mode={render_mode!r} must be rgb_array")
         if num_envs < 1:
             raise ValueError(f"num_envs={num_envs} must be at least 1")
         self.num_envs, self.render_mode = num_envs, render_mode
@@ -69,7 +69,7 @@ class HackMatrixVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         seed: int | Sequence[int | None] | None = None,
         options: dict[str, Any] | None = None,
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Begins all games anew, or those where options["reset_mask"], bool[E], is True."""
+        """Resets all games, or those where options["reset_mask"], bool[E], is True."""
         some = self._to_begin(options or {})
         seed = int(seed) if isinstance(seed, np.integer) else seed
         super().reset(seed=seed if isinstance(seed, int) else None)
@@ -86,7 +86,7 @@ class HackMatrixVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         self._current()
         if np.shape(actions) != (self.num_envs,):
-            raise InvalidAction(f"give {self.num_envs} actions, one for each game, not {actions}")
+            raise InvalidAction(f"expected {self.num_envs} actions, one per game, got {actions}")
         self._turn = self._games.play(checked(actions), self._are_over)
         self._steps = np.where(self._are_over, 0, self._steps + 1)
         outcome = self._turn.outcome
@@ -105,7 +105,7 @@ class HackMatrixVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         return np.array(self._current().mask)
 
     def render(self) -> tuple[np.ndarray, ...] | None:
-        """A picture of each board."""
+        """Returns a picture of each board."""
         self._current()
         if self.render_mode is None:
             gymnasium.logger.warn('nothing is rendered without render_mode="rgb_array"')
@@ -115,26 +115,26 @@ class HackMatrixVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         )
 
     def _to_begin(self, options: dict[str, Any]) -> np.ndarray:
-        """bool[E]: the games that a reset begins anew."""
+        """bool[E]: which games to reset."""
         everywhere = np.ones(self.num_envs, bool)
         some = np.asarray(options.get("reset_mask", everywhere))
         if some.dtype != bool or some.shape != everywhere.shape or not some.any():
             raise ValueError(
-                f"reset_mask must be bool[{self.num_envs}], True for one game at least"
+                f"reset_mask must be bool[{self.num_envs}], True for at least one game"
             )
         if self._turn is None and not some.all():
-            raise ValueError("the first reset begins all games: leave reset_mask out")
+            raise ValueError("the first reset begins all games: omit reset_mask")
         return some
 
     def _seed(self, seed: int | Sequence[int | None] | None, some: np.ndarray) -> None:
-        """Gives seeds to some of the games."""
+        """Seeds some of the games. At the first reset, a game without a seed draws one."""
         seeds: Sequence[int | None]
         if isinstance(seed, int):
             seeds = range(seed, seed + self.num_envs)
         else:
             seeds = [None] * self.num_envs if seed is None else seed
         if len(seeds) != self.num_envs:
-            raise ValueError(f"give {self.num_envs} seeds, one for each game, not {len(seeds)}")
+            raise ValueError(f"expected {self.num_envs} seeds, one per game, got {len(seeds)}")
         for number in np.flatnonzero(some).tolist():
             each = seeds[number]
             if each is None and self._turn is None:
@@ -144,7 +144,7 @@ class HackMatrixVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
 
     def _current(self) -> Turn:
         if self._turn is None:
-            raise ResetNeeded("there are no games before the first reset")
+            raise ResetNeeded("there are no games yet: call reset() first")
         return self._turn
 
 
@@ -153,7 +153,7 @@ def _told(turn: Turn) -> dict[str, Any]:
 
 
 def _with_presence(told: dict[str, Any], games: int) -> dict[str, Any]:
-    """As Gymnasium wants it: beside each value, of which of the games it tells (here of all)."""
+    """Adds the mask that Gymnasium expects beside each value: which games have it (here all)."""
     marked = {}
     for name, value in told.items():
         marked[name] = _with_presence(value, games) if isinstance(value, dict) else value

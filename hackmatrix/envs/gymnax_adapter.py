@@ -13,8 +13,8 @@ from hackmatrix.envs.protocol import Environment, Parts, Step
 from hackmatrix.errors import UserError
 
 Array = jax.Array
-OBSERVATION = "observation"  # its only part, flattened
-# They begin a loop with a constant and go on with what differs among devices.
+OBSERVATION = "observation"  # the name of the only part, which is flattened
+# These fail the type check of shard_map: a loop carry begins as a constant and then varies.
 _LOOPING = {"Asterix-MinAtar"}
 
 
@@ -24,14 +24,16 @@ class Seen(struct.PyTreeNode):
 
 
 class Boards(struct.PyTreeNode):
-    """Gymnax hands observations out with each step, so they are kept beside the states."""
+    """Gymnax states, stored with the observations that Gymnax returned together with them."""
 
     inner: Any
     seen: Seen
 
 
 class FromGymnax(Environment):
-    """Its time limits truncate; where it has `get_action_mask(state)`, that is its mask."""
+    """An environment of Gymnax. Its time limits truncate; its `get_action_mask(state)`, if it has
+    one, gives the mask.
+    """
 
     truncates = True
 
@@ -39,7 +41,7 @@ class FromGymnax(Environment):
         self._env, self._params = _gymnax_make(name)
         space = self._env.action_space(self._params)
         if not hasattr(space, "n"):
-            raise UserError(f"gymnax:{name} has no discrete actions, and only such can be masked")
+            raise UserError(f"gymnax:{name} has no discrete actions, which the trainer requires")
         shape = self._env.observation_space(self._params).shape
         self.name = f"gymnax:{name}"
         self.types_are_checked = name not in _LOOPING
@@ -65,7 +67,7 @@ class FromGymnax(Environment):
         return self._boards(inner, observation)
 
     def _step(self, key: Array, boards: Boards, action: Array) -> tuple[Boards, Step]:
-        # Gymnax's own `step` restarts too, but does not show the mask at the end of an episode.
+        # Gymnax's own `step` restarts too, but does not return the mask at the end of an episode.
         step_key, reset_key = jax.random.split(key)
         observation, inner, reward, terminated, _ = self._env.step_env(
             step_key, boards.inner, action, self._params
@@ -97,12 +99,14 @@ class FromGymnax(Environment):
 
 
 def _typed(keys: Array) -> Array:
-    """Raw ones are taken for those of the generator that is JAX's default."""
+    """Wraps raw keys as Threefry keys; JAX would take them for keys of its default generator."""
     return jax.random.wrap_key_data(keys, impl="threefry2x32")
 
 
 def _strongly_typed(leaf: Any) -> Array:
-    """As an array of a type of its own: a Python number in a state would be compiled for twice."""
+    """Converts to an array without weak type: a Python number in a state would cause a second
+    compilation.
+    """
     array = jnp.asarray(leaf)
     return array.astype(array.dtype)
 
@@ -117,6 +121,6 @@ def _gymnax_make(name: str) -> tuple[Any, Any]:
     try:
         return gymnax.make(name)
     except OSError as error:  # some download what they need
-        raise UserError(f"gymnax:{name} cannot be made: {error}") from None
+        raise UserError(f"gymnax:{name} cannot be created: {error}") from None
     except (KeyError, ValueError):
         raise UserError(f"gymnax has no environment {name!r}") from None

@@ -1,4 +1,4 @@
-"""The game as an environment of Gymnax: as 1.x wants it, and as the versions before did."""
+"""The game as a Gymnax environment, for Gymnax 1.x and for the versions before it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from hackmatrix.game.state import STAGES
 Array = jax.Array
 Information = dict[str, Any]
 NEVER = (1 << 31) - 1
-LONG = 1000  # steps: of 6,900 games of random valid actions none took more than 258
+LONG = 1000  # steps; none of 6,900 games of random valid actions took more than 258
 
 
 class EnvParams(struct.PyTreeNode):
-    """The game itself knows no limit of steps."""
+    """Parameters of the environment. The game itself has no limit of steps."""
 
     max_steps_in_episode: Any = NEVER
 
@@ -34,7 +34,7 @@ class EnvState(struct.PyTreeNode):
 
 
 class Stepped(struct.PyTreeNode):
-    """What a step led to: the state to go on with, and the board before a new game began."""
+    """The result of a step: the state to continue from, and the board before any new game."""
 
     state: EnvState
     final: game.State
@@ -54,10 +54,10 @@ class Stepped(struct.PyTreeNode):
 
 
 class _HackMatrix(environment.Environment[EnvState, EnvParams]):
-    """What the generations of the interface have in common. `invalid` says what an action that is
-    not valid leads to: "end", "cost" or "redraw" (hackmatrix.envs.invalid_actions).
+    """What both versions of the interface have in common. `invalid` selects what an invalid action
+    does: "end", "cost" or "redraw" (hackmatrix.envs.invalid_actions).
 
-    Environments that are equal share what was compiled for them; some trainers copy theirs.
+    Equal environments share compiled programs, since some trainers copy theirs.
     """
 
     def __init__(self, invalid: str = "end") -> None:
@@ -76,7 +76,9 @@ class _HackMatrix(environment.Environment[EnvState, EnvParams]):
     def step_env(
         self, key: Array, state: EnvState, action: Any, params: EnvParams
     ) -> tuple[Array, EnvState, Array, Array, Information]:
-        """A step that ends with a game: observation, state, reward, terminated, information."""
+        """Takes a step, without restarting an ended game: returns observation, state, reward,
+        terminated, information.
+        """
         board, outcome = _step_of_one(self.invalid)(key, state.board, jnp.asarray(action))
         state = EnvState(board, state.time + 1)
         told = _information(board, outcome)
@@ -92,9 +94,7 @@ class _HackMatrix(environment.Environment[EnvState, EnvParams]):
         return game.observe(state.board)
 
     def is_terminated(self, state: EnvState, params: EnvParams) -> Array:
-        """Whether the game of this state is won or lost. One that an invalid action has ended is
-        neither.
-        """
+        """Whether the game is won or lost; False for one that an invalid action has ended."""
         return (state.board.player.hp <= 0) | (state.board.stage > STAGES)
 
     def get_action_mask(self, state: EnvState) -> Array:
@@ -117,8 +117,8 @@ class _HackMatrix(environment.Environment[EnvState, EnvParams]):
         return spaces.Box(jnp.zeros_like(high), high, high.shape, jnp.float32)
 
     def _stepped(self, key: Array, state: EnvState, action: Any, params: EnvParams) -> Stepped:
-        """As in all of Gymnax, a new game begins where one has ended; but only the boards that need
-        a new game pay for it, as long as they are many under one vmap.
+        """Takes a step, and begins a new game where one has ended, as all of Gymnax does. Among
+        many boards under vmap, only those that need a new game pay for it.
         """
         step_key, reset_key = jax.random.split(key)
         time = state.time + 1
@@ -141,7 +141,7 @@ class HackMatrixGymnax(_HackMatrix):
     def step(
         self, key: Array, state: EnvState, action: Any, params: EnvParams | None = None
     ) -> tuple[Array, EnvState, Array, Array, Array, Information]:
-        """Observation, state, reward, terminated, truncated, information."""
+        """Returns observation, state, reward, terminated, truncated, information."""
         params = self.default_params if params is None else params
         now = self._stepped(key, state, action, params)
         observation = game.observe(now.state.board)
@@ -152,11 +152,11 @@ class HackMatrixGymnax(_HackMatrix):
 
 
 class HackMatrixGymnax0(_HackMatrix):
-    """The interface of Gymnax before 1.0, which many trainers still speak.
+    """The interface of Gymnax before 1.0, which many trainers still use.
 
-    It cannot say "cut off", so a game that is cut off is done. Some trainers play until all games
-    are done, and some keep the information of all steps: so there is a limit of steps, and no final
-    observation.
+    It has no truncation, so a truncated game counts as done. There is a limit of steps, because
+    some trainers play until all games are done, and no final observation, because some store the
+    information of all steps.
     """
 
     @property
@@ -167,7 +167,7 @@ class HackMatrixGymnax0(_HackMatrix):
     def step(
         self, key: Array, state: EnvState, action: Any, params: EnvParams | None = None
     ) -> tuple[Array, EnvState, Array, Array, Information]:
-        """Observation, state, reward, done, information."""
+        """Returns observation, state, reward, done, information."""
         params = self.default_params if params is None else params
         now = self._stepped(key, state, action, params)
         observation = game.observe(now.state.board)
@@ -176,18 +176,18 @@ class HackMatrixGymnax0(_HackMatrix):
 
 @cache
 def _step_of_one(invalid: str) -> Any:
-    """Outside of a program it is compiled once."""
+    """Returns `_step` for one board, compiled once if called outside of a compiled program."""
     return play.compiled_once(play.one_board(partial(_step, invalid)))
 
 
 def _step(
     invalid: str, keys: Array, boards: game.State, actions: Array
 ) -> tuple[game.State, game.Outcome]:
-    """As game.step_batch, but for what an invalid action leads to."""
+    """Like game.step_batch, except for what an invalid action does."""
     key = as_key(keys)
     after, outcome, in_turn = invalid_actions.take_action(invalid, boards, key, actions)
     new_stage = outcome.stage_completed & ~outcome.won
-    return play.go_on(after, key, in_turn, new_stage, jnp.zeros_like(new_stage)), outcome
+    return play.finish_step(after, key, in_turn, new_stage, jnp.zeros_like(new_stage)), outcome
 
 
 def _step_or_restart(
@@ -198,9 +198,10 @@ def _step_or_restart(
     actions: Array,
     is_late: Array,
 ) -> tuple[game.State, game.State, game.Outcome, Array]:
-    """The boards [E] to go on with, those the actions led to, what happened, which were cut off.
+    """Takes a step and restarts ended games. Returns the boards [E] to continue from, those before
+    any restart, the outcome, and which games were truncated, bool[E].
 
-    A game is not cut off at the very step that completes a stage: its next board is yet to come.
+    A game is not truncated at a step that completes a stage, as its next board is not drawn yet.
     """
     step_key, reset_key = as_key(step_keys), as_key(reset_keys)
     after, outcome, in_turn = invalid_actions.take_action(invalid, boards, step_key, actions)
@@ -209,7 +210,7 @@ def _step_or_restart(
     truncated = is_late & ~outcome.done & ~outcome.stage_completed
     ended = outcome.done | truncated
     key = jax.tree.map(partial(few.select, ended), reset_key, step_key)
-    going_on = play.go_on(after, key, nowhere, outcome.stage_completed | ended, ended)
+    going_on = play.finish_step(after, key, nowhere, outcome.stage_completed | ended, ended)
     return going_on, after, outcome, truncated
 
 

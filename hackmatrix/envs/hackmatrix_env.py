@@ -1,4 +1,4 @@
-"""The game as an environment of the trainer: its observation, masks, metrics and their health."""
+"""The game as a training environment: observations, masks, metrics and their healthy ranges."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ Array = jax.Array
 ACTION_NAMES = ("up", "down", "left", "right", "siphon", *PROGRAMS)
 _ACTION_BITS = np.arange(game.ACTIONS, dtype=np.uint32)
 _COMPLETED = tuple(f"stats/completed_stage_{stage}" for stage in range(1, STAGES + 1))
-_A_STEP = STEP_UNITS / UNITS  # what the reward gives for a step towards the exit
-# Parts of the reward for what a snapshot holds.
+_A_STEP = STEP_UNITS / UNITS  # the reward for a step towards the exit
+# Parts of the reward for what snapshots hold; after UNDO they could be earned again.
 _TAKEN_BACK = (
     "score_gain", "kills", "data_siphon", "resource_gain", "resource_holding", "damage_penalty",
     "hp_recovery", "siphon_quality",
@@ -61,7 +61,7 @@ REWARD = Section(
     "Reward components, per step",
     tuple(Metric(f"reward/{part}", part.replace("_", " ")) for part in game.PARTS),
 )
-# The entropy of random play is 0.85: some 2.5 actions are valid at a time.
+# The entropy of random play is 0.85: some 2.5 actions are valid on a board.
 ENTROPY = Range(
     "train/entropy",
     low=0.1,
@@ -72,7 +72,7 @@ STEP_PENALTY = Range(
     -0.0105,
     -0.0095,
     if_below="it is -0.01 for each valid action; the reward is broken",
-    if_above="it is -0.01 for each valid action; invalid ones are played, the mask is broken",
+    if_above="it is -0.01 for each valid action; invalid ones are taken, so the mask is broken",
 )
 WANDERING = Trend(
     growing="train/mean_episode_length",
@@ -84,14 +84,14 @@ WANDERING = Trend(
 
 
 class Seen(struct.PyTreeNode):
-    """192 bytes a board: the words of the observation, and the mask with a bit an action."""
+    """Compact observations, 192 bytes a board; the mask has one bit per action."""
 
     words: Array  # u32[E, 47]
     valid: Array  # u32[E]
 
 
 class HackMatrix(Environment):
-    """Games end by death, victory or an action that is not valid; none is cut off."""
+    """HackMatrix. Games end by death, victory or an invalid action, and are never truncated."""
 
     name = "hackmatrix"
     action_names = ACTION_NAMES
@@ -109,21 +109,21 @@ class HackMatrix(Environment):
         OlderLayout(older.older_layout, older.upgraded),
     )
 
-    _platform: str | None = None  # JAX's default
+    _platform: str | None = None  # None: JAX's default
     _kernels: Kernels | None = None
 
     def on(self, platform: str, kernels: bool = False) -> Self:
         cls = type(self)
         if cls.step is HackMatrix.step and cls.reset is not HackMatrix.reset:
             raise UserError(
-                f"{self.name} has a `reset` of its own but no `step`, and ours begins later games "
-                "without it: give it a `step` that puts what `reset` gives where games have ended"
+                f"{self.name} overrides `reset` but not `step`, which begins later games without "
+                "it: define a `step` that restarts ended games with that `reset`"
             )
         env = copy.copy(self)
         env._platform = platform
         env._kernels = _kernels_for(platform) if kernels else None
-        env.is_carried_together = platform == "gpu"
-        env.types_are_checked = not (kernels and platform == "cpu")  # interpreted
+        env.packs_small_arrays = platform == "gpu"
+        env.types_are_checked = not (kernels and platform == "cpu")  # which are interpreted
         return env
 
     def reset(self, keys: Array) -> game.State:
@@ -146,7 +146,7 @@ class HackMatrix(Environment):
     def step_and_encode(
         self, keys: Array, states: game.State, actions: Array
     ) -> tuple[game.State, Step, Seen]:
-        cls = type(self)  # a subclass may reward or see something else
+        cls = type(self)  # a subclass may have other rewards or observations
         is_as_here = (cls.step, cls.encode) == (HackMatrix.step, HackMatrix.encode)
         if self._kernels is None or not is_as_here:
             return super().step_and_encode(keys, states, actions)
@@ -170,8 +170,8 @@ class HackMatrix(Environment):
 
 
 def is_drawable(env: Environment) -> bool:
-    """Whether its games can be recorded and drawn (hackmatrix.replay): those of this game, but not
-    of a subclass, whose rules and rewards may be others.
+    """Whether the environment's games can be recorded and drawn (hackmatrix.replay). Those of a
+    subclass cannot, as its rules and rewards may differ.
     """
     return type(env) is HackMatrix
 
@@ -196,8 +196,9 @@ def _step(before: game.State, actions: Array, after: game.State, outcome: game.O
 
 
 def _shaping(before: game.State, after: game.State, outcome: game.Outcome) -> Shaping:
-    """The potential is the way that is left to the exit; programs are possessions. Where the player
-    has UNDO, what that takes back is not learned from: it could be earned again and again.
+    """Returns the shaping. The potential falls with the distance to the exit; possessions are
+    programs. If the player has UNDO, `rewarded` includes the rewards for what UNDO takes back, as
+    they could be earned again and again.
     """
     old, new = (-_A_STEP * way.astype(jnp.float32) for way in distances_to_exit(before, after))
     has_undo = (before.owned | after.owned) >> np.uint32(Program.UNDO.number) & 1 != 0
@@ -223,7 +224,7 @@ def _kinds_of_action(actions: Array) -> dict[str, Array]:
 
 
 def _ends(before: game.State, outcome: game.Outcome) -> dict[str, Array]:
-    """How games ended. The board after them is a new one already."""
+    """Returns the metrics of ended games, from the boards before: those after are new games."""
     stage = _stage_reached(before, outcome)
     score = before.player.score + 2 * outcome.parts["score_gain"]
     completed = {tag: stage > each for each, tag in enumerate(_COMPLETED, start=1)}
@@ -236,5 +237,5 @@ def _ends(before: game.State, outcome: game.Outcome) -> dict[str, Array]:
 
 
 def _stage_reached(before: game.State, outcome: game.Outcome) -> Array:
-    """9 after a victory."""
+    """The stage after the step; 9 after a victory."""
     return before.stage + outcome.stage_completed

@@ -1,8 +1,8 @@
 """Games played from Python: boards that stay on the device, one compiled call a turn.
 
-One board is a batch of one, so that an environment alone, many at once, and the headless protocol
-are the same program. A board is a hundred small arrays, and what a turn came to two dozen. Each of
-the two is handed over as one array of words: so many would take longer than the turn.
+One board is a batch of one, so that single environments, vector environments and the headless
+protocol share this code. A board is a hundred small arrays, and the result of a turn two dozen.
+Each is packed into one array of words, as passing so many arrays would take longer than the turn.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Array = jax.Array
 
 
 class Turn(struct.PyTreeNode):
-    """What [E] boards look like, and what led there (all zero where a game has just begun)."""
+    """What [E] boards look like, and the outcome of the last turn (zeros in a new game)."""
 
     observation: Array  # f32[E, 1545]
     mask: Array  # bool[E, 28]
@@ -41,8 +41,9 @@ class Turn(struct.PyTreeNode):
 
 
 class HostedGames:
-    """`states` are the boards [E]. The n-th turn of a board draws from fold_in(its key, n), so a
-    board depends on its own key and actions alone. `invalid` is one of invalid_actions.CHOICES.
+    """A batch of games; `states` are their boards [E]. The n-th turn of a board draws from
+    fold_in(its key, n), so a board depends on its own key and actions alone. `invalid` is one of
+    invalid_actions.CHOICES.
     """
 
     def __init__(self, boards: int, invalid: str = "end") -> None:
@@ -53,26 +54,26 @@ class HostedGames:
 
     @property
     def states(self) -> game.State:
-        """As host arrays."""
+        """The boards, as host arrays."""
         return _read(_board_layout(), np.asarray(self._words))
 
     def seed(self, board: int, generator: np.random.Generator) -> None:
-        """Gives a board a key of its own, and lets it count its turns from 0 again."""
+        """Draws a new key for a board, and resets its count of turns to 0."""
         self._keys[board] = generator.integers(1 << 32, size=2, dtype=np.uint32)
         self._turns[board] = 0
 
     def draw_from(self, board: int, key: np.ndarray, turn: int) -> None:
-        """The next turn of a board draws from fold_in(key, turn), for a raw key u32[2]."""
+        """Makes the next turn of a board draw from fold_in(key, turn), for a raw key u32[2]."""
         self._keys[board], self._turns[board] = key, turn
 
     def new_games(self) -> Turn:
-        """New games on all boards."""
+        """Begins new games on all boards."""
         everywhere = np.ones(len(self._turns), bool)
         return self.play(np.zeros(len(self._turns), np.int32), everywhere)
 
     def new_games_on(self, some: np.ndarray, seen: Turn) -> Turn:
-        """New games on some of the boards, bool[E]. The others take no turn: of them it tells what
-        was `seen` before, and that nothing led there.
+        """Begins new games on `some` of the boards, bool[E]. The others take no turn: what is
+        returned of them is taken from `seen`. The outcome is all zeros.
         """
         words, turns = self._words, self._turns.copy()
         begun = self.play(np.zeros(len(some), np.int32), some)
@@ -86,7 +87,9 @@ class HostedGames:
         return turn.replace(outcome=jax.tree.map(np.zeros_like, turn.outcome))
 
     def play(self, actions: np.ndarray, restarts: np.ndarray | None = None) -> Turn:
-        """Takes an action on each board, but starts a new game on some; arrays of NumPy."""
+        """Takes an action on each board, or begins a new game where `restarts`, bool[E], is True.
+        Takes and returns NumPy arrays.
+        """
         if restarts is None:
             restarts = np.zeros(len(self._turns), bool)
         turn = self._run(actions, restarts, self._invalid)
@@ -94,7 +97,7 @@ class HostedGames:
         return turn
 
     def look(self) -> Turn:
-        """The boards as they are; takes no turn."""
+        """Returns what the boards look like, without taking a turn."""
         words = self._words
         nothing = np.full(len(self._turns), play.NO_ACTION, np.int32)
         turn = self._run(nothing, np.zeros(len(self._turns), bool), "end")
@@ -102,7 +105,7 @@ class HostedGames:
         return turn
 
     def board(self, number: int) -> game.State:
-        """One of the boards, as host arrays."""
+        """Returns one of the boards, as host arrays."""
         return _read(_board_layout(), np.asarray(self._words)[number])
 
     def put(self, number: int, board: game.State) -> None:
@@ -113,14 +116,14 @@ class HostedGames:
         self._words = words
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy is of host arrays: a program in another process is found by those of its first
-        call.
+        """Copies hold host arrays, as a new object does: another process finds the cached program
+        by the kind of arrays in its first call.
         """
         return {**vars(self), "_words": np.asarray(self._words)}
 
     def _run(self, actions: np.ndarray, restarts: np.ndarray, invalid: str) -> Turn:
         actions = np.asarray(actions, np.int32)
-        take_turn = _kept(invalid, len(self._turns))
+        take_turn = _compiled_turn(invalid, len(self._turns))
         self._words, *told = take_turn(self._keys, self._turns, self._words, actions, restarts)
         host: list[Any] = [np.asarray(each) for each in told]
         observation, mask, words = host
@@ -137,7 +140,7 @@ class _Layout(NamedTuple):
 
 @functools.cache
 def _board_layout() -> _Layout:
-    """Of a new game. (How that is drawn need not be traced.)"""
+    """Returns the layout of a board: that of a new game, whose drawing need not be traced."""
     nothing = Key(*np.zeros((2, 1), np.uint32))
     return _layout(
         jax.eval_shape(lambda: stages.new_game(nothing, history.empty(HISTORY_DEPTH, nothing.low)))
@@ -146,7 +149,7 @@ def _board_layout() -> _Layout:
 
 @functools.cache
 def _told_layout(invalid: str) -> _Layout:
-    """Of the fields of a turn but for what is seen and the mask."""
+    """Returns the layout of the fields of a Turn other than observation and mask."""
     kinds = np.int32, np.float32, np.bool_
     leaves: list[Any] = [jax.ShapeDtypeStruct((1,), kind) for kind in kinds]
     number, amount, truth = leaves
@@ -163,7 +166,7 @@ def _told_layout(invalid: str) -> _Layout:
 
 
 def _layout(tree: Any) -> _Layout:
-    """Of a tree of arrays [E, ...]."""
+    """Returns the layout of a tree of arrays [E, ...]."""
     leaves, structure = jax.tree.flatten(tree)
     ends = np.cumsum([math.prod(leaf.shape[1:]) for leaf in leaves]).tolist()
     places = itertools.starmap(slice, itertools.pairwise([0, *ends]))
@@ -174,7 +177,7 @@ def _layout(tree: Any) -> _Layout:
 
 
 def _words(tree: Any, concatenate: Callable[..., Any]) -> Any:
-    """u32[E, N]: a tree of arrays [E, ...], put together by NumPy's or JAX's concatenate."""
+    """Packs a tree of arrays [E, ...] into words u32[E, N], by NumPy's or JAX's concatenate."""
     leaves = [
         leaf.astype(np.uint32) if leaf.dtype == bool else leaf.view(np.uint32)
         for leaf in jax.tree.leaves(tree)
@@ -183,7 +186,7 @@ def _words(tree: Any, concatenate: Callable[..., Any]) -> Any:
 
 
 def _read(layout: _Layout, words: Any) -> Any:
-    """The tree of one board from its words [N], or of boards from [E, N]."""
+    """Unpacks the tree of one board from words [N], or of a batch from words [E, N]."""
     read = []
     for place, kind, shape in layout.leaves:
         part = words[..., place]
@@ -193,8 +196,8 @@ def _read(layout: _Layout, words: Any) -> Any:
 
 
 @functools.cache
-def _kept(invalid: str, boards: int) -> CachedJit:
-    """The compiled turn of so many boards in which actions that are not valid lead to this."""
+def _compiled_turn(invalid: str, boards: int) -> CachedJit:
+    """Returns the compiled turn of so many boards, with this choice for invalid actions."""
     return CachedJit(jax.jit(partial(_turn, invalid=invalid)), (_turn, invalid))
 
 
@@ -207,14 +210,16 @@ def _turn(
     *,
     invalid: str,
 ) -> tuple[Array, Array, Array, Array]:
-    """The words of the boards after it, their observations and masks, and the words of the rest."""
+    """Takes a turn. Returns the words of the boards after it, observations, masks, and the words of
+    the other fields of a Turn.
+    """
     key = keys_of_turns(keys, turns)
     actions = jnp.where(restarts, play.NO_ACTION, actions)
     after, outcome, in_turn = invalid_actions.take_action(
         invalid, _read(_board_layout(), words), key, actions
     )
     next_stage = outcome.stage_completed & ~outcome.won
-    states = play.go_on(after, key, in_turn, next_stage | restarts, restarts)
+    states = play.finish_step(after, key, in_turn, next_stage | restarts, restarts)
     outcome = jax.tree.map(lambda leaf: jnp.where(restarts, jnp.zeros_like(leaf), leaf), outcome)
     told = states.stage, states.player.score, states.player.hp, outcome
     assert _layout(told) == _told_layout(invalid)
@@ -227,10 +232,12 @@ def _turn(
 
 
 def keys_of_turns(keys: Any, turns: Any) -> Key:
-    """fold_in(key, turn) for raw keys [E, 2] and turns [E], whatever generator is JAX's default."""
+    """Returns fold_in(key, turn) for raw Threefry keys [E, 2] and turns [E], whatever the default
+    generator of JAX is.
+    """
     return Key(*randomness.words(randomness.as_key(keys), 0, turns))
 
 
 def describe(board: game.State) -> dict[str, Any]:
-    """The scenario of a board, its history left out."""
+    """Returns the scenario of a board, without its history."""
     return game.scenario.dump(board.replace(history=board.history.replace(depth=0)))

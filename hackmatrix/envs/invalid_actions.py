@@ -1,8 +1,8 @@
-"""What an action that is not valid leads to.
+"""What an invalid action does.
 
-The rules say that it ends the game, for no reward. A learner that knows no mask would then be paid
-to give up at once, as a game that is played badly costs it more; so clients can choose otherwise.
-Valid actions lead to the same whatever is chosen.
+By the rules it ends the game without a reward. A learner that knows no mask would then be rewarded
+for giving up at once, as playing badly costs more; so clients can choose another effect. The choice
+does not change what valid actions do.
 """
 
 from __future__ import annotations
@@ -20,31 +20,32 @@ Array = jax.Array
 CHOICES = (
     "end",  # the game ends, as the rules say
     "cost",  # it costs INVALID_COST and changes nothing
-    "redraw",  # a valid action is drawn in its place, each as likely as the others
+    "redraw",  # a valid action is drawn in its place, uniformly
 )
-# A step of a player that takes any valid action costs 0.08: to do nothing must not be cheaper.
+# A step of random valid play costs 0.08, and doing nothing must not be cheaper.
 INVALID_COST = 0.25
-COST_PART = "invalid_action"  # the part of the reward that says so
-# The game's own draws are for smaller numbers (randomness.Purpose).
+COST_PART = "invalid_action"  # the name of this part of the reward
+# The purposes of the game's own draws are smaller numbers (randomness.Purpose).
 PURPOSE = 1 << 16
 
 
 def checked(choice: str) -> str:
     if choice not in CHOICES:
-        raise ValueError(f"invalid={choice!r} is none of {', '.join(CHOICES)}")
+        raise ValueError(f"invalid={choice!r} must be one of {', '.join(CHOICES)}")
     return choice
 
 
 def parts(choice: str) -> tuple[str, ...]:
-    """What the reward is the sum of."""
+    """Returns the names of the parts that the reward is the sum of."""
     return (*game.PARTS, COST_PART) if choice == "cost" else game.PARTS
 
 
 def take_action(
     choice: str, before: game.State, key: Key, actions: Array
 ) -> tuple[game.State, game.Outcome, Array]:
-    """As play.take_action, but for what an invalid action leads to. `outcome.invalid` tells of the
-    action that was given. Where no action is valid, the game ends whatever is chosen.
+    """Like play.take_action, except for what an invalid action does; rewards are floats.
+    `outcome.invalid` is about the action that was given. If no action is valid, the game ends
+    whatever the choice.
     """
     taken = _redrawn(before, key, actions) if choice == "redraw" else actions
     after, outcome, in_turn = play.take_action(before, key, taken)
@@ -57,7 +58,7 @@ def take_action(
 
 
 def _redrawn(boards: game.State, key: Key, actions: Array) -> Array:
-    """The actions, invalid ones replaced by valid ones."""
+    """Returns the actions, with valid ones drawn in place of invalid ones."""
     valid = valid_word(boards)
     choice = uniform_below(word(key, PURPOSE), slots.count(valid))
     drawn = slots.nth(valid, choice).astype(jnp.int32)

@@ -1,6 +1,6 @@
-"""What a metric is called, how it is shown and where it is healthy.
+"""Declarations of metrics: their names, how they are displayed, and where they are healthy.
 
-Whoever computes a metric declares it: environments, algorithms, the training loop. Consoles,
+Whatever computes a metric declares it: an environment, an algorithm, the training loop. Consoles,
 tables, charts and warnings are made from these declarations alone.
 """
 
@@ -13,9 +13,9 @@ from typing import Any
 
 PERCENT = "%"
 _ROUNDING = 1e-6
-# The tags of what the trainer tells of any play: the return, the length and whether it was cut off
-# of an episode; the reward of a step; how many episodes ended (hackmatrix.rl.tally). No environment
-# may use them.
+# Tags of what the trainer logs for every environment (hackmatrix.rl.tally): an episode's return and
+# length, whether it was truncated, a step's reward, and how many episodes ended. No environment may
+# use them.
 OF_PLAY = (
     "train/mean_episode_return",
     "train/mean_episode_length",
@@ -23,8 +23,8 @@ OF_PLAY = (
     "train/mean_reward",
     "train/num_episodes",
 )
-# What the trainer tells of whole games besides: whether one came to an end, and which actions were
-# taken in it (hackmatrix.rl.games).
+# What the trainer reports of whole games besides: whether a game came to its own end, and how often
+# each action was taken in it (hackmatrix.rl.games).
 OF_GAMES = "ended", "actions"
 
 
@@ -32,9 +32,9 @@ OF_GAMES = "ended", "actions"
 class Metric:
     """A number that is logged under a tag, such as "stats/mean_stage".
 
-    A share has the unit "%", and is shown times 100. Metrics with the same chart are drawn in it as
-    curves that are told apart by their titles. `column` is the heading in the console, of a metric
-    that is shown there after each chunk, with so many digits after the point.
+    A share has the unit "%" and is displayed times 100. Metrics with the same `chart` are its
+    curves, labelled by their titles. A metric with a `column` is printed in the console after each
+    chunk, under that heading. `digits` is the number of digits after the point.
     """
 
     tag: str
@@ -44,10 +44,10 @@ class Metric:
     column: str = ""
     digits: int = 2
     is_signed: bool = False
-    least: float = -math.inf  # that a game can have
+    least: float = -math.inf  # the least and the most that a game can have
     most: float = math.inf
-    words: Mapping[int, str] = field(default_factory=dict)  # for values that have a name
-    is_highest: bool = False  # of several values the greatest says more than their mean
+    words: Mapping[int, str] = field(default_factory=dict)  # shown in place of these values
+    is_highest: bool = False  # whether several values are combined by max, not by mean
 
     @property
     def factor(self) -> int:
@@ -72,7 +72,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class Section:
-    """Metrics that belong together on a page."""
+    """Metrics that are shown together on a page."""
 
     title: str
     metrics: tuple[Metric, ...]
@@ -80,7 +80,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Range:
-    """Where a metric is healthy; what it means, and what to do, when it is below or above."""
+    """The healthy range of a metric, and for values outside what they mean and what to do."""
 
     tag: str
     low: float = -math.inf
@@ -91,7 +91,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Trend:
-    """Unhealthy when one metric grows by this factor while the other gains less than so much."""
+    """Unhealthy if `growing` grows by this factor while `flat` gains less than `gain`."""
 
     growing: str
     factor: float
@@ -101,5 +101,5 @@ class Trend:
 
 
 def are_shares(values: Any) -> bool:
-    """Whether numbers of an array are from 0 to 1, but for the rounding of floats."""
+    """Whether all numbers of an array are from 0 to 1, up to rounding errors."""
     return bool(((values >= -_ROUNDING) & (values <= 1 + _ROUNDING)).all())

@@ -1,4 +1,4 @@
-"""The protocol of environments: many boards at once, each with a random key of its own."""
+"""The protocol of environments: batches of boards, each board with a PRNG key of its own."""
 
 from __future__ import annotations
 
@@ -18,16 +18,18 @@ from hackmatrix.envs.metrics import Metric, Range, Section, Trend
 from hackmatrix.errors import UserError
 
 Array = jax.Array
-# The named parts of observations [E, ...], by name: their order is that of `observation`.
+# The parts of observations [E, ...] by name; `Environment.observation` defines their order.
 Parts = dict[str, Array]
 Kind = TypeVar("Kind", bound="Environment")
 
 
 class Shaping(struct.PyTreeNode):
-    """How a step changed a potential of the boards [E], f32: `before` and `after` it (0 where the
-    episode came to its end), and `rewarded`, the part of the reward that is not learned from with
-    it: what stands for that change, and what could be earned again and again. Environments with
-    possessions tell how many were `gained`, less those that were lost (0 where the episode ended).
+    """Potential-based shaping of the reward, and possessions gained; f32[E] each.
+
+    `before` and `after` are the potential before and after a step (`after` is 0 where the episode
+    terminated). `rewarded` is the part of the reward that the shaping replaces: what rewards the
+    same change, and what could be earned again and again. `gained` is the number of possessions
+    gained, less those lost (0 where the episode terminated); None if the environment has none.
     """
 
     before: Array
@@ -37,11 +39,12 @@ class Shaping(struct.PyTreeNode):
 
 
 class Step(struct.PyTreeNode):
-    """What a step led to, on each of [E] boards.
+    """The result of a step on each of [E] boards.
 
-    `final` is what was seen at the end of each episode, before the next one began; None where no
-    episode is ever truncated. The rest are metrics by tag: averaged over all steps, averaged over
-    the steps that end an episode, and the greatest of those that end an episode.
+    `final` is what was seen at the end of each episode, in compact form, before the next one began;
+    None if the environment never truncates. The dicts are metrics by tag: `each_step` is averaged
+    over all steps, `each_episode` over the steps that end an episode, and `highest` is the maximum
+    over those.
     """
 
     reward: Array  # f32[E]
@@ -59,17 +62,17 @@ class Step(struct.PyTreeNode):
 
     @property
     def cut_off(self) -> Array:
-        """Where the episode would have gone on. At the last action that is left, some environments
-        say both of an episode that came to its own end.
+        """bool[E]: truncated, and not also terminated. Some environments set both flags where an
+        episode comes to its own end at the limit.
         """
         return self.truncated & ~self.terminated
 
 
 @dataclass(frozen=True)
 class OlderLayout:
-    """States as an earlier version of an environment laid them out, which checkpoints may hold:
-    what to restore in the place of today's states (given as arrays or as what is known of them),
-    and how today's are made of it (to be compiled).
+    """The states of an earlier version of an environment, which checkpoints may hold. `layout` maps
+    today's states (arrays or their shapes) to what to restore in their place. `upgraded` makes
+    today's states from what was restored, under jax.jit.
     """
 
     layout: Callable[[Any], Any]
@@ -77,40 +80,40 @@ class OlderLayout:
 
 
 class Environment(abc.ABC):
-    """Boards [E] as one tree of arrays; pure functions of them.
+    """An environment: pure functions of states, each a pytree of arrays for boards [E].
 
-    What is seen of a board (observation and mask) has a compact form, which is what a learner keeps
-    until it needs the numbers. `hackmatrix.envs.conformance.check` tells whether an environment
-    keeps to this protocol.
+    What is seen of a board (observation and mask) has a compact form, which a learner stores until
+    it needs the numbers. `hackmatrix.envs.conformance.check` checks that an environment conforms to
+    this protocol.
     """
 
-    # What it is made by (hackmatrix.envs.make), which gives one from outside of this package its
-    # MODULE:NAME: a class need not say it.
+    # The name that `hackmatrix.envs.make` takes. On environments from outside of this package it
+    # sets their MODULE:NAME, so that their classes need not.
     name: str = "this environment"
     action_names: tuple[str, ...]
-    observation: Mapping[str, tuple[int, ...]]  # the parts of one board's observation: shapes
-    truncates: bool  # whether it ever cuts an episode off
-    episode_limit: int = 0  # the actions after which training cuts an episode off; 0 for never
+    observation: Mapping[str, tuple[int, ...]]  # the shapes of the parts of one observation
+    truncates: bool  # whether it ever truncates an episode
+    episode_limit: int = 0  # the actions after which training truncates an episode; 0: never
     most_actions: int = (
-        2000  # after which an evaluation does: an agent may move back and forth for ever
+        2000  # after which an evaluation truncates it: an agent may go back and forth forever
     )
-    types_are_checked: bool = True  # whether shard_map may check the types of what it does
-    # Whether rollouts carry the small arrays of its boards as one (parallel/packed_scan.py).
-    is_carried_together: bool = False
-    has_potential: bool = False  # whether its steps tell a shaping
-    has_possessions: bool = False  # whether the shaping tells how many of them were gained
-    # The feature of the part "cells" that boards can be turned towards, if directions are the
-    # actions up, down, left and right (hackmatrix.networks.turning).
+    types_are_checked: bool = True  # whether its functions pass shard_map's type check
+    # Whether rollouts pack the small arrays of its boards into one (parallel/packed_scan.py).
+    packs_small_arrays: bool = False
+    has_potential: bool = False  # whether its steps have a `shaping`
+    has_possessions: bool = False  # whether the shaping has `gained`
+    # The index of the feature in the part "cells" that boards can be turned towards, if the actions
+    # include up, down, left and right (hackmatrix.networks.turning).
     landmark: int | None = None
     action_kinds: Mapping[str, Sequence[str]] = MappingProxyType({})  # names of actions, by kind
     sections: tuple[Section, ...] = ()  # the metrics of its steps
-    goal: str | None = None  # the metric of whole episodes to judge agents by; None: the return
+    goal: str | None = None  # the episode metric that agents are judged by; None: the return
     health: tuple[Range | Trend, ...] = ()
     older_layouts: tuple[OlderLayout, ...] = ()
 
     @abc.abstractmethod
     def reset(self, keys: Array) -> Any:
-        """New boards [E], one a key (raw: u32[E, 2])."""
+        """Returns new boards [E], one for each raw key u32[E, 2]."""
 
     @abc.abstractmethod
     def step(self, keys: Array, states: Any, actions: Array) -> tuple[Any, Step]:
@@ -118,39 +121,39 @@ class Environment(abc.ABC):
 
     @abc.abstractmethod
     def encode(self, states: Any) -> Any:
-        """What is seen of the boards, in its compact form (leaves [E, ...])."""
+        """Returns what is seen of the boards, in compact form (leaves [E, ...])."""
 
     def step_and_encode(self, keys: Array, states: Any, actions: Array) -> tuple[Any, Step, Any]:
-        """A step, and what is seen of the boards after it. An environment that does both at once
-        for less says so here.
+        """Takes a step, and also returns what is seen of the boards after it. Override this where
+        doing both at once is cheaper.
         """
         after, happened = self.step(keys, states, actions)
         return after, happened, self.encode(after)
 
     @abc.abstractmethod
     def decode(self, seen: Any) -> tuple[Parts, Array]:
-        """The observation in its named parts (f32[E, ...]) and the mask of valid actions bool[E, A]
-        of what was seen.
+        """Returns the named parts of the observation (f32[E, ...]) and the mask of valid actions
+        (bool[E, A]) from what was seen.
         """
 
     def redrawn(self, keys: Array, states: Any) -> Any:
-        """States that look the same to a player, with all that is hidden from it drawn anew (raw
-        keys u32[E, 2]). Only environments that have this can be searched.
+        """Returns states that look the same to a player, with all that is hidden from it redrawn
+        (raw keys u32[E, 2]). Search requires this method.
         """
-        raise NotImplementedError(f"{self.name} does not say what is hidden from a player")
+        raise NotImplementedError(f"{self.name} does not define `redrawn`")
 
     def limited(self, actions: int) -> Self:
-        """The same environment, but that training cuts episodes off after so many actions."""
-        return changed(self, "episode_limit", actions)
+        """Returns a copy in which training truncates episodes after so many actions."""
+        return with_attribute(self, "episode_limit", actions)
 
     def on(self, platform: str, kernels: bool = False) -> Self:
-        """The same environment for devices of a platform: "cpu", "gpu" or "tpu"; by kernels of its
-        own, if it has any and is told to.
+        """Returns this environment for a platform: "cpu", "gpu" or "tpu". With `kernels` it uses
+        kernels of its own, if it has any.
         """
         return self
 
     @property
-    def tells_what_is_hidden(self) -> bool:
+    def can_redraw(self) -> bool:
         return type(self).redrawn is not Environment.redrawn
 
     @property
@@ -167,7 +170,7 @@ class Environment(abc.ABC):
         return tuple(metric for section in self.sections for metric in section.metrics)
 
     def observe(self, states: Any) -> Array:
-        """f32[E, N]: the observation, its parts side by side."""
+        """f32[E, N]: the observation, with its parts concatenated."""
         return flat(self.decode(self.encode(states))[0], self.observation)
 
     def mask(self, states: Any) -> Array:
@@ -175,10 +178,10 @@ class Environment(abc.ABC):
         return self.decode(self.encode(states))[1]
 
 
-def changed(env: Kind, attribute: str, value: Any) -> Kind:
-    """A copy of an environment in which an attribute is another, also of a frozen dataclass."""
+def with_attribute(env: Kind, attribute: str, value: Any) -> Kind:
+    """Returns a copy of an environment, even a frozen dataclass, with one attribute changed."""
     other = copy.copy(env)
-    vars(other).update(vars(env))  # a dataclass with slots copies its fields alone
+    vars(other).update(vars(env))  # a dataclass with slots copies only its fields
     try:
         object.__setattr__(other, attribute, value)
     except AttributeError:
@@ -191,7 +194,7 @@ def changed(env: Kind, attribute: str, value: Any) -> Kind:
 
 
 def flat(parts: Parts, shapes: Mapping[str, tuple[int, ...]]) -> Array:
-    """f32[..., N]: the parts side by side, in the order of the shapes."""
+    """Concatenates the parts to f32[..., N], in the order of the shapes."""
     return jnp.concatenate(
         [
             parts[name].reshape(*_batch(parts[name], shape), math.prod(shape))
@@ -202,7 +205,7 @@ def flat(parts: Parts, shapes: Mapping[str, tuple[int, ...]]) -> Array:
 
 
 def in_parts(observation: Array, shapes: Mapping[str, tuple[int, ...]]) -> Parts:
-    """The parts of observations f32[..., N]."""
+    """Splits observations f32[..., N] into their parts."""
     parts, start = {}, 0
     for name, shape in shapes.items():
         end = start + math.prod(shape)

@@ -1,4 +1,4 @@
-"""The game: pure functions of arrays, exact to the rules."""
+"""The game as pure functions of arrays that follow the rules exactly."""
 
 from hackmatrix.game import scenario, stages
 from hackmatrix.game.observation import observe

@@ -1,7 +1,6 @@
-"""How many bits each number of a state has, and so how great it can be.
+"""The number of bits of each number in a state, which limits how large it can be.
 
-The rules make smaller numbers than fit here. `scenario.load` refuses a greater one and says what
-would fit.
+The numbers that arise in play fit. `scenario.load` rejects a larger one and reports the limit.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ WORD = 32
 
 # Numbers in cells.
 LABEL = 5  # the points of a data block, or the number of a program
-SPAWN = 4  # transmissions that siphoning a block brings about
+SPAWN = 4  # the transmissions that siphoning a block calls
 AMOUNT = 3  # credits or energy
 
 # Numbers in the lists of enemies and transmissions.
@@ -30,12 +29,10 @@ OWNED = WORD - ATK_USES
 
 
 def greatest(bits: int) -> int:
-    """The greatest number of so many bits."""
+    """Returns the largest number that fits into this many bits."""
     return (1 << bits) - 1
 
 
 def greatest_to_grow(bits: int) -> int:
-    """The greatest that a number may be on a board that is set up, as it still grows: half of what
-    fits.
-    """
+    """Returns the largest number that a board is set up with, as it may grow: half of what fits."""
     return greatest(bits - 1)

@@ -1,4 +1,4 @@
-"""Functions of boards as kernels (Pallas) that work on a block of boards at a time."""
+"""Runs functions of boards as Pallas kernels, which process one block of boards at a time."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu
 
-from hackmatrix.game.tracing import for_gpu, inside_of_kernel
+from hackmatrix.game.tracing import in_gpu_kernel, inside_of_kernel
 
 Array = jax.Array
 Tree = TypeVar("Tree")
-LANES = 128
-_ROWS = 8  # of a block, of so many boards: a register of a TPU holds 8 x 128 words
-# No block needs another one, so both cores of a chip may work on them.
+LANES = 128  # boards in a row
+_ROWS = 8  # rows in a block: a TPU register holds 8 x 128 words
+# Blocks are independent, so both cores of a chip may work on them.
 _COMPILER = tpu.CompilerParams(dimension_semantics=("parallel",))
 
 
@@ -28,14 +28,14 @@ def run(
     platform: str,
     in_place: int = 0,
 ) -> Any:
-    """Runs a rule as one kernel, on a GPU one of `warpgroups`; on a CPU it is interpreted.
+    """Runs a rule as one kernel: on a GPU through `warpgroups`, on a CPU interpreted.
 
-    Leaves are [E], or [N, E] for N words of each board, which the rule is given as N values. The
-    rule stores its results into what it is given as outputs; the first so many of these may take
-    the places of the first inputs.
+    Leaves are [E], or [N, E] for N words per board, which the rule receives as a tuple of N values.
+    The rule stores its results into the references that it receives as outputs. The first
+    `in_place` output leaves reuse the memory of the first input leaves (except on a GPU).
     """
     if platform == "gpu":
-        # Only here: it is Mosaic that is loaded, which takes time and is not part of every JAX.
+        # Imported only here: it loads Mosaic, which takes time and is not part of every JAX.
         from hackmatrix.game import warpgroups
 
         return warpgroups.run(rule, inputs, outputs)
@@ -51,7 +51,7 @@ def run(
                 jax.tree.unflatten(results_shape, refs[len(given) :]),
             )
 
-    # Over which axes of a mesh the boards differ, which shard_map wants to know of the results.
+    # The mesh axes over which the boards vary: shard_map needs them for the results.
     kinds = (jax.typeof(leaf).manual_axis_type for leaf in given)
     over = max(kinds, key=lambda kind: len(kind.varying))
     results = pl.pallas_call(
@@ -68,9 +68,9 @@ def run(
     return jax.tree.unflatten(results_shape, map(layout.as_before, results, wanted))
 
 
-def as_taken_here(rule: Callable[..., Tree]) -> Callable[..., Tree]:
-    """Part of a rule, in the form in which kernels of this platform take it."""
-    if not for_gpu():
+def for_this_platform(rule: Callable[..., Tree]) -> Callable[..., Tree]:
+    """Returns part of a rule in the form that kernels of this platform accept."""
+    if not in_gpu_kernel():
         return rule
     from hackmatrix.game import spreading
 
@@ -78,7 +78,7 @@ def as_taken_here(rule: Callable[..., Tree]) -> Callable[..., Tree]:
 
 
 def store(refs: Any, values: Any) -> None:
-    """Stores a tree of results, to be called by a rule."""
+    """Stores a pytree of results into references; for use inside a rule."""
 
     def store_one(ref: Any, value: Any) -> None:
         if isinstance(value, tuple):
@@ -98,7 +98,7 @@ def _load(ref: Any, leaf: Any) -> Any:
 
 @dataclass(frozen=True)
 class Layout:
-    """How boards lie in blocks: as [rows, LANES], the last ones filled up with zeros."""
+    """How boards are arranged in blocks: as [rows, LANES], padded at the end with zeros."""
 
     boards: int
     rows: int
@@ -121,7 +121,7 @@ class Layout:
         return pl.BlockSpec((words, self.rows_a_block, LANES), lambda block: (0, block, 0))
 
     def shape(self, leaf: Any, over: Any) -> jax.ShapeDtypeStruct:
-        """Flags are numbers in the memory of a kernel."""
+        """Returns the shape and dtype of a leaf in a kernel's memory, where flags are i32."""
         kind = jnp.int32 if leaf.dtype == bool else leaf.dtype
         shape = *leaf.shape[:-1], self.rows, LANES
         return jax.ShapeDtypeStruct(shape, kind, manual_axis_type=over)

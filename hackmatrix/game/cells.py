@@ -1,6 +1,6 @@
-"""Sets of board cells as bit sets: one bit a cell, 18 cells a word, any batch shape.
+"""Sets of board cells as bit sets: one bit per cell, 18 cells per word, any batch shape.
 
-Cell number = 6 * row + column. Numbers in cells are kept in binary digits (`digits`).
+Cell number = 6 * row + column. Numbers in cells are stored as binary digits (`digits`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from hackmatrix.game.tracing import ones
+from hackmatrix.game.tracing import popcount
 
 SIZE = 6
 CELLS = SIZE * SIZE
@@ -29,7 +29,7 @@ Array = jax.Array
 
 
 def row_of(cell: Any) -> Any:
-    """The row of a cell by its number (no division, for which kernels have no instruction)."""
+    """Returns the row of a cell number, without division: kernels have no instruction for it."""
     return (cell * 43) >> 8
 
 
@@ -42,7 +42,7 @@ def on_board(row: Array, column: Array) -> Array:
 
 
 class CellSet(struct.PyTreeNode):
-    """Rows 0 to 2 in `low`, rows 3 to 5 in `high`."""
+    """A set of cells: rows 0 to 2 in `low`, rows 3 to 5 in `high`."""
 
     low: Array
     high: Array
@@ -66,7 +66,7 @@ class CellSet(struct.PyTreeNode):
         return (self.low | self.high) != 0
 
     def count(self) -> Array:
-        return (ones(self.low) + ones(self.high)).astype(jnp.int32)
+        return (popcount(self.low) + popcount(self.high)).astype(jnp.int32)
 
     def has(self, cell: Array) -> Array:
         """Whether the cell with this number is in the set."""
@@ -91,14 +91,14 @@ CORNERS = constant((0, 5, 30, 35))
 
 
 def at(cell: Array) -> CellSet:
-    """The set of one cell."""
+    """Returns the set that holds only this cell."""
     in_low = cell < HALF
     bit = np.uint32(1) << jnp.where(in_low, cell, cell - HALF).astype(jnp.uint32)
     return CellSet(jnp.where(in_low, bit, 0), jnp.where(in_low, 0, bit))
 
 
 def of_flags(flags: Array) -> CellSet:
-    """The set of the cells with a true flag, from bool[..., 36]."""
+    """Returns the set of the cells whose flag is true, from bool[..., 36]."""
     bits = jnp.where(flags, np.uint32(1) << (np.arange(CELLS, dtype=np.uint32) % HALF), 0)
     return CellSet(
         bits[..., :HALF].sum(-1, dtype=jnp.uint32), bits[..., HALF:].sum(-1, dtype=jnp.uint32)
@@ -127,7 +127,7 @@ def right(cells: CellSet) -> CellSet:
     return CellSet((cells.low & ~LAST_COLUMN) << 1, (cells.high & ~LAST_COLUMN) << 1)
 
 
-# The order of directions everywhere an order matters.
+# The order of directions wherever it matters.
 DIRECTIONS: tuple[Callable[[CellSet], CellSet], ...] = (up, down, left, right)
 
 

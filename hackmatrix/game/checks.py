@@ -1,4 +1,4 @@
-"""Checks of what a person hands in: a ValueError names the field and the value."""
+"""Validation of users' input: a ValueError names the field and the value."""
 
 from __future__ import annotations
 
@@ -10,23 +10,25 @@ import numpy as np
 
 
 def boards(shape: tuple[int, ...], **given: Any) -> None:
-    """That there is a key for each board, and as many of whatever else is given."""
+    """Checks that keys have a batch axis, and that everything else given has their batch shape."""
     if not shape:
         raise ValueError(
-            "a batch needs a key for each board (jax.random.split); for one board call reset and "
+            "a batch needs one key per board (jax.random.split); for a single board use reset and "
             "step"
         )
     for name, each in given.items():
         if jnp.shape(each) != shape:
-            raise ValueError(f"{name}: shape {jnp.shape(each)}, but there are keys for {shape}")
+            raise ValueError(
+                f"{name}: shape {jnp.shape(each)} does not match the keys' batch shape {shape}"
+            )
 
 
-def keys(mapping: Any, needed: Sequence[str], where: str) -> None:
+def require_keys(mapping: Any, needed: Sequence[str], where: str) -> None:
     if not isinstance(mapping, Mapping):
         raise ValueError(f"{where}: expected a dictionary, got {mapping!r}")
     missing = [name for name in needed if name not in mapping]
     if missing:
-        raise ValueError(f"{where}: lacks {', '.join(missing)}")
+        raise ValueError(f"{where}: missing {', '.join(missing)}")
 
 
 def sequence(values: Any, where: str) -> Any:
@@ -48,9 +50,9 @@ def integer(value: Any, where: str, low: int, high: int) -> int:
 
 
 def flag(value: Any, where: str) -> Any:
-    """True and false, or 1 and 0."""
+    """Returns a flag, given as True or False, or as 1 or 0."""
     return np.bool_(value if isinstance(value, bool) else integer(value, where, 0, 1))
 
 
-def whole(value: Any, where: str, high: int) -> Any:
+def i32_up_to(value: Any, where: str, high: int) -> Any:
     return np.int32(integer(value, where, 0, high))

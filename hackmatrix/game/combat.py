@@ -13,15 +13,15 @@ from hackmatrix.game.state import DAEMON, ENEMY_HP, Enemies, Transmissions
 
 Array = jax.Array
 
-# A daemon has one hp more than all others, which is what the rules below are written for.
+# The functions below rely on this: a daemon has one hp more than every other kind.
 assert ENEMY_HP == (2, 3, 2, 2)
 
 
 def damage(enemies: Enemies, hit: Array, amount: Array) -> tuple[Enemies, Array]:
-    """The hit slots lose `amount` hp: the dead leave, survivors are stunned. Also returns the
-    killed slots.
+    """Takes `amount` hp from the enemies in the hit slots: the dead are removed, survivors are
+    stunned. Returns the enemies and the killed slots.
     """
-    most = max(ENEMY_HP)  # more would not fit into the digits of an hp
+    most = max(ENEMY_HP)  # a larger number would not fit into the digits of hp
     amounts = digits.repeated(jnp.minimum(amount, most), len(enemies.hp), hit)
     survives, _ = digits.compare(enemies.hp, amounts)
     killed = hit & ~survives
@@ -35,13 +35,13 @@ def damage(enemies: Enemies, hit: Array, amount: Array) -> tuple[Enemies, Array]
 
 
 def counted(entries: Enemies | Transmissions, killed: Array) -> Array:
-    """How many of the killed slots count as kills: those not flagged from-schedule."""
+    """Returns how many of the killed slots count as kills: all but those from the schedule."""
     return slots.count(killed & ~entries.from_schedule)
 
 
 def change_kind(enemies: Enemies, changed: Array, kind: Digits[Array]) -> tuple[Enemies, Array]:
-    """The changed slots get another type and keep the damage taken. Also returns the slots that die
-    of it.
+    """Gives the enemies in the changed slots another kind; they keep the damage they have taken.
+    Returns the enemies and the slots of those that die of it.
     """
     was_daemon = digits.equals(enemies.kind, DAEMON)
     becomes_daemon = digits.equals(kind, DAEMON)
@@ -60,13 +60,15 @@ def change_kind(enemies: Enemies, changed: Array, kind: Digits[Array]) -> tuple[
 
 
 def full_hp(kind: Digits[Array]) -> Digits[Array]:
-    """The hp of new enemies of these types."""
+    """Returns the hp of new enemies of these kinds."""
     return digits.equals(kind, DAEMON), jnp.full_like(kind[0], slots.ALL)
 
 
 @outlined
 def nearest(enemies: Enemies, among: Array, cell: Array) -> Array:
-    """The slot nearest to the cell (Manhattan), the first on ties; empty for an empty set."""
+    """Returns the slot in `among` nearest to the cell (Manhattan distance), the first on ties;
+    empty for an empty set.
+    """
     places = len(enemies.row)
     rows = digits.distance(enemies.row, digits.repeated(row_of(cell), places, slots.ALL))
     columns = digits.distance(enemies.column, digits.repeated(column_of(cell), places, slots.ALL))

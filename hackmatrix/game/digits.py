@@ -1,7 +1,7 @@
-"""Arithmetic on binary digits, for all members of a set at once.
+"""Bit-sliced arithmetic: binary digits, for all members of a set at once.
 
-A number for each cell of a board, or for each entry of a list, is a tuple of sets: digit i is the
-set of those whose number has bit i, so the least significant digit comes first. Logic on the digits
+The numbers of all cells of a board, or of all entries of a list, are one tuple of sets: digit i is
+the set of members whose number has bit i, least significant first. Bitwise logic on the digits
 computes with all numbers at once. The sets are `CellSet`s or words over the slots of a list; every
 function here takes both.
 """
@@ -16,13 +16,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hackmatrix.game.tracing import ones
+from hackmatrix.game.tracing import popcount
 
 Array = jax.Array
 
 
 class Members(Protocol):
-    """What a set must be able to do."""
+    """The operations that a set must support."""
 
     def __and__(self, other: Any, /) -> Any: ...
     def __or__(self, other: Any, /) -> Any: ...
@@ -32,31 +32,31 @@ class Members(Protocol):
 
 SetT = TypeVar("SetT", bound=Members)
 Digits = tuple[SetT, ...]
-Bit = Array | np.ndarray | bool  # of JAX only where it is not known while tracing
+Bit = Array | np.ndarray | bool  # a JAX array only if unknown while tracing
 
 
 def repeated(value: Array | int, places: int, members: SetT) -> Digits[SetT]:
-    """The same number for each of these members, in so many digits; 0 for all others."""
+    """Returns the value as the number of each member, in `places` digits; 0 for all others."""
     return tuple(_only_if(_bit(value, place), members) for place in range(places))
 
 
 def read(numbers: Digits[SetT], member: SetT) -> Array:
-    """The number of the only member of this set; 0 where the set is empty."""
+    """Returns the number of the single member of this set; 0 where the set is empty."""
     bits = (_some(digit & member).astype(jnp.int32) << place for place, digit in enumerate(numbers))
     return sum(bits, start=jnp.int32(0))
 
 
 def write(numbers: Digits[SetT], members: SetT, value: Array | int) -> Digits[SetT]:
-    """The numbers with those of these members replaced by the value."""
+    """Returns the numbers, with those of these members replaced by the value."""
     return select(members, repeated(value, len(numbers), members), numbers)
 
 
 def select(members: SetT, chosen: Digits[SetT], other: Digits[SetT]) -> Digits[SetT]:
-    """The chosen numbers for these members, the other ones for the rest."""
+    """Returns the chosen numbers for these members, and the other numbers for the rest."""
     return tuple((c & members) | (o & ~members) for c, o in zip(chosen, other, strict=True))
 
 
-def only(numbers: Digits[SetT], members: SetT) -> Digits[SetT]:
+def masked(numbers: Digits[SetT], members: SetT) -> Digits[SetT]:
     """The numbers of these members, and 0 for the rest."""
     return tuple(digit & members for digit in numbers)
 
@@ -73,7 +73,7 @@ def equals(numbers: Digits[SetT], value: Array | np.ndarray | int) -> SetT:
 
 
 def compare(numbers: Digits[SetT], others: Digits[SetT]) -> tuple[SetT, SetT]:
-    """The members whose number is greater than their other number, and those where it is equal."""
+    """Returns the members whose number is greater than in `others`, and those where it is equal."""
     *lower, (digit, other) = zip(numbers, others, strict=True)
     greater, equal = digit & ~other, ~(digit ^ other)
     for digit, other in reversed(lower):
@@ -94,7 +94,7 @@ def add(numbers: Digits[SetT], others: Digits[SetT]) -> Digits[SetT]:
 
 
 def _at_least_two(terms: list[SetT]) -> SetT | None:
-    """The members of at least two of one to three sets."""
+    """Returns the members of at least two of one to three sets; None for a single set."""
     if len(terms) == 1:
         return None
     a, b, *rest = terms
@@ -102,9 +102,7 @@ def _at_least_two(terms: list[SetT]) -> SetT | None:
 
 
 def subtract(numbers: Digits[SetT], others: Digits[SetT]) -> tuple[Digits[SetT], SetT]:
-    """The differences, and the members whose difference is below zero. From these the power of two
-    that comes after the digits has been added.
-    """
+    """Returns the differences modulo 2**len(numbers), and the members where they are negative."""
     (digit, other), *higher = zip(numbers, others, strict=True)
     differences, borrow = [digit ^ other], ~digit & other
     for digit, other in higher:
@@ -114,13 +112,13 @@ def subtract(numbers: Digits[SetT], others: Digits[SetT]) -> tuple[Digits[SetT],
 
 
 def distance(numbers: Digits[SetT], others: Digits[SetT]) -> Digits[SetT]:
-    """By how much the numbers differ."""
+    """Returns the absolute differences of the numbers."""
     differences, negative = subtract(numbers, others)
     return plus_one(tuple(digit ^ negative for digit in differences), negative)
 
 
 def plus_one(numbers: Digits[SetT], members: SetT) -> Digits[SetT]:
-    """The numbers with those of these members increased by one; after the greatest comes 0."""
+    """Returns the numbers, with those of these members increased by one, wrapping around to 0."""
     carry, result = members, []
     for digit in numbers:
         result.append(digit ^ carry)
@@ -129,7 +127,7 @@ def plus_one(numbers: Digits[SetT], members: SetT) -> Digits[SetT]:
 
 
 def minus_one(numbers: Digits[SetT], members: SetT) -> Digits[SetT]:
-    """The numbers with those of these members decreased by one; before 0 comes the greatest."""
+    """Returns the numbers, with those of these members decreased by one, wrapping around at 0."""
     borrow, result = members, []
     for digit in numbers:
         result.append(digit ^ borrow)
@@ -137,14 +135,14 @@ def minus_one(numbers: Digits[SetT], members: SetT) -> Digits[SetT]:
     return tuple(result)
 
 
-def at_most(numbers: Digits[SetT], places: int) -> Digits[SetT]:
-    """The numbers in so many digits, the greatest of these where a number is still greater."""
+def saturate(numbers: Digits[SetT], places: int) -> Digits[SetT]:
+    """Returns the numbers in `places` digits, clipped to the largest that fits."""
     too_great = nonzero(numbers[places:])
     return tuple(digit | too_great for digit in numbers[:places])
 
 
 def least(numbers: Digits[SetT], members: SetT) -> SetT:
-    """The ones among these members whose number is the least."""
+    """Returns the members, among these, that have the least number."""
     for digit in reversed(numbers):
         members = _if_some(members & ~digit, members)
     return members
@@ -167,12 +165,12 @@ def total(numbers: Digits[SetT], members: SetT) -> Array:
 
 
 def _bit(value: Array | np.ndarray | int, place: int) -> Bit:
-    """A digit of the value; of one that is known while tracing it is known then, too."""
+    """Returns a digit of the value; it is known while tracing if the value is."""
     return (value >> place) & 1 != 0
 
 
 def _alike(digit: SetT, bit: Bit) -> SetT:
-    """The members whose digit is this one."""
+    """Returns the members whose digit equals the bit."""
     if isinstance(bit, bool):
         return digit if bit else ~digit
     return jax.tree.map(functools.partial(jnp.where, bit), digit, ~digit)
@@ -192,5 +190,5 @@ def _some(members: Members) -> Array:
 
 
 def _count(members: Members) -> Array:
-    words = map(ones, jax.tree.leaves(members))
+    words = map(popcount, jax.tree.leaves(members))
     return functools.reduce(operator.add, words).astype(jnp.int32)

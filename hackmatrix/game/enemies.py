@@ -15,11 +15,11 @@ from hackmatrix.game.digits import Digits
 from hackmatrix.game.outline import outlined
 from hackmatrix.game.randomness import Key, Purpose, pick_slot, word
 from hackmatrix.game.state import GLITCH, VIRUS, State
-from hackmatrix.game.tracing import for_gpu
+from hackmatrix.game.tracing import in_gpu_kernel
 
 Array = jax.Array
 
-STAY, ATTACK = 4, 5  # beside the four directions
+STAY, ATTACK = 4, 5  # decisions besides the four directions
 
 
 class Stepping(struct.PyTreeNode):
@@ -40,7 +40,7 @@ class Stepping(struct.PyTreeNode):
 
 
 def enemy_steps(state: State, key: Key, active: Array) -> State:
-    """All enemies of the active boards act, in a uniformly random order in each step."""
+    """Lets all enemies of the active boards act, in a uniformly random order in each step."""
     enemies = state.enemies
     able = jnp.where(active, enemies.present & ~enemies.disabled & ~enemies.stunned, 0)
     stepping = Stepping(
@@ -74,7 +74,7 @@ def _act_twice(stepping: Stepping) -> Stepping:
 
 
 def act(stepping: Stepping) -> Stepping:
-    """One enemy of each board acts, where one is left to act."""
+    """Lets one enemy act on each board that has one left to act."""
     turn = slots.count(stepping.to_act) + jnp.where(stepping.is_second, 64, 0)
     actor = _pick_actor(stepping.key, turn, stepping.to_act)
     decision = decide(stepping, actor)
@@ -98,14 +98,14 @@ def _pick_actor(key: Key, turn: Array, to_act: Array) -> Array:
 
 
 def _shift(numbers: Digits[Array], slot: Array, up: Array, down: Array) -> Digits[Array]:
-    """The numbers with that of this slot increased or decreased by one."""
+    """Returns the numbers, with that of this slot raised by one if `up`, lowered if `down`."""
     raised = digits.plus_one(numbers, jnp.where(up, slot, 0))
     return digits.minus_one(raised, jnp.where(down, slot, 0))
 
 
 @outlined
 def decide(stepping: Stepping, actor: Array) -> Array:
-    """What the actor does: a direction, STAY or ATTACK."""
+    """Returns what the actor does: a direction, STAY or ATTACK."""
     others = slots.cells_of(stepping, stepping.present & ~actor)
     unhindered, through = shortest_ways(stepping, actor, others)
 
@@ -122,8 +122,8 @@ def decide(stepping: Stepping, actor: Array) -> Array:
 
 
 def shortest_ways(stepping: Stepping, actor: Array, others: CellSet) -> list[Array]:
-    """The first steps of the actor's shortest ways to the player, as directions: past all
-    obstacles, and past walls alone as if nothing else were in the way.
+    """Returns the directions in which the actor's shortest ways to the player begin: first of the
+    ways around all obstacles, then of those around walls alone.
     """
     here, walls = cells.at(slots.cell_of(stepping, actor)), _walls(stepping, actor)
 
@@ -135,7 +135,7 @@ def shortest_ways(stepping: Stepping, actor: Array, others: CellSet) -> list[Arr
         def spread(found: tuple[CellSet, CellSet]) -> tuple[CellSet, CellSet]:
             reached, nearest = found
             further = cells.spread(reached, free)
-            if for_gpu():  # where this ends once nothing changes
+            if in_gpu_kernel():  # there `repeated` stops once nothing changes
                 further = cells.where(nearest.any(), reached, further)
             return further, cells.where(nearest.any(), nearest, further & near)
 
@@ -147,12 +147,12 @@ def shortest_ways(stepping: Stepping, actor: Array, others: CellSet) -> list[Arr
 
 
 def _walls(stepping: Stepping, actor: Array) -> CellSet:
-    """The blocks; nothing where the actor is a glitch, which walks on them."""
+    """Returns the blocks, or the empty set for a glitch, which walks over them."""
     return stepping.blocks.only_if((stepping.glitches & actor) == 0)
 
 
 def _directions(here: CellSet, among: CellSet) -> Array:
-    """The directions in which the next cell is in the set, bit i for direction i."""
+    """Returns the directions whose next cell is in the set, bit i for direction i."""
     directions = jnp.uint32(0)
     for number, direction in enumerate(cells.DIRECTIONS):
         found = (direction(here) & among).any()
@@ -161,7 +161,7 @@ def _directions(here: CellSet, among: CellSet) -> Array:
 
 
 def _closest(allowed: Array, cell: Array, player: Array) -> Array:
-    """The allowed direction that leads nearest to the player, the first one on ties."""
+    """Returns the allowed direction that leads nearest to the player, the first on ties."""
     best, least = jnp.uint32(0), jnp.int32(99)
     for number, step in enumerate((SIZE, -SIZE, -1, 1)):
         direction = slots.ONE << np.uint32(number)

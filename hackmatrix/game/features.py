@@ -1,4 +1,4 @@
-"""What is seen of a cell: a word, and the features of the observation that it stands for."""
+"""What is observed of a cell: one word, and the features that the word encodes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from hackmatrix.game.state import MAX_HP
 
 Array = jax.Array
 
-# The content of a cell: 0 for nothing, 1 for the first program and so on, then these. The kind of
-# an enemy begins with 1, too.
+# Codes for the content of a cell: 0 is nothing, 1 the first program and so on, then these. The kind
+# of an enemy also counts from 1.
 DATA, QUESTION, DATA_SIPHON, EXIT = range(1 + len(Program), 5 + len(Program))
 CELL = Fields(
     kind=bits.KIND + 1, hp=bits.HP, stunned=1, from_siphon=1, turns=3,
@@ -27,7 +27,7 @@ CELL = Fields(
 
 
 class Feature(NamedTuple):
-    """A field of the word in some unit, or 1 where no field is named. Where a condition is named,
+    """A field of the word divided by the unit, or 1 if no field is named. If a condition is named,
     the feature is 0 unless that field has this value.
     """
 
@@ -55,8 +55,8 @@ EXIT_SEEN = FEATURES.index(_is("content", EXIT))
 
 
 def _constants(feature: Feature) -> tuple[int, int, int, int, int]:
-    """Where the field starts, its mask, the 1 that is shown in place of a field, the bits of the
-    condition, and what these must be.
+    """Returns the start and mask of the field, the constant that stands in for a missing field (1,
+    else 0), and the mask of the condition and the bits that it requires there.
     """
     field = CELL[feature.field] if feature.field else Field(0, 0)
     condition = CELL[feature.condition] if feature.condition else Field(0, 0)
@@ -71,7 +71,7 @@ _UNIT = np.array([1 / each.unit for each in FEATURES], np.float32)
 
 @outlined
 def features_of(cell_words: Array) -> Array:
-    """f32[..., 42] from u32[...]: the features of each cell."""
+    """Returns the features of each cell: f32[..., 42] from u32[...]."""
     words = cell_words[..., None]
     shown = jnp.where(words & _CONDITION == _VALUE, words >> _START & _MASK | _ONE, 0)
     return shown.astype(jnp.int32).astype(jnp.float32) * _UNIT

@@ -1,8 +1,8 @@
-"""Rules that few boards need at a time: gather those boards, work on them, put them back.
+"""Rules that few boards need at a time: gather those boards, apply the rule, put them back.
 
 Under vmap a rare branch would run for every board at every step; here its cost follows the number
-of boards that take it. Where there are threads for all boards, only a rule that is much work is
-worth that: a gather and a scatter are more kernels than the rule.
+of boards that take it. On a device with threads for all boards this pays off only for a rule that
+is much work: the gather and the scatter take more kernels than the rule itself.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ Tree = TypeVar("Tree")
 
 
 class Width(NamedTuple):
-    """How many boards a rule works on at a time: one of so many of all boards, but no fewer than
-    the least number. Elsewhere than on a CPU all boards, unless it is `much_work`.
+    """How many boards a rule works on in one pass: one in `one_of` of all boards, but at least
+    `least`. In kernels, and off the CPU unless the rule is `much_work`, it is all boards.
     """
 
     one_of: int
@@ -32,25 +32,25 @@ class Width(NamedTuple):
     much_work: bool = False
 
     def among(self, boards: int) -> int:
-        """All of them where that is no more than twice the width: as cheap, and nothing moves."""
+        """Returns the width, or all boards if at most twice as many: as cheap, and none moves."""
         width = max(self.least, boards // self.one_of)
         return boards if boards <= 2 * width else width
 
     @property
-    def is_everywhere(self) -> bool:
+    def covers_all_boards(self) -> bool:
         return in_kernel() or not (on_cpu() or self.much_work)
 
 
-# A pass costs as much as its width, however many of its boards need the rule, and boards beyond the
-# width wait for another pass. So a width is about the share of boards that need the rule in a step;
-# the comments say how many of 100 boards do in random play. A pass over fewer than some tens of
-# boards is hardly cheaper, unless the rule is much work, which decides the least widths.
+# The cost of a pass depends on its width, not on how many of its boards need the rule, and boards
+# beyond the width wait for another pass. So a width is about the share of boards that need the rule
+# in a step; the comments give how many of 100 boards do in random play. The least widths are some
+# tens of boards, below which a pass gets hardly cheaper, or fewer if the rule is much work.
 SPECIAL_ACTIONS = Width(one_of=16, least=32)  # 2 siphon or run a program, more when play is good
 NEW_BOARDS = Width(one_of=32, least=8, much_work=True)  # 3 get a new stage or a new game
-SPAWNING = Width(one_of=32, least=32)  # 10 get a transmission, few of them another one
+SPAWNING = Width(one_of=32, least=32)  # 10 get a transmission, few a second one
 ENEMIES = Width(one_of=4, least=32)  # 70 have an enemy that acts, so 3 passes serve most
 LAST_ENEMIES = Width(one_of=32, least=32)  # 5 have more than two enemies that act
-LAYOUTS = Width(one_of=16, least=16)  # all that are new: 84 find one in 4 draws, 97 in 16
+LAYOUTS = Width(one_of=16, least=16)  # all new boards: 84 find one in 4 draws, 97 in 16
 EVERY_BOARD = Width(one_of=1, least=1)
 
 
@@ -63,15 +63,15 @@ def apply(
 ) -> Tree:
     """Applies the rule to `width` boards at a time, until none needs it, or at most `rest` do.
 
-    `boards` has leaves [E, ...]. The rule takes and returns such a tree of fewer boards, and after
-    some passes a board no longer needs it. With a `rest` that is all boards it is applied to none,
-    since what comes next serves all.
+    `boards` has leaves [E, ...]. The rule takes and returns such a pytree of fewer boards, and must
+    make every board stop needing it after some passes. With a `rest` that covers all boards, or
+    with a `rest` where `width` covers them, it is not applied: the next rule serves all boards.
     """
-    if width.is_everywhere:
+    if width.covers_all_boards:
         if rest:
             return boards
         return tracing.while_some(
-            is_needed, lambda boards: _merge(is_needed(boards), rule(boards), boards), boards
+            is_needed, lambda boards: _select_tree(is_needed(boards), rule(boards), boards), boards
         )
     number = is_needed(boards).shape[0]
     at_a_time, may_remain = width.among(number), rest.among(number) if rest else 0
@@ -84,12 +84,12 @@ def apply(
     def apply_to_some(boards: Tree) -> Tree:
         needed = is_needed(boards)
         if number == at_a_time:
-            return _merge(needed, rule(boards), boards)
+            return _select_tree(needed, rule(boards), boards)
         chosen = _first(needed, jnp.arange(at_a_time))
         gathered = jax.tree.map(lambda leaf: _take(leaf, chosen), boards)
         put_back = _putting_back(needed, chosen)
         return jax.tree.map(
-            # What the rule left alone need not be put back.
+            # Leaves that the rule did not change need not be put back.
             lambda old, before, after: old if after is before else put_back(old, after),
             boards,
             gathered,
@@ -100,11 +100,13 @@ def apply(
 
 
 def apply_once(needed: Array, rule: Callable[[Tree], Tree], boards: Tree, width: Width) -> Tree:
-    """The boards with the rule applied once to those that need it, `width` at a time."""
+    """Applies the rule once to each board that needs it, `width` boards at a time."""
     if in_kernel():
-        return tracing.where_some(needed, lambda: _merge(needed, rule(boards), boards), boards)
-    if width.is_everywhere:
-        return _merge(needed, rule(boards), boards)
+        return tracing.where_some(
+            needed, lambda: _select_tree(needed, rule(boards), boards), boards
+        )
+    if width.covers_all_boards:
+        return _select_tree(needed, rule(boards), boards)
 
     def once(waiting: tuple[Array, Tree]) -> tuple[Array, Tree]:
         return jnp.zeros_like(waiting[0]), rule(waiting[1])
@@ -117,11 +119,12 @@ def repeat(
     rule: Callable[[Tree], Tree],
     boards: Tree,
     width: Width,
-    anew: bool = False,
+    reselect: bool = False,
 ) -> Tree:
-    """Applies the rule to `width` boards until none of these needs it, then to the next ones; or it
-    chooses the boards anew each time, where some need it far more often than others. On boards that
-    do not need it the rule must have no effect.
+    """Applies the rule to `width` boards until none of these needs it, then to the next ones.
+
+    With `reselect` it chooses the boards again after each application, for rules that some boards
+    need far more often than others. The rule must not change boards that do not need it.
     """
 
     def until_done(boards: Tree) -> Tree:
@@ -130,14 +133,14 @@ def repeat(
         return jax.lax.while_loop(lambda boards: is_needed(boards).any(), rule, boards)
 
     number = is_needed(boards).shape[0]
-    if width.is_everywhere or number == width.among(number):
+    if width.covers_all_boards or number == width.among(number):
         return until_done(boards)
-    return apply(is_needed, rule if anew else until_done, boards, width)
+    return apply(is_needed, rule if reselect else until_done, boards, width)
 
 
 @outlined
 def _first(needed: Array, rank: Array) -> Array:
-    """The indices of the needed boards of these ranks; past the end where there are not so many."""
+    """Returns the indices of the needed boards of these ranks; past the end if there are fewer."""
     boards = needed.shape[0]
     flags = jnp.pad(needed, (0, -boards % 32)).reshape(-1, 32)
     words = jnp.where(flags, slots.ONE << np.arange(32, dtype=np.uint32), 0).sum(
@@ -156,10 +159,10 @@ def _take(leaf: Array, chosen: Array) -> Array:
 
 
 def _putting_back(needed: Array, chosen: Array) -> Callable[[Array, Array], Array]:
-    """Puts the values of the chosen boards, which are the first of the needed ones, into a leaf.
+    """Returns a function that puts the values of the chosen boards into a leaf.
 
-    A scatter is a kernel for each leaf. Elsewhere than on a CPU each board looks up its own value,
-    which is one for all of them.
+    The chosen boards are the first of the needed ones. A scatter takes one kernel per leaf, so off
+    the CPU each board looks up its own value instead, which is one kernel for all leaves.
     """
     if on_cpu():
         return lambda leaf, values: leaf.at[chosen].set(
@@ -174,15 +177,15 @@ def _putting_back(needed: Array, chosen: Array) -> Callable[[Array, Array], Arra
     return lambda leaf, values: select(is_chosen, _take(values, rank), leaf)
 
 
-def _merge(mask: Array, chosen: Tree, other: Tree) -> Tree:
+def _select_tree(mask: Array, chosen: Tree, other: Tree) -> Tree:
     return jax.tree.map(
         lambda new, old: old if new is old else select(mask, new, old), chosen, other
     )
 
 
 def select(mask: Array, chosen: Array, other: Array) -> Array:
-    """`chosen` on the boards of the mask, else `other` ([E, ...])."""
+    """Returns `chosen` for the boards of the mask, else `other` ([E, ...])."""
     mask = mask.reshape(mask.shape + (1,) * (other.ndim - mask.ndim))
-    if other.dtype == bool:  # kernels have no selection of flags
+    if other.dtype == bool:  # kernels cannot select flags
         return (mask & chosen) | (~mask & other)
     return jnp.where(mask, chosen, other)

@@ -22,12 +22,12 @@ class Field(NamedTuple):
 
     @property
     def mask(self) -> int:
-        """The bits of the number itself, at the lower end of a word."""
+        """The mask of the number after it is shifted down to bit 0."""
         return (1 << self.bits) - 1
 
 
 class Fields(dict[str, Field]):
-    """The fields of a word by their names, from the lowest bit up, each of so many bits."""
+    """The fields of a word by name; `bits` are their widths, from the lowest bit up."""
 
     def __init__(self, **bits: int) -> None:
         needed = sum(bits.values())
@@ -36,14 +36,14 @@ class Fields(dict[str, Field]):
         super().__init__(zip(bits, fields, strict=True))
 
     def pack(self, **numbers: Any) -> Array:
-        """The word that holds these numbers; those that are not given are 0."""
+        """Returns the word that holds these numbers; fields that are not given are 0."""
         word = jnp.uint32(0)
         for name, number in numbers.items():
             word = word | number.astype(jnp.uint32) << np.uint32(self[name].start)
         return word
 
     def unpack(self, word: Array) -> dict[str, Array]:
-        """The numbers that a word holds, as i32."""
+        """Returns the numbers that a word holds, as i32."""
         return {
             name: (word >> np.uint32(field.start) & np.uint32(field.mask)).astype(jnp.int32)
             for name, field in self.items()

@@ -1,17 +1,19 @@
-"""What the player of a game cannot know, drawn anew: states to plan with honestly.
+"""Redraws what the player cannot know, so that planning on a state uses no hidden information.
 
-The player knows the observation, the turn, the score and how many siphons there were. Hidden are
+The player knows the observation, the turn and the score, and from its own actions how often it has
+siphoned, how many transmissions are pending (from the blocks that it siphoned), whether STEP is in
+effect and how often it used ATK+. Hidden are
 
 - what lies in question blocks,
 - where the cryptogs are that are out of sight (their number is known),
 - the enemies that do not come first in their cell (their number is known),
 - what transmissions will become and what sent them, and which enemies the schedule sent,
-- when the next scheduled transmission is due, up to an interval from now (who counts could know;
-  that is not asked of a player),
+- when the next scheduled transmission is due, up to an interval from now (a player could count the
+  turns, but is not expected to),
 
-and all this in the snapshots that UNDO restores, too. Beside the observation a player sees which
-actions are valid. That REDUC, which could be paid for, is not is taken into account; that CRASH or
-DEBUG are valid because of a cryptog out of sight is not.
+and all of this in the snapshots that UNDO restores, too. Besides the observation a player sees
+which actions are valid. If REDUC can be paid for and is not valid, this is taken into account; if
+CRASH or DEBUG is valid because of a cryptog out of sight, it is not.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from hackmatrix.game import bits, cells, digits, history, slots
-from hackmatrix.game.cells import CELLS, EVERY, CellSet, column_of, row_of
+from hackmatrix.game.cells import CELLS, CellSet, column_of, row_of
 from hackmatrix.game.layouts import SPAWNS
 from hackmatrix.game.programs import Program
 from hackmatrix.game.randomness import Key, Purpose, pick_cell, uniform_below, words
@@ -32,9 +34,9 @@ Array = jax.Array
 
 
 def redrawn(key: Key, state: State) -> State:
-    """A state that looks the same to the player, with all that is hidden drawn from its own
-    distribution. It depends on what the player knows and on the key, and on nothing else of the
-    state. Any batch shape.
+    """Returns a state that looks the same to the player, with everything hidden drawn from its own
+    distribution. It depends only on the key and on what the player knows of the state. Any batch
+    shape.
     """
     due, _ = words(key, Purpose.HIDDEN_SCHEDULE, 0)
     of_each = jax.tree.map(lambda word: word[..., None], key)
@@ -47,8 +49,8 @@ def redrawn(key: Key, state: State) -> State:
 
 
 def _snapshots_and_now(state: State) -> State:
-    """The snapshots, and last the state, along an axis of their own, to be redrawn by one program.
-    What no snapshot holds is there once.
+    """Stacks the snapshots and, last, the state along a new last axis, so that one program redraws
+    them all. Leaves that no snapshot holds have size 1 on that axis.
     """
     now = state.replace(history=None)
     past = history.unpack(jnp.moveaxis(state.history.snapshots, -1, 0), now)
@@ -62,7 +64,7 @@ def _snapshots_and_now(state: State) -> State:
 
 
 def _redrawn(key: Key, state: State) -> State:
-    """All but the schedule and the history."""
+    """Redraws everything but the schedule and the history."""
     transmissions = _transmissions(key, state.transmissions)
     return state.replace(
         board=_question_blocks(key, state),
@@ -72,7 +74,7 @@ def _redrawn(key: Key, state: State) -> State:
 
 
 def _question_blocks(key: Key, state: State) -> Board:
-    """Data or a program with equal chances, no program twice on the board."""
+    """Redraws question blocks: data or a program, equally likely, no program twice on the board."""
     board, question = state.board, state.board.question
     shown = board.program - question
     unused = jnp.uint32((1 << len(Program)) - 1) & ~_programs_in(shown, board.label)
@@ -104,7 +106,7 @@ def _question_blocks(key: Key, state: State) -> Board:
 
 
 def _programs_in(blocks: CellSet, label: digits.Digits[CellSet]) -> Array:
-    """Which programs these blocks hold: bit i for program i."""
+    """Returns which programs these blocks hold: bit i for program i."""
     held = jnp.uint32(0)
     for number in range(len(Program)):
         there = (digits.equals(label, number) & blocks).any()
@@ -113,12 +115,12 @@ def _programs_in(blocks: CellSet, label: digits.Digits[CellSet]) -> Array:
 
 
 def _digits(number: Array, places: int) -> digits.Digits[CellSet]:
-    """The binary digits of a number in each cell, i32[..., 36]."""
+    """Returns the binary digits of the number in each cell, from i32[..., 36]."""
     return tuple(cells.of_flags(number >> place & 1 != 0) for place in range(places))
 
 
 def _transmissions(key: Key, transmissions: Transmissions) -> Transmissions:
-    """Each of any kind; no flag of theirs is seen."""
+    """Redraws the kinds of transmissions, and clears their flags, which are not observed."""
     present, nothing = transmissions.present, jnp.zeros_like(transmissions.present)
     return transmissions.replace(
         kind=tuple(digit & present for digit in words(key, Purpose.HIDDEN_KIND, 0)),
@@ -128,8 +130,9 @@ def _transmissions(key: Key, transmissions: Transmissions) -> Transmissions:
 
 
 def _enemies(key: Key, state: State) -> Enemies:
-    """What is out of sight is a cryptog somewhere out of sight, and so is all that stands under it.
-    What stands under an enemy that is seen is of any kind.
+    """Redraws the enemies that are not seen. A cryptog out of sight, and whatever stands under it,
+    becomes a cryptog in a random cell out of sight; an enemy under one that is seen becomes one of
+    any kind. These enemies get full hit points and no flags.
     """
     enemies, firsts = state.enemies, slots.firsts(state.enemies)
     out_of_sight = _out_of_sight(state)
@@ -171,11 +174,11 @@ def _enemies(key: Key, state: State) -> Enemies:
 
 
 def _out_of_sight(state: State) -> CellSet:
-    """The cells in which a cryptog is not seen."""
+    """Returns the cells in which a cryptog is not seen."""
     row, column = (
         row_of(state.player.cell[..., None]),
         column_of(state.player.cell[..., None]),
     )
     cell = np.arange(CELLS)
     flags = (row_of(cell) != row) & (column_of(cell) != column) & ~state.show[..., None]
-    return cells.of_flags(flags) & EVERY
+    return cells.of_flags(flags)

@@ -1,7 +1,7 @@
 """The stack of snapshots that UNDO restores (section 8 of the rules).
 
-Only the newest snapshots are kept, as many as the history has places. A snapshot is packed into
-words, because one is written at every turn of every board.
+Only the newest snapshots are stored, as many as the history has places. A snapshot is packed into
+words, because every board writes one in every turn.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from hackmatrix.game.state import (
 
 Array = jax.Array
 
-# The first words of a snapshot, before the score.
+# The packed words at the start of a snapshot. Its third word, the score, is not packed.
 PLAYER = Fields(cell=bits.CELL, hp=bits.HP, data_siphons=bits.DATA_SIPHONS, attack=bits.ATTACK)
 RESOURCES = Fields(credits=bits.CREDITS, energy=bits.ENERGY)
 OWNED = Fields(owned=bits.OWNED, atk_uses=bits.ATK_USES)
@@ -48,8 +48,8 @@ WORDS = COUNTERS + CELL_WORDS + _ENEMY_WORDS + _TRANSMISSION_WORDS
 
 
 def empty(depth: int, boards: Array) -> History:
-    """Of boards, one for each element of an array. It is made of that: within shard_map what will
-    differ among devices may not begin as a constant.
+    """Returns an empty history for each element of `boards`. It is computed from that array: inside
+    shard_map a value that will vary across devices may not start as a constant.
     """
     nothing = jnp.zeros_like(boards, jnp.int32)
     words = jnp.zeros_like(boards, jnp.uint32)[..., None, None]
@@ -58,14 +58,12 @@ def empty(depth: int, boards: Array) -> History:
 
 @outlined
 def push(state: State, active: Array) -> State:
-    """Puts a snapshot of the active boards onto their histories; the oldest one is forgotten where
-    there is no place left.
-    """
+    """Pushes a snapshot of each active board onto its history; a full history drops its oldest."""
     return state.replace(history=state.history.pushed(pack(state), active))
 
 
 def undo(state: State, active: Array) -> State:
-    """Takes the newest snapshot off the history and restores it."""
+    """Pops the newest snapshot of each active board off its history and restores it."""
     restored = unpack(state.history.newest, state)
     before = state.replace(history=None)
     after = jax.tree.map(lambda new, old: few.select(active, new, old), restored, before)
@@ -73,7 +71,7 @@ def undo(state: State, active: Array) -> State:
 
 
 def pack(state: State) -> list[Array]:
-    """A snapshot as WORDS words."""
+    """Returns a snapshot of the state, as WORDS words."""
     player, enemies, transmissions = state.player, state.enemies, state.transmissions
     counters = [
         PLAYER.pack(
@@ -98,7 +96,7 @@ def pack(state: State) -> list[Array]:
 
 
 def unpack(words: Any, state: State) -> State:
-    """The state with all that a snapshot holds put back, without its history."""
+    """Returns the state with all that the snapshot holds restored, and without its history."""
     remaining = iter(words)
 
     def several(number: int) -> Digits[Array]:
@@ -146,7 +144,7 @@ def unpack(words: Any, state: State) -> State:
 
 
 def pack_cells(sets: list[CellSet]) -> list[Array]:
-    """One word for 32 of the 36 bits of each set, then the last 4 bits of every 8 sets in one."""
+    """Packs 32 of the 36 bits of each set into a word, then the last 4 bits of 8 sets per word."""
     words = [cells.low | cells.high << np.uint32(HALF) for cells in sets]
     for start in range(0, len(sets), _SETS_A_WORD):
         rest = jnp.uint32(0)
@@ -157,7 +155,7 @@ def pack_cells(sets: list[CellSet]) -> list[Array]:
 
 
 def unpack_cells(words: Digits[Array]) -> Iterator[CellSet]:
-    """The BOARD_SETS sets that these words hold."""
+    """Yields the BOARD_SETS sets that these words hold."""
     for number, word in enumerate(words[:BOARD_SETS]):
         which, place = divmod(number, _SETS_A_WORD)
         rest = words[BOARD_SETS + which] >> np.uint32(_REST * place)

@@ -1,8 +1,8 @@
-"""A step of the game, and what is seen of its boards, as one kernel each.
+"""A step of the game, and the observation of boards, as one kernel each.
 
-The same rules as everywhere, traced for a block of boards: every value of a state is a word for
-each board, so the values of a block fill whole registers, and nothing goes to memory between one
-rule and the next. A rare rule runs while any board of the block needs it.
+The usual rules are traced for a block of boards: every value of a state is one word per board, so
+the values of a block fill whole registers, and nothing goes to memory between one rule and the
+next. A rare rule runs while any board of the block (on a GPU: of the warp) needs it.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from hackmatrix.game.state import Outcome, State
 from hackmatrix.game.valid import valid_word
 
 Array = jax.Array
-# u32[E, 47], as `observation.encode`, and u32[E], as `valid.valid_word`.
+# u32[E, 47] as from `observation.encode`, and u32[E] as from `valid.valid_word`.
 Seen = tuple[Array, Array]
 
 
 @dataclass(frozen=True)
 class Kernels:
-    """The kernels for devices of a platform: "tpu", "gpu", or "cpu", where they are interpreted,
-    which shows that they are exact and is slow.
+    """The kernels for a platform: "tpu", "gpu" or "cpu". On a CPU they are interpreted, which is
+    slow and serves to test that they are exact.
     """
 
     platform: str
 
     def __post_init__(self) -> None:
         if self.platform == "gpu":
-            # A program that is found needs what this sets, though nothing is traced for it.
+            # A program from the compile cache is not traced, but needs Mosaic's settings to load.
             importlib.import_module("hackmatrix.game.warpgroups")
 
     def step_batch_and_restart(
         self, keys: Array, states: State, actions: Array
     ) -> tuple[State, Outcome, Seen]:
-        """As `play.step_batch_and_restart`, and what is seen of the boards after it."""
+        """Does as `play.step_batch_and_restart`, and also returns what is seen afterwards."""
         with tracing.program_for(self.platform):
             return self._stepped(keys, states, actions)
 
@@ -60,7 +60,7 @@ class Kernels:
         return after, reward.in_floats(outcome), (jnp.moveaxis(words, 0, -1), valid)
 
     def look(self, states: State) -> Seen:
-        """What is seen of boards."""
+        """Returns what is seen of the boards."""
         held = states.history.depth
         inputs = states.replace(history=None), held
         words, valid = blocks.run(look, inputs, _seen_of(held), self.platform)
@@ -68,12 +68,12 @@ class Kernels:
 
 
 def step(inputs: Any, outputs: Any) -> None:
-    """The rule of a step."""
+    """Takes a step on a block of boards; the rule of a kernel."""
     state, held, key, action, newest = inputs
     *results, seen = outputs
     nothing = jnp.zeros_like(action) != 0
     past: Any = Newest(newest, held, nothing, nothing, nothing)
-    state, outcome = blocks.as_taken_here(_play)(key, state.replace(history=past), action)
+    state, outcome = blocks.for_this_platform(_play)(key, state.replace(history=past), action)
     past = state.history
     changes = past.is_taken, past.is_pushed, past.is_forgotten
     blocks.store(results, [state.replace(history=None), outcome, changes, past.words])
@@ -85,27 +85,27 @@ def _play(key: Any, state: State, action: Array) -> tuple[State, Outcome]:
 
 
 def look(inputs: Any, outputs: Any) -> None:
-    """The rule of looking at boards."""
+    """Observes a block of boards; the rule of a kernel."""
     state, held = inputs
     _store_seen(outputs, state.replace(history=Newest((), held, held, held, held)))
 
 
 def _store_seen(refs: Any, state: State) -> None:
     words, valid = refs
-    seen_of_cell = blocks.as_taken_here(observation.cell_word)
+    seen_of_cell = blocks.for_this_platform(observation.cell_word)
 
     def see(cell: Array, nothing: None) -> None:
         words[cell] = seen_of_cell(state, cell)
 
     jax.lax.fori_loop(0, CELLS, see, None)
-    seen_of_player = blocks.as_taken_here(observation.player_words)
+    seen_of_player = blocks.for_this_platform(observation.player_words)
     for number, word in enumerate(seen_of_player(state), start=CELLS):
         words[number] = word
-    valid[...] = blocks.as_taken_here(valid_word)(state)
+    valid[...] = blocks.for_this_platform(valid_word)(state)
 
 
 def _outcome_of(count: Any, flag: Any) -> Outcome:
-    """An outcome in units of reward."""
+    """Returns the shapes of an outcome whose rewards are in whole units."""
     return Outcome(
         reward=count,
         parts=dict.fromkeys(reward.PARTS, count),
@@ -118,6 +118,6 @@ def _outcome_of(count: Any, flag: Any) -> Outcome:
 
 
 def _seen_of(boards: Any) -> Any:
-    """What is seen of so many boards, the words in front."""
+    """Returns the shapes of what is seen of these boards, with the words on the first axis."""
     words = jax.ShapeDtypeStruct((observation.WORDS, *boards.shape), jnp.uint32)
     return words, jax.ShapeDtypeStruct(boards.shape, jnp.uint32)

@@ -34,7 +34,7 @@ Array = jax.Array
 
 FEWEST, MOST = 5, 11
 DRAWS = 100
-PAIRS = (MOST + 1) // 2  # of random words, one a block
+PAIRS = (MOST + 1) // 2  # pairs of random words, one word per block
 _AT_ONCE = 4
 _BLOCK = Fields(program=1, question=1, label=bits.LABEL, spawn=bits.SPAWN)
 _USED = sum(field.bits for field in _BLOCK.values())
@@ -67,7 +67,7 @@ def from_cells(chosen: CellSet) -> Array:
 
 
 def draw(key: Key, exit_: CellSet, room: CellSet) -> Array:
-    """A layout of 5 to 11 blocks: the first accepted one of 100 draws, or no blocks."""
+    """Returns a layout of 5 to 11 blocks: the first accepted one of 100 draws, or no blocks."""
     number = FEWEST + uniform_below(word(key, Purpose.BLOCK_COUNT), MOST - FEWEST + 1)
     zero = jnp.zeros_like(number)
     search = Search(
@@ -79,7 +79,7 @@ def draw(key: Key, exit_: CellSet, room: CellSet) -> Array:
         draws=zero,
         found=zero != 0,
     )
-    return few.repeat(_is_searching, _draw_some, search, few.LAYOUTS, anew=True).layout
+    return few.repeat(_is_searching, _draw_some, search, few.LAYOUTS, reselect=True).layout
 
 
 def _is_searching(search: Search) -> Array:
@@ -87,7 +87,7 @@ def _is_searching(search: Search) -> Array:
 
 
 def _draw_some(search: Search) -> Search:
-    """Several draws at once; the first accepted one counts."""
+    """Draws several layouts at once (one in a kernel); the first accepted one counts."""
 
     def attempt(number: several.Number) -> tuple[Array, Array]:
         index = search.draws + number
@@ -103,7 +103,7 @@ def _draw_some(search: Search) -> Search:
 
 
 def _random_cells(key: Key, attempt: Array, room: Array, number: Array) -> Array:
-    """`number` different cells of the room, uniformly."""
+    """Returns `number` different cells of the room, drawn uniformly."""
 
     def add(pair: several.Number, randoms: tuple[Array, Array], layout: Array) -> Array:
         for which, random in enumerate(randoms):
@@ -116,8 +116,8 @@ def _random_cells(key: Key, attempt: Array, room: Array, number: Array) -> Array
 
 
 def is_accepted(blocks: CellSet, exit_: CellSet) -> Array:
-    """All other cells are connected without passing through the exit, and every block has one
-    beside it.
+    """Returns whether all other cells are connected without passing through the exit (an exit in
+    cell 0, where the search starts, may be passed), and every block has one of them beside it.
     """
     open_cells = EVERY - blocks
     start = cells.constant([0])
@@ -133,11 +133,11 @@ def is_accepted(blocks: CellSet, exit_: CellSet) -> Array:
 
 @outlined
 def fill(key: Key, layout: Array) -> Board:
-    """The blocks with their contents, on a board with nothing else."""
+    """Returns a board with these blocks and their contents, and nothing else."""
     programs = _different_programs(key)
 
     def block(number: several.Number) -> list[Array]:
-        """The block of this number in the layout, for each bit of _BLOCK that is set of it."""
+        """Returns, for each bit of _BLOCK, this block if its content sets the bit, else none."""
         here, content = _nth_block(layout, number), _content(key, programs, number)
         return [jnp.where(content >> np.uint32(bit) & 1 != 0, here, 0) for bit in range(_USED)]
 
@@ -161,14 +161,14 @@ def fill(key: Key, layout: Array) -> Board:
 
 @outlined
 def _nth_block(layout: Array, number: several.Number) -> Array:
-    """The block of this number, as a layout; an empty one where there are not so many."""
+    """Returns the block of this number, as a layout; an empty one if there are fewer blocks."""
     is_there = number < slots.count(layout)
     return jnp.where(is_there, slots.ONE << slots.nth(layout, number), 0)
 
 
 @outlined
 def _content(key: Key, programs: tuple[Array, Array], number: several.Number) -> Array:
-    """What the block of this number holds, as the fields of _BLOCK."""
+    """Returns what the block of this number holds, as the fields of _BLOCK."""
     kind, points = words(key, Purpose.BLOCK_CONTENT, number)
     kind, points = uniform_below(kind, 20), 1 + uniform_below(points, 9)
     is_program, is_hidden = kind < 10, (kind == 0) | (kind == 10)
@@ -179,15 +179,15 @@ def _content(key: Key, programs: tuple[Array, Array], number: several.Number) ->
 
 
 def _nth_program(programs: tuple[Array, Array], number: several.Number) -> Array:
-    """The program of this number among those drawn."""
+    """Returns the program of this number among those drawn."""
     is_low, shift = _place(number)
     packed = jnp.where(is_low, *programs) >> shift
     return (packed & np.uint32(bits.greatest(bits.LABEL))).astype(jnp.int32)
 
 
 def _place(number: several.Number) -> tuple[Any, Array]:
-    """Where the label of this number is among the labels in two words: whether in the low one, and
-    by how many bits it is shifted.
+    """Returns where the label of this number is in two words of labels: whether it is in the low
+    one, and by how many bits it is shifted.
     """
     is_low = number < _LABELS_A_WORD
     place = jnp.where(is_low, number, number - _LABELS_A_WORD)
@@ -196,7 +196,7 @@ def _place(number: several.Number) -> tuple[Any, Array]:
 
 @outlined
 def _different_programs(key: Key) -> tuple[Array, Array]:
-    """Different programs, each uniform over those not yet drawn: their numbers in two words."""
+    """Draws different programs, each uniformly from those left, as numbers packed in two words."""
     assert PAIRS <= _LABELS_A_WORD
 
     def add(

@@ -17,7 +17,7 @@ Array = jax.Array
 def first_target(
     player: Array, direction: Array, enemies: CellSet, transmissions: CellSet, blocks: CellSet
 ) -> tuple[Array, Array, Array]:
-    """Whether the first target on the line is a transmission, whether an enemy, and its cell."""
+    """Returns whether the line's first target is a transmission, whether an enemy, and its cell."""
     row, column = row_of(player), column_of(player)
     nothing = jnp.zeros_like(direction, dtype=bool)
     is_open, at_transmission, at_enemy = ~nothing, nothing, nothing
@@ -42,7 +42,7 @@ def ahead(row: Array, column: Array, direction: Array, distance: int) -> tuple[A
 
 
 def move(state: State, active: Array, direction: Array) -> tuple[State, Effects]:
-    """The direction action of the active boards."""
+    """Takes the direction action on the active boards."""
     at_transmission, at_enemy, target = first_target(
         state.player.cell,
         direction,

@@ -1,8 +1,8 @@
-"""The observation (section 11 of the rules): 1545 float32, by way of 47 words.
+"""The observation (section 11 of the rules): 1545 float32 values, decoded from 47 words.
 
-`encode` writes a board down as 36 cell words, 10 player numbers and the owned programs; `decode`
-spreads them into floats. Who stores observations stores the words, a thirtieth of the memory, and
-decodes them later.
+`encode` packs a board into 36 cell words, 10 player numbers and the owned programs; `decode`
+expands them into floats. To store observations, store the words, which take a thirtieth of the
+memory, and decode them later.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ OBSERVATION_SIZE = sum(math.prod(shape) for shape in PARTS.values())
 
 
 def observe(state: State) -> Array:
-    """f32[1545]: 10 player values, 23 programs, 6x6x42 cell values."""
+    """Returns f32[1545]: 10 player values, 23 programs, 6x6x42 cell values."""
     return decode(encode(state))
 
 
 @outlined
 def encode(state: State) -> Array:
-    """u32[47]: the observation before it is spread into floats."""
+    """Returns u32[47]: the observation before it is expanded into floats."""
     cell_words = jnp.moveaxis(_cell_words(state), 0, -1)
     return jnp.concatenate([cell_words, jnp.stack(player_words(state), axis=-1)], axis=-1)
 
 
 def player_words(state: State) -> list[Array]:
-    """10 numbers of the player, and the programs owned."""
+    """Returns the 10 numbers of the player, and the word of owned programs."""
     player = state.player
     numbers = [
         row_of(player.cell), column_of(player.cell), player.hp, jnp.minimum(player.credits, 50),
@@ -68,15 +68,15 @@ def player_words(state: State) -> list[Array]:
 
 @outlined
 def decode(words: Array) -> Array:
-    """f32[1545] from u32[47]."""
+    """Returns f32[1545] from u32[47]."""
     parts = decode_parts(words)
     cells = parts["cells"].reshape(*words.shape[:-1], CELLS * len(FEATURES))
     return jnp.concatenate([parts["player"], parts["programs"], cells], axis=-1)
 
 
 def decode_parts(words: Array) -> dict[str, Array]:
-    """The parts of the observation from u32[47]. Putting them side by side costs as much as all the
-    rest, so who can take them apart should.
+    """Returns the parts of the observation from u32[47]. Concatenating them costs as much as all
+    the rest, so callers that can use them apart should.
     """
     player = words[..., CELLS:-1].astype(jnp.int32).astype(jnp.float32) / _PLAYER_SCALE
     owned = (words[..., -1:] >> np.arange(len(Program), dtype=np.uint32) & 1).astype(jnp.float32)
@@ -85,8 +85,8 @@ def decode_parts(words: Array) -> dict[str, Array]:
 
 
 def _cell_words(state: State) -> Array:
-    """u32[36, ...]: cells in front and boards last, so that whole vectors of boards are treated
-    alike.
+    """Returns u32[36, ...], with the boards last, so that vector units work on many boards at
+    once.
     """
     cell = several.numbers(CELLS, state.show)
     parts = (outlined(functools.partial(part, cell=cell))(state) for part in _SEEN)
@@ -94,7 +94,7 @@ def _cell_words(state: State) -> Array:
 
 
 def cell_word(state: State, cell: several.Number) -> Array:
-    """All that is seen of a cell."""
+    """Returns the word of all that is seen of a cell."""
     return functools.reduce(operator.or_, (part(state, cell) for part in _SEEN))
 
 
@@ -107,7 +107,7 @@ def _seen_of_board(state: State, cell: several.Number) -> Array:
     place = jnp.where(cell < HALF, cell, cell - HALF).astype(jnp.uint32)
 
     def bit(held: CellSet) -> Array:
-        """1 where the cell is in the set."""
+        """Returns 1 where the cell is in the set."""
         word = jnp.where(cell < HALF, held.low, held.high)
         return word >> place & np.uint32(1)
 
@@ -123,9 +123,9 @@ def _seen_of_board(state: State, cell: several.Number) -> Array:
     return CELL.pack(
         content=jnp.where(bit(shown_program) != 0, 1 + number(board.label), other),
         is_program=bit(shown_program),
-        points=number(digits.only(board.label, shown_data)),
-        spawn=number(digits.only(board.spawn, ~board.question)),
-        amount=number(digits.only(board.amount, visible)),
+        points=number(digits.masked(board.label, shown_data)),
+        spawn=number(digits.masked(board.spawn, ~board.question)),
+        amount=number(digits.masked(board.amount, visible)),
         energy=bit(board.energy & visible),
         siphoned=bit(board.siphoned & board.blocks),
         centre=bit(board.centre),
@@ -133,7 +133,7 @@ def _seen_of_board(state: State, cell: several.Number) -> Array:
 
 
 def _seen_of_enemies(state: State, cell: several.Number) -> Array:
-    """The first enemy in the cell; nothing where it is a cryptog out of sight."""
+    """Packs the first enemy in the cell, or nothing if it is a cryptog out of sight."""
     enemies = state.enemies
     first = slots.first(slots.at_cell(enemies, cell))
     row, column = row_of(state.player.cell), column_of(state.player.cell)
@@ -149,7 +149,7 @@ def _seen_of_enemies(state: State, cell: several.Number) -> Array:
 
 
 def _seen_of_transmissions(state: State, cell: several.Number) -> Array:
-    """The turns of the first transmission in the cell."""
+    """Packs the turns of the first transmission in the cell."""
     first = slots.first(slots.at_cell(state.transmissions, cell))
     return CELL.pack(turns=jnp.minimum(digits.read(state.transmissions.turns, first), 4))
 

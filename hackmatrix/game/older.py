@@ -1,9 +1,9 @@
-"""States of the layouts that were used before, which checkpoints of that time hold.
+"""Former layouts of states, as older checkpoints hold them, and their conversion to today's.
 
-There are two. In one, boards remember 4 snapshots: `shallow_layout` says what to restore, and
-`deepened` turns it into states of today. In the one before it cells also hold at most 3 credits or
-energy, which have two digits each on the board, and a snapshot keeps its flags beside the programs
-owned: `older_layout` and `upgraded`.
+There are two. In the later one a history has 4 places: `shallow_layout` describes the states to
+restore, and `deepened` converts them. In the earlier one, besides, a cell holds at most 3 credits
+or energy, in two digits each, and a snapshot packs its flags with the programs owned:
+`older_layout` and `upgraded`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _CLOCK = Fields(turn=16, enemies=6, transmissions=6)
 
 
 class OlderBoard(struct.PyTreeNode):
-    """What the cells hold, in the older layout."""
+    """What the cells hold, in the earlier of the former layouts."""
 
     data: CellSet
     program: CellSet
@@ -45,14 +45,14 @@ class OlderBoard(struct.PyTreeNode):
 
 
 class OlderState(State):
-    """A state in the older layout."""
+    """A state in the earlier of the former layouts."""
 
     board: Any  # an OlderBoard
 
 
 def shallow_layout(states: State) -> State:
-    """The counterpart with 4 snapshots of what is known of arrays: shapes, types and where they
-    lie.
+    """Turns a description of states (shapes, dtypes, shardings) into one of states with room for
+    4 snapshots.
     """
     whole = states.history.snapshots
     fewer = jax.ShapeDtypeStruct(
@@ -64,12 +64,12 @@ def shallow_layout(states: State) -> State:
 
 
 def deepened(shallow: State) -> State:
-    """The same states with room for as many snapshots as today; any batch shape."""
+    """Returns the states with room for HISTORY_DEPTH snapshots; any batch shape."""
     return shallow.replace(history=shallow.history.with_places(HISTORY_DEPTH))
 
 
 def older_layout(states: State) -> OlderState:
-    """The older counterpart of what is known of arrays, as above. It has 4 snapshots, too."""
+    """Turns a description of states into one of the earlier layout, also with 4 snapshots."""
     states = shallow_layout(states)
     board = _held(states.board)
     digits = (*board.pop("amount"), board.pop("energy"))
@@ -78,7 +78,7 @@ def older_layout(states: State) -> OlderState:
 
 
 def upgraded(older: OlderState) -> State:
-    """The same states in the layout of today; any batch shape."""
+    """Converts states of the earlier layout to today's; any batch shape."""
     return deepened(_upgraded_boards(older))
 
 
@@ -100,13 +100,13 @@ def _held(node: Any) -> dict[str, Any]:
 def _resources(
     credits: Digits[CellSet], energy: Digits[CellSet]
 ) -> tuple[Digits[CellSet], CellSet]:
-    """The amounts in the cells, in three digits, and where they are energy."""
+    """Returns the amounts in the cells, in three digits, and the cells where they are energy."""
     low, high = (one | other for one, other in zip(credits, energy, strict=True))
     return (low, high, jax.tree.map(jnp.zeros_like, low)), nonzero(energy)
 
 
 def _upgraded_snapshots(snapshots: Array) -> Array:
-    """Snapshots [..., words] with their flags and resources where they are today."""
+    """Converts snapshots [..., words]: moves their flags and resources to today's fields."""
     words = list(jnp.moveaxis(snapshots, -1, 0))
     player, resources, score, programs, clock = words[: history.COUNTERS]
     rest = words[history.COUNTERS :]

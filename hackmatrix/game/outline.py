@@ -1,4 +1,4 @@
-"""Functions that the compiler keeps apart from their callers."""
+"""Functions that the compiler does not inline into their callers."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Result = TypeVar("Result")
 
 
 def outlined(function: Callable[Params, Result]) -> Callable[Params, Result]:
-    """Computes the function's results once, whoever uses them.
+    """Wraps a function so that its results are computed once, however many consumers they have.
 
-    XLA fuses elementwise work into each of its consumers, and so repeats it for each: where a flood
-    fill feeds twenty words of state it would run twenty times, and be compiled twenty times. On a
-    CPU an outlined function is a call that XLA does not inline. Elsewhere XLA fuses several outputs
-    into one kernel, so nothing must be kept apart: in a call that is not inlined XLA for GPUs fuses
-    nothing, and each operation would be a kernel of its own.
+    XLA fuses elementwise work into each of its consumers, and so repeats it for each: a flood fill
+    that feeds twenty words of state would run twenty times, and be compiled twenty times. On a CPU
+    an outlined function is a call that XLA does not inline. Elsewhere XLA fuses several outputs
+    into one kernel, so there is no need for this. On GPUs it would even be harmful: XLA fuses
+    nothing inside a call that is not inlined, and each operation would be a kernel of its own.
     """
     compiled = jax.jit(function)
 
@@ -31,7 +31,7 @@ def outlined(function: Callable[Params, Result]) -> Callable[Params, Result]:
         if in_kernel():
             return function(*args, **kwargs)
         results = compiled(*args, **kwargs)
-        # The attribute belongs on the call itself, which is what computes these values.
+        # This sets the attribute on the operation that produces the results, which is the call.
         return set_xla_metadata(results, inlineable="false") if on_cpu() else results
 
     return call

@@ -1,7 +1,7 @@
-"""Playing: new games, and one action with all that follows from it.
+"""New games, and steps of games: one action with all that follows from it.
 
-The public functions on one board are batches of one, and under vmap they become a batch: the rules
-are written once, for a batch.
+The rules are written once, for a batch. The public functions of one board run a batch of one, and
+under vmap one large batch.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from jax.custom_batching import custom_vmap
 from hackmatrix.game import checks, few, history, moves, programs, reward, stages
 from hackmatrix.game.programs import Program
 from hackmatrix.game.randomness import Key, as_key
-from hackmatrix.game.siphon import better_elsewhere, siphon
+from hackmatrix.game.siphon import missed_elsewhere, siphon
 from hackmatrix.game.state import (
     FIRST_PROGRAM,
     HISTORY_DEPTH,
@@ -39,15 +39,15 @@ NO_ACTION = -1
 def compiled_once(
     function: Callable[Params, Tree], static: tuple[str, ...] = ()
 ) -> Callable[Params, Tree]:
-    """The function, also where it is called outside of a compiled program: there its loops would be
-    compiled at every call. `static` are the arguments that the program depends on.
+    """Jits a function, to be inlined into jitted callers. Without jit, a call from plain Python
+    would compile its loops again every time. `static` names the static arguments.
     """
     return jax.jit(function, static_argnames=static, inline=True)
 
 
 def one_board(batch: Callable[..., Tree]) -> Callable[..., Tree]:
-    """Makes a function of one board from a function of a batch. Under vmap, however deep, it is the
-    function of one batch again, so that rare rules stay cheap.
+    """Makes a function of one board from a function of a batch. Under vmap, however deep, it calls
+    that function once, on one flat batch, so that rare rules stay cheap.
     """
 
     @custom_vmap
@@ -75,7 +75,7 @@ def one_board(batch: Callable[..., Tree]) -> Callable[..., Tree]:
 
 
 def reset(key: Array, history_depth: int = HISTORY_DEPTH) -> State:
-    """A new game."""
+    """Returns a new game, whose history has room for `history_depth` snapshots."""
     return _reset(history_depth)(key)
 
 
@@ -86,7 +86,7 @@ def _reset(history_depth: int) -> Callable[[Array], State]:
 
 @functools.partial(compiled_once, static=("history_depth",))
 def reset_batch(keys: Array, history_depth: int = HISTORY_DEPTH) -> State:
-    """New games [E], one a key."""
+    """Returns new games [E], one for each key."""
     each = as_key(keys)
     checks.boards(each.low.shape)
     depth = checks.integer(history_depth, "history_depth", 1, history.DEEPEST)
@@ -95,7 +95,7 @@ def reset_batch(keys: Array, history_depth: int = HISTORY_DEPTH) -> State:
 
 def step(key: Array, state: State, action: Array) -> tuple[State, Outcome]:
     """Takes an action (0 to 27). An invalid one changes nothing and ends the game. A step after the
-    end plays the same board on: what counts is what comes up to the first `done`.
+    end goes on with the same board; what follows the first `done` does not count.
     """
     return _step(key, state, action)
 
@@ -111,7 +111,7 @@ _step = compiled_once(one_board(step_batch))
 
 @compiled_once
 def step_batch_and_restart(keys: Array, states: State, actions: Array) -> tuple[State, Outcome]:
-    """Takes an action on each of [E] boards, and puts a new game where a game has ended."""
+    """Takes an action on each of [E] boards, and starts a new game where one has ended."""
     return _stepped(keys, states, actions, restart=True)
 
 
@@ -124,21 +124,23 @@ def _stepped(keys: Array, states: State, actions: Array, restart: bool) -> tuple
 
 
 def play(key: Key, states: State, actions: Array, restart: bool) -> tuple[State, Outcome]:
-    """Takes an action on each board; the rewards are in whole units."""
+    """Takes an action on each board, and starts new games where they have ended if `restart`. The
+    rewards are in whole units (`reward`).
+    """
     state, outcome, in_turn = take_action(states, key, actions)
     if restart:
         new_stage, new_game = outcome.stage_completed | outcome.done, outcome.done
     else:
         new_stage = outcome.stage_completed & ~outcome.won
         new_game = jnp.zeros_like(new_stage)
-    return go_on(state, key, in_turn, new_stage, new_game), outcome
+    return finish_step(state, key, in_turn, new_stage, new_game), outcome
 
 
-def go_on(state: State, key: Key, in_turn: Array, new_stage: Array, new_game: Array) -> State:
-    """Ends the enemy turn where one has begun, and draws the board where the stage is new. It is
-    new, too, wherever there is to be a new game.
+def finish_step(state: State, key: Key, in_turn: Array, new_stage: Array, new_game: Array) -> State:
+    """Ends the enemy turn on the boards `in_turn`, and draws the boards of the next stage or game.
+    `new_stage` must hold wherever `new_game` does.
     """
-    # The board of a new game is drawn with those of all new stages.
+    # The boards of new games and of new stages are drawn in one pass.
     fresh = stages.new_game(key, state.history.forgotten()).replace(board=state.board)
     state = jax.tree.map(
         lambda new, old: old if new is old else few.select(new_game, new, old), fresh, state
@@ -148,8 +150,8 @@ def go_on(state: State, key: Key, in_turn: Array, new_stage: Array, new_game: Ar
 
 
 def take_action(before: State, key: Key, actions: Array) -> tuple[State, Outcome, Array]:
-    """Takes an action on each of [E] boards, as far as its outcome depends on it, whose rewards are
-    in whole units. Also returns the boards on which the enemy turn is yet to end.
+    """Takes an action on each of [E] boards, up to the point where its outcome is known. Rewards
+    are in whole units. Also returns the boards whose enemy turn is still to be ended.
     """
     action = jnp.asarray(actions)
     if not jnp.issubdtype(action.dtype, jnp.integer):
@@ -189,7 +191,7 @@ def take_action(before: State, key: Key, actions: Array) -> tuple[State, Outcome
 
 
 def act(state: State, key: Key, action: Array) -> tuple[State, Effects]:
-    """The player's action without what follows it. Lists keep holes where entries are removed."""
+    """Applies the player's action alone. Removed entries leave holes in the lists."""
     is_move = (action >= 0) & (action < SIPHON)
     state, effects = moves.move(state, is_move, jnp.where(is_move, action, 0))
     state, _, _, effects = few.apply_once(
@@ -201,10 +203,10 @@ def act(state: State, key: Key, action: Array) -> tuple[State, Effects]:
 def _act_specially(
     boards: tuple[State, Key, Array, Effects],
 ) -> tuple[State, Key, Array, Effects]:
-    """A siphon or a program."""
+    """Applies a siphon or a program."""
     state, key, action, effects = boards
     siphons = action == SIPHON
-    missed = better_elsewhere(state)
+    missed = missed_elsewhere(state)
     state = siphon(state, siphons)
     state, killed = programs.run(state, key, action)
     effects = effects.replace(kills=killed, missed=jnp.where(siphons, missed, 0))
@@ -212,8 +214,8 @@ def _act_specially(
 
 
 def is_completed(before: State, after: State, action: Array) -> Array:
-    """Whether the action completed the stage: a walk onto an exit cell, or a warp to the exit
-    position.
+    """Returns whether the action completed the stage: by a walk onto a cell that holds an exit, or
+    by a WARP to the position of the exit.
     """
     walked = (action >= 0) & (action < SIPHON) & (before.player.cell != after.player.cell)
     on_exit = walked & after.board.exit.has(after.player.cell)
@@ -221,7 +223,7 @@ def is_completed(before: State, after: State, action: Array) -> Array:
 
 
 def _closer(before: State, after: State, completed: Array) -> Array:
-    """By how many steps the exit came nearer; never negative."""
+    """Returns by how many steps the way to the exit got shorter; never negative."""
     was, now = reward.distances_to_exit(before, after)
     return jnp.maximum(was - jnp.where(completed, 0, now), 0)
 

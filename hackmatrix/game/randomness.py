@@ -1,8 +1,8 @@
-"""Random words keyed by what they are for: Threefry-2x32 of (key, purpose, index).
+"""Random words by their purpose: Threefry-2x32 of (key, purpose, index).
 
 No draw depends on another one or on how many were made, so a draw that a board does not need costs
-nothing and changes nothing, and everything fuses into the arithmetic around it (`jax.random`
-compiles to loops).
+nothing and changes nothing. All draws fuse with the arithmetic around them, whereas `jax.random`
+compiles to loops.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PARITY = np.uint32(0x1BD11BDA)
 
 
 class Purpose(IntEnum):
-    """What a draw is for; the first word of the counter."""
+    """What a draw is for: the first word of its counter."""
 
     WARP = 0
     POLY = 1
@@ -49,14 +49,14 @@ class Purpose(IntEnum):
 
 
 class Key(struct.PyTreeNode):
-    """The two words of a threefry key; any batch shape."""
+    """The two words of a Threefry key; any batch shape."""
 
     high: Array
     low: Array
 
 
 def as_key(key: Array) -> Key:
-    """The words of a raw or typed JAX key, or of an array of them."""
+    """Returns the words of a raw or typed JAX key, or of an array of them."""
     data = jax.random.key_data(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else key
     if data.shape[-1:] != (2,) or not jnp.issubdtype(data.dtype, jnp.integer):
         raise ValueError(
@@ -66,7 +66,7 @@ def as_key(key: Array) -> Key:
 
 
 def words(key: Key, purpose: Array | int, index: Array | np.ndarray | int) -> tuple[Array, Array]:
-    """Two random words: Threefry-2x32 with 20 rounds, counter (purpose, index)."""
+    """Returns two random words: Threefry-2x32 with 20 rounds, for the counter (purpose, index)."""
     schedule = (key.high, key.low, key.high ^ key.low ^ _PARITY)
     x = key.high + jnp.asarray(purpose, jnp.uint32)
     y = key.low + jnp.asarray(index).astype(jnp.uint32)
@@ -87,8 +87,8 @@ def with_each_drawn(
     number: int,
     start: Array | int = 0,
 ) -> Tree:
-    """The value after a rule was applied with the words of so many consecutive indices, one after
-    the other; it is told the place of these among them, too.
+    """Folds a rule over the draws of `number` consecutive indices, and returns the last value. The
+    rule makes the next value from the draw's place (0 for index `start`), its words and the value.
     """
 
     def draw(place: several.Number) -> tuple[Array, Array]:
@@ -109,20 +109,20 @@ def word(key: Key, purpose: int, index: Array | int = 0) -> Array:
 
 
 def uniform_below(random: Array, number: Array | int) -> Array:
-    """An integer from 0 to number - 1 (number at most 256), uniform to 2^-24."""
+    """Returns an integer from 0 to number - 1 (number at most 256), uniform to within 2^-24."""
     return (
         (random >> np.uint32(8)) * jnp.asarray(number).astype(jnp.uint32) >> np.uint32(24)
     ).astype(jnp.int32)
 
 
 def pick_slot(random: Array, among: Array) -> Array:
-    """A uniformly random slot of the set, as a set; empty for an empty set."""
+    """Returns a uniformly random slot of the set, as a set; empty for an empty set."""
     index = slots.nth(among, uniform_below(random, slots.count(among)))
     return jnp.where(among != 0, slots.ONE << (index & np.uint32(31)), 0)
 
 
 def pick_cell(random: Array, among: CellSet) -> Array:
-    """The number of a uniformly random cell of the set, which must not be empty."""
+    """Returns the number of a uniformly random cell of the set, which must not be empty."""
     in_low = slots.count(among.low)
     choice = uniform_below(random, in_low + slots.count(among.high))
     high = choice >= in_low

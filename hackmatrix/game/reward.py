@@ -1,6 +1,6 @@
 """The reward and its 15 parts (section 12 of the rules).
 
-Parts are counted in whole units of 1/200, so that their sum is exact and the same on every backend.
+Parts are integers in units of 1/200, so that their sum is exact and the same on every backend.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ PARTS = (
     "victory", "death_penalty", "resource_gain", "resource_holding", "damage_penalty",
     "hp_recovery", "siphon_quality", "program_waste", "siphon_death_penalty",
 )  # fmt: skip
-# For completing stage 1 to 8; index 0 for no stage.
+# For completing stages 1 to 8; index 0 is unused.
 _COMPLETION = np.array([0, 1, 2, 4, 8, 16, 32, 64, 100], np.int32)
 
 
 def distances_to_exit(*states: State) -> list[Array]:
-    """The steps of the shortest ways to the exit over cells without blocks; 0 when there is
-    none.
+    """Returns the length of a shortest way from the player to the exit around blocks, for each of
+    the states; 0 where there is none.
     """
     places = [(state.player.cell, state.exit_cell, state.board.blocks) for state in states]
     return several.for_all(_distance, *places)
@@ -61,7 +61,7 @@ def reward_units(
     effects: Effects,
     closer: Array,
 ) -> dict[str, Array]:
-    """The parts in units of 1/200."""
+    """Returns the parts in units of 1/200; all are 0 for an invalid action."""
     old, new = before.player, after.player
     won = completed & (before.stage == STAGES)
     completion = several.look_up(_COMPLETION, before.stage)
@@ -94,7 +94,7 @@ def _siphoned_enemy_adjacent(state: State) -> Array:
 
 
 def in_floats(outcome: Outcome) -> Outcome:
-    """The outcome with the reward and its parts as float32 in the place of whole units."""
+    """Converts the reward and its parts from whole units to float32."""
     units = outcome.reward, outcome.parts
     total, parts = jax.tree.map(lambda part: part.astype(jnp.float32) / UNITS, units)
     return outcome.replace(reward=total, parts=parts)

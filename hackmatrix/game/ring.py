@@ -1,7 +1,7 @@
-"""The snapshots that are kept, as words: a ring of the newest ones.
+"""A history of snapshots: a ring buffer of the newest ones, packed into words.
 
-A kernel does not carry the whole ring. It is given the newest snapshot, since in a step at most one
-is taken off, and tells which one is to be put on.
+A kernel does not carry the ring. A step takes off at most one snapshot, so the kernel is given the
+newest one, and returns the one to push.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ Array = jax.Array
 
 
 class History(struct.PyTreeNode):
-    """A ring of the newest snapshots: packed words [depth, words], the next place to write, how
-    many are held.
+    """A ring of the newest snapshots: packed words u32[..., places, words], the next place to
+    write, and how many snapshots are held.
     """
 
     snapshots: Array
@@ -34,8 +34,8 @@ class History(struct.PyTreeNode):
         return jnp.moveaxis(_row(self.snapshots, (self.head - 1) % depth), -1, 0)
 
     def pushed(self, snapshot: Any, active: Array) -> History:
-        """The ring with this snapshot (words first) on the active boards. The oldest one is
-        forgotten where there is no place left.
+        """Returns the history with this snapshot (words first) pushed on the active boards. Where
+        there is no place left it replaces the oldest one.
         """
         depth = self.snapshots.shape[-2]
         place = jnp.where(active, self.head, depth)
@@ -47,7 +47,7 @@ class History(struct.PyTreeNode):
         )
 
     def taken(self, active: Array) -> History:
-        """Without the newest snapshot on the active boards."""
+        """Returns the history without the newest snapshot on the active boards."""
         depth = self.snapshots.shape[-2]
         return History(
             self.snapshots,
@@ -56,18 +56,20 @@ class History(struct.PyTreeNode):
         )
 
     def after(self, newest: Array, taken: Array, pushed: Array, forgotten: Array) -> History:
-        """What a kernel has made of it, whose `newest` words are u32[words, ...]."""
+        """Returns the history with the changes that a kernel made to its `Newest`: on which boards
+        it called `taken`, `pushed` and `forgotten`. `newest` are its words, u32[words, ...].
+        """
         history = self.taken(taken).pushed(newest, pushed)
         return history.replace(
             head=jnp.where(forgotten, 0, history.head), depth=jnp.where(forgotten, 0, history.depth)
         )
 
     def forgotten(self) -> History:
-        """Without snapshots. The words themselves may stay."""
+        """Returns the history without snapshots. Their words stay, but no longer count."""
         return self.replace(head=jnp.zeros_like(self.head), depth=jnp.zeros_like(self.depth))
 
     def with_places(self, depth: int) -> History:
-        """The same snapshots in a ring that has more places."""
+        """Returns the same snapshots in a ring of more places."""
         places = self.snapshots.shape[-2]
         oldest_first = ((self.head - self.depth)[..., None] + jnp.arange(places)) % places
         held = jnp.take_along_axis(self.snapshots, oldest_first[..., None], axis=-2)
@@ -76,8 +78,8 @@ class History(struct.PyTreeNode):
 
 
 class Newest(struct.PyTreeNode):
-    """What a kernel knows of a history: its newest snapshot, how many are held, and what has become
-    of them. After one that was put on, `words` are that one, and `depth` may be one too many.
+    """What a kernel knows of a history: its newest snapshot, how many are held, and what was done
+    to it. After a push `words` is the pushed snapshot, and `depth` may be too great by one.
     """
 
     words: tuple[Array, ...]
@@ -104,32 +106,32 @@ class Newest(struct.PyTreeNode):
         return self.replace(depth=nothing, is_forgotten=everywhere)
 
 
-# A GPU reads and writes single rows of a ring; elsewhere it is sooner done with all of them.
+# A GPU reads and writes single rows of a ring. Elsewhere a masked pass over all rows is faster.
 
 
 def _row(rings: Array, place: Array) -> Array:
-    """[..., words]: of each ring [depth, words] the row in this place."""
+    """Returns the row in this place of each ring: [..., words] from [..., places, words]."""
     if tracing.on_gpu():
-        return _taken(rings, place)
+        return _gather_row(rings, place)
     chosen = jnp.arange(rings.shape[-2]) == place[..., None]
     return jnp.where(chosen[..., None], rings, 0).sum(-2, dtype=jnp.uint32)
 
 
 def _with_row(rings: Array, place: Array, words: Array) -> Array:
-    """The rings with these words [..., words] in this place; one beyond the last leaves a ring as
-    it is.
+    """Returns the rings with these words [..., words] in this place. A place beyond the last leaves
+    a ring as it is.
     """
     if tracing.on_gpu():
-        return _put(rings, place, words)
+        return _scatter_row(rings, place, words)
     written = (jnp.arange(rings.shape[-2]) == place[..., None])[..., None]
     return jnp.where(written, words[..., None, :], rings)
 
 
 @partial(jnp.vectorize, signature="(d,w),()->(w)")
-def _taken(ring: Array, place: Array) -> Array:
+def _gather_row(ring: Array, place: Array) -> Array:
     return ring.at[place].get(mode="promise_in_bounds")
 
 
 @partial(jnp.vectorize, signature="(d,w),(),(w)->(d,w)")
-def _put(ring: Array, place: Array, words: Array) -> Array:
+def _scatter_row(ring: Array, place: Array, words: Array) -> Array:
     return ring.at[place].set(words, mode="drop")

@@ -1,4 +1,4 @@
-"""States as plain dictionaries: to write a board down, to read it back, to set one up by hand.
+"""Scenarios: states as plain dictionaries, to write and read boards, or to set one up by hand.
 
 player         [row, column, hp, credits, energy, data siphons, attack, score]
 stage, turn    integers
@@ -12,8 +12,8 @@ transmissions  [row, column, turns, type, from siphon, from schedule] each
 owned          program numbers
 others         show, calm, step: 0 or 1; atk_uses, pending, interval, next_task: integers
 history        snapshots, oldest first
-history_depth  how many snapshots there are (default: those given). A depth beyond those given
-               stands for unknown snapshots: UNDO is valid, but what it would restore is lost.
+history_depth  how many snapshots there are (default: those given). If it is greater, the oldest
+               ones are unknown: UNDO is valid there, but what it would restore is lost.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import numpy as np
 from hackmatrix.game import bits, history, scenario_cells
 from hackmatrix.game.bits import WORD, greatest, greatest_to_grow
 from hackmatrix.game.cells import SIZE
-from hackmatrix.game.checks import flag, integer, keys, length, sequence, whole
+from hackmatrix.game.checks import flag, i32_up_to, integer, length, require_keys, sequence
 from hackmatrix.game.programs import ACTIONS, Program
 from hackmatrix.game.slots import CAPACITY
 from hackmatrix.game.state import (
@@ -61,15 +61,15 @@ _SNAPSHOT_KEYS = [
     "atk_uses",
 ]
 _GREATEST_COUNT = greatest_to_grow(WORD - 1)
-_MOST_PENDING = 1023  # they appear one by one, all in one enemy turn; games have tens of them
-_MOST_SCORE = 100_000  # what a victory pays for much more does not fit into an int32 (reward.UNITS)
+_MOST_PENDING = 1023  # all appear one by one in the same enemy turn; real games have tens
+_MOST_SCORE = 100_000  # with a little more the reward of a victory overflows int32 (reward.UNITS)
 _KEYS = [*_SNAPSHOT_KEYS, "stage", "exit", "step", "pending", "interval", "next_task"]
 
 
 def load(scenario: Mapping[str, Any], history_depth: int = HISTORY_DEPTH) -> State:
-    """The state of a scenario. Raises ValueError naming the field and the value that is wrong."""
+    """Returns the state of a scenario. Raises ValueError that names a wrong field and its value."""
     integer(history_depth, "the argument history_depth", 1, history.DEEPEST)
-    keys(scenario, _KEYS, "scenario")
+    require_keys(scenario, _KEYS, "scenario")
     snapshots = sequence(scenario.get("history", []), "history")
     depth = min(
         integer(scenario.get("history_depth", len(snapshots)), "history_depth", 0, history.DEEPEST),
@@ -82,18 +82,18 @@ def load(scenario: Mapping[str, Any], history_depth: int = HISTORY_DEPTH) -> Sta
         stage=stage,
         exit_cell=_cell(scenario["exit"], "exit"),
         step=flag(scenario["step"], "step"),
-        pending=whole(scenario["pending"], "pending", _MOST_PENDING),
-        interval=whole(scenario["interval"], "interval", _GREATEST_COUNT),
-        next_task=whole(scenario["next_task"], "next_task", _GREATEST_COUNT),
+        pending=i32_up_to(scenario["pending"], "pending", _MOST_PENDING),
+        interval=i32_up_to(scenario["interval"], "interval", _GREATEST_COUNT),
+        next_task=i32_up_to(scenario["next_task"], "next_task", _GREATEST_COUNT),
         history=_read_history(snapshots, depth, history_depth),
     )
 
 
 def dump(state: State) -> dict[str, Any]:
-    """The scenario of a state (one board)."""
+    """Returns the scenario of a state (one board)."""
     if np.ndim(state.stage):
         raise ValueError(
-            "dump writes one board: take it by jax.tree.map(lambda leaf: leaf[number], states)"
+            "dump takes one board: select it with jax.tree.map(lambda leaf: leaf[i], states)"
         )
     return {
         **_write_snapshot(state),
@@ -107,12 +107,12 @@ def dump(state: State) -> dict[str, Any]:
 
 
 def check_action(action: Any) -> int:
-    """The action as an integer. Raises ValueError when it is none of 0 to 27."""
+    """Returns the action as an integer. Raises ValueError unless it is one from 0 to 27."""
     return integer(action, "action", 0, ACTIONS - 1)
 
 
 def _read_snapshot(scenario: Mapping[str, Any], where: str) -> dict[str, Any]:
-    keys(scenario, _SNAPSHOT_KEYS, where or "scenario")
+    require_keys(scenario, _SNAPSHOT_KEYS, where or "scenario")
     owned = 0
     for program in sequence(scenario["owned"], f"{where}owned"):
         owned |= 1 << integer(program, f"{where}owned", 0, len(Program) - 1)
@@ -122,8 +122,8 @@ def _read_snapshot(scenario: Mapping[str, Any], where: str) -> dict[str, Any]:
         "enemies": _read_enemies(scenario["enemies"], f"{where}enemies"),
         "transmissions": _read_transmissions(scenario["transmissions"], f"{where}transmissions"),
         "owned": np.uint32(owned),
-        "turn": whole(scenario["turn"], f"{where}turn", greatest_to_grow(bits.TURN)),
-        "atk_uses": whole(
+        "turn": i32_up_to(scenario["turn"], f"{where}turn", greatest_to_grow(bits.TURN)),
+        "atk_uses": i32_up_to(
             scenario["atk_uses"], f"{where}atk_uses", greatest_to_grow(bits.ATK_USES)
         ),
         **{name: flag(scenario[name], where + name) for name in ("show", "calm")},
@@ -148,7 +148,7 @@ def _write_snapshot(state: State) -> dict[str, Any]:
     }
 
 
-# What follows the player's row and column, with the least and the greatest that it may be.
+# The fields after the player's row and column, each with its least and greatest value.
 _PLAYER_REST = {
     "hp": (0, MAX_HP),
     "credits": (0, greatest_to_grow(bits.CREDITS)),
@@ -198,9 +198,9 @@ def _read_transmissions(entries: Any, where: str) -> Transmissions:
 def _read_entries(
     entries: Any, fields: list[str], limits: dict[str, tuple[int, int]], where: str
 ) -> dict[str, list[int]]:
-    """The entries' values field by field."""
+    """Returns the values of each field, one per entry."""
     if len(sequence(entries, where)) > CAPACITY:
-        raise ValueError(f"{where}: {len(entries)} entries, at most {CAPACITY} fit")
+        raise ValueError(f"{where}: {len(entries)} entries, but at most {CAPACITY} are supported")
     limits = {"row": (0, _LAST), "column": (0, _LAST), **limits}
     columns: dict[str, list[int]] = {name: [] for name in fields}
     for number, entry in enumerate(entries):
@@ -227,7 +227,7 @@ def _present(columns: dict[str, list[int]]) -> Any:
 
 
 def _digits(numbers: list[int], places: int) -> tuple[Any, ...]:
-    """The numbers of a list as binary digits over slots."""
+    """Returns the numbers of a list as binary digits over slots."""
     return tuple(
         np.uint32(sum((number >> place & 1) << slot for slot, number in enumerate(numbers)))
         for place in range(places)
@@ -248,7 +248,9 @@ def _as_tuple(digits: Any) -> tuple[Any, ...]:
 
 
 def _read_history(snapshots: list[Any], depth: int, places: int) -> History:
-    """The newest snapshots given, above as many unknown ones as the depth has more."""
+    """Returns a history of `depth` snapshots: the newest of those given, on top of unknown ones if
+    there are fewer.
+    """
     unknown = depth - len(snapshots)
     words = np.zeros((places, history.WORDS), np.uint32)
     for number in range(max(0, -unknown), len(snapshots)):
@@ -259,7 +261,7 @@ def _read_history(snapshots: list[Any], depth: int, places: int) -> History:
 
 
 def _known_snapshots(held: History) -> list[State]:
-    """What the snapshots hold, oldest first; all-zero words stand for an unknown one."""
+    """Returns the snapshots as states, oldest first, without unknown ones (all words are 0)."""
     words, depth, head = np.asarray(held.snapshots), int(held.depth), int(held.head)
     oldest_first = [(head - depth + age) % len(words) for age in range(depth)]
     known = [place for place in oldest_first if words[place].any()]
@@ -270,11 +272,11 @@ def _known_snapshots(held: History) -> list[State]:
 
 
 def _only(fields: Mapping[str, Any]) -> State:
-    """A state that has only these fields."""
+    """Returns a state with these fields; all others are None."""
     return State(**{**dict.fromkeys(State.__dataclass_fields__), **fields})
 
 
 @jax.jit
 def _packed(state: State) -> Array:
-    """u32[words]: the snapshot of a state."""
+    """Returns the snapshot of a state, u32[words]."""
     return jnp.stack(history.pack(state))

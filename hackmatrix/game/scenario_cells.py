@@ -1,4 +1,4 @@
-"""The cells of a scenario (see `scenario`) and the board's bit sets."""
+"""Conversion of the cells of a scenario (see `scenario`) to a board's bit sets, and back."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from hackmatrix.game import bits
 from hackmatrix.game.cells import CELLS, HALF, CellSet, constant
-from hackmatrix.game.checks import flag, integer, keys, length
+from hackmatrix.game.checks import flag, integer, length, require_keys
 from hackmatrix.game.programs import Program
 from hackmatrix.game.state import Board
 
@@ -20,7 +20,7 @@ _MOST = {name: bits.greatest(places) for name, places in _DIGITS.items()}
 
 
 def read(cells: Any, where: str) -> Board:
-    """The board of 36 cells."""
+    """Returns the board of a scenario's 36 cells."""
     length(cells, where, CELLS)
     sets: dict[str, list[int]] = {name: [] for name in _SETS}
     numbers: dict[str, list[int]] = {name: [0] * CELLS for name in _DIGITS}
@@ -43,11 +43,11 @@ def _read_cell(
         )
     length(entry, where, _PARTS_OF_KIND[kind])
     flags = entry[-1]
-    keys(flags, ("c", "e", "s", "m"), where)
+    require_keys(flags, ("c", "e", "s", "m"), where)
     credits, energy = (integer(flags[key], f"{where}.{key}", 0, _MOST["amount"]) for key in "ce")
     if credits and energy:
         raise ValueError(
-            f"{where}.e: {energy} beside c: {credits}, but a cell holds only one of the two"
+            f"{where}: has c: {credits} and e: {energy}, but a cell holds only one of the two"
         )
     numbers["amount"][cell] = credits + energy
     if energy:
@@ -69,7 +69,7 @@ def _read_cell(
 
 
 def write(board: Board) -> list[list[Any]]:
-    """The 36 cells of a board."""
+    """Returns a board's 36 cells for a scenario."""
     sets = {name: _members(getattr(board, name)) for name in _SETS}
     numbers = {name: _numbers(getattr(board, name)) for name in _DIGITS}
     return [_write_cell(cell, sets, numbers) for cell in range(CELLS)]
@@ -90,7 +90,7 @@ def _write_cell(cell: int, sets: dict[str, list[int]], numbers: dict[str, list[i
 
 
 def _members(cells: CellSet) -> list[int]:
-    """Its cells by number: the one bits of its words."""
+    """Returns the numbers of the cells of a set, greatest first."""
     word, members = int(cells.low) | int(cells.high) << HALF, []
     while word:
         members.append(word.bit_length() - 1)
@@ -99,7 +99,7 @@ def _members(cells: CellSet) -> list[int]:
 
 
 def _numbers(digits: tuple[CellSet, ...]) -> list[int]:
-    """The number of each cell, 0 where there is none."""
+    """Returns the number in each cell, 0 where there is none."""
     numbers = [0] * CELLS
     for place, digit in enumerate(digits):
         for cell in _members(digit):

@@ -1,7 +1,7 @@
-"""A rule for each of a few numbers (cells, draws, blocks) on all boards, and constant tables.
+"""Rules for each of a few numbers (cells, draws, blocks) on all boards, and constant tables.
 
-In a program the numbers lie along an axis in front of the boards, so that whole vectors of boards
-are treated alike. In a kernel, whose values have no such axis, the rule is repeated.
+Outside of kernels the numbers form an axis in front of the boards, so that operations vectorize
+over the boards. In a kernel, whose values have no such axis, the rule is repeated.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ import jax.numpy as jnp
 import numpy as np
 
 from hackmatrix.game.outline import outlined
-from hackmatrix.game.tracing import for_gpu, in_kernel, while_some
+from hackmatrix.game.tracing import in_gpu_kernel, in_kernel, while_some
 
 Array = jax.Array
 Tree = TypeVar("Tree")
-# A number of its own, or all of them along an axis in front of the boards.
+# A single number, or all of them along an axis in front of the boards.
 Number = Any
 
 
 def numbers(count: int, boards: Array) -> np.ndarray:
-    """0 to count - 1, in front of the axes of these boards."""
+    """Returns 0 to count - 1 along an axis in front of those of these boards."""
     return np.arange(count).reshape(count, *(1,) * boards.ndim)
 
 
 def each(count: int, rule: Callable[[Number], Tree], boards: Array) -> list[Tree]:
-    """The results of the rule for the numbers from 0 to count - 1."""
+    """Returns the results of the rule for the numbers from 0 to count - 1."""
     if in_kernel():
         return [rule(number) for number in range(count)]
     return _apart(outlined(lambda: rule(numbers(count, boards)))(), count)
 
 
 def union(count: int, rule: Callable[[Number], Tree], boards: Array) -> Tree:
-    """All results of the rule, which are words, in one: their bitwise or."""
+    """Returns the bitwise or of the rule's results (words) for the numbers from 0 to count - 1."""
     if not in_kernel():
         return jax.tree.map(_any_of, rule(numbers(count, boards)))
     nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(rule, 0))
@@ -45,10 +45,10 @@ def union(count: int, rule: Callable[[Number], Tree], boards: Array) -> Tree:
 
 
 def repeated(count: int, rule: Callable[[Tree], Tree], value: Tree) -> Tree:
-    """The rule applied so many times: a loop in a kernel, where there is no compiler that is the
-    faster for seeing it written out.
+    """Applies the rule `count` times, unrolled for XLA. A kernel loops, since its compiler gains
+    nothing from unrolling; for GPUs the loop ends as soon as nothing changes.
     """
-    if for_gpu():
+    if in_gpu_kernel():
         return _until_unchanged(count, rule, value)
     if in_kernel():
         return jax.lax.fori_loop(0, count, lambda _, value: rule(value), value)
@@ -58,8 +58,8 @@ def repeated(count: int, rule: Callable[[Tree], Tree], value: Tree) -> Tree:
 
 
 def _until_unchanged(count: int, rule: Callable[[Tree], Tree], value: Tree) -> Tree:
-    """The same, as far as the value changes on any board: few boards are asked here, and the rule
-    has often done its work long before the last time.
+    """Applies the rule `count` times, or until it changes the value of no board. That is often much
+    earlier in a kernel for GPUs, where only the boards of a warp must agree.
     """
 
     def is_needed(loop: tuple[Array, Array, Tree]) -> Array:
@@ -78,14 +78,14 @@ def _until_unchanged(count: int, rule: Callable[[Tree], Tree], value: Tree) -> T
 
 
 def for_all(rule: Callable[..., Tree], *places: Any) -> list[Tree]:
-    """The results of the rule for several trees of boards, whose leaves are its arguments."""
+    """Returns the results of the rule for several tuples of arguments, one batch of boards each."""
     if in_kernel():
         return [rule(*place) for place in places]
     return _apart(rule(*jax.tree.map(lambda *each: jnp.stack(each), *places)), len(places))
 
 
 def look_up(table: Sequence[int] | np.ndarray, index: Array) -> Array:
-    """The entry of a constant table, without a gather. Past its end it is the first one."""
+    """Looks up entries of a constant table without a gather. Out of range is the first entry."""
     first, *rest = np.asarray(table)
     found = jnp.full_like(index, first, dtype=first.dtype)
     for number, entry in enumerate(rest, start=1):
@@ -98,5 +98,5 @@ def _apart(results: Tree, count: int) -> list[Tree]:
 
 
 def _any_of(words: Array) -> Array:
-    """The bitwise or along the first axis."""
+    """Returns the bitwise or along the first axis."""
     return jax.lax.reduce(words, np.uint32(0), jax.lax.bitwise_or, (0,))

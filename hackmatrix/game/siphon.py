@@ -1,5 +1,5 @@
-"""Siphoning the cross around the player, and how well the place was chosen (sections 5 and 12 of
-the rules).
+"""Siphoning the cross around the player, and whether another place was better (sections 5 and 12
+of the rules).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ Array = jax.Array
 
 
 def siphon(state: State, active: Array) -> State:
-    """The siphon action of the active boards."""
+    """Siphons on the active boards."""
     board, player = state.board, state.player
     here = cells.at(player.cell).only_if(active)
     fresh = _fresh(player.cell, board.siphoned).only_if(active)
     blocks = fresh & board.blocks
     yields = fresh - board.blocks
-    amounts = digits.only(board.amount, yields)
+    amounts = digits.masked(board.amount, yields)
     points = digits.total(board.label, fresh & board.data)
     return state.replace(
         player=player.replace(
@@ -38,8 +38,8 @@ def siphon(state: State, active: Array) -> State:
             question=board.question - fresh,
             siphoned=board.siphoned | fresh,
             centre=board.centre | here,
-            spawn=digits.only(board.spawn, ~blocks),
-            amount=digits.only(board.amount, ~yields),
+            spawn=digits.masked(board.spawn, ~blocks),
+            amount=digits.masked(board.amount, ~yields),
             energy=board.energy - yields,
         ),
         owned=state.owned | jnp.where(active, _programs_around(board, player.cell), 0),
@@ -51,14 +51,14 @@ def siphon(state: State, active: Array) -> State:
 
 @outlined
 def _fresh(centre: Array, siphoned: CellSet) -> CellSet:
-    """The cross around the centre, without what is siphoned already."""
+    """Returns the cross around the centre without cells that are siphoned already."""
     return cells.cross(cells.at(centre)) - siphoned
 
 
 @outlined
 def _programs_around(board: Board, centre: Array) -> Array:
-    """The programs of the blocks in the cross around the centre that are not siphoned yet; bit i:
-    program i.
+    """Returns the programs of the blocks in the cross around the centre that are not siphoned yet,
+    as a word: bit i for program i.
     """
     blocks = board.program - board.siphoned
     programs = jnp.uint32(0)
@@ -72,12 +72,12 @@ def _programs_around(board: Board, centre: Array) -> Array:
     return programs
 
 
-def better_elsewhere(state: State) -> Array:
-    """By how much the most credits and the most energy at better places to siphon exceed those
-    here, in sum; 0 where there is no better place.
+def missed_elsewhere(state: State) -> Array:
+    """Returns how much more better places to siphon would have given: the most credits at one of
+    them minus those here, plus the same for energy; 0 where there is no better place.
 
-    A better place has the same data points and the same new programs in its cross. It has at least
-    as many credits and as much energy, and more of one of them.
+    A better place has no block and the same data points and new programs in its cross. It gives at
+    least as many credits and as much energy as the place here, and more of one of them.
     """
     board, player = state.board, state.player
     fresh = EVERY - board.siphoned
@@ -88,8 +88,8 @@ def better_elsewhere(state: State) -> Array:
     new_programs = _blocks_of_other_programs(board, state.owned) & fresh
     blocks = cross & board.blocks
     has_data_or_programs = (cross & (board.data | new_programs)).any()
-    # A place with the same data and programs reaches all blocks of the cross here, and no other
-    # data or new programs.
+    # The cross of a better place has no data or new programs besides those here. If there are any
+    # here, it must reach all blocks of the cross here.
     other = (fresh & board.data) | (
         _blocks_of_other_programs(board, state.owned | programs) & fresh
     )
@@ -113,7 +113,7 @@ def better_elsewhere(state: State) -> Array:
 
 @outlined
 def _blocks_of_other_programs(board: Board, programs: Array) -> CellSet:
-    """The program blocks whose program is not in the set (bit i: program i)."""
+    """Returns the program blocks whose program is not in the set (bit i for program i)."""
     known = EMPTY
     for number in range(len(Program)):
         is_known = (programs >> np.uint32(number)) & 1 != 0
@@ -122,7 +122,9 @@ def _blocks_of_other_programs(board: Board, programs: Array) -> CellSet:
 
 
 def _reaching_all(centre: Array, blocks: CellSet) -> CellSet:
-    """The cells whose cross contains all of these blocks of the cross around the centre."""
+    """Returns the cells whose cross contains all of these blocks, which lie in the cross around the
+    centre.
+    """
     here = cells.at(centre)
     reaching = EVERY
     for block in (here, *(direction(here) for direction in cells.DIRECTIONS)):
@@ -133,13 +135,13 @@ def _reaching_all(centre: Array, blocks: CellSet) -> CellSet:
 
 @outlined
 def _cross_sums(numbers: Digits[CellSet], among: CellSet) -> Digits[CellSet]:
-    """For every cell the sum over its cross."""
-    own = digits.only(numbers, among)
+    """Returns, for every cell, the sum of these cells' numbers over its cross."""
+    own = digits.masked(numbers, among)
     up, down, left, right = (tuple(map(shift, own)) for shift in cells.DIRECTIONS)
     pairs = digits.add(digits.add(up, down), digits.add(left, right))
     return digits.add(pairs, own)
 
 
 def _compare(numbers: Digits[CellSet], value: Array) -> tuple[CellSet, CellSet]:
-    """The cells whose number is greater than the value, and those where it is equal."""
+    """Returns the cells whose number is greater than the value, and those where it is equal."""
     return digits.compare(numbers, digits.repeated(value, len(numbers), EVERY))

@@ -1,8 +1,8 @@
 """Ordered lists of enemies and transmissions as bit sets over 32 slots.
 
-A slot set is one word: bit i speaks of list entry i. Every field of a list is kept as such words,
-its binary digits (`digits`), so that one logic operation treats all entries of a list at once.
-Between actions a list fills the slots from 0 up without holes; list order is slot order.
+A slot set is one word: bit i stands for list entry i. Every field of a list is stored as such
+words, its binary digits (`digits`), so that one logic operation treats all entries of a list at
+once. Between actions a list fills the slots from 0 up without holes; list order is slot order.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hackmatrix.game import cells, digits
 from hackmatrix.game.cells import SIZE, CellSet, column_of, row_of
 from hackmatrix.game.digits import Digits, equals
 from hackmatrix.game.outline import outlined
-from hackmatrix.game.tracing import ones
+from hackmatrix.game.tracing import popcount
 
 CAPACITY = 32
 
@@ -41,7 +41,7 @@ class Placed(Protocol):
 
 
 class Places(NamedTuple):
-    """Only where the entries of a list are."""
+    """The positions of a list's entries, without its other fields."""
 
     present: Array
     row: Digits[Array]
@@ -52,21 +52,21 @@ ListT = TypeVar("ListT")
 
 
 def count(slots: Array) -> Array:
-    return ones(slots).astype(jnp.int32)
+    return popcount(slots).astype(jnp.int32)
 
 
 def first(slots: Array) -> Array:
-    """The lowest slot of the set, as a set."""
+    """Returns the lowest slot of the set, as a set."""
     return slots & (~slots + ONE)
 
 
 def nth(word: Array, n: Array) -> Array:
-    """The index of the n-th one bit of a word, counting from 0, for n below their number."""
+    """Returns the index of the n-th set bit of a word, counting from 0; n must be in range."""
     index = jnp.zeros_like(word)
     rest = n.astype(jnp.uint32)
     for width in (16, 8, 4, 2, 1):
         lower = word & np.uint32((1 << width) - 1)
-        lower_ones = ones(lower)
+        lower_ones = popcount(lower)
         above = rest >= lower_ones
         rest = jnp.where(above, rest - lower_ones, rest)
         index = jnp.where(above, index + np.uint32(width), index)
@@ -75,19 +75,19 @@ def nth(word: Array, n: Array) -> Array:
 
 
 def below(number: Array) -> Array:
-    """The set of the first `number` slots, for 0 to 32."""
+    """Returns the set of the first `number` slots (0 to 32)."""
     shift = jnp.minimum(number, CAPACITY - 1).astype(jnp.uint32)
     return jnp.where(number >= CAPACITY, ALL, (ONE << shift) - ONE)
 
 
 def at_cell(entries: Placed, cell: Array) -> Array:
-    """The slots of the entries in this cell."""
+    """Returns the slots of the entries in this cell."""
     row = row_of(cell)
     return entries.present & equals(entries.row, row) & equals(entries.column, cell - SIZE * row)
 
 
 def beside(entries: Placed, cell: Array) -> Array:
-    """The slots whose row and column (present or not) are those of a neighbour of the cell."""
+    """Returns the slots, present or not, at the row and column of a cell beside the cell."""
     row, column = row_of(cell), column_of(cell)
     in_next_row, in_next_column = _one_off(entries.row, row), _one_off(entries.column, column)
     return (in_next_row & equals(entries.column, column)) | (
@@ -96,7 +96,7 @@ def beside(entries: Placed, cell: Array) -> Array:
 
 
 def diagonal(entries: Placed, cell: Array) -> Array:
-    """The slots whose row and column (present or not) are both next to those of the cell."""
+    """Returns the slots, present or not, whose row and column are both next to the cell's."""
     return _one_off(entries.row, row_of(cell)) & _one_off(entries.column, column_of(cell))
 
 
@@ -105,7 +105,7 @@ def _one_off(lines: Digits[Array], line: Array) -> Array:
 
 
 def around(entries: Placed, cell: Array) -> Iterator[Array]:
-    """For each of the 8 cells around the cell the slots of the entries in it."""
+    """Yields, for each of the 8 cells around the cell, the slots of the entries in it."""
     row, column = row_of(cell), column_of(cell)
     rows = [entries.present & equals(entries.row, row + up) for up in (-1, 0, 1)]
     columns = [equals(entries.column, column + right) for right in (-1, 0, 1)]
@@ -119,7 +119,7 @@ def cell_of(entries: Placed, slot: Array) -> Array:
 
 
 def by_cell(entries: Placed) -> Iterator[tuple[int, Array]]:
-    """Each cell with the slots of the entries in it."""
+    """Yields each cell with the slots of the entries in it."""
     columns = [equals(entries.column, column) for column in range(SIZE)]
     for row in range(SIZE):
         in_row = entries.present & equals(entries.row, row)
@@ -128,7 +128,7 @@ def by_cell(entries: Placed) -> Iterator[tuple[int, Array]]:
 
 
 def cells_of(entries: Placed, slots: Array | None = None) -> CellSet:
-    """The cells that hold entries (of these slots)."""
+    """Returns the cells that hold entries, or entries of these slots."""
     wanted = entries.present if slots is None else entries.present & slots
     return _cells_of(Places(wanted, entries.row, entries.column))
 
@@ -143,7 +143,7 @@ def _cells_of(entries: Places) -> CellSet:
 
 
 def in_cells(entries: Placed, wanted: CellSet) -> Array:
-    """The slots of the entries that stand in these cells."""
+    """Returns the slots of the entries in these cells."""
     return _in_cells(Places(entries.present, entries.row, entries.column), wanted)
 
 
@@ -158,7 +158,7 @@ def _in_cells(entries: Places, wanted: CellSet) -> Array:
 
 
 def firsts(entries: Placed) -> Array:
-    """The slots of the entries that are the first in their cell."""
+    """Returns the slots of the entries that are the first in their cell."""
     return _firsts(Places(entries.present, entries.row, entries.column))
 
 
@@ -171,9 +171,10 @@ def _firsts(entries: Places) -> Array:
 
 
 def squeeze(entries: ListT, keep: Array) -> ListT:
-    """The kept entries in their order, moved down to fill the holes that the others leave.
+    """Drops all entries but those to keep, and moves these down in order to fill the holes.
 
-    Five rounds move a bit by 1, 2, 4, 8 and 16 places, each bit by the number of holes below it.
+    In five rounds bits move by 1, 2, 4, 8 and 16 places; in all, each moves by the number of holes
+    below it.
     """
     moves = _moves(keep)
 
@@ -189,7 +190,7 @@ def squeeze(entries: ListT, keep: Array) -> ListT:
 
 @outlined
 def _moves(keep: Array) -> list[Array]:
-    """Which bits each round of squeezing moves."""
+    """Returns the bits that each round of `squeeze` moves."""
     moves = []
     kept, holes = keep, ~keep << ONE
     for distance in _DISTANCES:

@@ -18,7 +18,7 @@ Array = jax.Array
 NOWHERE = -1
 FIRST_TURNS = 1
 
-# The chance that one of 100 uniform draws among the 36 cells hits one of n cells, in 2^-32.
+# The chance that any of 100 uniform draws of the 36 cells hits one of n, in units of 2^-32.
 _HIT_CHANCE = np.array(
     [min(2**32 - 1, round((1 - (1 - n / CELLS) ** 100) * 2**32)) for n in range(CELLS + 1)],
     dtype=np.uint32,
@@ -27,7 +27,7 @@ _HIT_CHANCE = np.array(
 
 @outlined
 def line_of_fire(player: CellSet, screens: CellSet) -> CellSet:
-    """The cells in the player's row and column with no screen strictly between."""
+    """Returns the cells in the player's row and column with no screen strictly between."""
     fire = cells.EMPTY
     for direction in cells.DIRECTIONS:
         ray = player
@@ -39,8 +39,8 @@ def line_of_fire(player: CellSet, screens: CellSet) -> CellSet:
 
 
 def append(transmissions: Transmissions, cell: Array, kind: Array, purpose: Array) -> Transmissions:
-    """Adds a transmission, whose turns are yet to be set, at the end of the list. A full list stays
-    as it is.
+    """Adds a transmission at the end of the list, but does not set its turns. A full list stays as
+    it is, and so does any list if the cell is NOWHERE.
     """
     number = slots.count(transmissions.present)
     fits = (cell != NOWHERE) & (number < slots.CAPACITY)
@@ -58,7 +58,7 @@ def append(transmissions: Transmissions, cell: Array, kind: Array, purpose: Arra
 
 
 class Spawning(struct.PyTreeNode):
-    """What spawning reads and changes, and how many are still to come."""
+    """What spawning reads and changes. `left` counts the transmissions still to come."""
 
     key: Key
     player: Array  # its cell
@@ -71,8 +71,8 @@ class Spawning(struct.PyTreeNode):
 def spawn(
     state: State, key: Key, numbers: dict[Purpose, Array], width: few.Width = few.SPAWNING
 ) -> State:
-    """Spawns so many transmissions on each board, for one purpose after the other, on `width`
-    boards at a time.
+    """Spawns these numbers of transmissions on each board, purpose by purpose in their order,
+    `width` boards at a time.
     """
     enemies, before = state.enemies, state.transmissions
     work = Spawning(
@@ -94,7 +94,7 @@ def _is_spawning(work: Spawning) -> Array:
 
 
 def spawn_one(work: Spawning) -> Spawning:
-    """Spawns the next transmission of each board that is still to get one."""
+    """Spawns one transmission on each board that has some left."""
     purpose, number = jnp.int32(0), jnp.int32(0)
     for each, left in sorted(work.left.items(), reverse=True):
         purpose, number = jnp.where(left > 0, each, purpose), jnp.where(left > 0, left, number)
@@ -109,7 +109,7 @@ def spawn_one(work: Spawning) -> Spawning:
 
 @outlined
 def choose_cell(work: Spawning, for_preferred: Array, for_any: Array, choice: Array) -> Array:
-    """The cell in which a transmission appears, or NOWHERE, from three random words."""
+    """Chooses the cell in which a transmission appears, or NOWHERE, by three random words."""
     player, screens = cells.at(work.player), slots.cells_of(work.enemies) | work.blocks
     candidates = EVERY - player - screens - slots.cells_of(work.transmissions)
     preferred = candidates - line_of_fire(player, screens)

@@ -1,4 +1,4 @@
-"""A rule in the form that Mosaic takes as a kernel for GPUs: each thread has its constants."""
+"""Rewriting rules for Mosaic GPU kernels: constants are spread over the threads."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from jaxlib.mlir.dialects import arith, nvvm, vector
 
 Array = jax.Array
 Tree = TypeVar("Tree")
-THREADS = 128  # of a block, with a board each
+THREADS = 128  # in a block, one for each board
 _ALL_OF_WARP = 0xFFFFFFFF
 _A_BOARD_EACH = mosaic_gpu.Layout.WG_STRIDED((THREADS,), vec_size=1)
 
 
 def spread(rule: Callable[..., Tree]) -> Callable[..., Tree]:
-    """The rule, written in a way that Mosaic takes: where it selects a constant, and in what loops
-    and branches are given and make, each thread has the constant.
+    """Rewrites a rule into a form that Mosaic accepts: where it selects a constant, and where a
+    constant enters or leaves a loop or a branch, each thread gets a copy of it.
 
-    Without this a loop that begins with a constant is refused, and a number that may be a constant
-    is taken to have no sign.
+    Without this Mosaic refuses a loop that begins with a constant, and takes a number that may be a
+    constant to be unsigned.
     """
 
     def spread_rule(*arguments: Any) -> Tree:
@@ -60,7 +60,7 @@ def _apply(equation: Any, values: list[Any]) -> Any:
         return [number_of(values[0], equation.params["new_dtype"])]
     parameters = {name: _rewritten(each) for name, each in equation.params.items()}
     if equation.primitive.name == "select_n":
-        *others, last = values  # Mosaic gives the result the sign of this one
+        *others, last = values  # Mosaic gives the result the signedness of this one
         values = [*others, spread_values(last)]
     elif any(parameters[name] is not equation.params[name] for name in parameters):
         values = spread_values(values)
@@ -73,8 +73,8 @@ def _apply(equation: Any, values: list[Any]) -> Any:
     return_type=mosaic_gpu.ShapeDtypeStruct((), jnp.int32, layout=mosaic_gpu.Layout.WG_SPLAT(())),
 )
 def _of_any_in_warp(_: Any, flags: mosaic.FragmentedArray) -> mosaic.FragmentedArray:
-    """1 where any of the boards of 32 threads has a 1: each warp goes its own way, and waits for no
-    other.
+    """Returns 1 if any of the 32 boards of a warp has a nonzero flag. So each warp branches on its
+    own boards, and waits for no other warp.
     """
     word = ir.IntegerType.get_signless(32)
     (register,) = flags.registers.flat
@@ -85,15 +85,15 @@ def _of_any_in_warp(_: Any, flags: mosaic.FragmentedArray) -> mosaic.FragmentedA
 
 
 def number_of(flag: Array, kind: Any) -> Array:
-    """1 or 0, selected: for each conversion of a flag Mosaic would start a program, to ask for the
-    version of the assembler.
+    """Converts a flag to 1 or 0 by a select. For each conversion operation Mosaic would start a
+    process to ask for the assembler's version.
     """
     one, zero = (spread_values(jnp.full(flag.shape, number, kind)) for number in (1, 0))
     return jax.lax.select(flag, one, zero)
 
 
 def _rewritten(parameter: Any) -> Any:
-    """Programs within an operation."""
+    """Rewrites the jaxprs among an operation's parameters; returns others as they are."""
     if isinstance(parameter, tuple):
         parts = tuple(map(_rewritten, parameter))
         are_the_same = all(new is old for new, old in zip(parts, parameter, strict=True))
@@ -106,7 +106,9 @@ def _rewritten(parameter: Any) -> Any:
 
 
 def spread_values(values: Tree) -> Tree:
-    """The values, of which each thread has its own: also of those that were constants."""
+    """Gives each thread its own copy of the values that have a number for each board, even of those
+    that are constants.
+    """
 
     def one(value: Any) -> Any:
         is_word_of_boards = jnp.shape(value) == (THREADS,)

@@ -29,7 +29,7 @@ START_CREDITS, START_ENERGY, START_SIPHONS = 10, 11, 1
 
 
 def complete_stage(state: State, completed: Array) -> State:
-    """What completing a stage gives at once. The board of the next stage is drawn later."""
+    """Applies what completing a stage changes at once. The next board is drawn later."""
     stage = state.stage + completed
     player = state.player
     return state.replace(
@@ -44,7 +44,7 @@ def complete_stage(state: State, completed: Array) -> State:
 
 
 def generate(state: State, key: Key) -> State:
-    """New boards with transmissions, for the stages that the states are in."""
+    """Draws new boards, with their transmissions, for the stages that the states are in."""
     everywhere = jnp.ones_like(state.show)
     state = draw_next_boards(state, key, everywhere, few.EVERY_BOARD)
     return spawning.spawn(state, key, {Purpose.STAGE_SPAWN: state.stage}, few.EVERY_BOARD)
@@ -52,7 +52,7 @@ def generate(state: State, key: Key) -> State:
 
 def draw_next_boards(state: State, key: Key, new_stage: Array, width: few.Width) -> State:
     """Draws boards where the stage is new, `width` of them at a time. Enemies and transmissions
-    stay, and the transmissions of the stage are yet to appear.
+    stay; the transmissions of the new stage are not spawned yet.
     """
     state, _ = few.apply_once(new_stage, _draw_board, (state, key), width)
     board = state.board
@@ -97,8 +97,8 @@ def _place_exit(key: Key, corners: CellSet) -> Array:
 
 @outlined
 def _draw_resources(key: Key) -> tuple[CellSet, CellSet, CellSet]:
-    """For every cell the two digits of an amount, which is 1, 2 or 3 with probability 0.45, 0.45
-    and 0.10, and whether it is energy.
+    """Draws for every cell the two digits of an amount, which is 1, 2 or 3 with probabilities 0.45,
+    0.45 and 0.10, and whether it is energy.
     """
 
     @outlined
@@ -116,7 +116,7 @@ def _draw_resources(key: Key) -> tuple[CellSet, CellSet, CellSet]:
 
 
 def new_game(key: Key, history: History) -> State:
-    """A new game before its first stage is generated."""
+    """Returns new games whose first stage is still to be drawn."""
     none = jnp.zeros_like(key.low)
     zero = none.astype(jnp.int32)
     corner, which_bonus = words(key, Purpose.NEW_GAME, 0)

@@ -1,8 +1,7 @@
-"""The state of a game, and the numbers of the rules.
+"""The state of a game, and the constants of the rules.
 
-Every leaf may carry a batch axis in front ([E] boards); the functions of this package never name
-it, except `ring` (snapshots [E, depth, words]) and `few` (which gathers the boards that need a rare
-rule).
+Every leaf may have a batch axis in front ([E] boards). The rules do not depend on it, except for
+`ring` (snapshots [E, places, words]) and `few` (which gathers the boards that need a rare rule).
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ FIRST_PROGRAM = 5
 STAGES = 8
 MAX_HP = 3
 FIRST_INTERVAL = 12
-# Snapshots that a board remembers, for UNDO. The best agent wins 34% of its games with 4 of them,
-# 38% with 8, and the same games with 16, 32 and 64.
+# How many snapshots a board keeps for UNDO. The best agent wins 34% of its games with 4 of them and
+# 38% with 8. With 16, 32 and 64 it wins the same games.
 HISTORY_DEPTH = 16
 
 VIRUS, DAEMON, GLITCH, CRYPTOG = range(4)
@@ -63,7 +62,7 @@ class Board(struct.PyTreeNode):
 
     @classmethod
     def of(cls, sets: Iterable[CellSet]) -> Board:
-        """The board of its BOARD_SETS cell sets, in the order of its leaves."""
+        """Returns the board of these BOARD_SETS cell sets, in the order of its leaves."""
         rest = iter(sets)
 
         def digits(number: int) -> Digits[CellSet]:
@@ -88,7 +87,7 @@ BOARD_SETS = 7 + bits.LABEL + bits.SPAWN + bits.AMOUNT + 1
 
 
 class Enemies(struct.PyTreeNode):
-    """Slot sets; `row`, `column`, `kind` and `hp` in binary digits, least significant first."""
+    """Slot sets; `row`, `column`, `kind` and `hp` are binary digits, least significant first."""
 
     present: Array
     row: Digits[Array]
@@ -102,7 +101,7 @@ class Enemies(struct.PyTreeNode):
 
 
 class Transmissions(struct.PyTreeNode):
-    """Slot sets, as in Enemies. `turns` has 6 digits and stays at 63 when it would pass it."""
+    """Slot sets, as in Enemies. `turns` has 6 digits and saturates at 63."""
 
     present: Array
     row: Digits[Array]
@@ -133,7 +132,7 @@ class State(struct.PyTreeNode):
 
 
 class Effects(struct.PyTreeNode):
-    """What the player's action did that the boards before and after it do not tell."""
+    """What the player's action did that the states before and after it do not show."""
 
     kills: Array  # those that count
     picked: Array  # data siphons picked up by walking
@@ -141,7 +140,7 @@ class Effects(struct.PyTreeNode):
 
 
 class Outcome(struct.PyTreeNode):
-    """What an action led to. `parts` are the 15 named parts of `reward`."""
+    """The outcome of an action. `parts` are the 15 named parts of `reward`."""
 
     reward: Array
     parts: dict[str, Array]

@@ -1,9 +1,8 @@
-"""What the rules are traced for: a program on all boards, or the inside of a kernel; and where it
-is to run.
+"""What the rules are traced for: the platform, and whether for a kernel or for a whole program.
 
 A kernel (`kernels`) works on a block of boards at a time. Every value in it has the shape of that
-block and no axis besides. On a CPU the work counts, elsewhere the number of operations one after
-the other. A few functions must know both; the rules need not.
+block and no further axis. On a CPU the total work determines the speed, elsewhere the number of
+sequential operations. A few functions must know both; the rules need not.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ class _Target(NamedTuple):
     is_kernel: bool = False
 
 
-# JAX keeps what it has traced; this is part of what it goes by.
+# A user context is part of the keys of JAX's caches, so each target is traced on its own.
 _target: Any = jax.make_user_context(_Target())
 
 
 @contextmanager
 def program_for(platform: str | None) -> Iterator[None]:
-    """For devices of this platform, "cpu", "gpu" or "tpu"; None is JAX's default."""
+    """Traces for devices of this platform: "cpu", "gpu", "tpu", or None for JAX's default."""
     with _target(_Target(platform)):
         yield
 
@@ -46,8 +45,8 @@ def in_kernel() -> bool:
     return bool(_target.value.is_kernel)
 
 
-def for_gpu() -> bool:
-    """Whether this is the inside of a kernel for GPUs."""
+def in_gpu_kernel() -> bool:
+    """Returns whether a kernel for GPUs is being traced."""
     return bool(_target.value == _Target("gpu", is_kernel=True))
 
 
@@ -64,16 +63,16 @@ def _platform() -> str:
 
 
 def _default_platform() -> str:
-    """That of `jax.default_device`, which may be a device or a platform, where one is set."""
+    """Returns the platform of `jax.default_device` (a device or a platform) if set, else JAX's."""
     chosen: Any = getattr(jax.config, "jax_default_device")  # noqa: B009  it has no type
     return getattr(chosen, "platform", chosen) or jax.default_backend()
 
 
-def ones(word: Array) -> Array:
-    """How many bits of a word are set."""
-    if not for_gpu():
+def popcount(word: Array) -> Array:
+    """Returns how many bits of a word are set."""
+    if not in_gpu_kernel():
         return jax.lax.population_count(word)
-    # Mosaic has no instruction for it: sums of 2, 4 and 8 bits, and then of all four bytes.
+    # Mosaic lacks population_count. These are the sums of 2, 4 and 8 bits, then of all four bytes.
     word = word - (word >> np.uint32(1) & np.uint32(0x55555555))
     word = (word & np.uint32(0x33333333)) + (word >> np.uint32(2) & np.uint32(0x33333333))
     word = word + (word >> np.uint32(4)) & np.uint32(0x0F0F0F0F)
@@ -94,7 +93,9 @@ def while_some(
 
 
 def where_some(needed: Array, rule: Callable[[], Tree], boards: Tree) -> Tree:
-    """In a kernel: what the rule gives if any board of the block needs it, else the boards."""
+    """Returns the result of the rule if any board of the block needs it, else the boards. For
+    kernels only.
+    """
     words = jax.lax.cond(_some(needed), lambda: _in_words(rule()), lambda: _in_words(boards))
     return _with_flags(words, _flags(boards))
 
@@ -103,11 +104,11 @@ def _some(needed: Array) -> Array:
     return needed.astype(jnp.int32).max() > 0
 
 
-# Loops of a kernel carry numbers and no flags.
+# Loops and branches in kernels carry numbers, but no booleans (flags).
 
 
 def _flags(boards: Tree) -> Tree:
-    """Which leaves are flags."""
+    """Returns which leaves are flags."""
     return jax.tree.map(lambda leaf: leaf.dtype == bool, boards)
 
 

@@ -15,11 +15,11 @@ Array = jax.Array
 
 
 def enemy_turn(state: State, key: Key, active: Array) -> tuple[State, Array]:
-    """The enemy turn of the active boards up to the enemies' steps, which decide whether the player
-    dies. Where the step flag is on it is only cleared. Also returns the boards on which the turn is
-    yet to end.
+    """Runs the enemy turn of the active boards up to and including the enemies' steps, which
+    decide whether the player dies. Where STEP is in force, only its flag is cleared. Also returns
+    the boards on which the turn is still to be ended.
 
-    On all boards, active or not, the holes are filled that the action left in the lists.
+    On all boards, active or not, it fills the holes that the action left in the lists.
     """
     is_skipped = active & state.step
     active = active & ~state.step
@@ -30,8 +30,8 @@ def enemy_turn(state: State, key: Key, active: Array) -> tuple[State, Array]:
 
 
 def end_turn(state: State, key: Key, active: Array, new_stage: Array) -> State:
-    """The rest of the enemy turn of the active boards. On boards with a new stage, none of which is
-    active, the transmissions of that stage appear in the same pass.
+    """Runs the rest of the enemy turn of the active boards. The same pass spawns the transmissions
+    of new stages on boards that have one, none of which is active.
     """
     state = transmissions_appear(state, key, active, jnp.where(new_stage, state.stage, 0))
     state = enemies_recover(state, active)
@@ -42,8 +42,8 @@ def end_turn(state: State, key: Key, active: Array, new_stage: Array) -> State:
 def transmissions_arrive(
     active: Array, enemies: Enemies, waiting: Transmissions
 ) -> tuple[Enemies, Transmissions]:
-    """Transmissions with at most 1 turn become enemies at the end of the list, and the others count
-    down. On all boards, active or not, the holes in both lists are filled.
+    """Makes transmissions with at most 1 turn enemies, at the end of that list, and counts the
+    others down. On all boards, active or not, it fills the holes in both lists.
     """
     more_than_one = digits.nonzero(waiting.turns[1:])
     due = jnp.where(active, waiting.present & ~more_than_one, 0)
@@ -72,8 +72,8 @@ def transmissions_arrive(
 
 
 def transmissions_appear(state: State, key: Key, active: Array, of_stage: Array) -> State:
-    """The scheduled transmission appears when it is due, then those pending after siphons, then so
-    many of a new stage.
+    """Spawns the scheduled transmission where it is due, then those pending after siphons, then
+    `of_stage` for a new stage.
     """
     due = active & ~state.calm & (state.turn >= state.next_task)
     pending = jnp.where(active, state.pending, 0)

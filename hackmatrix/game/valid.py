@@ -16,18 +16,18 @@ Array = jax.Array
 
 
 def valid_actions(state: State) -> Array:
-    """bool[28]: which actions are valid."""
+    """Returns which actions are valid, bool[..., 28]."""
     return (valid_word(state)[..., None] >> np.arange(ACTIONS, dtype=np.uint32)) & 1 != 0
 
 
 def valid_word(state: State) -> Array:
-    """The valid actions as one word; bit i: action i."""
+    """Returns the valid actions as one word: bit i for action i."""
     enemies, transmissions = slots.cells_of(state.enemies), slots.cells_of(state.transmissions)
     return _valid_word(Situation(state, enemies, transmissions))
 
 
 def is_valid(state: State, action: Array) -> Array:
-    """Whether the number is one of an action, and the action is valid."""
+    """Returns whether the number is that of a valid action."""
     is_action = (action >= 0) & (action < ACTIONS)
     bit = jnp.where(is_action, action, 0).astype(jnp.uint32)
     return is_action & ((valid_word(state) >> bit) & 1 != 0)
@@ -54,7 +54,7 @@ def _is_valid(program: Program, now: Situation) -> Array:
 
 
 def can_pay_for(program: Program, state: State) -> Array:
-    """Whether the player owns the program and can pay for it, be it usable or not."""
+    """Returns whether the player owns the program and can pay for it, usable or not."""
     player = state.player
     is_owned = state.owned >> np.uint32(program.number) & 1 != 0
     is_affordable = (player.credits >= program.credits) & (player.energy >= program.energy)

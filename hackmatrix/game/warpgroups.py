@@ -1,4 +1,4 @@
-"""A rule as one kernel for GPUs (Pallas, through Mosaic): 128 threads have a board each."""
+"""Runs a rule as one GPU kernel (Pallas, Mosaic): in a block, each of 128 threads has a board."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _COMPILER = mosaic_gpu.CompilerParams(
 
 
 def run(rule: Callable[[Any, Any], None], inputs: Any, outputs: Any) -> Any:
-    """As `blocks.run`. What the kernel is given is one array, and what it makes another, as an
-    array is a pointer to hand over and, in a loop, a copy.
+    """Runs a rule as one kernel, as `blocks.run` does. All inputs are packed into one array and all
+    results into another, since each array is a pointer to pass and, in a loop, a copy.
     """
     given, shape = jax.tree.flatten(inputs)
     wanted, results_shape = jax.tree.flatten(outputs)
@@ -63,12 +63,12 @@ def run(rule: Callable[[Any, Any], None], inputs: Any, outputs: Any) -> Any:
 
 
 def _rows(leaf: Any) -> int:
-    """[E] is a row, [N, E] are N."""
+    """Returns the number of rows of a leaf: 1 for [E], N for [N, E]."""
     return 1 if len(leaf.shape) == 1 else int(leaf.shape[0])
 
 
 def _places(leaves: list[Any]) -> Iterator[tuple[Any, int]]:
-    """The leaves, and the first row of each."""
+    """Yields each leaf with its first row."""
     row = 0
     for leaf in leaves:
         yield leaf, row
@@ -94,7 +94,7 @@ def _load(ref: Any, leaf: Any, row: int, block: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Result:
-    """Where a rule stores a result: `result[...]` or, of several words, `result[number]`."""
+    """Where a rule stores a result: `result[...]`, or `result[number]` for one of several words."""
 
     ref: Any
     row: int

@@ -1,7 +1,7 @@
 """Networks: a torso that turns an observation into features, and heads for policy and value.
 
-The torsos are named here, and `make` is the only way to build a network. Nothing in this module
-needs JAX, so that a program that plays with NumPy alone can look up a forward pass here.
+This module lists the torsos; `make` is the only way to build a network. Importing it does not
+import JAX, so that programs that play with NumPy alone can look up a forward pass here.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from hackmatrix.envs import Environment
     from hackmatrix.networks.actor_critic import Network
 
-# The features f32[..., F] of an observation in parts f32[..., *shape], with a torso's parameters as
-# a file has them (files.as_read).
+# A torso's forward pass in NumPy: from its parameters, as a file stores them (files.as_read), and
+# the parts f32[B, *shape] of observations to features f32[B, F].
 NumpyTorso = Callable[[Mapping[str, Any], Mapping[str, "np.ndarray"]], "np.ndarray"]
 
 
-# Each a module of this package and a function of `in_numpy`.
+# Each names a module of this package and a function of `in_numpy`.
 NETWORKS = "mlp", "centred", "conv", "cells"
 
 
 @dataclass(frozen=True)
 class Spec:
-    """What a network is built from, besides the environment. The fields are the settings of these
-    names, which configs/default.py explains.
+    """The settings that a network is built from. configs/default.py explains the fields, which have
+    the names of the settings.
     """
 
     network: str
@@ -45,12 +45,12 @@ class Spec:
 
     @classmethod
     def of(cls, settings: Any) -> Spec:
-        """The spec in the settings of a run, or in another spec."""
+        """Reads the spec from the settings of a run, or copies another spec."""
         return cls(**{each.name: getattr(settings, each.name) for each in fields(cls)})
 
 
 def make(settings: Any, env: Environment) -> Network:
-    """The network of these settings for the observations and actions of an environment."""
+    """Builds the network for the observations and actions of an environment."""
     from hackmatrix.networks.actor_critic import Network
     from hackmatrix.networks.outside import check_shapes
     from hackmatrix.networks.torso import Torso
@@ -69,13 +69,13 @@ def make(settings: Any, env: Environment) -> Network:
     turning = Turning.of(env.landmark, env.action_names) if spec.turn_boards else None
     if spec.turn_boards and not turning:
         raise UserError(
-            f"turn_boards=True is not supported by {env.name}, which does not say what its boards "
-            "can be turned towards (Environment.landmark), or has no actions up, down, left, right"
+            f"turn_boards=True is not supported by {env.name}: boards can be turned only if it "
+            "declares a landmark (Environment.landmark) and the actions up, down, left and right"
         )
     if turning and (taken := turning.shapes({}).keys() & env.observation.keys()):
         raise UserError(
-            f"turn_boards=True is not supported by {env.name}: it tells the network how a board "
-            f"was turned in the part {taken.pop()}, and the environment has one of that name"
+            f"turn_boards=True is not supported by {env.name}: the part {taken.pop()}, which tells "
+            "the network how a board was turned, already exists in its observation"
         )
     network = Network(spec, torso, dict(env.observation), env.num_actions, turning)
     if spec.network not in NETWORKS:
@@ -84,8 +84,8 @@ def make(settings: Any, env: Environment) -> Network:
 
 
 def numpy_address(network: str) -> str | None:
-    """MODULE:NAME of the `NumpyTorso` of a network; None if it has none. A torso from outside of
-    this package, which is imported, names it by its attribute `in_numpy`.
+    """Returns MODULE:NAME of a network's `NumpyTorso`, or None if it has none. A torso from outside
+    of this package is imported to read its attribute `in_numpy`.
     """
     if network in NETWORKS:
         return f"{__name__}.in_numpy:{network}"

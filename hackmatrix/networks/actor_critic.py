@@ -1,4 +1,4 @@
-"""A network: a torso, a head for the policy and one for the value."""
+"""The actor-critic network: a torso, a policy head and a value head."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from hackmatrix.networks.turning import Turning
 
 Array = jax.Array
 Params = Any
-# Near 0 the first policy is uniform over the valid actions.
+# So small that the initial policy is almost uniform over the valid actions.
 _ACTOR_SCALE = 0.01
 
 
 class ActorCritic(nn.Module):
-    """The heads, whose layers lie beside the torso's among the parameters.
+    """A torso with a policy head and a value head, and optionally a torso of the critic's own.
 
-    Heads are float32 also where the torso's products are bfloat16: logits and values that are near
-    each other would be the same number there.
+    The heads share the torso's scope: in the parameter tree their layers lie beside the torso's.
+    They compute in float32 even if the torso computes in bfloat16, in which logits or values that
+    are close to each other would round to the same number.
     """
 
     torso: Torso
@@ -39,28 +40,28 @@ class ActorCritic(nn.Module):
         self.critic = _head(1, 1)
 
     def __call__(self, parts: Parts) -> tuple[Array, Array]:
-        """Logits f32[..., A] and values f32[...] of observations in parts f32[..., *shape]."""
+        """Returns logits f32[..., A] and values f32[...] for the parts f32[..., *shape]."""
         features = _features(self.torso, parts)
-        valued = _features(self.critic_torso, parts) if self.critic_torso else features
-        return self.actor(features), self.critic(valued)[..., 0]
+        critic_features = _features(self.critic_torso, parts) if self.critic_torso else features
+        return self.actor(features), self.critic(critic_features)[..., 0]
 
 
 def _features(torso: Torso, parts: Parts) -> Array:
     features = torso(parts)
     if not isinstance(features, Array):
-        raise TypeError(f"its `__call__` gives {type(features).__name__}, and no jax.Array")
+        raise TypeError(f"its `__call__` returns {type(features).__name__}, not a jax.Array")
     if not jnp.issubdtype(features.dtype, jnp.floating):
-        raise TypeError(f"its features are {features.dtype}, through which nothing can be learned")
+        raise TypeError(f"its features are {features.dtype}; they must be floating point")
     name, shape = next(iter(torso.observation.items()))
     batch = parts[name].shape[: parts[name].ndim - len(shape)]
     if features.shape[:-1] != batch:
-        raise ValueError(f"of parts {[*batch]} its features have the shape {[*features.shape]}")
+        raise ValueError(f"for batch shape {[*batch]} its features have shape {[*features.shape]}")
     return features.astype(jnp.float32)
 
 
 @dataclass(frozen=True)
 class Network:
-    """The network of a spec for observations of these parts. It has no parameters of its own."""
+    """A network for observations with these parts, as a pure function of its parameters."""
 
     spec: Spec
     torso: type[Torso]
@@ -69,12 +70,12 @@ class Network:
     turning: Turning | None = None
 
     def init(self, key: Array) -> Params:
-        """First parameters; all of them float32."""
-        zeros = {name: jnp.zeros((1, *shape)) for name, shape in self._seen().items()}
+        """Returns the initial parameters, all float32."""
+        zeros = {name: jnp.zeros((1, *shape)) for name, shape in self._torso_shapes().items()}
         return self._module().init(key, zeros)
 
     def __call__(self, params: Params, parts: Parts) -> tuple[Array, Array]:
-        """Logits f32[..., A] and values f32[...] of observations in parts f32[..., *shape]."""
+        """Returns logits f32[..., A] and values f32[...] for the parts f32[..., *shape]."""
         if self.turning is None:
             return self._outputs(params, parts)
         parts, turn = self.turning.turned(parts)
@@ -82,8 +83,8 @@ class Network:
         return self.turning.turned_back(logits, turn), values
 
     def fitted(self, params: Params, file: str) -> Params:
-        """The parameters that a file of this name has, in this network's own tree; UserError
-        where they are of other shapes.
+        """Returns the parameters read from `file` in this network's tree structure. Raises
+        UserError if a parameter is missing, unknown or of another shape.
         """
         ours = jax.eval_shape(self.init, jax.random.key(0))
         given, wanted = _by_path(params), _by_path(ours)
@@ -92,28 +93,28 @@ class Network:
             if was != now:
                 raise UserError(
                     f"{file} does not fit network={self.spec.network}, which has changed since: "
-                    f"{path} is {was} in the file, and {now} here"
+                    f"{path} is {was} in the file and {now} in the network"
                 )
         return jax.tree.unflatten(jax.tree.structure(ours), [given[path] for path in wanted])
 
     def _outputs(self, params: Params, parts: Parts) -> tuple[Array, Array]:
-        # Not in the order that they come in: JAX sorts what has names.
-        parts = {name: parts[name] for name in self._seen()}
+        # In their declared order again: JAX sorts the keys of a dict when it flattens it.
+        parts = {name: parts[name] for name in self._torso_shapes()}
         return cast(tuple[Array, Array], self._module().apply(params, parts))
 
-    def _seen(self) -> Mapping[str, tuple[int, ...]]:
-        """The parts that the torso sees."""
+    def _torso_shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """Returns the shapes of the parts that the torso sees."""
         return self.turning.shapes(self.observation) if self.turning else self.observation
 
     def _module(self) -> ActorCritic:
-        seen = self._seen()
-        torso = self.torso(self.spec, seen)
-        apart = self.torso(self.spec, seen) if self.spec.separate_critic else None
-        return ActorCritic(torso, apart, self.num_actions)
+        shapes = self._torso_shapes()
+        torso = self.torso(self.spec, shapes)
+        critic_torso = self.torso(self.spec, shapes) if self.spec.separate_critic else None
+        return ActorCritic(torso, critic_torso, self.num_actions)
 
 
 def _by_path(params: Params) -> dict[str, Any]:
-    """The arrays by their paths, as a file names them (hackmatrix.networks.files)."""
+    """Returns the leaves by their paths, as a file names them (hackmatrix.networks.files)."""
     return {
         jax.tree_util.keystr(path, simple=True, separator="/"): leaf
         for path, leaf in jax.tree.leaves_with_path(params)
@@ -121,7 +122,7 @@ def _by_path(params: Params) -> dict[str, Any]:
 
 
 def with_value_unit(params: Params, unit: Array) -> Params:
-    """The parameters of a network whose values are as many times as large."""
+    """Returns parameters with which the network's values are `unit` times as large."""
     layers = params["params"]
     critic = jax.tree.map(lambda leaf: leaf * unit, layers["critic"])
     return {"params": {**layers, "critic": critic}}

@@ -1,7 +1,7 @@
-"""What networks over cells, in JAX or in NumPy, know of the game's board: where the player stands.
+"""The player's place on the board, for networks over cells, in JAX or in NumPy.
 
-The observation tells it as two numbers, the player's row and column as shares of the board. A
-network with the same weights for all cells needs the place as a plane.
+An observation has the player's row and column as two numbers from 0 to 1, the last row and column
+being 1. A network with the same weights for all cells needs the place as a plane.
 """
 
 from __future__ import annotations
@@ -9,33 +9,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-Array = Any  # of JAX or of NumPy; xp is the namespace of its functions
+Array = Any  # of JAX or NumPy; `xp` below is its array namespace
 Parts = Mapping[str, Array]
-ROW, COLUMN = 0, 1  # of the part "player"
+ROW, COLUMN = 0, 1  # indices into the part "player"
 
 
 def refuses(observation: Mapping[str, tuple[int, ...]]) -> str | None:
-    """Why a network over cells cannot see observations of these parts; None if it can."""
+    """Returns why a network over cells does not support these parts; None if it does."""
     cells, player = observation.get("cells", ()), observation.get("player", ())
     vectors = all(len(shape) == 1 for name, shape in observation.items() if name != "cells")
     if len(cells) == 3 and len(player) == 1 and player[0] >= 2 and vectors:
         return None
-    there = ", ".join(f"{name} {list(shape)}" for name, shape in observation.items())
+    given = ", ".join(f"{name} {list(shape)}" for name, shape in observation.items())
     return (
-        "it needs the parts cells [rows, columns, features] and player, which begins with the "
-        f"player's row and column, beside other vectors; here are {there}: use network=mlp"
+        "it needs a part cells [rows, columns, features], a part player that begins with the "
+        "player's row and column, and otherwise only vectors, but this environment has "
+        f"{given}; use network=mlp"
     )
 
 
 def numbers(parts: Parts) -> Array:
-    """f32[..., N]: all that is seen besides the cells."""
+    """Returns all parts but the cells, concatenated: f32[..., N]."""
     xp = parts["cells"].__array_namespace__()
     vectors = [part for name, part in parts.items() if name != "cells"]
     return xp.concatenate(vectors, axis=-1)
 
 
 def player_place(parts: Parts) -> tuple[Array, Array]:
-    """i32[...] each: the player's row and column."""
+    """Returns the player's row and column, i32[...] each."""
     rows, columns = parts["cells"].shape[-3:-1]
     row, column = (
         (parts["player"][..., number] * (size - 1)).round().astype("int32")
@@ -45,7 +46,7 @@ def player_place(parts: Parts) -> tuple[Array, Array]:
 
 
 def player_plane(parts: Parts) -> Array:
-    """f32[..., rows, columns, 1]: 1 in the player's cell."""
+    """Returns f32[..., rows, columns, 1]: 1 in the player's cell, 0 elsewhere."""
     xp = parts["cells"].__array_namespace__()
     in_row, in_column = (
         (place[..., None] == xp.arange(size, dtype="int32")).astype("float32")

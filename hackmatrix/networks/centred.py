@@ -1,5 +1,5 @@
-"""An MLP over the board as the player sees it: what is a step up is at the same place wherever the
-player stands, so nothing has to be learned once for each place.
+"""An MLP over the board centred on the player: the cell above the player is always the same input,
+so nothing has to be learned separately for each of the player's places.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ Array = jax.Array
 
 
 class Centred(Torso):
-    """Every cell has `channels` numbers, from what is seen of it. The board is laid out around the
-    player, with zeros beyond its edges, and read by `num_layers` dense layers of `hidden_dim`,
-    together with the player's place and what is seen besides the board.
+    """Embeds each cell in `channels` numbers, lays the board out around the player with zeros
+    beyond its edges, and reads it with `num_layers` dense layers of width `hidden_dim`, together
+    with the player's place and the rest of the observation.
     """
 
     @classmethod
@@ -32,7 +32,8 @@ class Centred(Torso):
         spec = self.spec
         embed = Dense(spec.channels, 1, spec.compute_dtype, name="embed")
         cells = nn.relu(embed(parts["cells"]))
-        # Apart from what makes them, which a GPU would do once more for each place and each use.
+        # The barriers keep XLA for GPUs from fusing the embedding and the layout into their
+        # consumers, which would compute them again for each cell of the window and each use.
         cells, *place_of_player = jax.lax.optimization_barrier((cells, *board.player_place(parts)))
         laid_out = jax.lax.optimization_barrier(around(cells, *place_of_player))
         place = board.player_plane(parts)
@@ -46,31 +47,31 @@ class Centred(Torso):
 
 @jax.custom_vjp
 def around(cells: Array, row: Array, column: Array) -> Array:
-    """[..., 2 rows - 1, 2 columns - 1, channels]: the cells by where they lie from the player, with
-    zeros beyond the board.
+    """Returns the cells by their offset from the player, with zeros beyond the board:
+    [..., 2 rows - 1, 2 columns - 1, channels].
     """
     rows, columns = cells.shape[-3:-1]
-    beyond = (rows - 1, rows - 1), (columns - 1, columns - 1), (0, 0)
-    wider = jnp.pad(cells, ((0, 0),) * (cells.ndim - 3) + beyond)
-    return _window(wider, row, column, (2 * rows - 1, 2 * columns - 1))
+    padding = (rows - 1, rows - 1), (columns - 1, columns - 1), (0, 0)
+    padded = jnp.pad(cells, ((0, 0),) * (cells.ndim - 3) + padding)
+    return _window(padded, row, column, (2 * rows - 1, 2 * columns - 1))
 
 
-def _there(cells: Array, row: Array, column: Array) -> tuple[Array, tuple[Array, Array]]:
+def _around_forward(cells: Array, row: Array, column: Array) -> tuple[Array, tuple[Array, Array]]:
     return around(cells, row, column), (row, column)
 
 
-def _back(place: tuple[Array, Array], gradient: Array) -> tuple[Array, None, None]:
-    """Cells that lie side by side have gradients that do. By itself JAX would add up each one."""
+def _around_backward(place: tuple[Array, Array], gradient: Array) -> tuple[Array, None, None]:
+    """The gradient of the cells is a window of the given one. JAX's own would be a scatter-add."""
     row, column = place
     rows, columns = ((size + 1) // 2 for size in gradient.shape[-3:-1])
     return _window(gradient, rows - 1 - row, columns - 1 - column, (rows, columns)), None, None
 
 
-around.defvjp(_there, _back)
+around.defvjp(_around_forward, _around_backward)
 
 
 def _window(grid: Array, row: Array, column: Array, size: tuple[int, int]) -> Array:
-    """[..., *size, channels]: of each grid what lies from its row and column on."""
+    """Slices each grid from its own row and column on: [..., *size, channels]."""
 
     def one(grid: Array, row: Array, column: Array) -> Array:
         first = (row, column, jnp.zeros_like(row))

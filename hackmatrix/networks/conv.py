@@ -17,9 +17,10 @@ _SIDE = 3
 
 
 class Conv(Torso):
-    """Every cell has `channels` numbers: from what is seen of it, whether the player stands there,
-    and what is seen besides the board. `num_layers` convolutions add to them. A dense layer of
-    `hidden_dim` reads the player's cell, and the maximum and the mean over the board.
+    """Embeds each cell in `channels` numbers, from its features, whether the player stands there,
+    and the rest of the observation. `num_layers` residual convolutions follow. A dense layer of
+    width `hidden_dim` reads the player's cell, the maximum and the mean over the board, and the
+    rest of the observation.
     """
 
     samples_at_once = 128
@@ -39,15 +40,15 @@ class Conv(Torso):
                 nn.relu(cells)
             )
         cells = nn.relu(cells)
-        here = (cells * plane.astype(cells.dtype)).sum((-3, -2))
-        seen = jnp.concatenate([here, cells.max((-3, -2)), cells.mean((-3, -2))], axis=-1)
+        player_cell = (cells * plane.astype(cells.dtype)).sum((-3, -2))
+        seen = jnp.concatenate([player_cell, cells.max((-3, -2)), cells.mean((-3, -2))], axis=-1)
         read = Dense(spec.hidden_dim, math.sqrt(2), spec.compute_dtype, name="read")
         return nn.relu(read(seen, numbers))
 
 
 class Convolution(nn.Module):
-    """3x3, with zeros around the board, as one matrix product of nine shifted copies of the cells:
-    on a CPU, several times as fast as XLA's convolution when it is differentiated.
+    """A 3x3 convolution with zero padding, as one matrix product of nine shifted copies of the
+    cells. On a CPU its gradient is several times as fast as that of XLA's convolution.
     """
 
     channels: int
@@ -55,13 +56,13 @@ class Convolution(nn.Module):
 
     @nn.compact
     def __call__(self, cells: Array) -> Array:
-        """[..., rows, columns, channels] of the same."""
+        """Maps cells [..., rows, columns, channels] to the same shape."""
         product = Dense(self.channels, 1, self.compute_dtype, name="product")
         return product(jnp.concatenate(_shifted(cells), axis=-1))
 
 
 def _shifted(cells: Array) -> list[Array]:
-    """For each of the nine places around a cell, and in it, what is there."""
+    """Returns nine copies of the cells, one shifted by each offset of the 3x3 kernel."""
     rows, columns = cells.shape[-3:-1]
     around = [(0, 0)] * (cells.ndim - 3) + [(1, 1), (1, 1), (0, 0)]
     padded = jnp.pad(cells, around)

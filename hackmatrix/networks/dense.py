@@ -13,12 +13,12 @@ Array = jax.Array
 
 
 class Dense(nn.Module):
-    """A dense layer of an input in parts: each is multiplied by its own rows of the weights.
+    """A dense layer of an input in several parts, each multiplied by its own rows of the kernel.
 
-    Equal to the layer of the parts put side by side, without putting them there. A part with fewer
-    cells than the others, such as one vector for a whole grid, is broadcast to them. The last axis
-    of a part has its numbers, or as many of the last ones as `axes` says for each part: a grid that
-    is multiplied as it is need not be laid out anew, which on a TPU takes longer than the product.
+    Equal to a dense layer of the concatenated parts, without concatenating them. Leading axes are
+    broadcast, such as those of one vector against a whole grid. `axes` is the number of trailing
+    axes of each part that are contracted, by default 1. With more, a grid need not be reshaped
+    first: on a TPU that takes longer than the product.
     """
 
     width: int
@@ -29,7 +29,7 @@ class Dense(nn.Module):
 
     @nn.compact
     def __call__(self, *parts: Array) -> Array:
-        """[..., width] of parts [..., N], in the compute dtype."""
+        """Maps parts [..., N] to [..., width], in the compute dtype."""
         axes = self.axes or (1,) * len(parts)
         shapes = [part.shape[-number:] for part, number in zip(parts, axes, strict=True)]
         *cuts, inputs = itertools.accumulate(map(math.prod, shapes))
@@ -41,28 +41,28 @@ class Dense(nn.Module):
         products = [
             jnp.tensordot(
                 part.astype(dtype),
-                its.reshape(*numbers, self.width),
+                weights.reshape(*numbers, self.width),
                 len(numbers),
                 precision=self.precision,
             )
-            for part, its, numbers in zip(parts, rows, shapes, strict=True)
+            for part, weights, numbers in zip(parts, rows, shapes, strict=True)
         ]
         if len(products) > 1:
-            products[0] = _by_itself(products[0])
+            products[0] = _gradient_barrier(products[0])
         product = sum(products[1:], products[0])
-        # Broadcast first, so that its gradient is summed in float32: the sum of thousands of
-        # bfloat16 numbers would swallow the small ones.
+        # Broadcast the bias before the cast, so that its gradient is summed in float32: a bfloat16
+        # sum of thousands of numbers would lose the small ones.
         return product + jnp.broadcast_to(bias, product.shape).astype(dtype)
 
 
 @jax.custom_jvp
-def _by_itself(product: Array) -> Array:
-    """The product, whose gradient is a value of its own: parts that are multiplied by one and the
-    same gradient XLA for GPUs would first put side by side.
+def _gradient_barrier(product: Array) -> Array:
+    """The identity, with an optimization barrier on its gradient. XLA for GPUs would otherwise
+    concatenate the parts, to merge the products with the gradient that they share.
     """
     return product
 
 
-@_by_itself.defjvp
-def _by_itself_jvp(products: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    return _by_itself(*products), jax.lax.optimization_barrier(*tangents)
+@_gradient_barrier.defjvp
+def _gradient_barrier_jvp(products: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    return _gradient_barrier(*products), jax.lax.optimization_barrier(*tangents)

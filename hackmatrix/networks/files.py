@@ -2,10 +2,10 @@
 
 format              2
 about               JSON of `About`: what the network plays, what it is built from, where it is from
-params/LAYER/NAME   the parameters f32 of the torso, then of the heads: "actor", the logits of the
-                    actions, and "critic", the value of what is seen, in units of reward
+params/LAYER/NAME   the parameters f32 of the torso and of the heads: "actor" gives the logits of
+                    the actions, "critic" the value of an observation in units of reward
 
-Files of format 1 are read too: those of an mlp with the arrays env, run, step and compute_dtype,
+Files of format 1, which hold an mlp, can be read too: the arrays env, run, step and compute_dtype,
 hidden layers layerN.weights and layerN.bias, and the heads actor.* and critic.*
 """
 
@@ -36,28 +36,27 @@ if TYPE_CHECKING:
 
 FORMAT = 2
 EXPORTED, COMPILED = "policy.npz", "policy.jax"  # the files in a folder that launch.export wrote
-SHIPPED = "policies"  # agents that come with the trainer are named policies/NAME, and lie there
+SHIPPED = "policies"  # policies/NAME is a shipped agent: one that comes with the trainer
 _FOLDER = Path(__file__).parents[2] / SHIPPED
-_RUNS = Path("runs")  # where they are unless --workdir says otherwise
+_RUNS = Path("runs")  # the default --workdir
 _PREFIX = "params/"
-# What reading a damaged file may raise; a RuntimeError where it seems to be encrypted.
+# What reading a damaged file may raise; RuntimeError if it looks encrypted.
 _DAMAGED = (
     OSError, ValueError, TypeError, AttributeError, RuntimeError, EOFError, zipfile.BadZipFile,
     zlib.error, tokenize.TokenError,
 )  # fmt: skip
-_UNNAMED = "observation", "action"  # what files of format 1 call parts and actions
+_DEFAULT_NAMES = "observation", "action"  # of the part and actions of format 1
 Params = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class About:
-    """What is known of a trained network besides its parameters: the environment, the parts of its
-    observations and their shapes, its actions, the run and the environment step of the checkpoint.
-    Its values are of rewards with the discount `gamma`, shaped if `potential_shaping`, compressed
-    if `compress_rewards`, with `owned_reward_end` for each program that the player comes to own;
-    files that do not tell have the trainer's defaults. The landmark is what its boards can be
-    turned towards. `in_numpy` is MODULE:NAME of the forward pass without JAX, if the network is not
-    one of the trainer's and has one.
+    """The metadata of a trained network: the environment, the parts of its observations and their
+    shapes, its actions, and the run and environment step of the checkpoint. The fields from `gamma`
+    to `owned_reward_end` are the `hackmatrix.rl.reward_signal.RewardSignal` that its values were
+    trained on; files without them have the defaults. `landmark` is the feature of `cells` that
+    boards can be turned towards. `in_numpy` is MODULE:NAME of the forward pass without JAX, for a
+    network from outside of this package that has one.
     """
 
     env: str
@@ -78,11 +77,11 @@ class About:
         return Turning.of(self.landmark, self.actions) if self.spec.turn_boards else None
 
     def check_plays(self, env: Environment, name: str) -> None:
-        """UserError, which calls the policy by its name, if this environment has other
-        observations or actions than it, as where the environment has changed since. What is
-        rewarded may differ.
+        """Raises UserError if the environment has other observations or actions than the policy,
+        for example because it has changed since. Rewards may differ. `name` is the policy's, for
+        the message.
         """
-        part, action = _UNNAMED
+        part, action = _DEFAULT_NAMES
         if (
             self.env == env.name
             and list(self.observation) == [part]
@@ -94,35 +93,36 @@ class About:
             theirs = list(self.observation.items()), self.actions
             fits = theirs == (list(env.observation.items()), tuple(env.action_names))
         if not fits:
-            said, here = (
+            policy_has, env_has = (
                 _sizes(self.observation, self.actions),
                 _sizes(env.observation, env.action_names),
             )
-            if said == here:
+            if policy_has == env_has:
                 pairs = enumerate(zip(self.actions, env.action_names, strict=True))
                 number, names = next(each for each in pairs if each[1][0] != each[1][1])
-                said, here = (f"{each!r} as action {number}" for each in names)
+                policy_has, env_has = (f"{each!r} as action {number}" for each in names)
             raise UserError(
-                f"{name} plays {self.env} with {said}; it cannot play {env.name} with {here}"
+                f"{name} plays {self.env} with {policy_has}; "
+                f"it cannot play {env.name} with {env_has}"
             )
 
 
 def content(params: Params, about: About) -> bytes:
-    """What such a file holds."""
-    told = {"format": np.int32(FORMAT), "about": np.str_(json.dumps(asdict(about)))}
+    """Returns the bytes of a file with these parameters and metadata."""
+    header = {"format": np.int32(FORMAT), "about": np.str_(json.dumps(asdict(about)))}
     archive = io.BytesIO()
-    np.savez_compressed(archive, allow_pickle=False, **told, **_arrays(params))
+    np.savez_compressed(archive, allow_pickle=False, **header, **_arrays(params))
     return archive.getvalue()
 
 
 def as_read(params: Params) -> Params:
-    """The parameters as such a file gives them back: in dicts alone, and no name has a slash."""
+    """Returns the parameters as `read` would: nested dicts only, split at each slash in a name."""
     return {"params": _nested(_arrays(params))}
 
 
 def is_shipped(name: str) -> bool:
-    """Whether it names an agent that comes with the trainer, policies/NAME, and no folder of one's
-    own that lies there.
+    """Returns whether `name` is policies/NAME of a shipped agent. A NAME that is not shipped counts
+    too, unless the user has a folder of that name.
     """
     folder, _, rest = name.partition("/")
     is_name = folder == SHIPPED and bool(rest) and "/" not in rest and not rest.endswith(".npz")
@@ -130,14 +130,14 @@ def is_shipped(name: str) -> bool:
 
 
 def read(name: str | Path) -> tuple[Params, About]:
-    """The parameters, as the network takes them, and what is known of them. The file is named by
-    its path, by the folder that launch.export wrote it to, or as policies/NAME.
+    """Reads a file's parameters and metadata. `name` is its path, the folder that launch.export
+    wrote it to, or policies/NAME.
     """
-    file = _found(str(name))
+    file = _path(str(name))
     try:
         with file.open("rb") as opened:
             if not zipfile.is_zipfile(opened):
-                raise _foreign(file, "it is another file")
+                raise _not_a_policy(file, "it is not an .npz file")
             opened.seek(0)
             arrays = dict(np.load(opened, allow_pickle=False))
         number = int(arrays["format"])
@@ -146,49 +146,49 @@ def read(name: str | Path) -> tuple[Params, About]:
         if number == 1:
             return {"params": _nested_1(arrays)}, _about_1(arrays)
     except FileNotFoundError:
-        raise UserError(f"there is no file {file}{_meant(file)}") from None
+        raise UserError(f"there is no file {file}{_suggestion(file)}") from None
     except PermissionError as error:
         raise UserError(f"{file} cannot be read: {error.strerror}") from None
     except KeyError as error:
-        raise _foreign(file, f"it has no array {error}") from error
+        raise _not_a_policy(file, f"it has no array {error}") from error
     except _DAMAGED as error:
-        raise _foreign(file, str(error)) from error
+        raise _not_a_policy(file, str(error)) from error
     raise UserError(f"{file} has format {number}; this version reads 1 and {FORMAT}")
 
 
-def _found(name: str) -> Path:
-    """The file of this name, which may not be there."""
+def _path(name: str) -> Path:
+    """Returns the path that a name stands for; the file need not exist."""
     if is_shipped(name):
         return _shipped(name.removeprefix(f"{SHIPPED}/"))
     if re.match(r"\w+:/", name):
         raise UserError(
-            f"{name}: a policy is read from a disk; python -m launch.export --run=gs://BUCKET/... "
-            "writes that of a run in a bucket to one"
+            f"{name}: policies are read from local files only; python -m launch.export "
+            "--run=gs://BUCKET/... writes the policy of a run in a bucket to one"
         )
     file = Path(os.path.expanduser(name))
     if os.path.isdir(file):
         file /= EXPORTED
     if file.name == COMPILED:
-        raise UserError(f"{file} is for other programs: name {EXPORTED}, which is beside it")
+        raise UserError(f"{file} is for programs without this package; use {EXPORTED} beside it")
     return file
 
 
 def _shipped(name: str) -> Path:
-    """The file of an agent that comes with the trainer."""
+    """Returns the file of a shipped agent."""
     file = _FOLDER / f"{name}.npz"
     if file.exists():
         return file
-    if there := ", ".join(f"{SHIPPED}/{each.stem}" for each in sorted(_FOLDER.glob("*.npz"))):
-        raise UserError(f"there is no {SHIPPED}/{name}; there is {there}")
+    if agents := ", ".join(f"{SHIPPED}/{each.stem}" for each in sorted(_FOLDER.glob("*.npz"))):
+        raise UserError(f"there is no {SHIPPED}/{name}: choose one of {agents}")
     raise UserError(
-        f"there is no {SHIPPED}/{name}: this installation has no {SHIPPED}, which a checkout has "
-        "(pip install -e .)"
+        f"there is no {SHIPPED}/{name}: this installation has no shipped agents; they come with a "
+        "checkout (pip install -e .)"
     )
 
 
 def shipped_as(name: str, *, needs_run: bool = False) -> str:
-    """Asks, at the end of a message, whether an agent that comes with the trainer was meant; where
-    only a run will do, says what takes that agent.
+    """Returns the end of an error message that suggests the shipped agent of this name, or "" if
+    there is none. With `needs_run` it says which commands accept an agent in place of a run.
     """
     agent = Path(name).name.removesuffix(".npz")
     if not (_FOLDER / f"{agent}.npz").exists():
@@ -201,8 +201,8 @@ def shipped_as(name: str, *, needs_run: bool = False) -> str:
     )
 
 
-def _meant(missing: Path) -> str:
-    """What may have been meant by a file that is not there."""
+def _suggestion(missing: Path) -> str:
+    """Returns the end of an error message that suggests what to name instead of a missing file."""
     if shipped := shipped_as(missing.name):
         return shipped
     for folder in (missing.parent, _RUNS / missing):
@@ -212,7 +212,7 @@ def _meant(missing: Path) -> str:
     return ""
 
 
-def _foreign(file: Path, why: str) -> UserError:
+def _not_a_policy(file: Path, why: str) -> UserError:
     return UserError(f"{file} is not a policy that launch.export wrote: {why}")
 
 
@@ -222,7 +222,7 @@ def _sizes(observation: Mapping[str, tuple[int, ...]], actions: Sequence[str]) -
 
 
 def _arrays(params: Params) -> dict[str, np.ndarray]:
-    """By their names in a file."""
+    """Returns the parameters by their names in a file, as float32."""
     named = _named(params["params"])
     return {f"{_PREFIX}{name}": np.asarray(leaf, np.float32) for name, leaf in named}
 
@@ -247,15 +247,16 @@ def _nested(arrays: Mapping[str, np.ndarray]) -> Params:
     return tree
 
 
-def _about(file: Path, told: dict[str, Any]) -> About:
+def _about(file: Path, saved: dict[str, Any]) -> About:
     known = {each.name for kind in (About, Spec) for each in fields(kind)}
-    if newer := sorted({*told, *told["spec"]} - known):
+    if newer := sorted({*saved, *saved["spec"]} - known):
         raise UserError(
-            f"{file} is of another version of this program, as it tells of {', '.join(newer)}"
+            f"{file} was written by a newer version of this program: it has unknown fields "
+            f"({', '.join(newer)})"
         )
-    observation = {name: tuple(shape) for name, shape in told["observation"].items()}
-    rest = {"observation": observation, "actions": tuple(told["actions"])}
-    return About(**{**told, **rest, "spec": Spec(**told["spec"])})
+    observation = {name: tuple(shape) for name, shape in saved["observation"].items()}
+    rest = {"observation": observation, "actions": tuple(saved["actions"])}
+    return About(**{**saved, **rest, "spec": Spec(**saved["spec"])})
 
 
 def _nested_1(arrays: Mapping[str, np.ndarray]) -> Params:
@@ -272,8 +273,8 @@ def _about_1(arrays: Mapping[str, np.ndarray]) -> About:
     actions = arrays["actor.bias"].size
     return About(
         env=str(arrays["env"]),
-        observation={_UNNAMED[0]: (inputs,)},
-        actions=tuple(f"{_UNNAMED[1]} {number}" for number in range(actions)),
+        observation={_DEFAULT_NAMES[0]: (inputs,)},
+        actions=tuple(f"{_DEFAULT_NAMES[1]} {number}" for number in range(actions)),
         run=str(arrays["run"]),
         step=int(arrays["step"]),
         spec=Spec(

@@ -1,7 +1,7 @@
 """The forward passes of the torsos in NumPy, for programs without JAX.
 
-Each takes the parameters under the torso's names and the parts of observations f32[B, *shape], and
-gives features f32[B, F]. All of it is float32, whatever the type of the products was in training.
+Each is a `NumpyTorso`: it maps the torso's parameters and the parts f32[B, *shape] of observations
+to features f32[B, F]. It computes in float32, whatever the compute dtype was in training.
 """
 
 from __future__ import annotations
@@ -41,30 +41,30 @@ def centred(params: Params, parts: Parts) -> Array:
 def conv(params: Params, parts: Parts) -> Array:
     _check_player(parts)
     plane, numbers = board.player_plane(parts), board.numbers(parts)
-    grid = np.concatenate([parts["cells"], plane, _everywhere(numbers, plane)], axis=-1)
+    grid = np.concatenate([parts["cells"], plane, _on_all_cells(numbers, plane)], axis=-1)
     cells = dense(params["embed"], grid)
     for layer in _numbered(params, "Conv"):
         cells = cells + dense(layer["product"], _shifted(np.maximum(cells, 0)))
     cells = np.maximum(cells, 0)
-    here = (cells * plane).sum((1, 2))
-    seen = [here, cells.max((1, 2)), cells.mean((1, 2)), numbers]
+    player_cell = (cells * plane).sum((1, 2))
+    seen = [player_cell, cells.max((1, 2)), cells.mean((1, 2)), numbers]
     return np.maximum(dense(params["read"], np.concatenate(seen, axis=-1)), 0)
 
 
 def cells(params: Params, parts: Parts) -> Array:
     _check_player(parts)
     plane, numbers = board.player_plane(parts), board.numbers(parts)
-    of_cells = dense(params["embed_cells"], np.concatenate([parts["cells"], plane], axis=-1))
-    tokens = _in_a_row(of_cells) + params["places"]
-    of_player = dense(params["embed_player"], numbers)
-    tokens = np.concatenate([of_player[:, None], tokens], axis=1)
+    cell_tokens = dense(params["embed_cells"], np.concatenate([parts["cells"], plane], axis=-1))
+    tokens = _flat_cells(cell_tokens) + params["places"]
+    player_token = dense(params["embed_player"], numbers)
+    tokens = np.concatenate([player_token[:, None], tokens], axis=1)
     for block in _numbered(params, "Block"):
-        tokens = tokens + _attend(block, _normed(block["norm_0"], tokens))
-        wide = np.maximum(dense(block["wide"], _normed(block["norm_1"], tokens)), 0)
+        tokens = tokens + _attend(block, _layer_norm(block["norm_0"], tokens))
+        wide = np.maximum(dense(block["wide"], _layer_norm(block["norm_1"], tokens)), 0)
         tokens = tokens + dense(block["narrow"], wide)
-    tokens = _normed(params["norm"], tokens)
-    here = (tokens[:, 1:] * _in_a_row(plane)).sum(1)
-    seen = [tokens[:, 0], here, tokens.mean(1)]
+    tokens = _layer_norm(params["norm"], tokens)
+    player_cell = (tokens[:, 1:] * _flat_cells(plane)).sum(1)
+    seen = [tokens[:, 0], player_cell, tokens.mean(1)]
     return np.maximum(dense(params["read"], np.concatenate(seen, axis=-1)), 0)
 
 
@@ -76,24 +76,24 @@ def _dense_layers(params: Params, seen: list[Array]) -> Array:
 
 
 def dense(layer: Params, inputs: Array) -> Array:
-    """[..., outputs] of [..., inputs]."""
+    """Maps [..., inputs] to [..., outputs]."""
     product: Array = inputs @ layer["kernel"] + layer["bias"]
     return product
 
 
 def _flat(part: Array) -> Array:
-    """f32[B, N], also where B or N is 0."""
+    """Flattens a part to f32[B, N], also if B or N is 0."""
     return part.reshape(len(part), math.prod(part.shape[1:]))
 
 
-def _in_a_row(cells: Array) -> Array:
-    """f32[B, rows x columns, N] of [B, rows, columns, N]."""
+def _flat_cells(cells: Array) -> Array:
+    """Reshapes [B, rows, columns, N] to [B, rows x columns, N]."""
     boards, rows, columns, numbers = cells.shape
     return cells.reshape(boards, rows * columns, numbers)
 
 
 def _numbered(params: Params, name: str) -> Iterator[Params]:
-    """The parameters of NAME_0, NAME_1, ... as far as there are such."""
+    """Yields the parameters of NAME_0, NAME_1, ... up to the first that is missing."""
     for number in itertools.count():
         if f"{name}_{number}" not in params:
             return
@@ -103,16 +103,16 @@ def _numbered(params: Params, name: str) -> Iterator[Params]:
 def _check_player(parts: Parts) -> None:
     for number, size in zip(board.player_place(parts), parts["cells"].shape[1:3], strict=True):
         if ((number < 0) | (number >= size)).any():
-            raise UserError("the observation has the player outside of the board")
+            raise UserError("the observation places the player outside of the board")
 
 
-def _everywhere(numbers: Array, plane: Array) -> Array:
-    """f32[B, rows, columns, N]: the same numbers in each cell."""
+def _on_all_cells(numbers: Array, plane: Array) -> Array:
+    """Broadcasts numbers [B, N] to each cell of a plane: f32[B, rows, columns, N]."""
     return np.broadcast_to(numbers[:, None, None], (*plane.shape[:3], numbers.shape[-1]))
 
 
 def _shifted(cells: Array) -> Array:
-    """[B, rows, columns, 9 channels]: what lies around each cell, and in it."""
+    """Concatenates each cell with its eight neighbours: [B, rows, columns, 9 channels]."""
     rows, columns = cells.shape[1:3]
     padded = np.pad(cells, [(0, 0), (1, 1), (1, 1), (0, 0)])
     copies = [
@@ -122,7 +122,7 @@ def _shifted(cells: Array) -> Array:
     return np.concatenate(copies, axis=-1)
 
 
-def _normed(layer: Params, tokens: Array) -> Array:
+def _layer_norm(layer: Params, tokens: Array) -> Array:
     centred = tokens - tokens.mean(-1, keepdims=True)
     deviation = np.sqrt(np.square(centred).mean(-1, keepdims=True) + np.float32(1e-6))
     normed: Array = centred / deviation * layer["scale"] + layer["shift"]
@@ -132,9 +132,9 @@ def _normed(layer: Params, tokens: Array) -> Array:
 def _attend(block: Params, tokens: Array) -> Array:
     boards, count, channels = tokens.shape
     heads = channels // _HEAD_WIDTH, _HEAD_WIDTH
-    asked = dense(block["asked"], tokens).reshape(boards, count, 3, *heads)
-    query, key, value = np.moveaxis(asked, 2, 0).swapaxes(2, 3)
+    qkv = dense(block["asked"], tokens).reshape(boards, count, 3, *heads)
+    query, key, value = np.moveaxis(qkv, 2, 0).swapaxes(2, 3)
     scores = query @ key.swapaxes(-1, -2) / np.float32(math.sqrt(_HEAD_WIDTH))
     weights = np.exp(scores - scores.max(-1, keepdims=True))
-    answers = weights / weights.sum(-1, keepdims=True) @ value
-    return dense(block["answered"], answers.swapaxes(1, 2).reshape(boards, count, channels))
+    attended = weights / weights.sum(-1, keepdims=True) @ value
+    return dense(block["answered"], attended.swapaxes(1, 2).reshape(boards, count, channels))

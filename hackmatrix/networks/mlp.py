@@ -16,7 +16,7 @@ Array = jax.Array
 
 
 class Mlp(Torso):
-    """`num_layers` dense layers of `hidden_dim`."""
+    """`num_layers` dense layers of width `hidden_dim`, with ReLU."""
 
     @nn.compact
     def __call__(self, parts: Parts) -> Array:
@@ -33,9 +33,9 @@ class Mlp(Torso):
         return rows[0]
 
     def _rows(self, parts: Parts) -> tuple[list[Array], tuple[int, ...]]:
-        """The parts in their order, and how many of their last axes have their numbers. Vectors
-        that follow one another are put side by side, single numbers among them; a grid, which is
-        large, is not copied, and taken as cells [..., C, N].
+        """Returns the inputs of the first layer, and how many trailing axes of each it contracts.
+        Consecutive vectors and scalars are concatenated. A grid is large, so it is not copied but
+        passed as cells [..., C, N].
         """
         shapes = self.observation
         seen = {name: part if shapes[name] else part[..., None] for name, part in parts.items()}

@@ -1,4 +1,4 @@
-"""Networks from outside of this package: those that cannot be trained are refused in a line."""
+"""Checks of networks from outside of this package: one that cannot be trained is a UserError."""
 
 from __future__ import annotations
 
@@ -13,20 +13,24 @@ from hackmatrix.networks.torso import Parts
 
 
 def check_shapes(network: Network) -> None:
-    """Raises UserError if it cannot be trained, by shapes and types alone."""
+    """Raises UserError if the shapes or dtypes of its parameters or outputs do not allow training.
+    Only traces the network.
+    """
     try:
         fault = _fault_of_shapes(network)
-    except Exception as error:  # of code that is not ours, so it may be any
+    except Exception as error:  # code from outside may raise anything
         fault = (
-            f"it fails, given an observation ({plugins.why(error)}); a torso gives "
-            "features f32[..., F] of parts f32[..., *shape], without memory or chance"
+            f"it fails on an observation ({plugins.why(error)}); a torso maps parts "
+            "f32[..., *shape] to features f32[..., F], without state or random numbers"
         )
     if fault:
         raise UserError(f"network={network.spec.network}: {fault}")
 
 
 def check_is_trainable(network: Network, types_are_checked: bool) -> None:
-    """Raises UserError if no gradient leads through it, of boards that are split among devices."""
+    """Raises UserError if its gradient cannot be traced in `shard_map`, with boards sharded over
+    devices.
+    """
 
     def gradient(params: Params, parts: Parts) -> Params:
         own = jax.lax.pcast(params, "boards", to="varying")
@@ -42,28 +46,28 @@ def check_is_trainable(network: Network, types_are_checked: bool) -> None:
     )
     try:
         params = jax.eval_shape(network.init, jax.random.key(0))
-        jax.eval_shape(on_devices, params, _some_parts(network, 2))
+        jax.eval_shape(on_devices, params, _abstract_parts(network, 2))
     except Exception as error:  # as above
         raise UserError(
-            f"network={network.spec.network}: no gradient leads through it ({plugins.why(error)}); "
-            "loops must be jax.lax.scan, and begin with what is made of their input, such as "
-            "jnp.zeros_like (nn.RNN: its initial_carry)"
+            f"network={network.spec.network}: its gradient cannot be traced "
+            f"({plugins.why(error)}); loops must be jax.lax.scan with an initial carry derived "
+            "from their input, for example by jnp.zeros_like (for nn.RNN, pass initial_carry)"
         ) from error
 
 
 def _fault_of_shapes(network: Network) -> str | None:
     params = jax.eval_shape(network.init, jax.random.key(0))
     if others := sorted(params.keys() - {"params"}):
-        return f"it keeps {', '.join(others)}, but parameters alone are trained and saved"
+        return f"it has state ({', '.join(others)}), but only parameters are trained and saved"
     for path, leaf in jax.tree.leaves_with_path(params):
         if leaf.dtype != jnp.float32:
             return f"its parameter {jax.tree_util.keystr(path)} is {leaf.dtype}, not float32"
     for batch in (2,), (3, 2):
-        jax.eval_shape(network, params, _some_parts(network, *batch))
+        jax.eval_shape(network, params, _abstract_parts(network, *batch))
     return None
 
 
-def _some_parts(network: Network, *batch: int) -> dict[str, jax.ShapeDtypeStruct]:
+def _abstract_parts(network: Network, *batch: int) -> dict[str, jax.ShapeDtypeStruct]:
     return {
         name: jax.ShapeDtypeStruct((*batch, *shape), jnp.float32)
         for name, shape in network.observation.items()

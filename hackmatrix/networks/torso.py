@@ -1,4 +1,4 @@
-"""The base class of torsos: flax modules from the parts of an observation to features."""
+"""The base class of torsos: Flax modules that map the parts of an observation to features."""
 
 from __future__ import annotations
 
@@ -16,26 +16,25 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 
 class Torso(nn.Module):
-    """Subclasses implement `__call__` with `nn.compact`. They read their sizes from `spec`, and the
-    shapes of an observation's parts from `observation`.
+    """The base class. Subclasses implement `__call__` with `nn.compact`. They read their sizes from
+    `spec`, and the shapes of an observation's parts from `observation`.
     """
 
     spec: Spec
     observation: Shapes
 
     # MODULE:NAME of the same forward pass in NumPy (hackmatrix.networks.NumpyTorso). Torsos of this
-    # package are named in NETWORKS instead.
+    # package have theirs in `in_numpy.py` and do not set it.
     in_numpy: ClassVar[str]
 
-    # Of how many samples a CPU takes the gradient at a time: what is worked out of more of them
-    # does not fit into its caches.
+    # The most samples in a microbatch on a CPU, whose caches do not hold the activations of more.
     samples_at_once: ClassVar[int] = 2048
 
     @classmethod
     def refuses(cls, spec: Spec, observation: Shapes) -> str | None:
-        """Why there is no torso of this spec for observations of these parts; None if there is."""
+        """Returns why the torso does not support this spec or these parts; None if it does."""
         return None
 
     def __call__(self, parts: Parts) -> Array:
-        """Features [..., F] of an observation in parts f32[..., *shape]."""
+        """Returns features [..., F] of the parts f32[..., *shape] of observations."""
         raise NotImplementedError("the torso has no __call__")

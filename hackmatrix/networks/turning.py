@@ -1,8 +1,8 @@
-"""Turned boards: a board and its mirror image are one board to a network.
+"""Turned boards: a canonical orientation, in which a board and its mirror images look the same.
 
-Before the network sees it, a board is turned over until what it is turned towards, its landmark,
-lies above the player and to its right, and farther up than to the right. What is learned of one way
-then is known of all eight. The logits of the directions are turned back.
+Before the network sees a board, it is flipped and, if square, transposed such that its landmark is
+neither below nor left of the player, and at least as far up as to the right. What the network
+learns about one orientation then holds for all eight. The logits of the directions are turned back.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 
 from hackmatrix.networks.board import COLUMN, ROW, player_place
 
-Array = Any  # of JAX or of NumPy; xp is the namespace of its functions
+Array = Any  # of JAX or NumPy; `xp` below is its array namespace
 Parts = Mapping[str, Array]
 DIRECTIONS = "up", "down", "left", "right"
-_TOLD = "turned"  # the part that tells how the board was turned
+_TURNED = "turned"  # the name of the part that tells the network how the board was turned
 
 
 class Turn(NamedTuple):
-    """What was done to boards, in this order: bool[...] each."""
+    """How boards were turned, in the order in which it was done; bool[...] each."""
 
     upside_down: Array
     mirrored: Array
@@ -29,8 +29,8 @@ class Turn(NamedTuple):
 
 @dataclass(frozen=True)
 class Turning:
-    """`landmark` is the feature of cells that is turned towards; `directions` are the actions that
-    lead up, down, left and right.
+    """Turns boards towards a landmark. `landmark` is the index of the feature of `cells` that marks
+    it; `directions` are the actions that lead up, down, left and right.
     """
 
     landmark: int
@@ -38,7 +38,9 @@ class Turning:
 
     @classmethod
     def of(cls, landmark: int | None, actions: Sequence[str]) -> Turning | None:
-        """None where boards have no landmark or actions no directions."""
+        """Returns the turning for boards with this landmark and these actions, or None if there is
+        no landmark or the actions lack a direction.
+        """
         if landmark is None or not set(DIRECTIONS) <= set(actions):
             return None
         up, down, left, right = map(actions.index, DIRECTIONS)
@@ -46,41 +48,44 @@ class Turning:
 
     @staticmethod
     def shapes(observation: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
-        """The shapes of the parts of an observation on turned boards."""
-        return {**observation, _TOLD: (len(Turn._fields),)}
+        """Returns the shapes of the parts of turned boards: the observation's, and `turned`."""
+        return {**observation, _TURNED: (len(Turn._fields),)}
 
     def turned(self, parts: Parts) -> tuple[dict[str, Array], Turn]:
-        """The boards as the network sees them, and how they were turned, which a part tells it:
-        rules that depend on the order of directions are not the same for both.
+        """Returns the boards as the network sees them, and how they were turned. The network gets
+        that too, as the part `turned`: rules that depend on the order of directions are not
+        symmetric.
         """
         cells, player = parts["cells"], parts["player"]
         xp = cells.__array_namespace__()
         turn = self._turn(xp, parts)
-        cells = _taken(xp, cells, _places(xp, turn, *cells.shape[-3:-1]))
+        cells = _gathered(xp, cells, _source_indices(xp, turn, *cells.shape[-3:-1]))
         row, column = player[..., ROW], player[..., COLUMN]
         row = xp.where(turn.upside_down, 1 - row, row)
         column = xp.where(turn.mirrored, 1 - column, column)
-        row, column = _either(xp, turn.transposed, row, column)
+        row, column = _swapped_where(xp, turn.transposed, row, column)
         place = xp.stack([row, column], axis=-1)
         player = xp.concatenate([place, player[..., 2:]], axis=-1)
-        told = xp.stack(turn, axis=-1).astype(player.dtype)
-        return {**parts, "player": player, "cells": cells, _TOLD: told}, turn
+        flags = xp.stack(turn, axis=-1).astype(player.dtype)
+        return {**parts, "player": player, "cells": cells, _TURNED: flags}, turn
 
     def turned_back(self, logits: Array, turn: Turn) -> Array:
-        """Logits [..., A] of the actions on the boards as they were before."""
+        """Maps logits [..., A] for turned boards to those for the original boards."""
         xp = logits.__array_namespace__()
         up, down, left, right = (logits[..., action] for action in self.directions)
-        up, right = _either(xp, turn.transposed, up, right)
-        down, left = _either(xp, turn.transposed, down, left)
-        left, right = _either(xp, turn.mirrored, left, right)
-        up, down = _either(xp, turn.upside_down, up, down)
+        up, right = _swapped_where(xp, turn.transposed, up, right)
+        down, left = _swapped_where(xp, turn.transposed, down, left)
+        left, right = _swapped_where(xp, turn.mirrored, left, right)
+        up, down = _swapped_where(xp, turn.upside_down, up, down)
         action = xp.arange(logits.shape[-1])
         for direction, logit in zip(self.directions, (up, down, left, right), strict=True):
             logits = xp.where(action == direction, logit[..., None], logits)
         return logits
 
     def _turn(self, xp: Any, parts: Parts) -> Turn:
-        """How to turn boards; as if the landmark lay in the first cell where none is seen."""
+        """Returns how to turn boards. A board without a landmark is taken to have it in row 0 and
+        column 0.
+        """
         row, column = player_place(parts)
         marks = parts["cells"][..., self.landmark]
         up = xp.argmax(marks.max(-1), axis=-1) - row
@@ -93,23 +98,23 @@ def _is_square(cells: Array) -> bool:
     return bool(rows == columns)
 
 
-def _places(xp: Any, turn: Turn, rows: int, columns: int) -> Array:
-    """i32[..., R * C]: where each cell of the turned board lay, cells counted row by row."""
+def _source_indices(xp: Any, turn: Turn, rows: int, columns: int) -> Array:
+    """Returns the original index of each cell of the turned boards, row by row: i32[..., R * C]."""
     cell = xp.arange(rows * columns, dtype="int32")
     upside_down, mirrored, transposed = (each[..., None] for each in turn)
-    row, column = _either(xp, transposed, cell // columns, cell % columns)
+    row, column = _swapped_where(xp, transposed, cell // columns, cell % columns)
     row = xp.where(upside_down, rows - 1 - row, row)
     column = xp.where(mirrored, columns - 1 - column, column)
     return row * columns + column
 
 
-def _taken(xp: Any, cells: Array, places: Array) -> Array:
-    """Boards [..., R, C, F] whose cells are those of these places."""
+def _gathered(xp: Any, cells: Array, indices: Array) -> Array:
+    """Gathers the cells [..., R, C, F] at these indices."""
     *boards, height, width, numbers = cells.shape
     rows = cells.reshape(*boards, height * width, numbers)
     unchecked = {} if xp.__name__ == "numpy" else {"mode": "promise_in_bounds"}
-    return xp.take_along_axis(rows, places[..., None], axis=-2, **unchecked).reshape(cells.shape)
+    return xp.take_along_axis(rows, indices[..., None], axis=-2, **unchecked).reshape(cells.shape)
 
 
-def _either(xp: Any, swapped: Array, one: Array, other: Array) -> tuple[Array, Array]:
+def _swapped_where(xp: Any, swapped: Array, one: Array, other: Array) -> tuple[Array, Array]:
     return xp.where(swapped, other, one), xp.where(swapped, one, other)

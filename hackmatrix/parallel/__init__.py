@@ -1,1 +1,1 @@
-"""Devices and processes: the mesh, TPU slices, GPUs, start-up, agreement, which failures pass."""
+"""Devices and processes: the mesh, TPU slices, GPUs, start-up, agreement, transient failures."""

@@ -1,7 +1,7 @@
-"""Collective operations of processes: gather, broadcast and a barrier.
+"""Collective operations among processes: gather, broadcast and a barrier.
 
-All processes call them in the same order. They go through the coordinator and not through devices,
-so no device waits for them, and they work before there are any devices.
+All processes call them in the same order. They go through the coordinator rather than the devices,
+so no device waits for them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hackmatrix.parallel.jax_private import coordination_client
 T = TypeVar("T")
 
 _turns = itertools.count()
-# Whoever waits is ended by its watchdog, or by JAX when a process is lost.
+# The watchdog ends a process that waits too long, and JAX does when another one is lost.
 _FOR_EVER_MS = 7 * 24 * 3600 * 1000
 
 
@@ -29,7 +29,7 @@ def is_first() -> bool:
 
 
 def gather(value: Any) -> list[Any]:
-    """The value of each process, in their order; a value is what JSON can say."""
+    """Returns the values of all processes, in their order. Values have to be JSON-serialisable."""
     if jax.process_count() == 1:
         return [value]
     client = coordination_client()
@@ -40,36 +40,36 @@ def gather(value: Any) -> list[Any]:
         json.loads(client.blocking_key_value_get(_key(turn, process), _FOR_EVER_MS))
         for process in range(jax.process_count())
     ]
-    if turn:  # all are at this turn, so they have read the one before
+    if turn:  # all have reached this turn, so they have read the one before
         client.key_value_delete(_key(turn - 1, index))
     return values
 
 
 def broadcast(value: Any) -> Any:
-    """The value of the first process."""
+    """Returns the value of the first process."""
     return gather(value if is_first() else None)[0]
 
 
 def any_process(value: bool) -> bool:
-    """Whether it is so on any process."""
+    """Whether the value is true on any process."""
     return any(gather(value))
 
 
 def every_process(value: bool) -> bool:
-    """Whether it is so on all processes."""
+    """Whether the value is true on all processes."""
     return all(gather(value))
 
 
 def on_first(work: Callable[[], T]) -> T:
-    """What the work, which only the first process does, gives: something that JSON can say. If a
-    UserError ends it, it ends this on all.
+    """Runs work on the first process only, and returns its result, which has to be
+    JSON-serialisable, on all. A UserError there is raised on all.
     """
     return cast(T, gather_results(work if is_first() else lambda: None)[0])
 
 
 def gather_results(work: Callable[[], T]) -> list[T]:
-    """What the work, which every process does, gives on each: something that JSON can say. If a
-    UserError ends it on any process, it ends this on all.
+    """Runs work on every process, and returns all results, which have to be JSON-serialisable. A
+    UserError on any process is raised on all.
     """
     result, error = None, None
     try:
@@ -90,12 +90,12 @@ def _key(turn: int, process: int) -> str:
 
 
 class BrokenBarrier(Exception):
-    """Another process waits at another point: it has given up what this one was doing."""
+    """Raised where another process waits at a different point: it gave up what this one does."""
 
 
 class Barrier:
-    """Where background threads of all processes wait for each other. It breaks for all of them as
-    soon as they wait at different points, so that nobody waits long for one that has failed.
+    """A point where background threads of all processes wait for each other. It breaks for all of
+    them as soon as they wait with different keys, so nobody waits long for one that has failed.
     """
 
     _made = itertools.count()
@@ -118,7 +118,7 @@ class Barrier:
             if client.blocking_key_value_get(self._key(turn, process), timeout_ms) != key:
                 self._broken = True
                 raise BrokenBarrier(f"process {process} has given up")
-        if turn:  # all have read what was told before
+        if turn:  # as in `gather`
             client.key_value_delete(self._key(turn - 1, own))
 
     def _key(self, turn: int, process: int) -> str:

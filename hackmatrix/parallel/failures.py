@@ -1,4 +1,4 @@
-"""Which failures may pass, so that another try is worth while, and how a lack of memory is told."""
+"""Tells which failures are transient, so worth another try, and reports a lack of memory."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from jax.errors import JaxRuntimeError
 
 from hackmatrix.errors import UserError
 
-# The status codes of JAX's errors. What memory lacks, it will lack again.
+# The status codes of JAX's errors. A program that runs out of memory would do so again.
 _PASS = {"UNAVAILABLE", "DEADLINE_EXCEEDED", "ABORTED", "CANCELLED"}
 _STAY = {
     "INVALID_ARGUMENT", "RESOURCE_EXHAUSTED", "UNIMPLEMENTED", "NOT_FOUND", "ALREADY_EXISTS",
     "OUT_OF_RANGE", "PERMISSION_DENIED", "UNAUTHENTICATED",
 }  # fmt: skip
 _CODE = re.compile(r"\b([A-Z]+(?:_[A-Z]+)*): ")
-# What libraries say of a lost connection or machine under any other code, such as INTERNAL.
+# Messages of libraries about a lost connection or machine, under other codes such as INTERNAL.
 _LOST = re.compile(
     r"connection (was )?(reset|refused|closed)|socket closed|broken pipe|heartbeat|preempt"
     r"|network error|remote process (has )?exited|peer (is )?(lost|gone|unreachable)"
@@ -27,8 +27,8 @@ _LOST = re.compile(
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether it may be over when the processes are started again: another process or a machine was
-    lost. A mistake of a program or of its compiler is not.
+    """Whether starting the processes again may help, because another process or a machine was lost.
+    A bug in a program or its compiler is not transient.
     """
     if isinstance(error, ConnectionError | TimeoutError):
         return True
@@ -41,7 +41,7 @@ def is_transient(error: BaseException) -> bool:
 
 @contextmanager
 def out_of_memory_as_user_error(words: str) -> Iterator[None]:
-    """A lack of memory is told in these words, which say what needs less."""
+    """Turns a lack of memory into a UserError with these words, which say what needs less."""
     try:
         yield
     except JaxRuntimeError as error:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 HOPPER = 9  # the first generation for which Mosaic compiles kernels
-# What JAX takes of a GPU's memory when it starts.
+# The share of a GPU's memory that JAX allocates when it starts.
 _SHARE_OF_PROGRAMS = 0.75
 _COMPILER = "jax_plugins.xla_cuda12"
 _DESCRIPTION = """
@@ -39,18 +39,18 @@ device_description_str: "{title}"
 
 @dataclass(frozen=True)
 class Model:
-    """What the compiler goes by. Sizes in bytes, the bandwidth in bytes a second."""
+    """A GPU as the compiler sees it. Sizes in bytes, the bandwidth in bytes per second."""
 
     name: str
     title: str
     capability: int
     processors: int
-    units: int  # of float32 arithmetic, of a processor
+    units: int  # for float32 arithmetic, per processor
     clock: float  # GHz
     memory: int
     bandwidth: int
     cache: int
-    shared: int  # memory of a processor
+    shared: int  # memory per processor
 
     @property
     def description(self) -> str:
@@ -74,7 +74,7 @@ H200 = Model(
 
 @dataclass(frozen=True)
 class Gpus:
-    """So many of them in one host."""
+    """`chips` GPUs of a model in one host."""
 
     model: Model
     chips: int
@@ -83,7 +83,7 @@ class Gpus:
 
     @property
     def has_kernels(self) -> bool:
-        """Whether it would take ours."""
+        """Whether our kernels compile for it."""
         return self.model.capability >= HOPPER
 
     @property
@@ -101,7 +101,7 @@ class Gpus:
 
     @property
     def missing(self) -> str | None:
-        """What it takes to compile for them, where that is not installed."""
+        """What to install to compile for them; None if it is there."""
         try:
             found = importlib.util.find_spec(_COMPILER)
         except ModuleNotFoundError:
@@ -109,12 +109,12 @@ class Gpus:
         if found:
             return None
         return (
-            "the compiler for GPUs is missing: make .cache/compiler-for-gpus, and start the "
-            "program with PYTHONPATH=.cache/compiler-for-gpus"
+            "the compiler for GPUs is not installed: run make .cache/compiler-for-gpus, then rerun "
+            "with PYTHONPATH=.cache/compiler-for-gpus"
         )
 
     def devices(self) -> list[Any]:
-        from jax.experimental import topologies  # programs ask for names before they load JAX
+        from jax.experimental import topologies  # programs list the names before they load JAX
 
         return topologies.get_topology_desc(
             self.name,

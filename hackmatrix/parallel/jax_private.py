@@ -1,4 +1,4 @@
-"""What is taken from the private parts of jax, which may change with any version of it."""
+"""What is used of JAX's private API, which may change with any version."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ _POD_OF_INDEXED_JOB = {"KUBERNETES_SERVICE_HOST", "JOB_COMPLETION_INDEX"}
 
 
 def coordination_client() -> Any:
-    """The connection to the coordinator, with a key-value store and barriers; None where there is
-    one process alone. `jax.experimental.multihost_utils` offers these only through devices.
+    """Returns the client of the coordinator, with a key-value store and barriers; None for a single
+    process. `jax.experimental.multihost_utils` offers these only through devices.
     """
     return distributed.global_state.client
 
 
 def process_number() -> int:
-    """The number of this process, without asking for devices."""
+    """Returns the index of this process, without initialising devices."""
     return int(distributed.global_state.process_id)
 
 
 def is_cloud_tpu_vm() -> bool:
-    """Whether this is a host of a TPU slice, without asking for devices."""
+    """Whether this is a host of a TPU slice, without initialising devices."""
     return bool(cloud_tpu_init.running_in_cloud_tpu_vm)
 
 
 def find_cluster() -> Any:
-    """What has started this process as one of several, as jax.distributed.initialize finds it; None
-    if nothing has. Kubernetes is not asked about a pod that is not one of an indexed Job, nor
-    without its package.
+    """Returns the cluster environment that started this process as one of several, as found by
+    jax.distributed.initialize, or None. Kubernetes is left out where this is no pod of an indexed
+    Job, or its package is not installed.
     """
     asks_kubernetes = _is_pod_of_indexed_job() and not lacks_kubernetes()
     for each in clusters.ClusterEnv._cluster_types:
@@ -43,7 +43,7 @@ def find_cluster() -> Any:
 
 
 def lacks_kubernetes() -> bool:
-    """Whether this is a pod of an indexed Job, but has no package to find the others with."""
+    """Whether this is a pod of an indexed Job, without the package that finds the others."""
     return _is_pod_of_indexed_job() and importlib.util.find_spec("kubernetes") is None
 
 

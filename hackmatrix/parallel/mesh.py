@@ -11,12 +11,12 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 ENVS = "envs"
-SPLIT = PartitionSpec(ENVS)  # the leading axis of a leaf is that of the environments
+SPLIT = PartitionSpec(ENVS)  # the leading axis of a leaf is the environments
 REPLICATED = PartitionSpec()  # the same on all devices
 
 
 def over(devices: Sequence[jax.Device] | None = None) -> Mesh:
-    """A row of these devices; of all there are, if none are named."""
+    """Returns a mesh with one axis over these devices, by default over all."""
     return Mesh(np.array(jax.devices() if devices is None else devices), (ENVS,))
 
 
@@ -29,8 +29,8 @@ def replicated(mesh: Mesh) -> NamedSharding:
 
 
 def placed(tree: Any, sharding: NamedSharding) -> Any:
-    """A tree of arrays on the devices of all processes, each of which has them whole. device_put is
-    not for that, or would have the devices compare them first.
+    """Puts a tree of arrays, which every process has whole, on the devices of all processes.
+    device_put is not meant for this, or would have the devices compare the values first.
     """
 
     def place(leaf: Any) -> jax.Array:
@@ -43,21 +43,19 @@ def placed(tree: Any, sharding: NamedSharding) -> Any:
 
 
 def fetched(tree: Any) -> Any:
-    """A tree of arrays that are split over the devices of all processes, whole on each of them."""
+    """Returns the full arrays of a tree sharded over all processes, on each of them."""
     if jax.process_count() == 1:
         return jax.device_get(tree)
     return multihost_utils.process_allgather(tree, tiled=True)
 
 
 def copied(tree: Any, device: jax.Device) -> Any:
-    """A tree of arrays that are the same on all devices, once more on a device of this process;
-    the other processes have no part in it.
-    """
+    """Copies a tree of replicated arrays to a device of this process, without the others."""
     return jax.tree.map(lambda leaf: jax.device_put(np.array(leaf), device), tree)
 
 
 def local_cpu() -> jax.Device | None:
-    """A CPU of this process; None where JAX_PLATFORMS names others alone."""
+    """Returns a CPU device of this process; None where JAX_PLATFORMS leaves CPUs out."""
     try:
         return jax.local_devices(backend="cpu")[0]
     except RuntimeError:

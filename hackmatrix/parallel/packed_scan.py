@@ -1,9 +1,9 @@
 """A scan that carries its many small arrays as a few large ones.
 
-What a loop carries, XLA for GPUs writes in the place of what it was. An array that is still read
-after its successor is made is copied first, and each copy is an operation of its own: some fifty in
-a step of a rollout, as a board of the game is a hundred words. Words that are one array are written
-at once, when all has been read.
+XLA for GPUs updates the carry of a loop in place. An array that is still read after its successor
+is made is copied first, and each copy is an operation of its own: some fifty in a step of a
+rollout, as a board of the game is a hundred words. Words in one array are written at once, when all
+have been read.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _TYPES = (jnp.uint32, jnp.int32, jnp.float32, jnp.bool_)
 
 
 class _Packed(struct.PyTreeNode):
-    """A tree, of which those leaves that are words or flags [E] are rows of one array."""
+    """A tree whose leaves of words or flags [E] are the rows of one array."""
 
     words: Array  # u32[N, E]
     others: list[Array]
-    # None in the place of what is among the others.
+    # The dtype of each leaf that is a row, None for one of the others.
     types: tuple[jnp.dtype | None, ...] = struct.field(pytree_node=False)
     structure: jax.tree_util.PyTreeDef = struct.field(pytree_node=False)
 
@@ -38,7 +38,7 @@ class _Packed(struct.PyTreeNode):
 def scan(
     step: Callable[[Tree, Any], tuple[Tree, Any]], carry: Tree, inputs: Any, boards: int
 ) -> tuple[Tree, Any]:
-    """`jax.lax.scan`, to the bit, of a carry that has words or flags of so many boards."""
+    """Equals `jax.lax.scan`, to the bit; packs the words and flags [boards] of the carry."""
 
     def step_packed(carry: _Packed, given: Any) -> tuple[_Packed, Any]:
         after, output = step(carry.unpack(), given)

@@ -1,5 +1,5 @@
-"""TPU slices, described well enough to compile for one on a machine that has no TPU; and all that
-can be compiled for without being there.
+"""TPU slices, described well enough to compile for one on a machine that has no TPU; and a table
+of all slices and GPUs to compile for.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ _LOADING = threading.Lock()  # the first call loads libtpu, which must not happe
 
 @dataclass(frozen=True)
 class Generation:
-    """A kind of chip, which a program sees as one device. Memory in GiB: what a chip has, and what
-    the compiler leaves of it to a program (it says so when it refuses one).
+    """A kind of chip, which a program sees as one device. In GiB, the memory of a chip and what the
+    compiler leaves of it to a program (as it says when it refuses one).
     """
 
     name: str
     chip_config: str
     memory: int
     for_programs: float
-    cores: int  # of a chip, where the names of slices count those
+    cores: int  # per chip, as the names of slices count them
 
 
 V4 = Generation("v4", "megacore", memory=32, for_programs=30.75, cores=2)
@@ -35,17 +35,17 @@ V5P = Generation("v5p", "megacore", memory=96, for_programs=95.74, cores=2)
 V6E = Generation("v6e", "default", memory=32, for_programs=31.25, cores=1)
 
 _FOUR_A_HOST = (2, 2, 1)
-_ONE, _EIGHT = (1, 1), (2, 4)  # slices of one host that has so many
+_ONE, _EIGHT = (1, 1), (2, 4)  # slices of one host with that many chips
 
 
 @dataclass(frozen=True)
 class Slice:
-    """A TPU slice: a grid with so many chips along each side."""
+    """A TPU slice: a grid of chips of this shape."""
 
     generation: Generation
     shape: tuple[int, ...]
     platform = "tpu"
-    has_kernels = True  # of ours that it would take
+    has_kernels = True  # our kernels compile for it
 
     @property
     def name(self) -> str:
@@ -74,14 +74,14 @@ class Slice:
 
     @property
     def missing(self) -> str | None:
-        """What it takes to compile for it, where that is not installed."""
+        """What to install to compile for it; None if it is there."""
         if importlib.util.find_spec("libtpu"):
             return None
-        return "libtpu, which compiles for TPUs, is missing: install jax[tpu]"
+        return "libtpu, which compiles for TPUs, is not installed: pip install 'jax[tpu]'"
 
     def devices(self) -> list[Any]:
-        """Programs compile for them; none can run."""
-        from jax.experimental import topologies  # programs ask for names before they load JAX
+        """Returns its devices, for which programs compile, but on which none can run."""
+        from jax.experimental import topologies  # programs list the names before they load JAX
 
         _keep_libtpu_quiet(self)
         with _LOADING:
@@ -112,10 +112,10 @@ SLICES: dict[str, Slice | Gpus] = {
 
 
 def _keep_libtpu_quiet(of: Slice) -> None:
-    """Tells libtpu what it would ask a cloud for, and complain about at length where there is none;
-    and that any number of processes may compile at once, as none of them holds a TPU.
+    """Tells libtpu what it would ask the cloud for, complaining at length where there is none; and
+    lets any number of processes compile at once, as none of them holds a TPU.
 
-    It reads this once, when it is loaded.
+    libtpu reads these variables once, when it is loaded.
     """
     os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")
     os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")

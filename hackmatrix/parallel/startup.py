@@ -1,4 +1,4 @@
-"""Start and end of several processes that train as one, and what they do when one is lost."""
+"""Starts and ends a group of processes that train as one, and handles the loss of one."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ from hackmatrix.parallel.jax_private import (
     process_number,
 )
 
-_WAIT_SECONDS = 300  # for the other processes to end their work
-_SHUTDOWN_SECONDS = 10  # for them to end after a failure, which may be theirs too
-# To others, at a time. What is asked for in vain stays in memory, 20 to 35 KiB each time, here and
-# in the coordinator's process.
+_WAIT_SECONDS = 300  # for the other processes to finish their work
+_SHUTDOWN_SECONDS = 10  # for them to end after a failure, which they may share
+# How long one request for the failure of another process waits. Each that is in vain leaks 20 to 35
+# KiB, here and in the coordinator's process.
 _LISTEN_MS = 24 * 3600 * 1000
 _HOST, _AT_END = "hackmatrix/host", "hackmatrix/end"
-_FAILURE = "hackmatrix/failure"  # the key of the process that has failed for good
+_FAILURE = "hackmatrix/failure"  # the key that says which process has failed for good
 _FLAGS = "--coordinator, --num_processes and --process_id"
 _ALONE = (
-    "hackmatrix: this is one of an indexed Job, but the package kubernetes is not installed, so it "
-    f"meets no others: pip install 'jax[k8s]', or name them with {_FLAGS}"
+    "hackmatrix: this pod is one of an indexed Job, but cannot find the others without the package "
+    f"kubernetes: pip install 'jax[k8s]', or give {_FLAGS}"
 )
 _LOST = (
-    "a process or the coordinator is lost (JAX's message is above): start all processes "
-    "again, with --resume=auto"
+    "a process or the coordinator was lost (see JAX's message above): restart all processes with "
+    "--resume=auto"
 )
 
 
 @dataclass(frozen=True)
 class Membership:
-    """Which one of how many processes this is, and where the first one waits for the others."""
+    """The index of this process, their number, and where the first one waits for the others."""
 
     coordinator: str
     processes: int
@@ -61,11 +61,11 @@ class Membership:
 def membership(
     coordinator: str | None, processes: int | None, process: int | None
 ) -> Membership | None:
-    """The membership that was given; None if none was."""
+    """Returns the membership that the flags give; None if they give none."""
     if coordinator is None and processes is None and process is None:
         return None
     if coordinator is None or processes is None or process is None:
-        raise UserError(f"give all of {_FLAGS}, or none")
+        raise UserError(f"give either all of {_FLAGS}, or none")
     host, _, port = coordinator.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 2**16:
         raise UserError(f"--coordinator={coordinator} must be HOST:PORT, such as 10.0.0.1:8476")
@@ -74,9 +74,9 @@ def membership(
     return Membership(coordinator, processes, process)
 
 
-def meeting(given: Membership | None) -> dict[str, Any] | None:
-    """What `join` tells JAX of the processes that it meets; None if this one trains alone. They are
-    those of a given membership or, as JAX recognises them, the hosts of a TPU slice and the
+def initialize_arguments(given: Membership | None) -> dict[str, Any] | None:
+    """Returns the arguments of jax.distributed.initialize; None if this process trains alone. The
+    others are those of a given membership or, as JAX detects them, the hosts of a TPU slice or the
     processes that Slurm, Open MPI or an indexed Job of Kubernetes has started.
     """
     if given:
@@ -86,7 +86,7 @@ def meeting(given: Membership | None) -> dict[str, Any] | None:
             "process_id": given.process,
             "cluster_detection_method": "deactivate",
         }
-    if is_cloud_tpu_vm():  # whose CPU may be wanted
+    if is_cloud_tpu_vm():  # of which only the CPU may be wanted
         return {} if _wants_tpu() else None
     try:
         cluster = find_cluster()
@@ -99,9 +99,9 @@ def meeting(given: Membership | None) -> dict[str, Any] | None:
     except Exception as error:
         why = " ".join(str(error).split())
         raise UserError(
-            f"the processes of this job cannot be found: {why}; name them with {_FLAGS}"
+            f"the processes of this job cannot be found: {why}; give {_FLAGS}"
         ) from error
-    # JAX takes the GPU of this number, but does not look whether there is only one to be seen.
+    # JAX takes the GPU with the local number of this process, even where only one is visible.
     return {"local_device_ids": [0]} if local and _sees_one_gpu() else {}
 
 
@@ -113,20 +113,20 @@ def join(
     join_seconds: int,
     meanwhile: AbstractContextManager[object] | None = None,
 ) -> None:
-    """Meets the other processes of this program, if there are others; `meanwhile` is entered then.
-    To be called before anything asks for devices. Several processes on a machine with GPUs take one
+    """Connects to the other processes of this program, if there are any, inside `meanwhile`. Has to
+    be called before anything initialises devices. Several processes on a machine with GPUs take one
     each.
     """
-    arguments = meeting(given)
+    arguments = initialize_arguments(given)
     if arguments is None:
         return
     if given and given.process == 0:
         _refuse_taken(given)
-    # Its handler would swallow SIGTERM; processes agree to stop without it.
+    # Its handler would swallow SIGTERM. Our processes agree to stop without it.
     jax.config.update("jax_enable_preemption_service", False)
-    where = f" at {given.coordinator}" if given else ""
+    where = f" to {given.coordinator}" if given else ""
     _where_jax_aborts(
-        f"{program}: not all processes have met{where} in {join_seconds} s: "
+        f"{program}: not all processes connected{where} within {join_seconds} s: "
         "start all of them together"
     )
     with meanwhile or contextlib.nullcontext():
@@ -145,8 +145,8 @@ def join(
 
 
 def code_after(error: Exception, heartbeat_seconds: int) -> int:
-    """The exit code after a failure: RETRY where it may pass. Where another process is lost, this
-    one is ended here with that code, as soon as JAX knows.
+    """Returns the exit code after a failure: RETRY if it may be transient, else FAILED. If another
+    process is lost, JAX ends this one during the wait here, with RETRY.
     """
     if not is_transient(error):
         return FAILED
@@ -156,8 +156,8 @@ def code_after(error: Exception, heartbeat_seconds: int) -> int:
 
 
 def exit_together(code: int, *, has_failed: bool = False) -> NoReturn:
-    """Ends this process together with the others; if they do not come, without them. One that has
-    failed for good ends them too: they would wait for it, and start again for nothing.
+    """Ends this process together with the others, or without them if they take too long. If it has
+    FAILED for good, it ends them too: they would wait for it, and start again for nothing.
     """
     _end.code = code
     _end.set()
@@ -165,7 +165,7 @@ def exit_together(code: int, *, has_failed: bool = False) -> NoReturn:
     client = coordination_client()
     if client is None:
         if code == RETRY:
-            os._exit(code)  # a thread may still play a game, for which nobody waits
+            os._exit(code)  # without waiting for a thread that may still play a game
         sys.exit(code)
     with contextlib.suppress(Exception):
         if code == FAILED:
@@ -173,32 +173,32 @@ def exit_together(code: int, *, has_failed: bool = False) -> NoReturn:
         seconds = _SHUTDOWN_SECONDS if has_failed or code == FAILED else _WAIT_SECONDS
         client.wait_at_barrier(_AT_END, 1000 * seconds)
         jax.distributed.shutdown()
-    os._exit(code)  # whatever still waits for a process that is lost would wait for ever
+    os._exit(code)  # threads that wait for a lost process would wait for ever
 
 
 def _fail_with_others(program: str) -> None:
-    """Ends this process when another one has failed for good, if it has not failed itself."""
+    """Ends this process when another one has failed for good, unless it ends by itself."""
     client = coordination_client()
     failed = None
     while failed is None:
         try:
             failed = client.blocking_key_value_get(_FAILURE, _LISTEN_MS)
         except JaxRuntimeError as error:
-            if "DEADLINE_EXCEEDED" not in str(error):  # the connection has ended, and none failed
+            if "DEADLINE_EXCEEDED" not in str(error):  # the connection has ended, without a failure
                 return
     if _end.wait(_SHUTDOWN_SECONDS / 2):
         return
     _end.code = FAILED
     with contextlib.suppress(OSError):  # nobody may be listening
-        os.write(2, f"{program}: process {failed} has failed, and says why\n".encode())
+        os.write(2, f"{program}: process {failed} has failed; see its output\n".encode())
     with contextlib.suppress(JaxRuntimeError):
         client.wait_at_barrier(_AT_END, 1000 * _SHUTDOWN_SECONDS)
-    os._exit(FAILED)  # no shutdown of what other threads wait for
+    os._exit(FAILED)  # without shutting down what other threads wait for
 
 
 def _share_gpus(given: Membership) -> None:
-    """Of several processes on one machine each takes one GPU, as JAX has it where it recognises
-    what has started them. Containers of one machine have GPUs of their own.
+    """Gives each of several processes on one machine one GPU, as JAX does where it detects what has
+    started them. Containers on one machine have GPUs of their own, so they count as machines.
     """
     client = coordination_client()
     client.key_value_set(f"{_HOST}/{given.process}", f"{socket.gethostname()} {process_space()}")
@@ -213,7 +213,7 @@ def _share_gpus(given: Membership) -> None:
 
 
 def own_gpu(hosts: Sequence[str], process: int) -> int | None:
-    """The number of the GPU for the process, one of those on these hosts; None for all of them."""
+    """Returns the GPU for a process, given the host of each; None if it is alone on its host."""
     host = hosts[process]
     return hosts[:process].count(host) if hosts.count(host) > 1 else None
 
@@ -229,12 +229,12 @@ def _wants_tpu() -> bool:
 
 
 def _refuse_taken(given: Membership) -> None:
-    """JAX would share the port, and wait."""
+    """Raises UserError if the port is taken, as JAX would share it, and wait."""
     port = int(given.coordinator.rpartition(":")[2])
     if _is_taken(port):
         raise UserError(
-            f"--coordinator={given.coordinator}: port {port} is taken on this machine; end the "
-            "program that holds it, or choose another port for all processes"
+            f"--coordinator={given.coordinator}: port {port} is in use on this machine; stop the "
+            "program that uses it, or choose another port for all processes"
         )
 
 
@@ -253,15 +253,15 @@ def _is_taken(port: int) -> bool:
 def _listener() -> socket.socket:
     try:
         return socket.socket(socket.AF_INET6)
-    except OSError:  # a kernel without it
+    except OSError:  # a kernel without IPv6
         return socket.socket(socket.AF_INET)
 
 
 def _where_jax_aborts(words: str) -> None:
-    """From now on these are said, and the exit code is RETRY, unless this process ends by itself
-    already. JAX aborts a process when another one is lost, and asks nobody before. SIGABRT comes in
-    the thread that aborts, so what handles it may do anything; a handler of Python's would wait for
-    the main thread.
+    """Makes an abort print these words and exit with RETRY, unless this process is already ending.
+    JAX aborts a process when another one is lost, without warning. SIGABRT arrives in the thread
+    that aborts, so its handler may do anything; one of Python's signal module would wait for the
+    main thread.
     """
 
     @ctypes.CFUNCTYPE(None, ctypes.c_int)
@@ -271,14 +271,14 @@ def _where_jax_aborts(words: str) -> None:
                 os.write(2, f"{words}\n".encode())
         os._exit(RETRY if _end.code is None else _end.code)
 
-    _handlers.append(on_abort)  # C calls it, and does not keep it
+    _handlers.append(on_abort)  # C calls it, but holds no reference
     libc = ctypes.CDLL(None)
     libc.signal.argtypes = [ctypes.c_int, ctypes.c_void_p]
     libc.signal(signal.SIGABRT, ctypes.cast(on_abort, ctypes.c_void_p))
 
 
 class _End(threading.Event):
-    """That this process has come to its end by itself, and with which exit code."""
+    """Set when this process ends by itself; `code` is its exit code."""
 
     code: int | None = None
 

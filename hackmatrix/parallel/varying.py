@@ -1,4 +1,4 @@
-"""Types of values within `shard_map`, which tell along which axes of the mesh they differ."""
+"""Types of values inside `shard_map`, which say along which axes of the mesh they vary."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ Tree = TypeVar("Tree")
 
 
 def like(reference: jax.Array, tree: Tree) -> Tree:
-    """The same values, of a type that differs among devices wherever the reference does. A constant
-    (a reward of -1 for each step, say) does not, and a loop must not begin with one and go on with
-    what differs.
+    """Returns the tree with leaves that vary along every axis that the reference varies along. A
+    constant (a reward of -1 for each step, say) does not vary, and the carry of a loop must not
+    begin as a constant and go on as a varying value.
     """
     axes = _axes(reference)
 

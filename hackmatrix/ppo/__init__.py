@@ -1,4 +1,4 @@
-"""Masked proximal policy optimisation: pure functions of arrays, for one device or for many."""
+"""Proximal policy optimisation with action masks: pure functions, for one device or many."""
 
 from hackmatrix.ppo.algorithm import PPO
 

@@ -1,4 +1,4 @@
-"""Proximal policy optimisation: a rollout, its advantages, epochs of minibatches."""
+"""Proximal policy optimisation: a rollout, its advantages, epochs over its minibatches."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Moments = tuple[Array, Array]
 
 @dataclass(frozen=True)
 class PPO(ActorCritic):
-    """The algorithm, as `hackmatrix.rl.algorithm.Algorithm` describes one."""
+    """PPO, an implementation of `hackmatrix.rl.algorithm.Algorithm`."""
 
     settings: Settings
 
@@ -39,12 +39,12 @@ class PPO(ActorCritic):
 
     @property
     def health(self) -> tuple[Range | Trend, ...]:
-        return metrics.HEALTH + (() if self.settings.anneal_lr else (metrics.OF_A_STEADY_RATE,))
+        return metrics.HEALTH + (() if self.settings.anneal_lr else (metrics.CONSTANT_LR_HEALTH,))
 
     @property
     def keeps_values(self) -> bool:
-        """Values that were learned before this run are kept when their unit changes; those of a
-        network that began with nothing follow the unit as they are learned.
+        """True for a run that starts from another agent, whose values are already learned. A new
+        network's value head is not rescaled: it follows the return scale as it learns.
         """
         return self.settings.starts_from_another
 
@@ -74,20 +74,22 @@ class PPO(ActorCritic):
     def loss(
         self, params: Params, samples: Samples, entropy_weight: Array | float
     ) -> tuple[Array, Metrics]:
-        """The mean loss of samples of a minibatch, and what to know about it: what a subclass with
-        another term overrides.
+        """Returns the mean loss over samples of a minibatch, and its metrics. Override it to add a
+        term to the loss.
         """
         observation, mask = self.env.decode(samples.seen)
         logits, values = self.network(params, observation)
         return clipped_loss(logits, values, mask, samples, self.settings, entropy_weight)
 
     def _entropy_weight(self, update: Array) -> Array:
-        """Of an update: on the way from ent_coef to what it is at the end."""
+        """Interpolates linearly from `ent_coef` at the start of a run to `ent_coef_at_end`."""
         begin, end = self.settings.ent_coef, self.settings.ent_coef_at_end
         return end + (begin - end) * share_left(self.settings, update)
 
     def _moments(self, advantage: Array) -> Moments:
-        """Mean and deviation [minibatches] over all devices, of [minibatches, samples] here."""
+        """Returns the mean and standard deviation of each minibatch, f32[minibatches], over the
+        samples of all devices; `advantage` f32[minibatches, samples] has those of this device.
+        """
         mean = jax.lax.pmean(advantage.mean(-1), self.axis)
         variance = jax.lax.pmean(jnp.square(advantage - mean[:, None]).mean(-1), self.axis)
         return mean, jnp.sqrt(variance)

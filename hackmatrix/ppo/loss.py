@@ -19,11 +19,11 @@ Array = jax.Array
 class Samples(struct.PyTreeNode):
     """What the loss needs of the steps of a minibatch: leaves [samples, ...]."""
 
-    seen: Any
+    seen: Any  # the encoded observation and mask
     action: Array
-    log_prob: Array  # of the action, when it was taken
+    log_prob: Array  # of the action under the policy that took it
     advantage: Array  # normalised over the whole minibatch
-    target: Array  # for the value
+    target: Array  # for the value, in units of the return scale
 
 
 def clipped_loss(
@@ -34,7 +34,7 @@ def clipped_loss(
     settings: Settings,
     entropy_weight: Array | float,
 ) -> tuple[Array, dict[str, Array]]:
-    """The mean loss over the samples, and what to know about it.
+    """Returns the mean loss over the samples, and its metrics.
 
     Values and targets are both in units of the return scale.
     """

@@ -25,11 +25,11 @@ HEALTH = (
     Range(
         CLIP_FRAC,
         high=0.30,
-        if_above="too much is clipped away; lower --config.lr or --config.update_epochs",
+        if_above="too many samples are clipped; lower --config.lr or --config.update_epochs",
     ),
 )
-# Runs that learned well were seen between 0.005 and 0.012. A rate that is annealed ends below.
-OF_A_STEADY_RATE = Range(
+# Runs that learned well had values from 0.005 to 0.012. With an annealed rate they end lower.
+CONSTANT_LR_HEALTH = Range(
     APPROX_KL,
     low=0.002,
     if_below="the policy hardly changes; a higher --config.lr may learn faster",

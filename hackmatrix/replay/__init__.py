@@ -1,1 +1,1 @@
-"""Episodes to look at: recorded turn by turn, shown in a terminal or as a page."""
+"""Episodes recorded turn by turn, to be watched in a terminal, on a page or as a GIF."""

@@ -14,7 +14,7 @@ from hackmatrix.replay.record import Episode
 
 _MS_A_TURN = 350
 _MS_AT_THE_END = 2500
-# The few colours that pictures are painted with, so that none is lost.
+# All colours of the pictures, so that the GIF loses none.
 _PALETTE = np.unique(
     np.array(
         [looks.INK, looks.FAINT, looks.FLOOR, looks.LINES, *looks.COLOURS.values()],
@@ -25,15 +25,15 @@ _PALETTE = np.unique(
 
 
 def pictures(episode: Episode, most: int) -> list[np.ndarray]:
-    """So many of its boards: the first, the last and some spread evenly between them."""
+    """Returns at most so many of its boards: the first, the last and others spread evenly."""
     return [picture(seen) for seen in _boards(episode, most)]
 
 
 def gif(episode: Episode, most: int | None = None) -> bytes:
-    """It goes on for ever, and stays at the end of the game for a while."""
+    """Returns an animation that loops forever, and pauses at the end of the game."""
     boards = _boards(episode, most or len(episode.frames))
     lengths = [*[_MS_A_TURN] * (len(boards) - 1), _MS_AT_THE_END]
-    images = (_image(picture(seen)) for seen in boards)  # each when it is written: they are large
+    images = (_image(picture(seen)) for seen in boards)  # lazily, as they are large
     out = io.BytesIO()
     next(images).save(out, "GIF", save_all=True, append_images=images, duration=lengths, loop=0)
     return out.getvalue()
@@ -46,7 +46,7 @@ def _boards(episode: Episode, most: int) -> list[Json]:
 
 
 def _image(pixels: np.ndarray) -> Image.Image:
-    """Of u8[H, W, 3] in the colours of the palette."""
+    """Makes an image from u8[H, W, 3] in the colours of the palette."""
     numbers = np.searchsorted(_as_numbers(_PALETTE), _as_numbers(pixels))
     image = Image.frombytes("P", pixels.shape[1::-1], numbers.astype(np.uint8).tobytes())
     image.putpalette(_PALETTE.tobytes())
@@ -54,5 +54,5 @@ def _image(pixels: np.ndarray) -> Image.Image:
 
 
 def _as_numbers(colours: np.ndarray) -> np.ndarray:
-    """One number a colour, in the order in which np.unique sorts them."""
+    """Returns one number per colour; they sort as np.unique sorts colours."""
     return colours.astype(np.int32) @ np.array([1 << 16, 1 << 8, 1], np.int32)

@@ -1,10 +1,10 @@
-"""An episode as JSON for a page, in which each board tells only how it differs from the one before.
+"""An episode as JSON for a page, in which each board is its difference from the one before.
 
-seen      what changed of what is seen; of the cells those that changed, by their number, without
-          flags that are false
-chances   of the valid actions, in their order
+seen      the fields that changed; cells that changed are fields, too, named by their number, and
+          omit flags that are false
+chances   the probabilities of the valid actions, in the order of `valid`
 
-What a policy says that is no finite number is null, as JSON has no NaN.
+Numbers of a policy that are not finite become null, as JSON has no NaN.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _changes(before: Json, seen: Json) -> Json:
 
 
 def _flat(seen: Json) -> dict[str, Any]:
-    """With the cells beside the rest, under their numbers."""
+    """Returns what is seen with each cell as a field, named by its number."""
     cells = [cell for row in seen.get("cells", []) for cell in row]
     rest = {name: value for name, value in seen.items() if name != "cells"}
     return {**rest, **{str(number): _short(cell) for number, cell in enumerate(cells)}}

@@ -22,11 +22,11 @@ _STRIKES = [each for each in Program if isinstance(each.function, Strike)]
 def tell(
     before: Board, action: int, after: Board, outcome: game.Outcome, *, only_seen: bool = False
 ) -> list[str]:
-    """The player first, then the enemies, then the transmissions, a line each. `only_seen` tells of
-    enemies no more than the boards show of them.
+    """Returns lines about the player, then the enemies, then the transmissions. With `only_seen`
+    they tell of enemies only what the boards show.
     """
     if outcome.invalid:
-        return ["the action is not valid, which ends the game"]
+        return ["the action is invalid and ends the game"]
     if outcome.stage_completed:
         return [*_player(before, after), f"stage {before['stage']} is completed"]
     if action == Program.UNDO:
@@ -40,7 +40,7 @@ def tell(
 
 
 def _player(before: Board, after: Board, hit: str = "enemies hit the player: ") -> list[str]:
-    """`hit` says why there are fewer hit points."""
+    """Returns lines about the player; `hit` is the cause if hit points were lost."""
     old, new = before["player"], after["player"]
     lines = [
         f"{name} {old[place]} → {new[place]}"
@@ -54,13 +54,13 @@ def _player(before: Board, after: Board, hit: str = "enemies hit the player: ") 
 
 
 def _alive(before: Board, action: int, after: Board) -> list[int]:
-    """Which of the enemies before are the first ones of the list after."""
+    """Returns the indices of the enemies that survived, in order: the first ones in `after`."""
     old = before["enemies"]
-    if action == Program.POLY:  # they all stay, but for daemons that keep too much damage
+    if action == Program.POLY:  # all stay but daemons with one hp, which become others and die
         return [each for each, enemy in enumerate(old) if enemy[0] != DAEMON or enemy[3] > 1]
     if action not in _STRIKES:
         return survivors(before, action, after)
-    # Enemies of a kind in one cell are struck alike, so that those with the most hp are left.
+    # Enemies of a kind in one cell take the same damage, so those with the most hp survive.
     taken = _nearest_daemon(before) if action == Program.D_BOM else None
     strongest = sorted(
         range(len(old)), key=lambda each: (each != taken, old[each][3]), reverse=True
@@ -74,7 +74,7 @@ def _alive(before: Board, action: int, after: Board) -> list[int]:
 
 
 def _nearest_daemon(board: Board) -> int:
-    """The first of those that are nearest, which D_BOM takes."""
+    """Returns the index of the daemon that D_BOM removes: the first of the nearest."""
     row, col = board["player"][:2]
     daemons = [number for number, enemy in enumerate(board["enemies"]) if enemy[0] == DAEMON]
 
@@ -86,14 +86,18 @@ def _nearest_daemon(board: Board) -> int:
 
 
 def _enemies(before: Board, alive: list[int], after: Board, only_seen: bool) -> list[str]:
-    """The survivors stand first in the list after, in the same order."""
+    """Returns lines about the enemies. Survivors are the first ones in `after`, in their order."""
     old, new = before["enemies"], after["enemies"]
     known = dict(zip(alive, new, strict=False))
     pairs = [(enemy, known.get(number)) for number, enemy in enumerate(old)]
     pairs += [(None, enemy) for enemy in new[len(alive) :]]
-    seen_before = visible_enemies(before).values() if only_seen else old
-    seen_after = visible_enemies(after).values() if only_seen else new
-    lines = [_enemy(was, now, was in seen_before, now in seen_after) for was, now in pairs]
+    # Compared by identity: an enemy may be equal to one that hides it in the same cell.
+    seen = {
+        id(enemy)
+        for board in (before, after)
+        for enemy in (visible_enemies(board).values() if only_seen else board["enemies"])
+    }
+    lines = [_enemy(was, now, id(was) in seen, id(now) in seen) for was, now in pairs]
     return list(filter(None, lines))
 
 
@@ -116,7 +120,9 @@ def _enemy(old: list[int] | None, new: list[int] | None, was_seen: bool, is_seen
 
 
 def _transmissions(before: Board, alive: list[int], after: Board) -> list[str]:
-    """They stay in their cells, alone there, until they are destroyed or become an enemy."""
+    """Returns lines about the transmissions. Each stays in its cell, alone there, until it is
+    destroyed or becomes an enemy.
+    """
     old, new = ([tuple(each[:2]) for each in board["transmissions"]] for board in (before, after))
     become = [tuple(enemy[1:3]) for enemy in after["enemies"][len(alive) :]]
     lines = [

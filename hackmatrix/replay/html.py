@@ -1,4 +1,4 @@
-"""An episode as one self-contained HTML page, without other files and without a network."""
+"""An episode as one self-contained HTML page, which needs no other files and no network."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ def page(episode: Episode) -> str:
 
 
 def filled(package: str, template: str, **parts: str) -> str:
-    """A template that lies in a package, with its parts, and with what all pages share."""
+    """Fills in a template of a package with these parts and with what all pages share."""
     shared = {"LOOK": _read(_HERE, "look.css"), "DOM": _read(_HERE, "dom.js")}
     parts |= {**shared, "COLOURS": inside_script(_colours())}
     return re.sub("__([A-Z]+)__", lambda name: parts[name[1]], _read(package, template))
 
 
 def inside_script(data: object) -> str:
-    """JSON that cannot end the element it stands in."""
+    """Returns JSON that cannot close the script element around it."""
     return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def _colours() -> dict[str, str]:
-    """As CSS knows them."""
+    """Returns the colours in CSS notation."""
     colours = {
         **looks.COLOURS,
         "ink": looks.INK,

@@ -1,4 +1,4 @@
-"""Keys of a terminal, each as soon as it is pressed, and the commands that they make up."""
+"""Reads keys from a terminal, each as soon as it is pressed, and commands made of them."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ _NAMES = {
     "\x1b[1~": "home",
 }  # fmt: skip
 _ARROWS = ("up", "down", "left", "right")
-_REST_OF_A_KEY = 0.05  # seconds within which a key that sends several characters has sent them
-_A_WAIT = 1.0  # seconds: a Ctrl-C in the instant before the system waits is seen when that ends
+_REST_OF_A_KEY = 0.05  # seconds to wait for the rest of a key that sends several characters
+_A_WAIT = 1.0  # seconds; a Ctrl-C just before `select` waits is noticed only when it returns
 
 
 @contextmanager
 def keys_at_once(
     come: Callable[[], None] = lambda: None, go: Callable[[], None] = lambda: None
 ) -> Iterator[None]:
-    """Within it keys arrive without the enter key and are not shown; Ctrl-C interrupts as ever.
-    Whatever happens, the terminal is afterwards as it was, and while Ctrl-Z has stopped the
-    program. `come` is called whenever the terminal becomes ours, `go` whenever it no longer is,
-    perhaps amid a write.
+    """A context in which keys arrive without enter and are not echoed; Ctrl-C still interrupts. The
+    terminal is restored on every exit, and while Ctrl-Z has stopped the program. `come` is called
+    whenever the terminal has been taken, `go` whenever it has been given back, perhaps in the
+    middle of a write.
     """
     terminal = sys.stdin.fileno()
     before = termios.tcgetattr(terminal)
     is_over = False
 
     def take(*_: object) -> None:
-        if is_over:  # Ctrl-Z came amid the end
+        if is_over:  # Ctrl-Z came during the exit
             return
-        with suppress(termios.error):  # it may be gone
+        with suppress(termios.error):  # the terminal may be gone
             tty.setcbreak(terminal, termios.TCSADRAIN)
         come()
 
@@ -55,14 +55,14 @@ def keys_at_once(
     def stand_still(number: int, _: object) -> None:
         give_back()
         signal.signal(number, signal.SIG_DFL)
-        signal.raise_signal(number)  # until it is continued
+        signal.raise_signal(number)  # returns when the program is continued
         signal.signal(number, stand_still)
         take()
 
     ends = dict.fromkeys((signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT), _unwind)
-    with _heeding({**ends, signal.SIGTSTP: stand_still, signal.SIGCONT: take}):
+    with _handling({**ends, signal.SIGTSTP: stand_still, signal.SIGCONT: take}):
         try:
-            termios.tcflush(terminal, termios.TCIFLUSH)  # what was typed before it listened
+            termios.tcflush(terminal, termios.TCIFLUSH)  # drops what was typed before
             take()
             yield
         finally:
@@ -71,8 +71,10 @@ def keys_at_once(
 
 
 @contextmanager
-def _heeding(handlers: Mapping[signal.Signals, Callable[[int, Any], None]]) -> Iterator[None]:
-    """Within it these signals are handled so, unless somebody else heeds or ignores them."""
+def _handling(
+    handlers: Mapping[signal.Signals, Callable[[int, Any], None]],
+) -> Iterator[None]:
+    """A context with these signal handlers, except where a signal is handled or ignored already."""
     heard = [each for each in handlers if signal.getsignal(each) == signal.SIG_DFL]
     for each in heard:
         signal.signal(each, handlers[each])
@@ -84,13 +86,13 @@ def _heeding(handlers: Mapping[signal.Signals, Callable[[int, Any], None]]) -> I
 
 
 def _unwind(number: int, _: object) -> None:
-    """Ends the program as an exception does."""
+    """Ends the program by an exception, so that it cleans up."""
     raise SystemExit(128 + number)
 
 
 def key(seconds: float | None = None) -> str | None:
-    """The next key: a character, or the name of one that has none. None if none was pressed in that
-    time. A key that is not known has the name "".
+    """Returns the next key: a character, or the name of a key that has none ("" if unknown); or
+    None if no key was pressed in that time.
     """
     terminal = sys.stdin.fileno()
     while not select.select([terminal], [], [], _A_WAIT if seconds is None else seconds)[0]:
@@ -113,13 +115,13 @@ def commands(
     show: Callable[[str], None],
     at_once: Callable[[], Collection[str]],
 ) -> Iterator[str]:
-    """What is said with keys, a command at a time. Arrows are commands, and words that are among
-    `at_once` as soon as they are typed; enter ends any other, backspace corrects it.
+    """Yields the commands that are typed. Arrows are commands, and so are the words in `at_once()`
+    as soon as they are typed; enter ends any other, and backspace corrects it.
     """
     typed = ""
     while True:
         shown = typed[-max(shutil.get_terminal_size().columns - len("> ") - 1, 1) :]
-        show(f"\r\x1b[K> {shown}")  # of a long line its end
+        show(f"\r\x1b[K> {shown}")  # the end of a long line
         pressed = next_key() or ""
         if pressed == END:
             show("\n")
@@ -139,9 +141,9 @@ def commands(
 
 
 def _character(terminal: int) -> str:
-    """One, which may be several bytes long; "" at the end of input."""
+    """Reads one character, which may be several bytes; "" at the end of input."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    with suppress(OSError):  # which is how a terminal says that it is gone
+    with suppress(OSError):  # raised when the terminal is gone
         while byte := os.read(terminal, 1):
             if character := decoder.decode(byte):
                 return character

@@ -1,4 +1,4 @@
-"""A person plays the game, a line of text a turn; a policy may give advice."""
+"""A game played by a person, one line of text per turn; a policy may give advice."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from hackmatrix.game.programs import Program
 from hackmatrix.game.state import FIRST_PROGRAM, STAGES
 from hackmatrix.replay import happenings
 
-HELP = """  arrow keys              move, at once
-  an action               by its name, at once; or the beginning of it or its number, and enter
-  save FILE, load FILE    the board as a scenario file, and enter
-  new, help, quit
-  backspace corrects what is typed; without a terminal, a line is a command"""
+HELP = """  arrow keys              move at once
+  an action               its name, at once; or a unique prefix or its number, then enter
+  save FILE, load FILE    the board, as a scenario file, then enter
+  new, help, quit         at once
+  backspace corrects what is typed; without a terminal, each line is a command"""
 _WORDS = ("new", "help", "quit", "save", "load")
 _LIKELIEST = 3
 
 
 class Playing:
-    """A game under way. `say` takes what the person is told; `is_low` says whether there are few
-    lines to show it on.
+    """A game that a person plays. `say` prints text, and `is_low` returns whether the terminal has
+    few lines.
     """
 
     def __init__(
@@ -50,12 +50,12 @@ class Playing:
         self._game = self._new_game()
 
     def warm_up(self) -> None:
-        """Compiles what gives advice, so that nobody waits for it before a board."""
+        """Compiles the policy, so that no board has to wait for its advice."""
         if self._choose:
             self._advice(self._choose)
 
     def converse(self, lines: Iterable[str]) -> None:
-        """Obeys line by line, until the person has had enough."""
+        """Obeys line by line, until "quit" or the end of the lines."""
         self._say(HELP)
         self._show()
         for line in lines:
@@ -66,7 +66,7 @@ class Playing:
             self._obey(word, rest.strip())
 
     def at_once(self) -> set[str]:
-        """The words that are a whole command, and not the beginning of another one."""
+        """Returns the words that are a whole command and not the beginning of another word."""
         words = {*self._valid(), *_WORDS}
         whole = words - {"save", "load"}
         return {each for each in whole if not any(word.startswith(each) for word in words - {each})}
@@ -85,7 +85,7 @@ class Playing:
                     self._game = self._new_game()
                     self._show()
                 case "save" | "load" if not rest:
-                    self._say(f"{word} what? type {word} FILE")
+                    self._say(f"{word} needs a file: type {word} FILE")
                 case "save":
                     self._save(Path(os.path.expanduser(rest)))
                 case "load":
@@ -126,7 +126,7 @@ class Playing:
             return
         valid = np.flatnonzero(self._game.mask)
         if not valid.size:
-            self._say("no action is valid, so this game cannot go on; type new, load FILE or quit")
+            self._say("no action is valid: this game cannot continue; type new, load FILE or quit")
             return
         self._say("valid: " + "  ".join(self._offer(int(each)) for each in valid))
         if self._choose:
@@ -137,11 +137,11 @@ class Playing:
 
     def _advice(self, choose: Choose) -> Decision:
         playing = self._game
-        turn = playing.board["turn"]
+        turn = playing.board["turn"]  # not a count of steps: a board always gets the same advice
         return choose(playing.observation, playing.mask, turn, self._games.states)
 
     def _offer(self, action: int) -> str:
-        """A valid action with its number, and what it costs."""
+        """Returns a valid action with its number and cost."""
         name = drawing.paint(ACTION_NAMES[action], looks.COLOURS["player"], self._colour)
         costs = ", ".join(
             drawing.paint(f"{cost} {means}", looks.COLOURS[means], self._colour)
@@ -167,11 +167,11 @@ class Playing:
         self._game = RememberedGame(self._games, self._games.look())
         self._game.is_over = bool(loaded.player.hp == 0) or bool(loaded.stage > STAGES)
         if self._game.is_over:
-            self._say("that game is over; type new, load FILE or quit")
+            self._say("the loaded game is over; type new, load FILE or quit")
 
 
 def _costs(action: int) -> dict[str, int]:
-    """In credits and energy, of a program that costs them."""
+    """Returns the credits and energy that an action costs, each if not 0."""
     if action < FIRST_PROGRAM:
         return {}
     program = tuple(Program)[action - FIRST_PROGRAM]
@@ -180,7 +180,7 @@ def _costs(action: int) -> dict[str, int]:
 
 
 def _only_one(word: str, valid: list[str]) -> str:
-    """The valid action that is meant."""
+    """Returns the valid action of this name, number or unique beginning."""
     if word.isdecimal() and int(word) < len(ACTION_NAMES):
         word = ACTION_NAMES[int(word)]
     found = [name for name in valid if name.startswith(word)]
@@ -190,5 +190,5 @@ def _only_one(word: str, valid: list[str]) -> str:
         return found[0]
     if word in ACTION_NAMES:
         raise ValueError(f"{word} is not valid now")
-    said = f"may be {' or '.join(found)}" if word and found else "is not an action"
-    raise ValueError(f"{word!r} {said}; type help for what there is")
+    said = f"may mean {' or '.join(found)}" if word and found else "is not an action"
+    raise ValueError(f"{word!r} {said}; type help for the commands")

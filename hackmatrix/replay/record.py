@@ -15,13 +15,13 @@ from hackmatrix.envs.hosted import HostedGames
 from hackmatrix.replay import happenings
 
 _ENDS = {"won": "victory", "died": "death", "invalid": "an invalid action"}
-# The raw key u32[2] and the number folded into it that a step draws from; None is the new game.
+# Maps a step (None: the new game) to a raw key u32[2] and the number to fold into it.
 StepKey = Callable[[int | None], tuple[np.ndarray, int]]
 
 
 @dataclass(frozen=True)
 class Frame:
-    """A board, and what was done on it. The last board of an episode has no decision."""
+    """A board and the turn taken on it. The last board of an episode has no decision."""
 
     seen: Json
     valid: list[int]
@@ -33,7 +33,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Episode:
-    """`title` says whose it is. `end` is death, victory, an invalid action, or not yet."""
+    """A recorded game. `title` names the player; `end` is how it ended, or "not yet"."""
 
     title: str
     frames: list[Frame]
@@ -45,7 +45,7 @@ class Episode:
 
 
 def record(title: str, choose: Choose, step_key: StepKey, most_steps: int) -> Episode:
-    """Plays a game to its end and records it."""
+    """Plays a game to its end, or for `most_steps`, and records it."""
     games = HostedGames(1)
     games.draw_from(0, *step_key(None))
     game = RememberedGame(games, games.new_games())
@@ -75,5 +75,5 @@ def _as_it_stands(game: RememberedGame) -> Frame:
 
 
 def _short(number: Any) -> float:
-    """0.04 rather than the float32 next to it."""
+    """Returns 0.04 rather than the nearest float32."""
     return round(float(number), 4)

@@ -26,15 +26,15 @@ _REWIND, _ENDS = ("r", "home"), ("q", END)
 
 
 def text(episode: Episode, turn: int, colour: bool = True) -> str:
-    """A turn of an episode: the board, and what was decided and done."""
+    """Returns a turn of an episode: the board, the decision and what happened."""
     frame = episode.frames[turn]
     board = drawing.text(frame.seen, colour).rstrip("\n")
     return "\n".join([_head(episode, turn), board, "", *_done(episode, frame)]) + "\n"
 
 
 def screen(episode: Episode, turn: int, size: os.terminal_size, colour: bool = True) -> str:
-    """A turn and the keys, on a terminal of this size: where it is low, closer together and without
-    the last of what happened.
+    """Returns a turn and the keys, for a terminal of this size. With too few lines, the board is
+    drawn without rules and the last of what happened is left out.
     """
     frame, room = episode.frames[turn], size.lines - 1
     keys = KEYS[: size.columns]
@@ -51,7 +51,7 @@ def screen(episode: Episode, turn: int, size: os.terminal_size, colour: bool = T
 
 
 def _fitting(lines: Iterable[str], columns: int) -> list[str]:
-    """A longer one goes on in further lines; rows of the board, which are coloured, are not."""
+    """Wraps longer lines, except rows of the board, which are coloured."""
     fitting = []
     for line in lines:
         if len(line) <= columns or "\x1b" in line:
@@ -62,20 +62,20 @@ def _fitting(lines: Iterable[str], columns: int) -> list[str]:
 
 
 def print_all(episode: Episode, out: TextIO) -> None:
-    """Turn after turn, where nobody can press keys."""
+    """Prints all turns, for output where nobody can press keys."""
     for turn in range(len(episode.frames)):
         out.write(text(episode, turn, colour=False) + "\n")
 
 
 def show(episode: Episode, colour: bool = True) -> None:
-    """Until the person has had enough."""
+    """Plays an episode in the terminal, until the person quits."""
     turn, last, is_paused = 0, len(episode.frames) - 1, False
     is_amid_a_write = is_stale = False
 
     def paint() -> None:
         nonlocal is_amid_a_write, is_stale
         is_stale = True
-        if is_amid_a_write:  # where Ctrl-Z came; that one goes on first, and paints once more
+        if is_amid_a_write:  # Ctrl-Z interrupted it; it goes on first, and repaints
             return
         while is_stale:
             is_amid_a_write, is_stale = True, False
@@ -83,7 +83,7 @@ def show(episode: Episode, colour: bool = True) -> None:
             _write(_HIDE_CURSOR + _CLEAR + shown)
             is_amid_a_write = False
 
-    def leave() -> None:  # also where Ctrl-Z came amid a write, in which no other can begin
+    def leave() -> None:  # Ctrl-Z may come amid a write of sys.stdout, in which no other can begin
         os.write(sys.stdout.fileno(), f"{_SHOW_CURSOR}\n".encode())
 
     with keys_at_once(paint, leave), suppress(KeyboardInterrupt):

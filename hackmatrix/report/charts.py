@@ -1,4 +1,4 @@
-"""Which curves are drawn together, from what is declared of the metrics."""
+"""Groups curves into charts, as the declarations of the metrics say."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hackmatrix.envs.metrics import Metric, Section
 
 @dataclass
 class Chart:
-    """Curves with one scale: what each is called, by its tag. A factor of 100 makes per cent."""
+    """Curves on one scale: the name of each, by its tag. A factor of 100 makes per cent."""
 
     title: str
     factor: int = 1
@@ -18,7 +18,7 @@ class Chart:
 
 
 def charts(declared: Iterable[Section], tags: Iterable[str]) -> dict[str, list[Chart]]:
-    """By section the charts of all curves that there are; those that nobody declares come last."""
+    """Returns the charts of each section, for the given tags; undeclared ones come last."""
     there = list(tags)
     found: dict[str, dict[str, Chart]] = {}
     known = set()

@@ -30,13 +30,13 @@ from hackmatrix.train.runs.directory import Run
 
 _PLAYERS = {"agent": "", "agent_greedy": ", greedy"}
 _RANDOM = "random"
-_OF_ITS_OWN = ("run_name", "run_suffix", "resume")  # settings in which any two runs differ
+_OF_ITS_OWN = ("run_name", "run_suffix", "resume")  # settings that identify a run
 
 
 @dataclass(frozen=True)
-class Told:
-    """A run, what it is called here, what it told of itself, and the page of a game, or why there
-    is none.
+class ReportedRun:
+    """A run, its name on the page, its curves, and the page of one of its games, or why there is
+    none.
     """
 
     run: Run
@@ -46,7 +46,7 @@ class Told:
     why_none: str
 
 
-def comparison(runs: Sequence[Told]) -> str:
+def comparison(runs: Sequence[ReportedRun]) -> str:
     env = _one_environment([each.run for each in runs])
     found = {each.name: evaluation(each.run, env) for each in runs}
     evaluations = {name: each for name, each in found.items() if each}
@@ -62,7 +62,7 @@ def comparison(runs: Sequence[Told]) -> str:
 
 
 def names(runs: Sequence[Run]) -> list[str]:
-    """What to call runs that stand beside each other: where two have one name, where they are."""
+    """Returns the names of runs on one page: their places, where several have the same name."""
     given = [run.name for run in runs]
     return [run.name if given.count(run.name) == 1 else str(run.place) for run in runs]
 
@@ -70,15 +70,15 @@ def names(runs: Sequence[Run]) -> list[str]:
 def _one_environment(runs: Sequence[Run]) -> Environment:
     played = sorted({run.config.env for run in runs})
     if len(played) > 1:
-        raise UserError(f"these runs play {' and '.join(played)}, which cannot be compared")
+        raise UserError(f"cannot compare runs of different environments: {', '.join(played)}")
     return make(played[0])
 
 
-def _state(each: Told) -> str:
+def _state(each: ReportedRun) -> str:
     return f'<div class="faint">{escape(f"{each.name}: {state(each.run, each.curves)}")}</div>'
 
 
-def _reached(runs: Sequence[Told], evaluations: Mapping[str, Any], env: Environment) -> str:
+def _reached(runs: Sequence[ReportedRun], evaluations: Mapping[str, Any], env: Environment) -> str:
     players: dict[str, Summary] = {}
     random: dict[str, Summary] = {}
     games = []
@@ -87,16 +87,16 @@ def _reached(runs: Sequence[Told], evaluations: Mapping[str, Any], env: Environm
         players |= {
             f"{name}{how}": there[player] for player, how in _PLAYERS.items() if player in there
         }
-        games.append(f"{name}: {results.games(told)}")
+        games.append(f"{name}: {results.describe_games(told)}")
         if _RANDOM in there:
             random = {"random player": there[_RANDOM]}
     if not players:
         return ""
     common = set.intersection(*map(set, (players | random).values()))
     players, random = _only(common, players), _only(common, random)
-    whole = [each for each in runs if _is_of_today(each, evaluations.get(each.name, {}))]
+    whole = [each for each in runs if _is_of_newest_step(each, evaluations.get(each.name, {}))]
     over_seeds = _over_seeds(whole, players, env)
-    kinds = "95% intervals" + ("; those over seeds tell how agents differ" if over_seeds else "")
+    kinds = "95% intervals" + ("; those over seeds show how much agents vary" if over_seeds else "")
     lines = "<br>".join([kinds, *map(escape, games)])
     shown = tables(players | over_seeds | random, env)
     return f'<p class="faint">{lines}</p><div class="side">{shown}</div>'
@@ -109,16 +109,16 @@ def _only(tags: set[str], players: Mapping[str, Summary]) -> dict[str, Summary]:
     }
 
 
-def _is_of_today(each: Told, evaluation: Mapping[str, Any]) -> bool:
-    """Whether a run was evaluated where it stands now; it may have gone on."""
+def _is_of_newest_step(each: ReportedRun, evaluation: Mapping[str, Any]) -> bool:
+    """Whether an evaluation is of the newest step of its run, which may have gone on since."""
     newest = each.curves.steps[-1] if each.curves.steps else 0
     return bool(evaluation.get("step", newest) >= newest)
 
 
 def _over_seeds(
-    runs: Sequence[Told], players: Mapping[str, Summary], env: Environment
+    runs: Sequence[ReportedRun], players: Mapping[str, Summary], env: Environment
 ) -> dict[str, Summary]:
-    """The means of those agents that differ by their seeds alone."""
+    """Returns the means over agents that differ by their seeds alone."""
     groups: dict[str, dict[int, str]] = {}
     for each in runs:
         if each.name in players:
@@ -135,7 +135,7 @@ def _over_seeds(
     }
 
 
-def _missing(runs: Sequence[Told], evaluations: Mapping[str, Any]) -> str:
+def _missing(runs: Sequence[ReportedRun], evaluations: Mapping[str, Any]) -> str:
     return "".join(
         f"<p>{escape(each.name)}: {not_evaluated(each.run)}</p>"
         for each in runs
@@ -143,7 +143,7 @@ def _missing(runs: Sequence[Told], evaluations: Mapping[str, Any]) -> str:
     )
 
 
-def _settings(runs: Sequence[Told]) -> str:
+def _settings(runs: Sequence[ReportedRun]) -> str:
     own = [each.run.config.settings() for each in runs]
     names = dict.fromkeys(name for each in own for name in each if name not in _OF_ITS_OWN)
     rows = [
@@ -156,15 +156,15 @@ def _settings(runs: Sequence[Told]) -> str:
     return table(rows, ["", *(each.name for each in runs)])
 
 
-def _game(each: Told) -> str:
+def _game(each: ReportedRun) -> str:
     shown = framed(each.replay) if each.replay else f"<p>{escape(each.why_none)}</p>"
     return f"<h3>{escape(each.name)}</h3>{shown}"
 
 
 def _metrics(
-    runs: Sequence[Told], env: Environment, evaluations: Mapping[str, Any]
+    runs: Sequence[ReportedRun], env: Environment, evaluations: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What the script of the page draws: each metric is a chart, in which each run is a curve."""
+    """Returns what the page's script draws: a chart for each metric, with a curve for each run."""
     tags = list(dict.fromkeys(tag for each in runs for tag in each.curves.values))
     names = dict.fromkeys(each.run.config.algorithm for each in runs)
     sections = [
@@ -195,7 +195,7 @@ def _metrics(
     }
 
 
-def _curves(each: Told) -> dict[str, Any]:
+def _curves(each: ReportedRun) -> dict[str, Any]:
     curves = each.curves
     return {
         "name": each.name,

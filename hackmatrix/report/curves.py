@@ -19,8 +19,8 @@ from hackmatrix.train.runs.directory import Run
 
 _STEP, _TIME = "step", "time"
 _MOST_POINTS = 1000  # of a curve: a page is some hundred pixels wide
-_MOST_IN_A_CHART = 20_000  # of the curves of many runs: a page is to be opened
-_FEWEST_POINTS = 100  # of a curve, however many there are
+_MOST_IN_A_CHART = 20_000  # of the curves of all runs together: browsers have to open the page
+_FEWEST_POINTS = 100  # of a curve, however many curves there are
 _NO_DATE = 1e11  # seconds since 1970: three thousand years
 _NO_VALUE = 1e300  # a page could not draw it
 
@@ -29,40 +29,40 @@ Line = dict[str, float]
 
 @dataclass(frozen=True)
 class Curves:
-    """By tag a value for each of the steps, or None where the run had none. `newest` are those of
-    the last one.
+    """The values of each tag, one for each step, None where the run had none. `newest` has those of
+    the last line.
     """
 
     steps: list[int]
     times: list[float]  # seconds since 1970
-    trained: list[float]  # seconds of training so far, without those in which nothing ran
+    trained: list[float]  # seconds of training so far, without pauses
     values: dict[str, list[float | None]]
     newest: dict[str, float]
 
 
 def of_run(run: Run, runs: int = 1) -> Curves:
-    """The curves of a run, also of one whose files are in a bucket, for a page of so many runs."""
+    """Returns the curves of a run, on a disk or in a bucket, for a page of that many runs."""
     env, algorithm = make(run.config.env), algorithms.find(run.config.algorithm)
     known = metric_catalogue.metrics(env, algorithm)
     highest = {metric.tag for metric in known if metric.is_highest}
-    return read(directory.read_all(run).metrics, highest, runs)
+    return read(directory.with_local_files(run).metrics, highest, runs)
 
 
 def read(file: Path, highest: Collection[str] = (), runs: int = 1) -> Curves:
-    """The curves of a file, in as many points as a page of so many runs can show: each is the mean
-    of a few lines, or for the tags in `highest` the greatest value of them.
+    """Returns the curves of a file, with as many points as a page of that many runs can show: each
+    is the mean of a few lines or, for the tags in `highest`, their maximum.
     """
     most = min(max(_MOST_IN_A_CHART // runs, _FEWEST_POINTS), _MOST_POINTS)
     return _read(file, most, highest)
 
 
 def read_whole(file: Path) -> Curves:
-    """The curves of a file with a point for each of its lines."""
+    """Returns the curves of a file with a point for each line."""
     return _read(file, None, ())
 
 
 def _read(file: Path, most: int | None, highest: Collection[str]) -> Curves:
-    """The file is read twice, as a month's lines are more than should be in memory."""
+    """Reads the file twice, as the lines of a month of training take too much memory."""
     try:
         with file.open("rb") as text:
             places = _places(text)
@@ -73,8 +73,8 @@ def _read(file: Path, most: int | None, highest: Collection[str]) -> Curves:
 
 
 def _places(text: BinaryIO) -> list[int]:
-    """Where the lines that count begin. Lines that are cut off do not. A run that went on from a
-    checkpoint tells of the steps after it once more: the later lines hold.
+    """Returns the offsets of the lines that count: not those that are damaged, nor those that a run
+    has replaced, as it logs the steps after a checkpoint again when it resumes from it.
     """
     found: list[tuple[float, int]] = []
     place = 0
@@ -95,7 +95,7 @@ def _lines_at(text: BinaryIO, places: list[int]) -> Iterator[Line]:
 
 
 def _parsed(written: bytes) -> Line | None:
-    """What a line says in numbers that can be drawn; None if it is not one of ours."""
+    """Returns the numbers of a line that can be drawn; None if it is not one of ours."""
     try:
         line = json.loads(written)
     except (ValueError, RecursionError):
@@ -113,7 +113,7 @@ def _parsed(written: bytes) -> Line | None:
 
 
 def _gathered(lines: Iterator[Line], few: int, highest: Collection[str], file: Path) -> Curves:
-    """Each `few` lines as one point."""
+    """Turns every `few` lines into one point."""
     steps: list[int] = []
     times: list[float] = []
     trained: list[float] = []
@@ -133,9 +133,7 @@ def _gathered(lines: Iterator[Line], few: int, highest: Collection[str], file: P
         times.append(newest[_TIME])
         trained.append(seconds)
     if not steps:
-        raise UserError(
-            f"{file} has no metrics that can be read; a run writes some every few updates"
-        )
+        raise UserError(f"{file} has no readable metrics; a run writes some every few updates")
     for each in values.values():
         each += [None] * (len(steps) - len(each))
     told_last = {tag: newest[tag] for tag in sorted(values) if tag in newest}
@@ -143,8 +141,8 @@ def _gathered(lines: Iterator[Line], few: int, highest: Collection[str], file: P
 
 
 def _seconds_of(line: Line, before: Line) -> float:
-    """How long the steps since the line before took by what was measured, since the clock also runs
-    where a run does not, and may be set back.
+    """Returns how long the steps since the line before took, by their measured speed: the clock
+    also runs where a run does not, and may be set back.
     """
     speed = line.get(STEPS_PER_SECOND, 0)
     return (line[_STEP] - before.get(_STEP, 0)) / speed if speed > 0 else 0

@@ -1,4 +1,4 @@
-"""Recorded games of a policy, and the pages of them that a run has."""
+"""Records games of a policy, and finds those that a run has recorded."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def play(
     most_steps: int | None = None,
     planner: Planner | None = None,
 ) -> Episode:
-    """Game `number` of a seed. The network computes where its parameters are, the game on a CPU if
-    there is one: a single board gains nothing from an accelerator.
+    """Plays game `number` of a seed. The network runs where its parameters are, the game on a CPU
+    if there is one: a single board gains nothing from an accelerator.
     """
     who = policy.playing(greedy, planner.games if planner else 0)
     title = f"{who}, game {number} of seed {seed}"
@@ -42,7 +42,7 @@ def play(
 
 @dataclass(frozen=True)
 class Recorded:
-    """A game as a run shows it (train/reporting/replays.py), and a notebook."""
+    """A game that a run (train/reporting/replays.py) or a notebook can show."""
 
     episode: Episode
 
@@ -59,7 +59,7 @@ class Recorded:
         return f"{told}, {self.episode.end}"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the page in a frame of its own."""
+        """Shows the page in a notebook, in a frame of its own."""
         frame = 'style="width: 100%; max-width: 1100px; height: 760px; border: 0"'
         return f'<iframe {frame} srcdoc="{escape(self.page())}"></iframe>'
 
@@ -87,7 +87,7 @@ def recorded(policy: Policy, seed: int, number: int, most_steps: int | None = No
 
 
 def newest(run: Run) -> str | None:
-    """The newest of the pages that the run has left behind, wherever it lives."""
+    """Returns the newest page of a game in a run's directory or bucket; None if there is none."""
     there = run.place / run.replays.name
     steps = [name.removesuffix(".html") for name in there.names()]
     numbers = [int(step) for step in steps if step.isdecimal()]

@@ -31,7 +31,7 @@ from hackmatrix.train.runs.directory import Run
 
 
 def page(run: Run, curves: Curves, replay: str | None, why_none: str) -> str:
-    """`replay` is the page of a game, and where there is none a line says why."""
+    """Returns the page of a run. `replay` is the page of a game; without it `why_none` is shown."""
     env = make(run.config.env)
     reached = evaluation(run, env)
     starts = showable(run.provenance, lambda told: (_resolved(told), _provenance(told)))
@@ -51,21 +51,21 @@ def page(run: Run, curves: Curves, replay: str | None, why_none: str) -> str:
 
 
 def _figures(curves: Curves, sections: Iterable[Section]) -> str:
-    """The newest values of the metrics that the console shows."""
+    """Shows the newest values of the metrics that the console shows."""
     shown = [
         (metric.title, metric.shown(value))
         for section in sections
         for metric in section.metrics
         if metric.column and (value := curves.newest.get(metric.tag)) is not None
     ]
-    return '<span class="faint">the last chunk</span>' + "".join(
+    return '<span class="faint">latest values</span>' + "".join(
         f'<div><b>{escape(value)}</b><span class="faint">{escape(title)}</span></div>'
         for title, value in shown
     )
 
 
 def _reached(reached: Mapping[str, Any], env: Environment) -> str:
-    games = f"{results.games(reached)}, 95% intervals"
+    games = f"{results.describe_games(reached)}, 95% intervals"
     there = tables(results.from_json(reached), env)
     return f'<p class="faint">{games}</p><div class="side">{there}</div>'
 
@@ -76,14 +76,14 @@ def _not_evaluated(run: Run) -> str:
 
 
 def _resolved(starts: list[Mapping[str, Any]]) -> Config:
-    """For the devices that the run was begun on, which its sizes were chosen for."""
+    """Resolves the defaults for the devices of the first start, for which sizes were chosen."""
     devices: Any = starts[0]["devices"] if starts else {"platform": "cpu", "count": 1}
     return resolve(reading.default(), devices["platform"], devices["count"])
 
 
 def _settings(config: Config, default: Config) -> str:
-    """Those that differ from their default stand first, with it, and are marked. Which run it is
-    the title says, and the commands.
+    """Shows the settings that differ from their defaults first, marked, with the default. The name
+    of the run is left out: the title and the commands have it.
     """
     usual, own = default.settings(), config.settings()
     own = {name: value for name, value in own.items() if name not in ("run_name", "resume")}
@@ -95,12 +95,12 @@ def _settings(config: Config, default: Config) -> str:
         if name not in as_usual
     ]
     rest = [(name, [word(own[name])]) for name in own if name in as_usual]
-    ours = table(changed, ["changed", "", "default here"], "changed") if changed else ""
-    return f'<div class="side">{ours}{table(rest, ["as by default", ""])}</div>'
+    ours = table(changed, ["changed", "", "default"], "changed") if changed else ""
+    return f'<div class="side">{ours}{table(rest, ["unchanged", ""])}</div>'
 
 
 def _provenance(starts: list[Mapping[str, Any]]) -> str:
-    """Of each start, the newest first; the older ones are folded away."""
+    """Shows the provenance of each start, the newest first; older ones are folded away."""
     tables = [table(_start(each), [], "origin") for each in reversed(starts)]
     older = "".join(tables[1:])
     folded = f"<details><summary>earlier starts</summary>{older}</details>" if older else ""
@@ -118,7 +118,7 @@ def _start(told: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
 def _metrics(
     curves: Curves, sections: Iterable[Section], reached: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """What the script of the page draws."""
+    """Returns what the page's script draws."""
     drawn = [
         {
             "title": title,

@@ -1,4 +1,4 @@
-"""What the pages of this room share: their style and script, tables, and games in frames."""
+"""What the pages of this package share: style and script, tables, and games in frames."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from hackmatrix.train.runs.directory import Run
 
 
 def sheet(template: str, **parts: str) -> str:
-    """A template of this room with its parts."""
+    """Fills a template of this package with its parts."""
     shared = {"STYLE": _read("report.css"), "CHARTS": _read("charts.js")}
     return filled(__package__, template, **shared, **parts)
 
 
 def contents(file: Path) -> Any:
-    """What a file of the run says; None if it is missing, as in a run under way, or damaged."""
+    """Parses a JSON file of a run; None if it is missing, as while a run goes on, or damaged."""
     try:
         return json.loads(file.read_text())
     except (OSError, ValueError):
@@ -33,7 +33,7 @@ def contents(file: Path) -> Any:
 
 
 def showable(file: Path, show: Callable[[Any], object]) -> Any:
-    """The same; None also if `show` fails on it, as something else wrote it."""
+    """Does what `contents` does; None also if `show` fails, as another program wrote the file."""
     told = contents(file)
     try:
         show(told)
@@ -43,24 +43,24 @@ def showable(file: Path, show: Callable[[Any], object]) -> Any:
 
 
 def evaluation(run: Run, env: Environment) -> Any:
-    """What the games at the end of a run came to; None where `not_evaluated` says why."""
+    """Returns the evaluation at the end of a run; None if there is none that can be shown."""
     return showable(
         run.evaluation,
-        lambda told: (results.games(told), tables(results.from_json(told), env)),
+        lambda told: (results.describe_games(told), tables(results.from_json(told), env)),
     )
 
 
 def not_evaluated(run: Run) -> str:
-    """Why there is no evaluation to show."""
+    """Says why there is no evaluation to show."""
     if run.evaluation.exists():
         return "Not evaluated: evaluation.json is damaged."
     if not run.config.eval_episodes:
         return "Not evaluated: eval_episodes=0."
-    return "Not evaluated yet, as that is done at the end."
+    return "Not evaluated yet: a run is evaluated when it ends."
 
 
 def state(run: Run, curves: Curves) -> str:
-    """How far a run has come, in a line."""
+    """Says in a line how far a run has come."""
     config, heard_of = run.config, datetime.fromtimestamp(curves.times[-1], UTC)
     steps = config.num_updates * config.batch_size
     return (
@@ -70,7 +70,7 @@ def state(run: Run, curves: Curves) -> str:
 
 
 def framed(replay: str) -> str:
-    """The page of a game."""
+    """Returns a frame with the page of a game."""
     content = f'<script data-game type="application/json">{inside_script(replay)}</script>'
     return f'<iframe title="a game"></iframe>{content}'
 
@@ -93,20 +93,20 @@ def table(rows: Iterable[tuple[str, list[str]]], head: list[str], kind: str = ""
 
 
 def tables(players: Mapping[str, Summary], env: Environment) -> str:
-    """What the players reached and did, side by side under these names."""
+    """Returns tables of what the players reached and did, side by side under their names."""
     parts = results.parts(players, env)
     return "".join(table(rows, [heading, *players]) for heading, rows in parts)
 
 
 def _cell(cell: str) -> str:
-    """An interval is not broken: where the column is narrow, it stands below its mean."""
+    """Returns a cell whose interval is not broken: in a narrow column it stands below the mean."""
     mean, bracket, rest = cell.partition(" (")
     interval = f' <span class="interval">({escape(rest)}</span>' if bracket else ""
     return f"<td>{escape(mean)}{interval}</td>"
 
 
 def short(value: float | None) -> float | None:
-    """A number with as many digits as a curve can show."""
+    """Rounds a number to as many digits as a curve can show."""
     return value if value is None else float(f"{value:.5g}")
 
 

@@ -1,5 +1,5 @@
-"""What every algorithm needs: play, draws, distributions, metrics of play, evaluation of games.
+"""What every algorithm needs: rollouts, draws, distributions, metrics of play, evaluation.
 
-Pure functions of arrays that run inside of `jax.shard_map` over a mesh axis whose name they are
-told: environments are split along it, everything else is replicated.
+Most are pure functions of arrays that run inside `jax.shard_map`. Where they need the mesh axis
+they are given its name. Environments are sharded along it; everything else is replicated.
 """

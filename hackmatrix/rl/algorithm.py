@@ -1,4 +1,4 @@
-"""The protocol of algorithms: what the training loop calls."""
+"""The protocol of learning algorithms, which the training loop calls."""
 
 from __future__ import annotations
 
@@ -15,43 +15,42 @@ Array = jax.Array
 
 
 class Algorithm(Protocol):
-    """Built as ALGORITHM(env, network, config, axis), with the configuration of the run and the
-    name of the mesh axis over which environments are split.
+    """A learning algorithm. It is built as ALGORITHM(env, network, config, axis), from the
+    configuration of the run and the name of the mesh axis over which environments are sharded.
 
-    `update` runs inside of `jax.shard_map`, with this device's players: it plays and learns, and
-    combines over the axis what has to be the same on all devices, gradients by
-    `hackmatrix.rl.gradients.mean_gradient`; by itself JAX would add them up. One that calls what
-    `shard_map`'s check of types takes for a mistake says `types_are_checked = False`.
+    `update` runs inside `jax.shard_map` with this device's players. It plays and learns, and
+    reduces over the axis whatever must be the same on all devices. Gradients come from
+    `hackmatrix.rl.gradients.mean_gradient`, as JAX by itself would sum them over the devices. A
+    class whose correct update fails `shard_map`'s type check sets `types_are_checked = False`.
 
-    Settings are constants of the compiled program, unless it names some of them as its `inputs`.
-    For `update` it is built with a configuration that has f32 scalars in their place, which it may
-    compute with but not branch on; then another of their values needs no other program.
+    Settings are constants of the compiled program, except those that the class lists as `inputs`.
+    For `update` the algorithm is built with a configuration in which these are f32 scalars: it may
+    compute with them but not branch on them, and one program serves all their values.
     """
 
-    # The metrics of an update, and the tags of those that are finite while the learner is sound.
+    # The metrics of an update, and the tags of those that must be finite.
     sections: ClassVar[tuple[Section, ...]]
     vital: ClassVar[tuple[str, ...]]
 
     @property
     def health(self) -> tuple[Range | Trend, ...]:
-        """Where metrics are healthy."""
+        """The healthy ranges and trends of metrics."""
 
     def init(self, key: Array) -> Any:
-        """The first learner: what is learned, and what the next update depends on besides the
-        boards. It is a pytree that is the same on all devices, best a `flax.struct.PyTreeNode`,
-        with two fields at least: `update`, the number of updates done, i32, and `key`, the key of
-        the run's seed, which all draws come from. Its floating-point numbers must be finite:
-        training ends with an update after which one is not. One with `replace` and a field
-        `params`, the network's parameters, can start from another policy's (--config.start_from),
-        whose values are in units of reward; one without can leave out no updates (skip_nonfinite).
+        """Returns the initial learner: all state of a run besides the players.
+
+        It is a pytree that is the same on all devices, preferably a `flax.struct.PyTreeNode`, with
+        at least the fields `update`, the number of updates done (i32), and `key`, the key of the
+        run's seed, from which all draws come. Its floating-point leaves must stay finite, or
+        training stops. `skip_nonfinite` needs its method `replace`. `start_from` also needs a field
+        `params`, the network's parameters, which it replaces by those of another policy, whose
+        values are in units of reward.
         """
 
     def update(
         self, learner: Any, players: Players, tally: Tally
     ) -> tuple[Any, Players, Tally, Metrics]:
-        """The learner, the players and the tally after one update, and its metrics."""
+        """Does one update; returns the new learner, players and tally, and the update's metrics."""
 
     def acting(self, learner: Any) -> Params:
-        """The parameters with which the network acts as the learner would, its values being in
-        units of reward.
-        """
+        """Returns the network's parameters for acting, with values in units of reward."""

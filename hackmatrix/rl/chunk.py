@@ -1,4 +1,4 @@
-"""A chunk of updates: what the compiled program does between two looks at a run."""
+"""A chunk of updates: what the compiled program runs between two returns to Python."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ SECTION = Section("How it learns", (Metric(SKIPPED, "updates that were skipped",
 HEALTH = Range(
     SKIPPED,
     high=0,
-    if_above="nothing is learned in updates that are not finite; lower --config.lr",
+    if_above="updates that are not finite are skipped; lower --config.lr",
 )
 
 
 def run(
     env: Environment, algorithm: Algorithm, skips: bool, state: TrainState, updates: Array
 ) -> tuple[TrainState, Report]:
-    """So many updates on each device, of its own part of the players. Where it `skips`, the learner
-    stays as it was when an update is not finite.
+    """Runs `updates` updates, on each device with its own shard of the players. With `skips`, an
+    update that is not finite leaves the learner as it was, except for its count `update`.
     """
-    told_by_others = {*OF_PLAY, SKIPPED, *(each.tag for each in env.metrics)}
+    reserved = {*OF_PLAY, SKIPPED, *(each.tag for each in env.metrics)}
 
-    # Traced once, for its shapes and for the loop.
+    # A jit, so that eval_shape and the loop share one trace.
     @functools.partial(jax.jit, inline=True)
     def update(state: TrainState, tally: Tally) -> tuple[TrainState, Tally, Metrics]:
-        learner, players, tally, metrics = promises.updated(algorithm, state, tally, told_by_others)
+        learner, players, tally, metrics = promises.updated(algorithm, state, tally, reserved)
         if skips:
             learner, metrics = _if_sound(algorithm, state.learner, learner, metrics)
         return TrainState(learner, players), tally, metrics
@@ -47,9 +47,9 @@ def run(
     after, tally, metrics = jax.eval_shape(update, state, nothing)
     promises.check_trees(
         algorithm,
-        ("the learner", state.learner, after.learner),
-        ("the players", state.players, after.players),
-        ("the tally", nothing, tally),
+        ("learner", state.learner, after.learner),
+        ("players", state.players, after.players),
+        ("tally", nothing, tally),
     )
     sums = jax.tree.map(lambda metric: jnp.zeros(metric.shape, metric.dtype), metrics)
 
@@ -68,7 +68,8 @@ def run(
         state, tally, sums, broken_at = jax.lax.fori_loop(
             0, updates, one, (state, nothing, sums, jnp.int32(NEVER))
         )
-    # NaNs written by the last update show in no later loss, so look at the learner itself.
+    # NaNs in the learner show in the losses of the next update. After the last update there are
+    # none, so check the learner itself.
     spoilt = ~_is_finite(state.learner) & (broken_at == NEVER)
     broken_at = jnp.where(spoilt, state.learner.update - 1, broken_at)
     return state, Report({**_means(sums, updates), **tallies.read(tally, ENVS)}, broken_at)
@@ -87,8 +88,8 @@ def _is_finite(learner: Any) -> Array:
 def _if_sound(
     algorithm: Algorithm, before: Any, after: Any, metrics: Metrics
 ) -> tuple[Any, Metrics]:
-    """The learner and metrics after an update; if anything is not finite, the learner before it
-    (with `update` advanced) and metrics of 0.
+    """Returns the learner and metrics after an update. If the new learner or a vital metric is not
+    finite, returns the old learner with `update` advanced, and metrics of 0.
     """
     sound = _is_finite(after) & _are_sound(algorithm, metrics)
     kept = jax.tree.map(lambda new, old: jnp.where(sound, new, old), after, before)
@@ -97,7 +98,7 @@ def _if_sound(
 
 
 def _means(sums: Metrics, updates: Array) -> Metrics:
-    """Over the updates that were not skipped, and how many were."""
+    """Returns the means over the updates that were not skipped, and the number that were."""
     if SKIPPED not in sums:
         return jax.tree.map(lambda total: total / updates, sums)
     skipped = sums[SKIPPED]

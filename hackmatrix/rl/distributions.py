@@ -13,22 +13,22 @@ if TYPE_CHECKING:
     import distrax
 
 Array = jax.Array
-# Finite, so that nothing becomes NaN; so low that exp of it is exactly 0, as is its share of the
-# entropy.
+# The logit of an invalid action: finite, to avoid NaN, and so low that its probability and its term
+# of the entropy are exactly 0.
 _NEVER = -1e9
 
 
 def masked(logits: Array, mask: Array) -> distrax.Categorical:
-    """Over logits f32[..., A] where the mask is true.
+    """Returns the distribution of logits f32[..., A] over the actions that the mask allows.
 
-    Where it is true nowhere, all actions are alike: none is valid, and any of them ends the game.
+    It is uniform where the mask allows none; any action then ends the game.
     """
-    import distrax  # takes a second and a half, which programs that only look need not wait for
+    import distrax  # takes 1.5 s, for which programs that never choose an action need not wait
 
     return distrax.Categorical(logits=jnp.where(mask, logits, _NEVER))
 
 
 def sample(choices: distrax.Categorical, keys: Array) -> Array:
-    """i32[E]: an action from each of the distributions [E], each drawn with a key of its own."""
+    """Draws an action from each of the distributions [E], with a key [E] for each: i32[E]."""
     noise = gumbel(keys, choices.num_categories)
     return jnp.argmax(choices.logits + noise, axis=-1)

@@ -1,11 +1,11 @@
-"""Random keys, named by what they are for.
+"""Random keys, derived from what they are for.
 
-A draw depends on (seed, purpose, update, step, number of the environment) and on nothing else, so
-it is the same on any mesh.
+A draw depends only on (seed, purpose, update, step, number of the environment), so it is the same
+on any mesh.
 
-All draws are those of `jax.random`. On a CPU it computes them in loops that take several times as
-long as the same arithmetic written out, here and in `hackmatrix.game.randomness`; and it sorts
-pairs of a number and its key, which here lie in one word.
+All draws equal those of `jax.random`. They are computed here because on a CPU `jax.random` runs
+loops that take several times as long as the same arithmetic unrolled (here and in
+`hackmatrix.game.randomness`), and sorts pairs of arrays where one array of packed words will do.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hackmatrix.game.outline import outlined
 from hackmatrix.game.randomness import as_key, words
 
 Array = jax.Array
-# Whatever the default is: other generators draw differently under vmap.
+# Explicit, whatever JAX's default is: other generators draw differently under vmap.
 _GENERATOR = "threefry2x32"
 
 
@@ -39,34 +39,32 @@ class Purpose(IntEnum):
 
 def seed_key(seed: Array | int) -> Array:
     if isinstance(seed, int):
-        seed &= 0xFFFFFFFF  # as JAX takes those of up to 64 bits
+        seed &= 0xFFFFFFFF  # as jax.random.key does with up to 64 bits
     return jax.random.key(seed, impl=_GENERATOR)
 
 
 def key_for(key: Array, purpose: Purpose, *numbers: Array | int) -> Array:
-    """The key of one purpose, and of an update, a step, an epoch, ... of it."""
+    """Returns the key of a purpose and further numbers, such as an update, a step or an epoch."""
     for number in (purpose, *numbers):
         key = fold_in(key, number)
     return key
 
 
 def fold_in(keys: Array, numbers: Array | int) -> Array:
-    """Keys [...], one for each number [...] with one key, or with the key [...] in its place: what
-    `jax.random.fold_in` makes of both.
-    """
+    """Returns `jax.random.fold_in(key, number)` for each key and number, broadcast together."""
     folded = words(as_key(keys), 0, jnp.uint32(numbers))
     return jax.random.wrap_key_data(jnp.stack(folded, axis=-1), impl=_GENERATOR)
 
 
 def gumbel(keys: Array, number: int) -> Array:
-    """f32[..., number]: so many draws with each of the keys [...], as of `jax.random.gumbel`."""
-    # On a CPU, what looks for the greatest of them would take their logarithms one by one.
+    """Returns f32[..., number]: the draws of `jax.random.gumbel` with each of the keys [...]."""
+    # Outlined, as XLA for CPUs would fuse it into an argmax and compute the logarithms one by one.
     return outlined(functools.partial(_gumbel, number=number))(jax.random.key_data(keys))
 
 
 def permutation(keys: Array, number: int) -> Array:
-    """i32[..., number]: the numbers below it in a random order, with each of the keys [...], as of
-    `jax.random.permutation`: sorted by random words, more than once where two might be the same.
+    """Returns i32[..., number]: the permutation by `jax.random.permutation` with each of the keys
+    [...]. It sorts by random words, several times if there are so many that two may be equal.
     """
     order = jnp.broadcast_to(jnp.arange(number), (*keys.shape, number))
     for _ in range(math.ceil(3 * math.log(number) / math.log(2**32 - 1))):
@@ -77,7 +75,7 @@ def permutation(keys: Array, number: int) -> Array:
 
 
 def _sorted_places(random: Array) -> Array:
-    """i32[..., N]: the places of words u32[..., N] in ascending order, equal ones in their own."""
+    """Returns the stable argsort of words u32[..., N]: i32[..., N]."""
     with jax.enable_x64(True):
         place = jnp.arange(random.shape[-1], dtype=jnp.uint64)
         both = jnp.sort(random.astype(jnp.uint64) << np.uint64(32) | place)
@@ -85,7 +83,7 @@ def _sorted_places(random: Array) -> Array:
 
 
 def _random(keys: Array, number: int) -> Array:
-    """u32[..., number]: so many random words with each of the raw keys [..., 2]."""
+    """Returns u32[..., number]: random words drawn with each of the raw keys [..., 2]."""
     one, other = words(as_key(keys[..., None, :]), 0, np.arange(number))
     return one ^ other
 

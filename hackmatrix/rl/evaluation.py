@@ -1,4 +1,4 @@
-"""How well an agent plays: whole games, each one reproducible from (agent, seed, number)."""
+"""Evaluates an agent on whole games, each one reproducible from (agent, seed, number)."""
 
 from __future__ import annotations
 
@@ -31,38 +31,38 @@ from hackmatrix.rl.games import (
 )
 
 SECTION = Section("How it plays", (Metric(ENDED, "came to an end", PERCENT),))
-EVALUATION_SEED = 1_000_003  # of the games that a run plays meanwhile and at its end
-# Games at a time on a device. Each is many boards while it is planned.
+EVALUATION_SEED = 1_000_003  # of the evaluations during a run and at its end
+# Games at a time on a device; fewer with planning, which plays many boards for each.
 _AT_ONCE, _PLANNED_AT_ONCE = 4096, 256
-_STEPS = 16  # of every game between two questions whether to go on: less than a second on a CPU
+_STEPS = 16  # of each game between two checks whether to go on; under a second on a CPU
 
 
 def outcomes(env: Environment) -> list[Metric]:
-    """What may be known of a whole episode."""
+    """Returns all metrics that an episode may have."""
     return [*tally.SECTION.metrics, *env.metrics, *SECTION.metrics]
 
 
 def curves(env: Environment) -> Section:
-    """What is known of episodes, measured now and then by games that are the same every time."""
+    """Returns the metrics of the evaluations during a run, which play the same games every time."""
     measured = [replace(each, tag=curve(each.tag), column="") for each in outcomes(env)]
     return Section("How it plays the same games", tuple(measured))
 
 
 def curve(tag: str) -> str:
-    """The tag of what is measured so: eval/mean_stage of stats/mean_stage."""
+    """Returns the tag of a metric in these evaluations: eval/mean_stage for stats/mean_stage."""
     return f"eval/{tag.rpartition('/')[2]}"
 
 
-Tell = Callable[[float], None]  # takes the share of the games that are over
+Tell = Callable[[float], None]  # reports progress: the fraction of the games that are over
 
 
 class Interrupted(Exception):
-    """The games are not wanted any more; some of them had not ended."""
+    """Raised when an evaluation is stopped before all of its games have ended."""
 
 
 class Evaluation:
-    """Plays on all devices of a mesh; compiled once for any parameters. After every few steps of
-    the games it asks whether it `goes_on`, and is Interrupted if not.
+    """Plays games on all devices of a mesh. It compiles once for each number of games, whatever the
+    parameters. Every few steps it calls `goes_on`, and raises Interrupted if that returns False.
     """
 
     def __init__(
@@ -76,8 +76,8 @@ class Evaluation:
         self._mesh, self._goes_on = mesh, goes_on
         actor = Actor(env, network, look_ahead)
         at_once = _PLANNED_AT_ONCE if look_ahead else _AT_ONCE
-        # Devices play on their own, until the last of their games has ended, and tell each other
-        # nothing: there is no communication whose types could be checked.
+        # Without communication, as each device plays until its own games have ended: check_vma
+        # would have nothing to check.
         on_devices = functools.partial(jax.shard_map, mesh=mesh, out_specs=SPLIT, check_vma=False)
         self._begin_of = functools.partial(whole_games.begin, actor, at_once)
         self._begin = jax.jit(on_devices(self._begin_of, in_specs=(REPLICATED, SPLIT)))
@@ -97,9 +97,9 @@ class Evaluation:
         uniform: bool = False,
         tell: Tell = lambda share: None,
     ) -> dict[str, np.ndarray]:
-        """What each of the games [games] ended with; "actions" [games, A] is how often each was
-        taken, "ended" whether it came to its own end, and was not cut off. Meanwhile it tells the
-        share of the games that are over, of those of this process.
+        """Plays games and returns their results by tag, [games] each. "actions" [games, A] counts
+        how often each action was taken; "ended" is true where a game came to its own end and was
+        not cut off. Meanwhile `tell` gets the fraction of this process's games that are over.
         """
         places = -(-games // self._mesh.size) * self._mesh.size
         split, replicated = meshes.split(self._mesh), meshes.replicated(self._mesh)
@@ -124,7 +124,7 @@ class Evaluation:
         return {name: column[:games] for name, column in columns.items()}
 
     def _programs(self, places: int) -> tuple[CachedJit, CachedJit]:
-        """Those that begin so many games and play them on."""
+        """Returns the compiled programs that begin this many games, and play some steps of them."""
         if places not in self._of_places:
             devices = list(self._mesh.devices.flat)
             self._of_places[places] = (
@@ -143,9 +143,9 @@ class Evaluation:
         both: bool = False,
         tell: Tell = lambda share: None,
     ) -> dict[str, dict[str, np.ndarray]]:
-        """The games of the agent, and those of a player that takes any valid action; with `both`
-        also those in which the agent takes the likeliest. Meanwhile it tells the share of all
-        these games that are over.
+        """Plays the same games with the agent and with a uniformly random player, and with `both`
+        also with the agent taking its likeliest actions; returns the results by player. Meanwhile
+        `tell` gets the fraction of all these games that are over.
         """
         players = {"agent": {"greedy": greedy}}
         if both:
@@ -162,11 +162,11 @@ class Evaluation:
 
 
 def _is_going_on_here(playing: Playing) -> bool:
-    """Whether a device of this process has games to play."""
+    """Returns whether a device of this process still has games to play."""
     return any(bool(np.asarray(each.data).any()) for each in playing.is_going_on.addressable_shards)
 
 
 def _share_over_here(playing: Playing) -> float:
-    """Of the games of this process's devices."""
+    """Returns the fraction of the games on this process's devices that are over."""
     lengths = playing.played.result[tally.LENGTH].addressable_shards
     return float(np.mean([np.asarray(each.data) > 0 for each in lengths]))

@@ -1,4 +1,4 @@
-"""Whole games, played some at a time: where one ends, the next begins in its place."""
+"""Whole games, some of them at a time: where one ends, the next begins in its place."""
 
 from __future__ import annotations
 
@@ -20,17 +20,16 @@ from hackmatrix.rl.rollout import Players, UpdateKey
 from hackmatrix.rl.tally import LENGTH, RETURN
 
 Array = jax.Array
-# Logits and values of observations, with these parameters.
+# From parameters and observations to logits and values.
 Forward = Callable[[Any, Parts], tuple[Array, Array]]
-# Actions i32[E] that were planned with these parameters, from keys [E] and boards [E], and which
-# of them are wanted bool[E].
+# Plans actions i32[E] from parameters, keys [E], boards [E] and bool[E]: the boards that need one.
 LookAhead = Callable[[Any, Array, Any, Array], Array]
 ENDED, ACTIONS = OF_GAMES
 
 
 class Choice(struct.PyTreeNode):
-    """How actions are chosen among the valid ones: drawn from the network's distribution, the
-    likeliest, or any of them, all being equally likely.
+    """How an action is chosen among the valid ones: the likeliest if `greedy`, any of them with
+    equal probability if `uniform`, else drawn from the policy.
     """
 
     greedy: Array | np.bool_
@@ -39,7 +38,7 @@ class Choice(struct.PyTreeNode):
 
 @dataclass(frozen=True)
 class Actor:
-    """What plays, but for its parameters. One that looks ahead takes planned actions."""
+    """A player without its parameters. With `look_ahead` it takes planned actions."""
 
     env: Environment
     network: Forward
@@ -47,23 +46,23 @@ class Actor:
 
 
 class Games(struct.PyTreeNode):
-    """What each of the games [N] came to."""
+    """The results of games [N]."""
 
-    ended: Array  # bool[N]: it came to its own end in env.most_actions, and was not cut off
+    ended: Array  # bool[N]: came to its own end within env.most_actions, and was not cut off
     result: dict[str, Array]  # f32[N] by tag
-    actions: Array  # i32[N, A]: how often each was taken
+    actions: Array  # i32[N, A]: how often each action was taken
 
 
 class Table(struct.PyTreeNode):
-    """Places [E] for players. The one in a place plays its game, N where there is none."""
+    """Places [E], in each of which a game is played."""
 
     players: Players
-    game: Array  # i32[E]
-    begun: Array  # i32[1]: the games that have begun, on all places
+    game: Array  # i32[E]: the index of the game in each place; N where there is none
+    begun: Array  # i32[1]: how many games have begun
 
 
 class Playing(struct.PyTreeNode):
-    """Games under way. The axis of each array can be split over devices."""
+    """Games under way. Each array can be sharded over devices along its first axis."""
 
     table: Table
     played: Games
@@ -71,7 +70,9 @@ class Playing(struct.PyTreeNode):
 
 
 def begin(actor: Actor, at_once: int, key: Array, numbers: Array) -> Playing:
-    """The games of these numbers [N], so many at a time, none of which has begun."""
+    """Returns the state of games with these numbers [N], before the first has begun. At most
+    `at_once` of them will be under way at a time.
+    """
     games, places = numbers.size, min(at_once, numbers.size)
     kind = jax.eval_shape(lambda: rollout.new_players(actor.env, key, numbers[:places]))
     tags = [RETURN, LENGTH, *sorted(rollout.step_spec(actor.env, kind).each_episode)]
@@ -97,7 +98,7 @@ def play(
     playing: Playing,
     numbers: Array,
 ) -> Playing:
-    """Plays up to so many further steps of all unfinished games."""
+    """Plays up to `steps` further steps: of the games under way, and of those that follow them."""
     games = numbers.size
 
     def is_going_on(table: Table) -> Array:
@@ -124,7 +125,7 @@ def _one_step(
     table: Table,
     played: Games,
 ) -> tuple[Table, Games]:
-    """A step of the games under way, after new ones have taken the empty places."""
+    """Fills the empty places with new games, then plays one step of all games under way."""
     games = numbers.size
     table = _filled(actor.env, key, numbers, table)
     players = table.players
@@ -134,11 +135,11 @@ def _one_step(
     total, length = players.episode_return + outcome.reward, players.episode_length + 1
     ends = {RETURN: total, LENGTH: length, **outcome.each_episode}
     over = outcome.ended | (length >= actor.env.most_actions)
-    told = jnp.where(over, table.game, games)  # what is told of game N is dropped
+    finished = jnp.where(over, table.game, games)  # index N is out of bounds: dropped
     played = Games(
-        ended=played.ended.at[told].set(outcome.terminated, mode="drop"),
+        ended=played.ended.at[finished].set(outcome.terminated, mode="drop"),
         result={
-            tag: column.at[told].set(ends[tag].astype(jnp.float32), mode="drop")
+            tag: column.at[finished].set(ends[tag].astype(jnp.float32), mode="drop")
             for tag, column in played.result.items()
         },
         actions=played.actions.at[table.game, action].add(1, mode="drop"),
@@ -149,7 +150,7 @@ def _one_step(
 
 
 def _filled(env: Environment, key: Array, numbers: Array, table: Table) -> Table:
-    """With new games in the empty places, as long as there are any."""
+    """Puts new games in the empty places, as long as there are any to begin."""
     games = numbers.size
     empty = table.game >= games
     following = table.begun[0] + jnp.cumsum(empty, dtype=jnp.int32) - 1
@@ -175,11 +176,11 @@ def _filled(env: Environment, key: Array, numbers: Array, table: Table) -> Table
 def _choose(
     actor: Actor, choice: Choice, params: Any, key: Array, table: Table, wanted: Array
 ) -> Array:
-    """Actions i32[E] for the boards of the table; which of them are wanted bool[E]."""
+    """Returns actions i32[E] for the boards of the table; those not `wanted` bool[E] may be any."""
     players = table.players
     boards = players.boards
 
-    def at_once() -> Array:
+    def from_policy() -> Array:
         observation, mask = actor.env.decode(actor.env.encode(boards))
         logits = jnp.where(choice.uniform, 0, actor.network(params, observation)[0])
         options = distributions.masked(logits, mask)
@@ -188,12 +189,14 @@ def _choose(
 
     look_ahead = actor.look_ahead
     if look_ahead is None:
-        return at_once()
+        return from_policy()
     keys = _keys(key, Purpose.PLAN, players)
-    return jax.lax.cond(choice.uniform, at_once, lambda: look_ahead(params, keys, boards, wanted))
+    return jax.lax.cond(
+        choice.uniform, from_policy, lambda: look_ahead(params, keys, boards, wanted)
+    )
 
 
 def _keys(key: Array, purpose: Purpose, players: Players) -> Array:
-    """The keys [E] of a purpose, each for a game's own next step."""
+    """Returns keys [E] of a purpose, each for the next step of its game."""
     step = players.episode_length.astype(jnp.uint32)
     return UpdateKey(key, 0).each(purpose, step, players.number)

@@ -1,4 +1,4 @@
-"""Gradients over all devices."""
+"""Gradients averaged over all devices."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from hackmatrix.parallel import varying
 def mean_gradient(
     loss: Callable[[Params], tuple[jax.Array, Any]], params: Params, axis: str
 ) -> tuple[Params, Any]:
-    """The gradient of a loss, the mean over this mesh axis, for parameters that all devices share;
-    and what the loss tells besides, of this device alone.
+    """Returns the gradient of a loss, averaged over the mesh axis, for replicated parameters; and
+    the auxiliary output of the loss, of this device alone.
     """
-    # Without pcast autodiff would sum over the axis by itself, and the mean of sums is N times the
-    # gradient.
+    # Without pcast, autodiff would already sum the gradient over the axis, and pmean would return
+    # N times the mean.
     own = jax.lax.pcast(params, axis, to="varying")
     gradient, aux = jax.grad(loss, has_aux=True)(own)
     return jax.lax.pmean(gradient, axis), aux
@@ -31,8 +31,8 @@ def mean_gradient_of_microbatches(
     microbatches: jax.Array,
     axis: str,
 ) -> tuple[Params, Any]:
-    """The same of the mean of a loss over microbatches [microbatches, ...], one after the other;
-    what the loss tells is the mean over them, too.
+    """Like `mean_gradient`, for the mean of a loss over microbatches [microbatches, ...], which are
+    processed one after the other. The auxiliary output is averaged over them, too.
     """
     number = len(microbatches)
     if number == 1:

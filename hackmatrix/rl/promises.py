@@ -1,4 +1,4 @@
-"""What an update has to give: what an algorithm from outside may break, named in a line."""
+"""Checks of what `Algorithm.update` returns. An algorithm that fails one gets a one-line error."""
 
 from __future__ import annotations
 
@@ -17,59 +17,60 @@ from hackmatrix.rl.tally import Metrics, Tally
 from hackmatrix.rl.train_state import TrainState
 
 _DIFFERS = (
-    "what it gives is not the same on all devices: its gradients must come from "
-    "hackmatrix.rl.gradients.mean_gradient and its metrics from jax.lax.pmean(..., axis); what is "
-    "remembered of single boards belongs to their states (players.boards), which are split over "
-    "the devices; if it is the same and JAX cannot see that, set `types_are_checked = False`"
+    "its results may differ among devices: its gradients must come from "
+    "hackmatrix.rl.gradients.mean_gradient and its metrics from jax.lax.pmean(..., axis); state of "
+    "single boards belongs in players.boards, which is sharded over the devices; if the results "
+    "are the same and JAX cannot infer it, set `types_are_checked = False`"
 )
 
 
 def updated(
-    algorithm: Algorithm, state: TrainState, tally: Tally, told_by_others: Collection[str]
+    algorithm: Algorithm, state: TrainState, tally: Tally, reserved: Collection[str]
 ) -> tuple[Any, Players, Tally, Metrics]:
-    """What an update gives, with metrics f32, none of which is one that others tell."""
+    """Calls `update` and returns its results, with metrics cast to f32. Raises UserError if they
+    are malformed, or if a metric's tag is in `reserved`.
+    """
     results = _results(algorithm, state, tally)
     if not isinstance(results, tuple) or len(results) != 4:
-        raise _misuse(algorithm, "it must give four: learner, players, tally, metrics")
+        raise _misuse(algorithm, "it must return four values: learner, players, tally, metrics")
     learner, players, tally, metrics = results
     if not isinstance(metrics, dict):
-        raise _misuse(algorithm, "its metrics must be a dictionary, of a number by each tag")
-    if taken := sorted(metrics.keys() & told_by_others):
-        others = "which the trainer or the environment tells"
-        raise _misuse(algorithm, f"it tells {', '.join(taken)}, {others}")
+        raise _misuse(algorithm, "its metrics must be a dictionary from tags to numbers")
+    if taken := sorted(metrics.keys() & reserved):
+        others = "which the trainer or the environment reports"
+        raise _misuse(algorithm, f"its metrics must not include {', '.join(taken)}, {others}")
     metrics = jax.tree.map(lambda metric: jnp.asarray(metric, jnp.float32), metrics)
     if missing := [tag for tag in algorithm.vital if tag not in metrics]:
-        fault = f"it does not tell {', '.join(missing)}, which `vital` names"
+        fault = f"its metrics lack {', '.join(missing)}, which `vital` names"
         raise _misuse(algorithm, fault)
     for tag, metric in metrics.items():
         if shape := [*jnp.shape(metric)]:
-            fault = f"its metric {tag} is of the shape {shape}, and not one number"
+            fault = f"its metric {tag} must be a scalar, but has shape {shape}"
             raise _misuse(algorithm, fault)
     return learner, players, tally, metrics
 
 
 def check_trees(algorithm: Algorithm, *trees: tuple[str, Any, Any]) -> None:
-    """UserError at the first change of tree structure, shape or type, which a loop's carry may not
-    have; of trees by name, before and after an update.
+    """Raises UserError if an update changes the structure, a shape or a dtype of a tree, as the
+    trees are a loop's carry. Each is given as its name, and the tree before and after the update.
     """
     for name, before, after in trees:
         one, other = map(jax.tree.structure, (before, after))
         if str(one) != str(other):
-            raise _misuse(algorithm, f"after it {name} is another tree than before")
+            raise _misuse(algorithm, f"it changes the tree structure of the {name}")
         pairs = zip(jax.tree.leaves_with_path(before), jax.tree.leaves(after), strict=True)
         for (path, old), new in pairs:
             if (old.shape, old.dtype) != (new.shape, new.dtype):
+                was, now = (f"{leaf.dtype}{[*leaf.shape]}" for leaf in (old, new))
                 where = f"{name}{jax.tree_util.keystr(path)}"
-                fault = (
-                    f"{where} has {old.dtype}{[*old.shape]} before it and "
-                    f"{new.dtype}{[*new.shape]} after it"
-                )
-                raise _misuse(algorithm, fault)
+                raise _misuse(algorithm, f"it changes {where} from {was} to {now}")
 
 
 @contextmanager
 def same_on_all_devices(algorithm: Algorithm) -> Iterator[None]:
-    """UserError if the types of a loop of updates tell that devices go different ways."""
+    """Turns `shard_map`'s type error, that a loop's carry begins to vary among devices, into a
+    UserError.
+    """
     try:
         yield
     except TypeError as error:
@@ -79,7 +80,7 @@ def same_on_all_devices(algorithm: Algorithm) -> Iterator[None]:
 
 
 def _results(algorithm: Algorithm, state: TrainState, tally: Tally) -> Any:
-    """What an update gives. Where one from outside of this package fails, in a line."""
+    """Calls `update`. An exception in an algorithm from outside this package is a UserError."""
     kind = type(algorithm)
     is_ours = kind.__module__.startswith(f"{plugins.__package__}.")
     in_a_line = plugins.as_user_error(f"{kind.__name__}.update: it fails")

@@ -1,4 +1,4 @@
-"""What an agent learns from: the reward of the environment, discounted, or one that is shaped."""
+"""The reward that an agent learns from: the environment's, possibly shaped and compressed."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ Array = jax.Array
 
 @dataclass(frozen=True)
 class RewardSignal:
-    """The discount; whether the potential's change is rewarded instead of what the environment
-    gives for it (potential-based shaping); whether the rest is compressed: symlog(r) = sign(r)
-    log(1 + |r|); and what each thing is worth that a player comes to own.
+    """Turns the environment's rewards into those that an agent learns from.
+
+    `gamma` is the discount. With `potential_shaping` the discounted change of the potential
+    replaces `Shaping.rewarded`, a part of the reward. With `compress_rewards` the rest r of the
+    reward becomes symlog(r) = sign(r) log(1 + |r|). `owned_reward_end` is added for each possession
+    gained.
     """
 
     gamma: float
@@ -29,7 +32,7 @@ class RewardSignal:
 
     @classmethod
     def of(cls, settings: Any) -> RewardSignal:
-        """The signal in the settings of a run, or in what is known of a policy."""
+        """Reads the signal from the settings of a run, or from the metadata of a policy."""
         return cls(**{each.name: getattr(settings, each.name) for each in fields(cls)})
 
     def check(self, env: Environment) -> None:
@@ -41,11 +44,11 @@ class RewardSignal:
             check_owned(env, "owned_reward_end", self.owned_reward_end)
 
     def learned(self, reward: Array, shaping: Shaping | None) -> Array:
-        """What is learned from, of the rewards of steps."""
+        """Returns the rewards to learn from, for the environment's rewards of steps."""
         if shaping is None:
             return self._compressed(reward)
         if self.potential_shaping:
-            # What leaves the best policy what it is (Ng et al. 1999).
+            # This form of shaping does not change the optimal policy (Ng et al. 1999).
             rest = self._compressed(reward - shaping.rewarded)
             learned = rest + self.gamma * shaping.after - shaping.before
         else:
@@ -59,7 +62,7 @@ class RewardSignal:
 
 
 def check_owned(env: Environment, setting: str, reward: float) -> None:
-    """UserError if a setting rewards what players own where they own nothing."""
+    """Raises UserError if a setting rewards possessions in an environment that has none."""
     if not env.has_possessions:
         raise UserError(
             f"{setting}={reward} is not supported by {env.name}, whose players own nothing "

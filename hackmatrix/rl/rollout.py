@@ -1,4 +1,4 @@
-"""Rollouts: steps of the current policy on all boards, as batches for the algorithm."""
+"""Rollouts: steps of the current policy on all boards, collected as batches for the algorithm."""
 
 from __future__ import annotations
 
@@ -19,72 +19,70 @@ from hackmatrix.rl.draws import Purpose, fold_in, key_for
 from hackmatrix.rl.tally import Tally
 
 Array = jax.Array
-# Boards whose games are cut off at a time: one of so many, but no fewer than these.
+# How many truncated boards are restarted in one pass: 1/32 of all boards, but at least 32.
 _RESTARTED_OF, _FEWEST_RESTARTED = 32, 32
-# Logits f32[E, A] and values f32[E], in units of reward, of observations [E].
+# From observations [E] to logits f32[E, A] and values f32[E] in units of reward.
 Evaluate = Callable[[Parts], tuple[Array, Array]]
-# What to do at a step of this number: given the players, and what is seen of their boards.
+# Chooses actions at a step, from its index, the players and their encoded observations.
 Decide = Callable[[Array, "Players", Any], "PolicyOutput"]
-# What a step is given by the one before: the players, what is seen of their boards, the tally.
+# The carry of the scan over steps: the players, their encoded observations, the tally.
 _Carry = tuple["Players", Any, Tally]
 
 
 class Players(struct.PyTreeNode):
-    """Boards under way [E], each with its number among all boards of all devices."""
+    """Boards [E] with their games under way."""
 
     boards: Any
-    number: Array  # u32[E]
-    episode_return: Array  # f32[E]: of the episode so far
-    episode_length: Array  # f32[E]
+    number: Array  # u32[E]: among all boards of all devices
+    episode_return: Array  # f32[E]: so far
+    episode_length: Array  # f32[E]: so far
 
 
 class UpdateKey(struct.PyTreeNode):
-    """What the draws of an update are keyed by, besides their purpose."""
+    """What the keys of an update's draws are derived from, besides their purpose."""
 
     key: Array  # of the seed
     update: Array | int
 
     def each(self, purpose: Purpose, step: Array | int, numbers: Array) -> Array:
-        """The keys [E] of a purpose for boards (or groups of them) of these numbers, at a step (or
-        epoch) of all or of each.
+        """Returns the keys [E] of a purpose, for boards (or groups) with these numbers. `step` is
+        the step (or epoch): one for all of them, or one for each.
         """
         return fold_in(key_for(self.key, purpose, self.update, step), numbers)
 
 
 class PolicyOutput(struct.PyTreeNode):
-    """Actions for boards [E], and what is known of them."""
+    """Actions for boards [E], and the outputs that they were chosen from."""
 
     action: Array  # i32[E]
-    log_prob: Array  # f32[E]: of the action, by the network
+    log_prob: Array  # f32[E]: of the action under the network's policy
     value: Array  # f32[E]: of the board, in units of reward
-    # f32[E, A]: the probabilities that were found by looking ahead; None where nobody did.
-    search_policy: Array | None = None
+    search_policy: Array | None = None  # f32[E, A]: probabilities; None without a search
 
 
 class Batch(struct.PyTreeNode):
-    """What was played: leaves [T, E, ...]. `seen` is what the action was chosen from. By `missed`
-    returns are bootstrapped where an episode was truncated.
-    """
+    """A rollout: leaves [T, E, ...]. Bootstrap with `missed` where an episode was truncated."""
 
-    seen: Any
+    seen: Any  # the encoded observation and mask that the action was chosen from
     action: Array  # i32
     log_prob: Array
     value: Array
     search_policy: Array | None
     reward: Array
     shaping: Shaping | None  # f32; None where the environment has no potential
-    missed: Array | None  # the value at the end of a truncated episode; None if none ever is
+    # The value at the end of a truncated episode, else 0; None if no episode is ever truncated.
+    missed: Array | None
     ended: Array  # bool
-    last_value: Any  # f32[E]: of what is seen after the last step; None of a step alone
+    last_value: Any  # f32[E]: of the observation after the last step; None in a single step's batch
 
 
 def new_players(env: Environment, key: Array, numbers: Array) -> Players:
-    """New games, one for each number [E]."""
+    """Returns players of new games, one for each number [E]."""
     return _players(env, key_for(key, Purpose.RESET), numbers)
 
 
 def later_players(env: Environment, update_key: UpdateKey, numbers: Array) -> Players:
-    """New games in mid-run; keyed by the update, so they differ from the run's first ones."""
+    """Like `new_players`, but in mid-run: keyed by the update too, so that the games are others."""
     return _players(env, key_for(update_key.key, Purpose.NEW_GAMES, update_key.update), numbers)
 
 
@@ -95,7 +93,7 @@ def _players(env: Environment, key: Array, numbers: Array) -> Players:
 
 
 def step_spec(env: Environment, players: Players) -> Step:
-    """What a step of these boards will tell: its shapes, types and names, without a value."""
+    """Returns the `Step` of these boards as shapes and dtypes (`jax.eval_shape`)."""
 
     def step(players: Players) -> Step:
         keys = jnp.stack([players.number, players.number], axis=-1)
@@ -114,7 +112,7 @@ def collect(
     players: Players,
     tally: Tally,
 ) -> tuple[Players, Batch, Tally]:
-    """Plays so many steps on each board, with actions drawn from the policy."""
+    """Plays `num_steps` steps on each board, with actions drawn from the policy."""
 
     def draw(step: Array, players: Players, seen: Any) -> PolicyOutput:
         observation, mask = env.decode(seen)
@@ -136,11 +134,11 @@ def collect_decided(
     players: Players,
     tally: Tally,
 ) -> tuple[Players, Batch, Tally]:
-    """Plays so many steps on each board, with actions that are decided on in any way."""
+    """Plays `num_steps` steps on each board, with actions that `decide` chooses."""
     play = functools.partial(_one_step, env, evaluate, decide, update_key)
     steps = jnp.arange(num_steps, dtype=jnp.uint32)
     carry = players, varying.like(players.number, env.encode(players.boards)), tally
-    if env.is_carried_together:
+    if env.packs_small_arrays:
         carry, batch = packed_scan.scan(play, carry, steps, players.number.size)
     else:
         carry, batch = jax.lax.scan(play, carry, steps)
@@ -157,7 +155,7 @@ def _one_step(
     carry: _Carry,
     step: Array,
 ) -> tuple[_Carry, Batch]:
-    """A step on each board: what is carried to the next one, and the step's share of a batch."""
+    """Plays a step on each board; returns the carry, and the batch [E] of this step."""
     players, seen, tally = carry
     output = varying.like(players.number, decide(step, players, seen))
     keys = jax.random.key_data(update_key.each(Purpose.STEP, step, players.number))
@@ -194,8 +192,8 @@ def _cut_off(
     stepped: tuple[Any, Step, Any],
     length: Array,
 ) -> tuple[tuple[Any, Step, Any], Array | None]:
-    """Applies truncation: games past `episode_limit` are reset and marked truncated; also the
-    bootstrap values f32[E] of truncated episodes (None if none can be).
+    """Applies truncation: restarts games that reach `episode_limit` and marks them truncated. Also
+    returns the bootstrap values f32[E] of truncated episodes, or None if there can be none.
     """
     boards, outcome, seen = stepped
     missed = None
@@ -219,9 +217,9 @@ def _restarted(
     seen: Any,
     late: Array,
 ) -> tuple[Any, Any, Array]:
-    """The boards with new games in the place of those that are late, bool[E]; what is seen of them;
-    and what the late ones were worth, f32[E], 0 for the others. Few are late at a time, so they are
-    gathered for this.
+    """Restarts the boards where `late` bool[E]. Returns the boards, their encoded observations, and
+    the values f32[E] of the late boards before the restart, 0 elsewhere. Usually few boards are
+    late, so these are gathered and restarted some at a time.
     """
     update_key, step, numbers = moment
     at_a_time = min(late.size, max(_FEWEST_RESTARTED, late.size // _RESTARTED_OF))
@@ -243,5 +241,5 @@ def _restarted(
         )
 
     carry = boards, seen, jnp.zeros_like(late, jnp.float32), late
-    boards, seen, worth, _ = jax.lax.while_loop(lambda carry: carry[-1].any(), restart_some, carry)
-    return boards, seen, worth
+    boards, seen, values, _ = jax.lax.while_loop(lambda carry: carry[-1].any(), restart_some, carry)
+    return boards, seen, values

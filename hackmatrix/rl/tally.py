@@ -1,6 +1,6 @@
 """Metrics of play, summed on the devices and read once a chunk.
 
-Sums are kept for each board, so a step costs a few additions and no communication.
+There is a sum for each board, so a step costs a few additions and no communication.
 """
 
 from __future__ import annotations
@@ -32,20 +32,19 @@ SECTION = Section(
 
 
 class Tally(struct.PyTreeNode):
-    """Sums over steps and over ends of episodes, and the greatest at such ends: f32[E, names]."""
+    """Counts, and sums and maxima of metrics, for each board."""
 
-    steps: Array  # f32[E]
-    episodes: Array  # f32[E]
-    each_step: Array
-    each_episode: Array
-    highest: Array
-    # In the order of the columns above.
-    names: tuple[tuple[str, ...], ...] = struct.field(pytree_node=False)
+    steps: Array  # f32[E]: the number of steps
+    episodes: Array  # f32[E]: the number of episodes that ended
+    each_step: Array  # f32[E, names]: sums over steps
+    each_episode: Array  # f32[E, names]: sums over the ends of episodes
+    highest: Array  # f32[E, names]: maxima over the ends of episodes
+    names: tuple[tuple[str, ...], ...] = struct.field(pytree_node=False)  # of these three's columns
 
 
 def empty(step: Step, is_limited: bool = False) -> Tally:
-    """For steps like this one; only shapes and names count. Where episodes have a limit, those that
-    are cut off are counted.
+    """Returns an empty tally for steps like this one, of which only shapes and names matter. With
+    `is_limited`, episodes that are cut off are counted.
     """
     of_episodes = _each_episode(step, step.reward, step.reward)
     if not is_limited:
@@ -64,7 +63,7 @@ def empty(step: Step, is_limited: bool = False) -> Tally:
 
 
 def add(tally: Tally, step: Step, episode_return: Array, episode_length: Array) -> Tally:
-    """Counts a step; the return and the length [E] are those of the episodes so far."""
+    """Adds a step. The return and the length [E] are those of the episodes up to this step."""
     ended = step.ended
     known = _each_episode(step, episode_return, episode_length)
     each_episode = _columns({name: known[name] for name in tally.names[1]}, ended.size)
@@ -79,15 +78,16 @@ def add(tally: Tally, step: Step, episode_return: Array, episode_length: Array) 
 
 
 def merge(one: Tally, other: Tally) -> Tally:
-    """Both. Each update is counted alone and then added: a float32 to which small numbers are added
-    one by one loses them after a few million, and a chunk may have more steps.
+    """Combines two tallies. Each update has a tally of its own, merged into the chunk's: a float32
+    sum loses small numbers that are added one by one after a few million, and a chunk may have more
+    steps.
     """
     both = jax.tree.map(jnp.add, one, other)
     return both.replace(highest=jnp.maximum(one.highest, other.highest))
 
 
 def read(tally: Tally, axis: str) -> Metrics:
-    """The metrics over all boards of all devices; NaN where no episode ended."""
+    """Returns the metrics over all devices; those of episodes are NaN if no episode ended."""
     sums = (
         tally.each_step.sum(0),
         tally.each_episode.sum(0),
@@ -114,6 +114,6 @@ def _each_episode(step: Step, episode_return: Array, length: Array) -> Metrics:
 
 
 def _columns(named: Mapping[str, Array], boards: int) -> Array:
-    """f32[E, names], in the order of the names."""
+    """Stacks the metrics as f32[E, names], sorted by name."""
     columns = [named[name].astype(jnp.float32) for name in sorted(named)]
     return jnp.stack(columns, axis=-1) if columns else jnp.zeros((boards, 0))

@@ -16,14 +16,14 @@ NEVER = -1
 class TrainState(struct.PyTreeNode):
     """Everything that the future of a run depends on."""
 
-    learner: Any  # replicated; what Algorithm.init of hackmatrix.rl.algorithm describes
-    players: Players  # split over the devices
+    learner: Any  # replicated; as hackmatrix.rl.algorithm.Algorithm.init describes it
+    players: Players  # sharded over the devices
 
 
 class Report(struct.PyTreeNode):
-    """The means of a chunk's metrics, and its first update one of whose vital metrics was not
-    finite (NEVER if none).
-    """
+    """The metrics of a chunk, and the update that broke it."""
 
-    metrics: dict[str, Array]
+    metrics: dict[str, Array]  # over the whole chunk
+    # i32: the first update with a vital metric that is not finite; else, if the learner after the
+    # chunk is not finite, the last update; else NEVER.
     broken_at: Array

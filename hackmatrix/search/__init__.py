@@ -1,1 +1,1 @@
-"""Planning on the exact game: in play and for expert iteration."""
+"""Planning with the exact game as the model: in play and for expert iteration."""

@@ -1,6 +1,4 @@
-"""What every search has: a step of the exact game, what the network thinks of where it leads, and
-what a search tells of boards in the end.
-"""
+"""What all searches share: steps of the exact game, their evaluation by the network, the result."""
 
 from __future__ import annotations
 
@@ -24,51 +22,49 @@ Array = jax.Array
 
 
 def env_keys(keys: Array) -> Array:
-    """Raw keys [..., 2] for an environment, of which nothing else is derived. It splits them as it
-    likes, often in the same way as a search splits its own: a draw of the search would then foresee
-    what happens. The search's own are `fold_in(keys, number)` with numbers from 1.
+    """Returns raw keys [..., 2] for the environment alone. If a search drew from the same keys, its
+    draws could be the environment's, which may split keys in the same way, and so foresee what
+    happens. A search's own keys are `fold_in(keys, number)` with numbers from 1.
     """
     return jax.random.key_data(fold_in(keys, 0))
 
 
 class Found(struct.PyTreeNode):
-    """What was found on [E] boards."""
+    """The result of a search on [E] boards."""
 
     action: Array  # i32[E]: the one to take
-    policy: Array  # f32[E, A]: probabilities of a policy that is better than the network's
-    value: Array  # f32[E, A]: what the actions are worth; the board's value where none was tried
+    policy: Array  # f32[E, A]: probabilities of the improved policy
+    value: Array  # f32[E, A]: of each action; the board's for actions that were not tried
 
 
 class ModelStep(NamedTuple):
-    """What a step led to: the boards [E] after it, the actions that the network would take there,
-    and what it thinks them worth; what the step itself earned, and where an episode ended with it.
-    """
+    """The result of a step on [E] boards."""
 
-    boards: Any
-    choice: distrax.Categorical
-    value: Array
-    reward: Array
-    ended: Array
+    boards: Any  # after the step
+    choice: distrax.Categorical  # the network's policy there
+    value: Array  # f32[E]: the network's value there
+    reward: Array  # f32[E]: of the step, as the signal has it
+    ended: Array  # bool[E]: where the step ended an episode
 
 
-@dataclass(frozen=True, eq=False)  # so that jax.jit can tell it from others
+@dataclass(frozen=True, eq=False)  # compared and hashed by identity, for jax.jit
 class Search:
-    """What every search plays on: the exact game and a network trained on the signal."""
+    """The base of searches: the exact game, and a network trained on the signal."""
 
     env: Environment
     network: Forward
     signal: RewardSignal
 
     def evaluate(self, params: Any, seen: Any) -> tuple[distrax.Categorical, Array, Array]:
-        """The actions that the network would take, what it thinks the boards worth, and the mask of
-        what is valid, of what is seen on [E] boards.
+        """Returns the network's policy, its values f32[E] and the mask of valid actions bool[E, A]
+        for the encoded observations of [E] boards.
         """
         observation, mask = self.env.decode(seen)
         logits, value = self.network(params, observation)
         return distributions.masked(logits, mask), value, mask
 
     def step(self, params: Any, keys: Array, boards: Any, actions: Array) -> ModelStep:
-        """One step by keys [E], and the network's view of the result; a truncated episode's reward
+        """Plays one step with keys [E] and evaluates the result; a truncated episode's reward
         includes the discounted value of its final observation.
         """
         raw = env_keys(keys)

@@ -1,7 +1,7 @@
-"""Expert iteration: the network is trained towards the policy that a search guided by it finds.
+"""Expert iteration: the network is trained towards the policy of a search that it guides.
 
-Every action is the one that a search took, on a board that looks the same to the player with what
-is hidden drawn anew; so what is learned needs no knowledge that a player does not have.
+Every action is chosen by a search. The search begins on a board that looks the same to the player,
+with everything hidden drawn anew, so what is learned uses nothing that a player cannot know.
 """
 
 from __future__ import annotations
@@ -43,26 +43,26 @@ SECTION = Section(
 class Samples(struct.PyTreeNode):
     """What the loss needs of the steps of a minibatch: leaves [samples, ...]."""
 
-    seen: Any
-    search_policy: Array  # the one to learn, f32[samples, A]
-    target: Array  # for the value
+    seen: Any  # the encoded observation and mask
+    search_policy: Array  # f32[samples, A]: the target for the policy
+    target: Array  # for the value, in units of the return scale
 
 
 @dataclass(frozen=True)
 class Expert(ActorCritic):
-    """The algorithm, as `hackmatrix.rl.algorithm.Algorithm` describes one."""
+    """Expert iteration, an implementation of `hackmatrix.rl.algorithm.Algorithm`."""
 
     settings: Settings
 
     sections: ClassVar[tuple[Section, ...]] = (SECTION,)
     vital: ClassVar[tuple[str, ...]] = (_DISTANCE, metrics.VF_LOSS, metrics.GRAD_NORM)
     health: ClassVar[tuple[Range | Trend, ...]] = ()
-    # The tree's loops begin with constants, which the check of shard_map takes for a mistake.
+    # mctx's loops begin with constants, which shard_map's type check rejects.
     types_are_checked: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.env.tells_what_is_hidden:
+        if not self.env.can_redraw:
             raise UserError(
                 f"algorithm=expert is not supported by {self.env.name}, whose hidden parts are "
                 "unknown: its class must override Environment.redrawn (hackmatrix/envs/protocol.py)"
@@ -78,9 +78,9 @@ class Expert(ActorCritic):
             observation, mask = self.env.decode(seen)
             logits, value = evaluate(observation)
             keys = learner.update_key.each(Purpose.PLAN, step, players.number)
-            ahead, noise = (fold_in(keys, number) for number in (0, 1))
-            explore = gumbel(noise, mask.shape[-1])
-            found = search(params, ahead, players.boards, mask, explore)
+            search_keys, noise_keys = (fold_in(keys, number) for number in (0, 1))
+            noise = gumbel(noise_keys, mask.shape[-1])
+            found = search(params, search_keys, players.boards, mask, noise)
             log_prob = distributions.masked(logits, mask).log_prob(found.action)
             return PolicyOutput(found.action, log_prob, value, found.policy)
 
@@ -105,8 +105,8 @@ class Expert(ActorCritic):
             observation, mask = self.env.decode(chosen.seen)
             logits, values = self.network(params, observation)
             policy = distributions.masked(logits, mask)
-            better = chosen.search_policy
-            policy_loss = (xlogy(better, better) - better * policy.logits).sum(-1).mean()
+            target = chosen.search_policy
+            policy_loss = (xlogy(target, target) - target * policy.logits).sum(-1).mean()
             value_loss = 0.5 * jnp.square(values - chosen.target).mean()
             aux = {
                 _DISTANCE: policy_loss,

@@ -8,7 +8,7 @@ from hackmatrix.rl.learning.settings import Settings as Common
 
 
 class Settings(Common, Protocol):
-    """The part of a run's configuration that it reads; configs/default.py explains it."""
+    """The part of a run's configuration that `Expert` reads; configs/default.py explains it."""
 
     @property
     def simulations(self) -> int: ...

@@ -1,1 +1,1 @@
-"""Exported policies without JAX: NumPy and the standard library are all that is needed here."""
+"""Exported policies without JAX: this package needs only NumPy and the standard library."""

@@ -1,6 +1,4 @@
-"""Checks an observation and its mask, and chooses an action by logits: for policies in JAX and in
-NumPy.
-"""
+"""Checks observations and masks, and chooses actions from logits, for policies in JAX and NumPy."""
 
 from __future__ import annotations
 
@@ -12,24 +10,24 @@ from hackmatrix.errors import UserError
 
 
 def check(observation: np.ndarray, mask: np.ndarray, size: int, actions: int) -> None:
-    """UserError unless these are an observation f32[..., size] and its mask bool[..., actions], to
-    which there is an answer.
+    """Raises UserError unless these are finite observations f32[..., size] and masks
+    bool[..., actions] that each allow an action.
     """
     batch = observation.shape[:-1]
     if observation.shape != (*batch, size) or mask.shape != (*batch, actions):
         raise UserError(
-            f"an observation is f32[{size}] and its mask bool[{actions}], or [B, {size}] and "
-            f"[B, {actions}]; these are {list(observation.shape)} and {list(mask.shape)}"
+            f"observation and mask must have shapes [{size}] and [{actions}], or [B, {size}] and "
+            f"[B, {actions}], not {list(observation.shape)} and {list(mask.shape)}"
         )
     if not mask.any(-1).all():
-        raise UserError("the mask allows no action: there is none to take")
+        raise UserError("the mask allows no action: at least one must be valid")
     if not np.isfinite(observation).all():
-        raise UserError("the observation is not finite: there is nothing to act on")
+        raise UserError("the observation is not finite: it has NaN or infinite numbers")
 
 
 def chosen(logits: np.ndarray, mask: np.ndarray, draws: np.random.Generator | None) -> Any:
-    """Of the actions that the mask bool[..., A] allows the likeliest, or with `draws` one drawn as
-    the logits f32[..., A] have it: i32[...], for one of each an int.
+    """Returns the likeliest of the actions that the mask bool[..., A] allows, or with `draws` one
+    drawn from the distribution of the logits f32[..., A]: i32[...], or an int without batch axes.
     """
     if draws is not None:
         logits = logits + draws.gumbel(size=logits.shape)

@@ -1,4 +1,4 @@
-"""Plays the game of another program, which speaks the headless protocol on its pipes."""
+"""Plays the game of another program, over the headless protocol on its stdin and stdout."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from hackmatrix.networks.files import About
 from hackmatrix.standalone import inputs
 from hackmatrix.standalone.policy import NumpyPolicy
 
-MOST_STEPS = 2000  # of a game: a policy may move back and forth for ever
-_LONGEST_QUOTE = 80
+MOST_STEPS = 2000  # of a game, as a policy may move back and forth for ever
+_LONGEST_QUOTE = 80  # characters of an answer in an error message
 WON = 9  # the stage after the last
-_PATIENCE = 3.0  # seconds that the program has to end by itself
-# What the answers to these commands tell; those to others are objects of any kind.
-_TOLD: dict[str, dict[str, tuple[type, ...]]] = {
+_PATIENCE = 3.0  # seconds that the program has to exit by itself
+# The required fields of the answers to these commands, with their types. The answer to another
+# command may be any JSON object.
+_REQUIRED_FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
     "reset": {"observation": (dict,)},
     "getValidActions": {"validActions": (list,)},
     "step": {"observation": (dict,), "reward": (int, float), "done": (bool,)},
@@ -35,7 +36,7 @@ _TOLD: dict[str, dict[str, tuple[type, ...]]] = {
 
 @dataclass(frozen=True)
 class Played:
-    """How a game went, to its end or as far as MOST_STEPS. `actions` are those taken."""
+    """The result of a game, at its end or after MOST_STEPS. `total` is its return."""
 
     total: float
     is_over: bool
@@ -49,7 +50,7 @@ class Played:
 
     @property
     def summary(self) -> str:
-        """In a line."""
+        """The result in one line."""
         stage = "won" if self.is_won else f"stage {self.stage}"
         end = f"return {self.total:.2f}, {stage}, score {self.score}"
         stopped = "" if self.is_over else ", stopped before its end"
@@ -57,7 +58,7 @@ class Played:
 
 
 def table(games: Sequence[Played]) -> list[str]:
-    """What many games came to, as launch.evaluate tells of those that it plays: a line each."""
+    """Returns the lines of a table that summarises games, in the form of launch.evaluate."""
     stages = np.array([each.stage for each in games])
     ended = np.array([each.is_over for each in games])
     rows = {
@@ -71,7 +72,7 @@ def table(games: Sequence[Played]) -> list[str]:
 
 
 def check_plays(policy: About) -> None:
-    """UserError if the policy is none for HackMatrix."""
+    """Raises UserError if the policy has other numbers of inputs or actions than HackMatrix."""
     size, actions = sum(map(math.prod, policy.observation.values())), len(policy.actions)
     if (size, actions) != (inputs.SIZE, inputs.ACTIONS):
         raise UserError(
@@ -81,13 +82,13 @@ def check_plays(policy: About) -> None:
 
 
 class GameProgram:
-    """The program, from its start to its end; its command is a list of words."""
+    """A game program, started with `command`, a list of words; a context manager that ends it."""
 
     def __init__(self, command: Sequence[str]) -> None:
         if isinstance(command, str) or not command:
             raise UserError(
-                'the command of the game is a list of words, such as ["./game", "--headless-cli"], '
-                f"not {command!r}"
+                "the command of a game program must be a list of words, such as "
+                f'["./game", "--headless-cli"], not {command!r}'
             )
         try:
             self._program = subprocess.Popen(
@@ -99,21 +100,21 @@ class GameProgram:
             )
         except OSError as error:
             why = error.strerror or error
-            raise UserError(f"the program of the game cannot start: {command[0]}: {why}") from error
+            raise UserError(f"cannot start the game program {command[0]}: {why}") from error
 
     def ask(self, action: str, **rest: Any) -> Any:
-        """The answer to a command."""
+        """Sends a command and returns the answer."""
         if not (line := self._answer(json.dumps({"action": action, **rest}))):
-            raise UserError("the program of the game has ended")
+            raise UserError("the game program has exited")
         try:
             answer = json.loads(line)
         except (ValueError, RecursionError):
             answer = None
         if isinstance(answer, dict) and "error" in answer:
-            raise UserError(f"the program of the game says: {answer['error']}")
-        if not _tells(answer, _TOLD.get(action, {})):
+            raise UserError(f"the game program reports an error: {answer['error']}")
+        if not _has_fields(answer, _REQUIRED_FIELDS.get(action, {})):
             raise UserError(
-                f"the program of the game does not speak the headless protocol: it answered "
+                "the game program does not speak the headless protocol: it answered "
                 f"{action!r} with {textwrap.shorten(line, _LONGEST_QUOTE)}"
             )
         return answer
@@ -123,7 +124,7 @@ class GameProgram:
         assert self._program.stdout
         if self._program.stdin.closed:
             return ""
-        with suppress(BrokenPipeError):  # it may have answered before it ended
+        with suppress(BrokenPipeError):  # the program may have answered before it exited
             self._program.stdin.write(command + "\n")
             self._program.stdin.flush()
         return self._program.stdout.readline()
@@ -132,7 +133,7 @@ class GameProgram:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends its input, and so the program; soon, or it is killed."""
+        """Closes the program's input, at which it should exit; kills it after `_PATIENCE`."""
         assert self._program.stdin
         assert self._program.stdout
         with suppress(BrokenPipeError):
@@ -145,58 +146,58 @@ class GameProgram:
         self._program.stdout.close()
 
 
-def _tells(answer: Any, wanted: dict[str, tuple[type, ...]]) -> bool:
+def _has_fields(answer: Any, wanted: dict[str, tuple[type, ...]]) -> bool:
     return isinstance(answer, dict) and all(
         type(answer.get(name)) in kinds for name, kinds in wanted.items()
     )
 
 
-# Gives the action to take. It is given the program, to ask for more, what is seen, the valid
-# actions, and the action before (None in a new game).
+# Chooses an action, from the program (to ask it for more), the observation, the valid actions, and
+# the previous action (None in a new game).
 Decide = Callable[[GameProgram, inputs.Json, list[int], int | None], int]
 
 
 def at_once(policy: NumpyPolicy, draws: np.random.Generator | None = None) -> Decide:
-    """Actions drawn from the policy, or else the likeliest in each turn."""
+    """Decides by the policy alone: draws actions, or without `draws` takes the likeliest."""
 
     def decide(_: GameProgram, seen: inputs.Json, valid: list[int], __: int | None) -> int:
-        return int(policy.act(*looked_at(seen, valid), draws))
+        return int(policy.act(*policy_inputs(seen, valid), draws))
 
     return decide
 
 
-def looked_at(seen: inputs.Json, valid: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    """The observation f32[1545] of a board, and the mask bool[28]."""
-    with understood():
+def policy_inputs(seen: inputs.Json, valid: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the observation f32[1545] and the mask bool[28] of the program's answers."""
+    with parsing():
         observation, mask = inputs.vector(seen), inputs.mask(valid)
         if observation.shape != (inputs.SIZE,):
-            raise ValueError(f"{len(observation)} numbers of {inputs.SIZE}")
+            raise ValueError(f"{len(observation)} numbers instead of {inputs.SIZE}")
         if not np.isfinite(observation).all() or not mask.any():
             raise ValueError("a number is not finite, or no action is valid")
     return observation, mask
 
 
 @contextmanager
-def understood() -> Iterator[None]:
-    """UserError where the work inside fails on what the program has told of a board."""
+def parsing() -> Iterator[None]:
+    """Turns errors from reading the program's answers about a board into a UserError."""
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise UserError(
-            "the program of the game does not tell of a board as the headless protocol does: "
+            "the game program describes the board in a form other than the headless protocol's: "
             f"{type(error).__name__}: {error}"
         ) from None
 
 
-def _reward(told: float) -> float:
-    if not abs(told) <= sys.float_info.max:  # nor where it is no number
-        shown = textwrap.shorten(str(told), _LONGEST_QUOTE)
-        raise UserError(f"the program of the game gives a reward that is not finite: {shown}")
-    return told
+def _finite(reward: float) -> float:
+    if not abs(reward) <= sys.float_info.max:  # also false for NaN
+        shown = textwrap.shorten(str(reward), _LONGEST_QUOTE)
+        raise UserError(f"the game program returned a reward that is not finite: {shown}")
+    return reward
 
 
 def play(program: GameProgram, decide: Decide) -> Played:
-    """A new game."""
+    """Plays a new game to its end, or for MOST_STEPS."""
     seen = program.ask("reset")["observation"]
     total, done = 0.0, False
     actions: list[int] = []
@@ -205,12 +206,12 @@ def play(program: GameProgram, decide: Decide) -> Played:
         actions.append(decide(program, seen, valid, actions[-1] if actions else None))
         answer = program.ask("step", actionIndex=actions[-1])
         seen, done = answer["observation"], answer["done"]
-        total += _reward(answer["reward"])
+        total += _finite(answer["reward"])
     stage, score = seen.get("stage"), seen.get("score")
     if type(stage) is not int or not 1 <= stage <= WON or type(score) is not int:
         raise UserError(
-            "the program of the game does not end as in the headless protocol: with stage "
-            f"{stage!r} and score {score!r}"
+            "the game program ended a game with values outside of the headless protocol: "
+            f"stage {stage!r} and score {score!r}"
         )
     return Played(
         total, done, WON if done and _completes_a_stage(answer) else stage, score, actions
@@ -218,6 +219,8 @@ def play(program: GameProgram, decide: Decide) -> Played:
 
 
 def _completes_a_stage(answer: inputs.Json) -> bool:
-    """The canonical program leaves the stage at the last one when that is completed."""
+    """Whether the last step completed a stage. The canonical program does not raise the stage when
+    the last one is completed, so this shows that the game was won.
+    """
     info = answer.get("info")
     return isinstance(info, dict) and info.get("stage_complete") is True

@@ -1,4 +1,4 @@
-"""The inputs of a policy, observation and mask, from the answers of the headless protocol."""
+"""Builds the inputs of a policy, observation and mask, from answers of the headless protocol."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ ACTIONS, SIZE = 28, 1545
 ENEMIES = ("virus", "daemon", "glitch", "cryptog")
 _PROGRAMS = 23
 _FIRST_PROGRAM = 5
-_MOST_SHOWN = 50  # credits or energy
-_LONGEST_WAIT = 4  # turns until a transmission arrives
+_MOST_SHOWN = 50  # credits or energy; more are cut off
+_LONGEST_WAIT = 4  # turns until a transmission arrives; more are cut off
 Json = Mapping[str, Any]
 
 
 def vector(seen: Json) -> np.ndarray:
-    """f32[1545]: 10 numbers of the player, 23 programs, 42 numbers of each of 36 cells."""
+    """Returns f32[1545]: 10 numbers of the player, 23 programs, 42 numbers of each of 36 cells."""
     owned = np.zeros(_PROGRAMS)
     programs = [action - _FIRST_PROGRAM for action in seen["ownedPrograms"]]
     if not all(0 <= number < _PROGRAMS for number in programs):
@@ -31,7 +31,7 @@ def vector(seen: Json) -> np.ndarray:
 
 
 def mask(valid_actions: Sequence[int | np.integer]) -> np.ndarray:
-    """bool[28], from the answer to getValidActions."""
+    """Returns bool[28], from the answer to getValidActions."""
     whole = (
         isinstance(each, int | np.integer) and not isinstance(each, bool) for each in valid_actions
     )

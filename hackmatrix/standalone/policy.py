@@ -1,4 +1,4 @@
-"""A policy from the plain arrays that `launch.export` writes (hackmatrix/networks/files.py)."""
+"""A policy in NumPy, from a file that `launch.export` writes (hackmatrix/networks/files.py)."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from hackmatrix.standalone import acting
 
 
 class NumpyPolicy:
-    """Computes in float32, whatever the type of the products was in training."""
+    """A policy in NumPy. It computes in float32, whatever the compute dtype was in training."""
 
     def __init__(self, file: str | Path) -> None:
-        self._hold(*files.read(file))
+        self._set(*files.read(file))
         what = f"{file} does not fit network={self.about.spec.network}, which has changed since"
         with plugins.as_user_error(what), np.errstate(all="ignore"):
             logits, _ = self.outputs(np.zeros(self._size, np.float32))
@@ -31,19 +31,19 @@ class NumpyPolicy:
 
     @classmethod
     def of(cls, params: Mapping[str, Any], about: About) -> Self:
-        """From arrays of NumPy, as such a file has them."""
+        """Builds a policy from parameters and metadata, as `files.read` returns them."""
         policy = cls.__new__(cls)
-        policy._hold(params, about)
+        policy._set(params, about)
         return policy
 
-    def _hold(self, params: Mapping[str, Any], about: About) -> None:
+    def _set(self, params: Mapping[str, Any], about: About) -> None:
         self._params, self.about = params["params"], about
         self._torso, self._turning = _torso(about), about.turning
         self._size = sum(map(math.prod, about.observation.values()))
         self._actions = len(about.actions)
 
     def outputs(self, observation: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-        """Logits f32[..., A] and values f32[...] of observations f32[..., N]."""
+        """Returns logits f32[..., A] and values f32[...] for observations f32[..., N]."""
         observation = np.asarray(observation, np.float32)
         batch = observation.shape[:-1]
         rows = observation.reshape(math.prod(batch), observation.shape[-1])
@@ -51,12 +51,12 @@ class NumpyPolicy:
         if self._turning:
             parts, turn = self._turning.turned(parts)
         features = self._torso(self._params, parts)
-        valued = features
+        critic_features = features
         if self.about.spec.separate_critic:
-            valued = self._torso(self._params["critic_torso"], parts)
+            critic_features = self._torso(self._params["critic_torso"], parts)
         logits, value = (
             dense(self._params["actor"], features),
-            dense(self._params["critic"], valued),
+            dense(self._params["critic"], critic_features),
         )
         if self._turning:
             logits = self._turning.turned_back(logits, turn)
@@ -65,8 +65,8 @@ class NumpyPolicy:
     def act(
         self, observation: ArrayLike, mask: ArrayLike, draws: np.random.Generator | None = None
     ) -> Any:
-        """Of the actions that the mask bool[A] allows, the likeliest, or one drawn as the policy
-        has it: an int, or i32[B] for B observations and masks.
+        """Returns the likeliest of the actions that the mask bool[A] allows, or with `draws` one
+        drawn from the policy: an int, or i32[B] for B observations and masks.
         """
         observation, mask = np.asarray(observation, np.float32), np.asarray(mask, bool)
         acting.check(observation, mask, self._size, self._actions)
@@ -76,24 +76,27 @@ class NumpyPolicy:
 
 
 def _torso(about: About) -> NumpyTorso:
-    """Where the file tells its address, the network itself, which needs JAX, is not imported."""
-    network, told = about.spec.network, about.in_numpy
-    address = told or numpy_address(network)
+    """Returns the network's forward pass in NumPy. If the file names it, the network itself, which
+    needs JAX, is not imported.
+    """
+    network, declared = about.spec.network, about.in_numpy
+    address = declared or numpy_address(network)
     if address is None:
         raise UserError(
-            f"network={network} has no `in_numpy`, MODULE:NAME of its forward pass without JAX"
+            f"network={network} cannot be used without JAX: it has no `in_numpy`, the MODULE:NAME "
+            "of its forward pass in NumPy"
         )
     try:
         torso: NumpyTorso = plugins.load(address)
     except UserError as error:
-        if told is None:
+        if declared is None:
             raise
         raise UserError(f"network={network}: its `in_numpy` is not found: {error}") from None
     return torso
 
 
 def _in_parts(rows: np.ndarray, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
-    """The parts f32[B, *shape] of observations f32[B, N]."""
+    """Splits observations f32[B, N] into their parts f32[B, *shape]."""
     sizes = [math.prod(shape) for shape in shapes.values()]
     columns = np.split(rows, np.cumsum(sizes)[:-1], axis=-1)
     return {

@@ -1,6 +1,6 @@
 """Training: the loop around the compiled updates, and all that it reads and writes.
 
-run = hackmatrix.train(config, ...)          # what can be given: hackmatrix/api/training.py
+run = hackmatrix.train(config, ...)          # parameters: hackmatrix/api/training.py
 """
 
 import sys
@@ -11,7 +11,7 @@ from hackmatrix import plugins
 
 
 class _Callable(ModuleType):
-    """The name `hackmatrix.train` is this package's, and a call of it trains."""
+    """Makes this package callable: `hackmatrix.train(...)` trains an agent."""
 
     def __call__(self, *arguments: Any, **settings: Any) -> Any:
         return plugins.load("hackmatrix.api.training:train")(*arguments, **settings)

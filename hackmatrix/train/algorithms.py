@@ -1,4 +1,4 @@
-"""Algorithms by name."""
+"""Finds, builds and checks algorithms by name."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _MEMBERS = "init", "update", "acting", "sections", "vital", "health"
 
 
 def find(name: str) -> Any:
-    """The class of an algorithm (hackmatrix.rl.algorithm.Algorithm): one of ours by its name, any
-    other by MODULE:NAME.
+    """Returns the class of an algorithm (hackmatrix.rl.algorithm.Algorithm): a built-in one by its
+    name, any other by MODULE:NAME.
     """
     kind = plugins.load(ALGORITHMS.get(name, name))
     try:
@@ -36,7 +36,7 @@ def find(name: str) -> Any:
 
 
 def built(name: str, kind: Any, *given: Any) -> Any:
-    """The algorithm for an environment, a network, a configuration and an axis."""
+    """Builds an algorithm for an environment, a network, a configuration and a mesh axis."""
     if not plugins.is_address(name):
         return kind(*given)
     with plugins.as_user_error(f"algorithm={name} fails when it is built"):
@@ -44,8 +44,8 @@ def built(name: str, kind: Any, *given: Any) -> Any:
 
 
 def settings_of(name: str, kind: Any) -> set[str] | None:
-    """The settings that an algorithm of ours may read: the members of the protocol that its
-    `settings` are of. None for any other, which may read what it likes.
+    """Returns the settings that a built-in algorithm may read: the members of the protocol that
+    annotates its `settings`. Returns None for any other algorithm, which may read all settings.
     """
     if name not in ALGORITHMS:
         return None
@@ -57,15 +57,14 @@ def settings_of(name: str, kind: Any) -> set[str] | None:
 
 
 def check(name: str, algorithm: Any, network: Network, config: Config) -> None:
-    """Raises UserError if it lacks what is asked of an algorithm."""
+    """Raises UserError if an algorithm breaks the protocol hackmatrix.rl.algorithm.Algorithm."""
     if lacks := [member for member in _MEMBERS if not hasattr(algorithm, member)]:
         raise UserError(
-            f"algorithm={name} has no {', '.join(lacks)}: hackmatrix.rl.algorithm.Algorithm says "
-            "what they are"
+            f"algorithm={name} has no {', '.join(lacks)}; see hackmatrix.rl.algorithm.Algorithm"
         )
     for member in "vital", "inputs":
         if not is_list(getattr(algorithm, member, ()), str):
-            raise UserError(f'algorithm={name}: its `{member}` must be names, such as ("...",)')
+            raise UserError(f"algorithm={name}: its `{member}` must be a tuple of names")
     if not are_sections(algorithm.sections):
         raise UserError(
             f"algorithm={name}: its `sections` must be a tuple of Sections, each with a tuple of "
@@ -75,9 +74,11 @@ def check(name: str, algorithm: Any, network: Network, config: Config) -> None:
         raise UserError(f"algorithm={name}: its `health` must be a tuple of Ranges and Trends")
     inputs = getattr(algorithm, "inputs", ())
     if strange := [each for each in inputs if not hasattr(config, each)]:
-        raise UserError(f"algorithm={name}: its `inputs` name no settings: {', '.join(strange)}")
+        raise UserError(
+            f"algorithm={name}: its `inputs` must name settings, not {', '.join(strange)}"
+        )
     if strange := [each for each in inputs if not _is_number(getattr(config, each))]:
-        raise UserError(f"algorithm={name}: its `inputs` must be numbers: {', '.join(strange)}")
+        raise UserError(f"algorithm={name}: its `inputs` must be numbers, not {', '.join(strange)}")
     if plugins.is_address(name):
         is_changed = config.skip_nonfinite or config.starts_from_another
         _check_learner(name, algorithm, network, is_changed)
@@ -88,7 +89,9 @@ def _is_number(value: Any) -> bool:
 
 
 def _check_learner(name: str, algorithm: Any, network: Network, is_changed: bool) -> None:
-    """Of the first learner, parts of which the trainer may change."""
+    """Checks the types of the first learner and of its parameters. If `is_changed`, the trainer
+    changes learners, which then need `replace`.
+    """
     key = seed_key(0)
     learner = _traced(name, "init", algorithm.init, key)
     update = getattr(learner, "update", None)
@@ -98,20 +101,20 @@ def _check_learner(name: str, algorithm: Any, network: Network, is_changed: bool
         or (is_changed and not hasattr(learner, "replace"))
     ):
         raise UserError(
-            f"algorithm={name}: its `init` must give a flax.struct.PyTreeNode with `update`, an "
-            f"i32, and `key`, and gives {type(learner).__name__}"
+            f"algorithm={name}: its `init` must return a flax.struct.PyTreeNode with `key` and "
+            f"`update`, an i32 scalar, not {type(learner).__name__}"
         )
     given = _traced(name, "acting", algorithm.acting, learner)
     wanted = jax.eval_shape(network.init, key)
     if _shapes(given) != _shapes(wanted):
         raise UserError(
-            f"algorithm={name}: what its `acting` gives of a learner is not the network's "
-            "parameters, a tree as of network.init"
+            f"algorithm={name}: its `acting` must return the network's parameters, a tree like "
+            "that of network.init"
         )
 
 
 def _traced(name: str, member: str, function: Callable[..., Any], *given: Any) -> Any:
-    """What a function of an algorithm from outside gives, as shapes and types."""
+    """Returns the shapes and dtypes of what a function of a custom algorithm returns."""
     with plugins.as_user_error(f"algorithm={name}: its `{member}` fails"):
         return jax.eval_shape(function, *given)
 

@@ -22,12 +22,13 @@ from hackmatrix.train.runs.directory import Run
 from hackmatrix.train.runs.schedule import Schedule
 
 _PATIENCE, _PAUSE = 300.0, 10.0  # seconds
-_SECONDS = "seconds"  # of training, in the metadata of a checkpoint
+_SECONDS = "seconds"  # the training time in the metadata of a checkpoint
 
 
 class Checkpointer:
-    """Finds the newest good state of a run, and saves those that follow. `schedule` tells where the
-    session starts: once it is restored, at that state. All processes call all of this together.
+    """Restores the newest good state of a run and saves later ones. `schedule` says where the
+    session starts: at the first update or, after `restore`, at the restored state. All processes
+    call all methods together.
     """
 
     def __init__(
@@ -38,8 +39,8 @@ class Checkpointer:
         say: Callable[[str], None],
         before_saving: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """The first process calls `before_saving`, which tells what stands in the way, if anything
-        does, and raises a UserError where the run is not ours to save to any more.
+        """The first process calls `before_saving` before each save. It returns what prevents the
+        save, if anything does, and raises UserError if this process no longer owns the run.
         """
         self._config, self._program, self._clock, self._say = run.config, program, clock, say
         self._before_saving, self.schedule = before_saving, Schedule(run.config, clock=clock)
@@ -53,32 +54,32 @@ class Checkpointer:
         self._saved_seconds = 0.0
 
     def restore(self) -> TrainState:
-        """The state to go on from; a new one, where nothing was saved."""
+        """Returns the state to go on from: the newest good one, or a new one if none was saved."""
         check_can_be_saved(self._program.shapes)
         restored = self._checkpoints.restore_newest(*_layouts(self._program))
         if restored is None:
             return self._program.first_state()
-        self._checkpoints.put_damaged_aside()  # nobody is to take it for the newest
+        self._checkpoints.put_damaged_aside()  # else one could pass for the newest
         state = restored.state
         if state.players is None:
             state = self._with_new_games(state)
         self._say(f"Resuming from the checkpoint at step {restored.step:,}")
-        # Those of older runs are not known.
+        # Checkpoints of older versions do not have the training time.
         self._saved_seconds = seconds = restored.metadata.get(_SECONDS, 0.0)
         update = int(state.learner.update)
         self.schedule = Schedule(self._config, update, restored.step, seconds, self._clock)
         return state
 
     def is_due(self, update: int, evaluation: EvaluationResult | None = None) -> bool:
-        """Whether the state after so many updates is to be saved: because it is time, or because
-        its agent was evaluated to be better than all that are kept.
+        """Whether to save the state after this many updates: because it is time, or because the
+        evaluation makes its agent the best so far.
         """
         return (evaluation is not None and self._is_best(evaluation)) or self._is_time(update)
 
     def save(
         self, update: int, state: TrainState, evaluation: EvaluationResult | None = None
     ) -> None:
-        """Copies the state after so many updates; it is written while the run goes on."""
+        """Copies the state after this many updates; it is written while training continues."""
         step = self.schedule.steps_after(update)
         if obstacle := on_first(self._before_saving):
             self._say(f"The state at step {step:,} is not saved: {obstacle}")
@@ -92,8 +93,8 @@ class Checkpointer:
         self._saved_at = self._clock.seconds()
 
     def finish(self, update: int, state: TrainState) -> None:
-        """Saves the last state, and waits until it is kept. What stands in the way may pass, so it
-        is tried for some minutes; after that it stays unsaved.
+        """Saves the last state and waits until it is written. A failure may pass, so it retries for
+        some minutes; after that the state stays unsaved.
         """
         end = time.monotonic() + _PATIENCE
         for attempt in itertools.count():
@@ -105,50 +106,50 @@ class Checkpointer:
             if any_process(time.monotonic() > end):
                 return
             if not attempt:
-                self._say(f"Saving the last state is tried again, for {_PATIENCE / 60:g} minutes")
+                self._say(f"Could not save the last state; retrying for {_PATIENCE / 60:g} minutes")
             time.sleep(_PAUSE)
 
     def is_unsaved(self, update: int) -> bool:
-        """Whether the state after so many updates is neither the one to begin with nor the one that
-        was saved last, as far as is known: a save that is under way may still fail.
+        """Whether the state after this many updates is neither the session's first nor the one that
+        was saved last. A save that is still being written counts, although it may fail.
         """
         step = self.schedule.steps_after(update)
         return update != self.schedule.update and step != self._checkpoints.saved
 
     def training_seconds(self, update: int) -> float:
-        """The training seconds at an update. Of a saved state, those in its metadata: otherwise a
-        run stopped by its time limit would train on when resumed.
+        """Returns the training time at an update, in seconds. For a saved state it is that in its
+        metadata: otherwise a run stopped by its time limit would train on when resumed.
         """
         return self._trained() if self.is_unsaved(update) else self._saved_seconds
 
     def steps(self) -> list[int]:
-        """The environment steps of the states that are kept."""
+        """Returns the environment steps of the saved checkpoints."""
         return self._checkpoints.steps()
 
-    def what_is_kept(self) -> str:
-        """In words, for whoever has lost the state that was trained."""
+    def describe_newest(self) -> str:
+        """Describes the newest checkpoint, for a message that the current state is lost."""
         try:
             steps = self.steps()
         except OSError as error:
-            return f"what is kept cannot be told: {error}"
+            return f"the saved checkpoints cannot be listed: {error}"
         if not steps:
-            return "nothing was saved yet, so begin a new run"
-        return f"the checkpoint at step {steps[-1]:,} is good and kept"
+            return "no checkpoint was saved yet: start a new run"
+        return f"the checkpoint at step {steps[-1]:,} is intact"
 
     def close(self) -> None:
-        """Waits until the last state is on the disk."""
+        """Waits until the last checkpoint is written."""
         self._checkpoints.wait()
 
     def _is_best(self, evaluation: EvaluationResult) -> bool:
         try:
             best = self._checkpoints.best()
         except OSError as error:
-            self._say(f"Whether this agent is the best cannot be told: {error}")
+            self._say(f"Cannot compare this agent with the best checkpoint: {error}")
             return False
         if best and best.games not in (None, self._config.eval_games):
             self._say(
-                f"The best so far, at step {best.step:,}, was measured by "
-                f"{with_unit(best.games, 'game')}, and is not compared with this agent"
+                f"The best checkpoint, at step {best.step:,}, was evaluated on "
+                f"{with_unit(best.games, 'game')}, so it is not comparable with this agent"
             )
             return True
         return on_first(lambda: best is None or evaluation.score > best.score)
@@ -160,22 +161,22 @@ class Checkpointer:
         return any_process(seconds >= 60 * self._config.save_interval_minutes)
 
     def _trained(self) -> float:
-        """By the clock of the first process, on all of them."""
+        """Returns the training time by the first process's clock, on all processes."""
         seconds: float = broadcast(self._clock.trained())
         return seconds
 
     def _with_new_games(self, state: TrainState) -> TrainState:
-        """The learner that was saved, on boards of another number or kind than it had."""
+        """Returns a state with new games for its learner, as its boards do not fit this run."""
         self._say(
-            "The environments changed in number or kind: they all begin new games, and the "
-            "optimiser's averages are from the former batches"
+            "The number or kind of environments has changed: all begin new games; the optimiser's "
+            "moving averages are still those of the old batches"
         )
         return state.replace(players=self._program.new_players(state.learner))
 
 
 def _layouts(program: Program) -> Iterator[Layout]:
-    """The ways in which a state may have been saved: as today, with boards as an earlier version of
-    the environment laid them out, or with boards that are of no use to this run.
+    """Yields the layouts that a saved state may have: today's; those with the boards of earlier
+    versions of the environment; and the learner alone, where the boards do not fit this run.
     """
     shapes = program.shapes
     yield Layout(shapes)

@@ -1,5 +1,5 @@
-"""How a session ends, whether by itself, by a signal or by an error: the words, the exit code, and
-what becomes of its run.
+"""How a session ends, by itself, by a signal or by an error: the message, the exit code, and what
+happens to its run.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ _TRANSIENT = OSError, jax.errors.JaxRuntimeError, TakenOver, Diverged
 
 
 class Phase(Enum):
-    """What is said if a signal ends a session amid it, and whether all but pages is there then."""
+    """The message if a signal ends a session in this phase; whether only pages can be missing."""
 
-    TRAINING = "Stopped; what was saved stays", False
-    EVALUATION = "Stopped before the evaluation, which --resume plays; all is saved", False
+    TRAINING = "Stopped; the saved checkpoints are kept", False
+    EVALUATION = "Stopped before the final evaluation; all is saved, and --resume plays it", False
     PAGES = "Stopped; only the page of the best game is missing", True
     FINISHING = "Stopped while finishing; --resume completes whatever is missing", True
 
 
 class Ending:
-    """Within it a session holds its run, and gives it back at the end. A signal that ends it when
-    all but pages is there leaves it DONE if it `is_last` of what the program does; else that is
-    RETRY, as more follows.
+    """A context in which a session holds its run, and which releases it at the end. A signal ends
+    the session with the exit code DONE if only pages can be missing and the session `is_last` in
+    the program, else with RETRY, as more follows.
     """
 
     def __init__(self, supervision: Supervision, *, is_last: bool) -> None:
@@ -58,28 +58,32 @@ class Ending:
         self._leaving.__exit__(kind, error, traceback)
 
     def hold(self, plan: Plan) -> None:
-        """The run belongs to this process, which is the first, and nothing is written there yet."""
+        """Takes over the lease of the run, on the first process, before anything is written there.
+        Until training begins a signal undoes the start.
+        """
         assert plan.lease
         self._leaving.enter_context(plan.lease)
-        if not plan.run.bucket:  # where a supervisor sees whether it has begun
+        if not plan.run.bucket:  # on a disk a supervisor sees whether the run has begun
             self._supervision.note(str(plan.run.place))
-        leave_no_trace(self._supervision, plan)
+        undo_on_signal(self._supervision, plan)
 
     def mirrored(self, plan: Plan, say: Callable[[str], None]) -> Mirror:
-        """The mirror of the run, which copies its files once more at the end."""
+        """Starts the mirror of the run, which copies its files once more at the end."""
         self._mirror = self._leaving.enter_context(Mirror(plan.run, plan.lease, say))
         self._leaving.push(functools.partial(after_failing, self._supervision, plan))
         return self._mirror
 
     def enters(self, phase: Phase) -> None:
-        """From now on a signal ends the session in this phase, at once, and gives the run back."""
+        """Enters a phase: a signal that is not noted (guards/signals.py) now ends the session at
+        once, with the words of this phase, and releases the run.
+        """
         words, is_done = phase.value
         code = DONE if is_done and self._is_last else RETRY
         self._supervision.signals.ends(words, code, self._leave)
 
     def finish(self, code: int) -> int:
-        """Gives the run back; gives the exit code, which is RETRY if a file did not come to the
-        run's bucket. All processes wait for the first, which may write.
+        """Releases the run and returns the exit code, which is RETRY if a file did not reach the
+        run's bucket. All processes wait for the first, which may still be writing.
         """
         words, _ = Phase.FINISHING.value
         self._supervision.signals.ends(words)
@@ -94,9 +98,9 @@ class Ending:
         return None if self._mirror.has_sent_all else RETRY
 
 
-def leave_no_trace(supervision: Supervision, plan: Plan) -> None:
-    """Has a signal before the first update end the program and remove what this start has made, as
-    long as the run is ours: whoever takes it next has files there.
+def undo_on_signal(supervision: Supervision, plan: Plan) -> None:
+    """Makes a signal before the first update end the program and remove the new run. It is removed
+    only while this process owns it: the next owner has files there.
     """
 
     def undo() -> None:
@@ -114,8 +118,8 @@ def leave_no_trace(supervision: Supervision, plan: Plan) -> None:
 def after_failing(
     supervision: Supervision, plan: Plan, kind: type[BaseException] | None, *_: object
 ) -> None:
-    """Removes a run that would fail again, or was interrupted, if that was before it had anything
-    to tell. That is done while the run is ours, and its files are here.
+    """Removes a new run that was interrupted, or failed in a way that would repeat, before it had
+    metrics or a checkpoint. Called while this process owns the run and still has its files.
     """
     again = kind and not issubclass(kind, _TRANSIENT)
     with suppress(OSError):

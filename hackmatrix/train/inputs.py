@@ -1,7 +1,7 @@
-"""Settings that are inputs of the compiled training program, which then serves any of their values.
+"""Settings that are inputs of the compiled training program, so that it serves all their values.
 
-An algorithm names them as its `inputs`: numbers that it only computes with. All other settings that
-it reads are constants of the program.
+An algorithm names them as its `inputs`: numbers that it computes with but does not branch on. All
+other settings that it reads are constants of the program.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ Array = jax.Array
 
 
 def values(config: Config, names: Sequence[str], **others: float) -> np.ndarray:
-    """f32[names]: the inputs of these names; some are known better than from the configuration."""
+    """Returns f32[names], the settings of these names; `others` override the configuration."""
     return np.array([others.get(name, getattr(config, name)) for name in names], np.float32)
 
 
-def given(config: Config, names: Sequence[str], numbers: Array) -> Any:
-    """The configuration, with inputs f32[names] in place of its numbers."""
-    return _Given(config, dict(zip(names, numbers, strict=True))) if names else config
+def with_inputs(config: Config, names: Sequence[str], numbers: Array) -> Any:
+    """Returns the configuration with the named settings replaced by `numbers` f32[names]."""
+    return _ConfigWithInputs(config, dict(zip(names, numbers, strict=True))) if names else config
 
 
-class _Given:
+class _ConfigWithInputs:
     def __init__(self, config: Config, numbers: dict[str, Array]) -> None:
         self._config, self._numbers = config, numbers
 

@@ -19,8 +19,8 @@ def train(
     evaluator: Evaluator,
     checkpointer: Checkpointer,
 ) -> TrainState:
-    """Trains until all updates are done or the guard stops the run; gives the last state, which is
-    saved if that can be done. All processes stop and save at the same update.
+    """Trains until all updates are done or the guard stops the run. Returns the last state, which
+    is saved if possible. All processes stop and save at the same update.
     """
     schedule = checkpointer.schedule
     update = schedule.update
@@ -31,7 +31,7 @@ def train(
             if update == schedule.update:
                 _check_count(update + updates, state, program.config.algorithm)
         update += updates
-        reporter.after_chunk(update, updates, report)  # tells of the chunk before, as this one runs
+        reporter.after_chunk(update, updates, report)  # reports the previous chunk while this runs
         if guard.is_comparison_due(update, updates):
             with reporter.untimed():
                 guard.compare_now(state.learner)
@@ -47,9 +47,9 @@ def train(
         if checkpointer.is_due(update, evaluation):
             with reporter.untimed():
                 reporter.flush()  # a broken chunk must not be saved
-                guard.compare_now(state.learner)  # nor a state that devices do not share
+                guard.compare_now(state.learner)  # nor a state whose replicas differ
                 checkpointer.save(update, state, evaluation)
-                reporter.saved(update, state.learner)
+                reporter.replay_checkpoint(update, state.learner)
     reporter.finish(state)
     if checkpointer.is_unsaved(update):
         guard.compare_now(state.learner)
@@ -59,11 +59,8 @@ def train(
 
 
 def _check_count(update: int, state: TrainState, algorithm: str) -> None:
-    """An algorithm that does not advance `learner.update` would reuse the same random keys in every
-    update.
+    """Raises UserError if the algorithm does not advance `learner.update`: it would use the same
+    random keys in every update.
     """
     if int(state.learner.update) != update:
-        raise UserError(
-            f"algorithm={algorithm} does not count: its `update` has to add 1 to the "
-            "learner's `update`"
-        )
+        raise UserError(f"algorithm={algorithm}: its `update` must add 1 to the learner's `update`")

@@ -38,8 +38,8 @@ _SEES = "sees the run's directory"
 
 @dataclass(frozen=True)
 class Request:
-    """What a command line asks for: all settings, those of them that were given, and which updates
-    to trace. `from_file` are the names of those that only a configuration file gives.
+    """What a user asks for: all settings, those among them that were `given` explicitly, and which
+    updates to trace. `from_file` names the given settings that only a configuration file sets.
     """
 
     settings: Mapping[str, Any]
@@ -49,25 +49,25 @@ class Request:
     from_file: frozenset[str] = frozenset()
 
     def given_to(self, saved: Config, say: Callable[[str], None]) -> dict[str, Any]:
-        """What is given for a run to go on with. A file that describes another run is no reason not
-        to go on as before: the files of a later revision may.
+        """Returns the given settings to resume a saved run with. A configuration file for another
+        run, such as that of a later revision, is ignored as a whole, with a message.
         """
         by_file = {name: self.given[name] for name in sorted(self.from_file)}
         if not (other := of_another_run(saved, by_file)):
             return dict(self.given)
         names = ", ".join(f"{name}={value!r}" for name, value in other.items())
         say(
-            f"the configuration file describes another run ({names}): nothing of it is taken, and "
-            "this one goes on with the settings that it has"
+            f"the configuration file describes another run ({names}): it is ignored, and this run "
+            "keeps its own settings"
         )
         return {name: value for name, value in self.given.items() if name not in by_file}
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The run, whether it is resumed, whether it begins, as nothing was saved yet, and which
-    updates to trace. `sentinel` is a file that the first of several processes has left in the run's
-    directory, for the others to see. Only the first process holds the lease on the run.
+    """The run, whether it is resumed, whether it `begins` (it has no checkpoint yet), and which
+    updates to trace. `sentinel` is a file in the run's directory, written by the first of several
+    processes to test that the others see it. Only the first process has the lease on the run.
     """
 
     run: Run
@@ -83,16 +83,16 @@ class Plan:
 
     @property
     def can_be_undone(self) -> bool:
-        """Whether the run began with this process, and no other has taken it since."""
+        """Whether this process created the run and still owns it."""
         return not self.resumes and self.lease is not None and self.lease.is_ours()
 
 
 def agree(
     request: Request, has_planned: Callable[[Plan], None] = lambda plan: None
 ) -> tuple[Plan, Program]:
-    """The plan of all processes, and their training program, which is not compiled yet. The first
-    process tells of the plan as soon as the run is its own, before it writes anything there: then
-    whoever called has to give the lease back.
+    """Returns the plan of all processes and their training program, not compiled yet. The first
+    process calls `has_planned` as soon as it owns the run, before it writes anything there; from
+    then on the caller has to release the lease.
     """
     compare(gather_results(lambda: _asked_for(request)))  # before a directory is made
     made: list[tuple[Plan, Program]] = []
@@ -123,18 +123,18 @@ def agree(
 def make_plan(
     request: Request, has_planned: Callable[[Plan], None] = lambda plan: None
 ) -> tuple[Plan, Program]:
-    """The plan of one process, which creates or continues the run's directory; and the training
-    program, which was looked at for that.
+    """Makes the plan on one process, which creates or resumes the run's directory. Also returns the
+    training program, which is built first to check the configuration.
     """
     if jax.config.jax_disable_jit:  # type: ignore[attr-defined]
         raise UserError("JAX_DISABLE_JIT is set, but training is one compiled program: unset it")
-    # A configuration of one's own may lack any setting, which `resolve` says.
+    # A custom configuration may lack any setting; `resolve` reports that.
     which, name = request.settings.get("resume"), _name(request)
     found = directory.find(request.workdir, which, name) if which else None
     if found and name not in (None, found.name):
         told = request.settings["run_name"]
         what = f"run_name={told}" if told == name else f"run_name={told}, a link to {name},"
-        raise UserError(f"{what} cannot be changed: the run to resume is {found.name}")
+        raise UserError(f"{what} is not the run to resume, {found.name}; omit run_name")
     values = request.settings
     if found:
         given = request.given_to(found.config, streams.say)
@@ -142,7 +142,7 @@ def make_plan(
             given["run_name"] = name
         values = resumed(found.config, {**given, "resume": which})
     config = resolve(values, jax.default_backend(), jax.device_count())
-    # What may be missing is asked for before a directory is made.
+    # Everything that may be missing is checked before a directory is made.
     program = Program(config, meshes.over())
     begins = not found or not directory.has_checkpoint(found)
     if not found:
@@ -167,7 +167,7 @@ def make_plan(
 
 
 def _name(request: Request) -> Any:
-    """What the run is called: a link to it is no name of its own."""
+    """Returns the requested name of the run; for a link beside a run, the name of that run."""
     name = request.settings.get("run_name")
     if not (isinstance(name, str) and RUN_NAME.holds(name)):
         return name
@@ -186,24 +186,24 @@ def _take(run: Run) -> Lease:
 
 
 def _asked_for(request: Request) -> dict[str, str]:
-    """Settings, which have to be the same on all processes. A supervisor may tell only some to
-    resume.
+    """Returns the settings that must be the same on all processes: all but `resume`, as a
+    supervisor may resume only some of them.
     """
     return {name: repr(value) for name, value in request.settings.items() if name != "resume"}
 
 
 def _facts(plan: Plan, program: Program) -> dict[str, str]:
-    """What else has to be the same on all processes."""
+    """Returns what else must be the same on all processes."""
     assert plan.sentinel is not None
     facts = {
         **versions(),
         "source files": source_hash(),
         "compiled program": program.name,
-        # All look for them together, or none does.
-        "compiled programs kept (JAX_COMPILATION_CACHE_DIR)": str(programs.are_kept()),
+        # Either all processes look up cached programs, or none does.
+        "compiled programs cached (JAX_COMPILATION_CACHE_DIR)": str(programs.is_cache_on()),
         _SEES: str(becomes_true(plan.sentinel.exists)),
     }
-    if plan.begins:  # each reads the file for itself, and training believes it
+    if plan.begins:  # each process reads the file itself, and training trusts that they agree
         leaves = map(np.asarray, jax.tree.leaves(program.params_to_start_from))
         facts["parameters to start from"] = short_hash(b"".join(leaf.tobytes() for leaf in leaves))
     return facts
@@ -217,7 +217,7 @@ def _check(plan: Plan, facts: list[dict[str, str]]) -> None:
     blind = [f"process {process}" for process, sees_it in enumerate(sees) if not sees_it]
     if blind:
         raise UserError(
-            f"{plan.run.place} is not the same place for all: what process 0 writes there is not "
+            f"{plan.run.place} is not shared by all processes: what process 0 writes there is not "
             f"seen by {', '.join(blind)}; use a bucket, gs://BUCKET/runs, or a disk that all mount"
         )
     compare(facts)

@@ -34,15 +34,15 @@ from hackmatrix.train.config.rules import ALGORITHMS
 
 Array = jax.Array
 
-# Settings that say which run it is, which no algorithm reads. (The seed is in the state.)
+# Settings that identify the run; no algorithm reads them. (The seed is in the state.)
 _OF_THE_RUN = "run_name", "run_suffix", "resume", "rewind", "seed", "num_seeds"
-# What the program reads besides what its algorithm does; environment and network tell of theirs.
+# Settings that any program reads besides those of its algorithm, environment and network.
 _OF_ALL_PROGRAMS = {"num_envs", "skip_nonfinite"}
 _SPECS = TrainState(learner=REPLICATED, players=SPLIT)  # type: ignore[arg-type]
 
 
 class Program:
-    """Built from a configuration for a mesh; nothing is compiled before it is needed."""
+    """The compiled functions of a run on a mesh; nothing is compiled before it is needed."""
 
     def __init__(self, config: Config, mesh: Mesh) -> None:
         self.config, self.mesh = config, mesh
@@ -63,7 +63,7 @@ class Program:
         self._compiled: jax.stages.Compiled | None = None
 
         def chunk(state: TrainState, updates: Array, numbers: Array) -> tuple[TrainState, Report]:
-            own = inputs.given(config, self._inputs, numbers)
+            own = inputs.with_inputs(config, self._inputs, numbers)
             algorithm = kind(self.env, self.network, own, ENVS)
             with program_for(device.platform):
                 return chunks.run(self.env, algorithm, config.skip_nonfinite, state, updates)
@@ -81,16 +81,16 @@ class Program:
 
     @property
     def types_are_checked(self) -> bool:
-        """Whether shard_map may check the types of what algorithm and environment do."""
+        """Whether shard_map may check the types of the algorithm and the environment."""
         return self.env.types_are_checked and getattr(self.algorithm, "types_are_checked", True)
 
     @property
     def health(self) -> tuple[Range | Trend, ...]:
-        """What is watched in its metrics."""
+        """The healthy ranges and trends of the run's metrics."""
         return (*self.env.health, *self.algorithm.health, chunks.HEALTH)
 
     def first_state(self) -> TrainState:
-        """The state of a new run."""
+        """Returns the first state of a new run."""
         learner = self._first_learner(self._seed)
         if (params := self.params_to_start_from) is not None:
             params = meshes.placed(params, meshes.replicated(self.mesh))
@@ -98,25 +98,25 @@ class Program:
         return TrainState(learner, self._first_players(self._seed))
 
     def new_players(self, learner: Any) -> Players:
-        """Players of new games, for a learner in the midst of a run."""
+        """Returns players with new games, for a learner in the middle of a run."""
         begun = self._beginning(rollout.later_players)
         players: Players = begun(UpdateKey(learner.key, learner.update))
         return players
 
     @functools.cached_property
     def shapes(self) -> TrainState:
-        """The state without its values: shapes, types and places."""
+        """The train state as a tree of jax.ShapeDtypeStruct with shardings."""
         players = self._first_players.shapes(self._seed)
         return TrainState(self.learner_shapes, _placed(players, meshes.split(self.mesh)))
 
     @functools.cached_property
     def learner_shapes(self) -> Any:
-        """The learner without its values. No board is drawn for it."""
+        """The learner's part of `shapes`, found without tracing a reset of the environment."""
         learner = self._first_learner.shapes(self._seed)
         return _placed(learner, meshes.replicated(self.mesh))
 
     def lower(self) -> jax.stages.Lowered:
-        """The program of `run`, ready to compile, also for devices that are not here."""
+        """Lowers the program of `run`, also for devices that this machine does not have."""
         if self._lowered is None:
             if plugins.is_address(self.config.network) and self.config.algorithm in ALGORITHMS:
                 check_is_trainable(self.network, self.types_are_checked)
@@ -127,41 +127,41 @@ class Program:
         return self._lowered
 
     def prefetch(self) -> None:
-        """Begins to load the program of `run`, if it is kept, while other things are done."""
+        """Starts to load the program of `run` in the background, if it is cached."""
         prefetch(self._parts, self._devices)
 
     def compile(self) -> jax.stages.Compiled:
-        """Does now what the first `run` would wait for. It serves any number of updates."""
+        """Compiles the program of `run`, or loads it. It serves any number of updates."""
         if self._compiled is None:
             self._compiled = compiled(self.lower, self._parts, self._devices, every_process)
         return self._compiled
 
     @property
     def name(self) -> str:
-        """What tells the program from others of the same sources on any process."""
+        """A name that identifies the program on all processes with the same sources."""
         return name_of(self.lower, self._parts)
 
     def run(
         self, state: TrainState, updates: int, extra_updates: float = 0.0
     ) -> tuple[TrainState, Report]:
-        """Runs so many updates. `state` is donated. `extra_updates`: see runs/schedule.py."""
+        """Runs this many updates. `state` is donated. `extra_updates`: see runs/schedule.py."""
         numbers = inputs.values(self.config, self._inputs, extra_updates=extra_updates)
         given = meshes.placed((np.int32(updates), numbers), meshes.replicated(self.mesh))
         state, report = self.compile()(state, *given)
         return state, report
 
     def acting(self, learner: Any) -> Params:
-        """The parameters that the agent acts with, on all devices. All processes call this."""
+        """Returns the parameters the agent acts with, on all devices. All processes call this."""
         params: Params = self._acting(learner)
         return params
 
-    def parameters(self) -> int:
-        """How many parameters the agent has."""
+    def num_parameters(self) -> int:
+        """Returns the number of parameters of the agent."""
         acting = jax.eval_shape(self.algorithm.acting, self.learner_shapes)
         return sum(leaf.size for leaf in jax.tree.leaves(acting))
 
     def _settings(self) -> dict[str, Any]:
-        """The settings compiled into the program as constants; for an algorithm from outside, all
+        """Returns the settings compiled into the program as constants; for a custom algorithm, all
         that it might read.
         """
         config = self.config
@@ -181,7 +181,7 @@ class Program:
 
     @functools.cached_property
     def _first_learner(self) -> CachedJit:
-        """The learner of a new run, for a seed."""
+        """A cached program that makes the learner of a new run from a seed."""
 
         def begin(seed: Array) -> Any:
             return self.algorithm.init(draws.seed_key(seed))
@@ -195,11 +195,11 @@ class Program:
 
     @functools.cached_property
     def _first_players(self) -> CachedJit:
-        """Players of new games, for a seed."""
+        """A cached program that begins the games of a new run from a seed."""
         return self._beginning(_players_of_seed)
 
     def _beginning(self, begin: Callable[..., Players]) -> CachedJit:
-        """A cached program that resets all environments on all devices from one key."""
+        """Returns a cached program that resets all environments on all devices from one key."""
         function = functools.partial(begin, self.env)
         each = jax.shard_map(
             function,
@@ -222,7 +222,7 @@ class Program:
 
     @functools.cached_property
     def params_to_start_from(self) -> Params | None:
-        """Another agent's, if the configuration names one. Only a new run needs them."""
+        """The parameters of the agent `start_from` names, if any. Only a new run needs them."""
         if not (name := self.config.start_from):
             return None
         if not hasattr(jax.eval_shape(self.algorithm.init, draws.seed_key(0)), "params"):
@@ -235,17 +235,17 @@ class Program:
 
 
 def _has_kernels(device: Any, told: bool | None) -> bool:
-    """Whether a step is one kernel there: by itself, or as a setting tells."""
+    """Whether a step is one kernel on this device: as the setting says, or by default."""
     if told and device.platform == "gpu" and not takes_kernels(device):
         raise UserError(
-            f"kernels=True: {device.device_kind} takes none, as NVIDIA's GPUs do from Hopper on; "
-            "use --config.kernels=False, and a step of the game is some hundred small kernels"
+            f"kernels=True: {device.device_kind} does not support them (NVIDIA GPUs do from Hopper "
+            "on); use --config.kernels=False, which runs a step as some hundred small kernels"
         )
     return takes_kernels(device) if told is None else told
 
 
 def _environment(name: str) -> Environment:
-    """The environment of that name. Of one from outside of this package nothing is known yet."""
+    """Makes the environment of that name; a custom one is checked."""
     env = make(name)
     if plugins.is_address(name):
         static_checks.check(env)

@@ -1,5 +1,5 @@
-"""Several agents that differ by their seeds alone, and what they have in common: a claim about
-learning needs more than one.
+"""Trains several agents that differ only in their seeds, and averages their results: a claim about
+learning needs more than one seed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from hackmatrix.train.runs.places import place
 from hackmatrix.train.runs.protocol import Place, is_step
 from hackmatrix.train.session import FOR_GAMES, run_session
 
-# Changing these does not change which agent results.
+# Settings that do not change which agent results.
 _OF_A_RUN_ALONE = FOR_GAMES | {
     "kernels", "log_interval", "save_interval_minutes", "save_interval", "keep_checkpoints",
     "keep_milestones", "watchdog_minutes", "replica_check_interval", "eval_interval_minutes",
@@ -36,10 +36,9 @@ _OF_A_RUN_ALONE = FOR_GAMES | {
 
 
 def run_seeds(request: Request, play: Play, supervision: Supervision) -> int:
-    """Trains `num_seeds` agents one after the other, in the runs NAME-seedN, and tells what they
-    reached on average; gives the exit code. Those that are finished already are left as they are,
-    if what is asked for is what they were trained with, and one that was stopped goes on: the same
-    command again does what is left.
+    """Trains `num_seeds` agents one after the other, in the runs NAME-seedN, and prints their mean
+    results; returns the exit code. The same command again does what is left: a run that was stopped
+    goes on, and a finished one stays as it is, if it was trained with the settings asked for.
     """
     settings = request.settings
     _check(settings)
@@ -66,17 +65,17 @@ def run_seeds(request: Request, play: Play, supervision: Supervision) -> int:
 
 
 def _check(settings: Mapping[str, Any]) -> None:
-    """UserError for what would come out when the first seeds are trained."""
+    """Raises UserError for what would otherwise fail only after some seeds are trained."""
     if not settings["run_name"] or settings["resume"] not in (None, AUTO):
         raise UserError(
-            "num_seeds needs --config.run_name=NAME, and no --resume but auto: with the same name "
-            "again it goes on where it was stopped"
+            "num_seeds needs --config.run_name=NAME, and no --resume but auto: the same command "
+            "again continues where it stopped"
         )
     if settings["eval_episodes"] == 0:
-        raise UserError("num_seeds compares agents by their last games: eval_episodes=0 has none")
+        raise UserError("num_seeds compares final evaluations: eval_episodes must not be 0")
     last = settings["seed"] + settings["num_seeds"] - 1
     if not SEED.holds(last):
-        raise UserError(f"the last seed would be {last}, which must be {SEED.must_be}")
+        raise UserError(f"the last seed would be {last}, but a seed must be {SEED.must_be}")
 
 
 def _with(request: Request, **values: Any) -> Request:
@@ -86,8 +85,8 @@ def _with(request: Request, **values: Any) -> Request:
 
 
 def _is_done(there: Place, given: Mapping[str, Any]) -> bool:
-    """Whether a run was trained with what is given, to its end, and evaluated as it is now. A
-    UserError if it cannot become one that was.
+    """Whether a run was trained to its end with the given settings, and its last state evaluated.
+    Raises UserError if the run cannot get there by resuming.
     """
     if not is_run(there):
         must_be_free(there)
@@ -104,17 +103,17 @@ def _is_done(there: Place, given: Mapping[str, Any]) -> bool:
         return False
     if max(steps, default=evaluated) != evaluated:
         return False
-    others = _others(found.config, given)
+    changed = _changed(found.config, given)
     next_step = evaluated + found.config.batch_size
-    # Where its time was up before, its checkpoint knows.
+    # If its time limit ended it earlier, only its checkpoint tells.
     is_at_end = next_step > found.config.total_timesteps
     if not _goes_on(found.config, given, next_step, is_at_end):
-        _check_is_alike(found.config, given, others, is_at_end)
-    return is_at_end and not others
+        _check_is_alike(found.config, given, changed, is_at_end)
+    return is_at_end and not changed
 
 
-def _others(config: Config, given: Mapping[str, Any]) -> set[str]:
-    """The settings that are given otherwise than a run has them."""
+def _changed(config: Config, given: Mapping[str, Any]) -> set[str]:
+    """Returns the names of the given settings whose values differ from those of the run."""
     before = config.settings()
     return {
         name
@@ -124,8 +123,8 @@ def _others(config: Config, given: Mapping[str, Any]) -> set[str]:
 
 
 def _goes_on(config: Config, given: Mapping[str, Any], next_step: int, is_at_end: bool) -> bool:
-    """Whether a run goes on by what is asked now, that has ended before its next update: at its
-    last step, or else as its time was up.
+    """Whether a run that has ended would train on with the given settings. It ended at its last
+    step if `is_at_end`, else by its time limit; `next_step` is where its next update would end.
     """
     asked = {**config.settings(), **given}
     if is_at_end:
@@ -135,24 +134,24 @@ def _goes_on(config: Config, given: Mapping[str, Any], next_step: int, is_at_end
 
 
 def _check_is_alike(
-    config: Config, given: Mapping[str, Any], others: set[str], is_at_end: bool
+    config: Config, given: Mapping[str, Any], changed: set[str], is_at_end: bool
 ) -> None:
-    """UserError where a run that stays as it is was trained otherwise than those to come."""
+    """Raises UserError if a finished run was trained with other settings than those to come."""
     alike = set(_OF_A_RUN_ALONE)
     if is_at_end:
         alike.add("time_limit_minutes")
     steps = given.get("total_timesteps", config.total_timesteps)
     if steps // config.batch_size == config.total_timesteps // config.batch_size:
         alike.add("total_timesteps")
-    for name in sorted(others - alike):
+    for name in sorted(changed - alike):
         raise UserError(
-            f"{config.run_name} was trained to its end with {name}={getattr(config, name)!r}, and "
-            f"is not to be compared with one of {given[name]!r}: choose another run_name"
+            f"{config.run_name} has finished training with {name}={getattr(config, name)!r}, so it "
+            f"is not comparable with runs of {name}={given[name]!r}: choose another run_name"
         )
 
 
 def _tell(workdir: Place, name: str, runs: list[str]) -> None:
-    """Prints the means over the runs, and keeps them in NAME-seeds.json."""
+    """Prints the means over the runs, and saves them in NAME-seeds.json."""
     told = [json.loads((workdir / run / EVALUATION).read()) for run in runs]
     agents = [results.from_json(each)["agent"] for each in told]
     first = find(workdir, runs[0])
@@ -162,8 +161,8 @@ def _tell(workdir: Place, name: str, runs: list[str]) -> None:
     file = workdir / f"{name}-seeds.json"
     file.write(json.dumps({"runs": runs, **results.as_json(means)}, indent=2) + "\n")
     streams.say(
-        f"\n{len(runs)} agents, means over seeds with 95% intervals (Student's t, no narrower than "
-        f"their games allow), in {file}"
+        f"\nMeans over {len(runs)} seeds with 95% intervals (Student's t, no narrower than the "
+        f"agents' games allow), in {file}"
     )
     for line in results.table(means, env):
         streams.say(f"  {line}")

@@ -39,16 +39,16 @@ from hackmatrix.train.runs import directory
 from hackmatrix.train.runs.clock import Clock
 from hackmatrix.train.runs.lease import Lease
 
-FOR_GAMES = {"eval_episodes", "resume"}  # what a session without training takes
+FOR_GAMES = {"eval_episodes", "resume"}  # settings that a session without training uses
 
 
 def run_session(
     request: Request, play: Play, supervision: Supervision | None = None, *, is_last: bool = True
 ) -> int:
-    """Trains as requested, in a new run or in the one to resume; gives the exit code. `play` makes
-    pages of games. If it `is_last` of what the program does, a signal while only such a page is
-    missing leaves it DONE; else that is RETRY, as more follows. It is RETRY, too, if a file did not
-    come to the run's bucket.
+    """Trains as requested, in a new run or in the one to resume; returns the exit code. `play`
+    records games for pages. After a signal while only such a page is missing the code is DONE if
+    the session `is_last` in the program, else RETRY, as more follows. It is RETRY, too, if a file
+    did not reach the run's bucket.
     """
     clock, supervision = Clock(), supervision or Supervision()
     with Ending(supervision, is_last=is_last) as ending:
@@ -82,34 +82,34 @@ class _Session:
         self.schedule = self.checkpointer.schedule
         self.tracer = Tracer(self.plan.trace, run, say)
         self.guard = Guard(self.schedule, program.mesh, self.supervision, self.tracer.ends)
-        self.evaluator = Evaluator(run, program, self.schedule, say, self.guard.goes_on)
+        self.evaluator = Evaluator(run, program, self.schedule, say, self.guard.report_progress)
 
     def run(self, state: TrainState, play: Play, given: Mapping[str, Any]) -> int:
-        """Does what is left to do; gives the exit code."""
+        """Trains and evaluates what is left; returns the exit code."""
         trains = not self.schedule.is_over
         if trains:
             self._begin()
         else:
-            self._tell_what_is_not_taken(given)
+            self._warn_of_unused_settings(given)
             if not self.evaluator.lacks_final_games(state):
-                self._tell_that_it_is_finished()
+                self._tell_how_to_train_longer()
                 return DONE
         return self._go_on(state, play, trains=trains)
 
     def _begin(self) -> None:
-        """From here on the run is what this session makes of it."""
+        """Prepares training: saves the settings of a resumed run, and compiles the program."""
         if self.plan.resumes:
             on_first(functools.partial(directory.write_down, self.plan.run))
             self.evaluator.forget_what_is_done_again()
-        if is_first():  # which writes
+        if is_first():  # only this process writes metrics
             load_ahead()
         self.guard.arm("The training program was not compiled")
-        what = "Compiling the training program (once; it is kept)"
+        what = "Compiling the training program (once; then it is cached)"
         with self.schedule.clock.phase("compile"), self.console.waiting(what):
             self.program.compile()
 
     def _go_on(self, state: TrainState, play: Play, *, trains: bool) -> int:
-        """Trains, where that is left to do, and plays the games of the final evaluation; gives the
+        """Trains, if that is left to do, and plays the games of the final evaluation; returns the
         exit code.
         """
         console, run, schedule = self.console, self.plan.run, self.schedule
@@ -133,8 +133,8 @@ class _Session:
         return code
 
     def _train(self, state: TrainState, reporter: Reporter) -> tuple[TrainState, bool]:
-        """The state at the end, and whether the run ends with it for now: because it was asked to
-        stop, or because the state could not be saved.
+        """Returns the last state, and whether the run stops there for now: because it was asked to,
+        or because the state could not be saved.
         """
         guard, checkpointer = self.guard, self.checkpointer
         with self.supervision.signals.noted(self.console.say):
@@ -143,9 +143,9 @@ class _Session:
                 state = train(state, self.program, guard, reporter, self.evaluator, checkpointer)
             except Broken as broken:
                 checkpointer.close()
-                raise Broken(f"{broken}; {checkpointer.what_is_kept()}") from None
+                raise Broken(f"{broken}; {checkpointer.describe_newest()}") from None
             except BaseException:
-                if jax.process_count() == 1:  # others may never get here, and would be waited for
+                if jax.process_count() == 1:  # close() would wait for others that may not get here
                     checkpointer.close()
                 raise
             checkpointer.close()
@@ -156,8 +156,8 @@ class _Session:
         return state, is_stopped
 
     def _evaluate(self, state: TrainState, replays: Replays) -> bool:
-        """Plays the games, unless there are none to play; whether it has. A signal ends it at once:
-        what was trained is saved.
+        """Plays the games of the final evaluation, if they are missing; returns False if it was
+        interrupted. A signal ends it at once, as the trained state is saved.
         """
         self.guard.arm("No game of the evaluation was played")
         self.ending.enters(Phase.EVALUATION)
@@ -166,22 +166,21 @@ class _Session:
         has_played = functools.partial(self.ending.enters, Phase.PAGES)
         try:
             self.evaluator.play_final_games(state, replays, has_played)
-        except (Interrupted, KeyboardInterrupt):  # the latter from Python
+        except (Interrupted, KeyboardInterrupt):  # the latter when called from Python
             return False
         return True
 
-    def _tell_what_is_not_taken(self, given: Mapping[str, Any]) -> None:
-        """Of what was given, where nothing is left to train with it."""
+    def _warn_of_unused_settings(self, given: Mapping[str, Any]) -> None:
+        """Warns of given settings that have no effect, as nothing is left to train."""
         changes = on_first(lambda: directory.changes(self.plan.run))
         lost = [f"{each}={changes[each]}" for each in changes if each in given.keys() - FOR_GAMES]
         if lost:
             self.console.warn(
-                "nothing is left to train, so the run keeps the settings that it was trained with: "
-                f"{', '.join(lost)} {'is' if len(lost) == 1 else 'are'} not written down, and a "
-                "later --resume goes by what it had"
+                f"nothing is left to train, so {', '.join(lost)} will neither have an effect nor "
+                "be saved: the run keeps the settings that it was trained with"
             )
 
-    def _tell_that_it_is_finished(self) -> None:
+    def _tell_how_to_train_longer(self) -> None:
         run, schedule = self.plan.run, self.schedule
         limit = schedule.config.time_limit_minutes
         longer = [f"--resume={shlex.quote(str(run.place))}"]
@@ -190,15 +189,15 @@ class _Session:
         if limit is not None:
             longer.append(f"--config.time_limit_minutes={2 * limit:g}")
         self.console.say(
-            f"The run is finished at step {schedule.steps:,}; its results are in {run.place}"
+            f"The run has finished at step {schedule.steps:,}; its results are in {run.place}"
         )
         self.console.say(f"To train it longer: {' '.join(longer)}")
 
     def _tell_that_it_stopped(self, state: TrainState, step: int) -> None:
         if self.checkpointer.is_unsaved(int(state.learner.update)):
             self.console.say(
-                "The last state could not be saved: what came after the checkpoint before is lost, "
-                "and done again when the run is resumed"
+                "The last state could not be saved: updates since the last checkpoint are lost, "
+                "and are repeated on resume"
             )
         elif (seconds := self.supervision.signals.seconds_since()) is not None:
             self.console.say(f"Saved and stopped {seconds:.1f} s after the signal")
@@ -208,9 +207,9 @@ class _Session:
 def _restored(
     plan: Plan, checkpointer: Checkpointer, supervision: Supervision, console: Console
 ) -> TrainState:
-    """The state to begin with."""
-    supervision.watchdog.arm("No state to begin with was there", LONG)
-    with console.waiting("Restoring the run" if plan.resumes else "Drawing the first boards"):
+    """Returns the state that the session starts from."""
+    supervision.watchdog.arm("The state to start from was not ready", LONG)
+    with console.waiting("Restoring the run" if plan.resumes else "Starting the first games"):
         state = checkpointer.restore()
     schedule = checkpointer.schedule
     if plan.resumes and not schedule.update:
@@ -221,7 +220,7 @@ def _restored(
 
 
 def _console(plan: Plan, program: Program, clock: Clock) -> Console:
-    """What this process prints to."""
+    """Returns the console of this process; only that of the first prints anything."""
     metrics = metric_catalogue.metrics(program.env, program.algorithm)
     out = None if is_first() else open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     return Console(plan.config, metrics, out, clock)
@@ -232,18 +231,18 @@ def _tell_what_runs(console: Console, plan: Plan, program: Program) -> None:
     console.head(
         f"{'Resuming' if plan.resumes else 'Training'} {plan.run.name}",
         [
-            *summary(plan.config, platform, devices, program.parameters()),
+            *summary(plan.config, platform, devices, program.num_parameters()),
             *differences(plan.config, resolve(reading.default(), platform, devices)),
         ],
     )
 
 
 def _sinks(console: Console, context: SinkContext, lease: Lease | None) -> Sinks:
-    """Where metrics go, as long as the run is ours."""
+    """Returns the sinks of metrics, which are written while this process owns the run."""
     others = opened(context, console.warn) if is_first() else []
 
     def confirm() -> None:
         if lease:
-            lease.confirm(asks=context.run.bucket is None)  # for a bucket, the mirror asks
+            lease.confirm(renew_if_stale=context.run.bucket is None)  # else the mirror does
 
     return Sinks(console, *others, say=console.warn, confirm=confirm)

@@ -1,4 +1,4 @@
-"""Signs of life while a person waits. Nothing here needs JAX."""
+"""Prints progress while a person waits. Nothing here needs JAX."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _SECONDS_BETWEEN_LINES = 5
 
 @contextmanager
 def waiting(what: str, say: Callable[[str], None]) -> Iterator[Note]:
-    """Says what is being waited for, for how long already, and in the end how long it took. What
-    is noted meanwhile, such as how much is done, is said with the next lines.
+    """Prints what is being waited for, the time so far every few seconds, and the total time at the
+    end. The function that it yields adds a note, such as how much is done, to the next lines.
     """
     done = threading.Event()
     start = time.monotonic()

@@ -16,19 +16,19 @@ from hackmatrix.networks import files
 from hackmatrix.networks.actor_critic import Network, Params
 
 Array = jax.Array
-# Sums of more numbers are rounded otherwise.
+# The tolerance: a wider network adds up more numbers, which rounds differently.
 _NEAR = 1e-3
 
 
 def params_of(name: str, env: Environment, network: Network, key: Array) -> Params:
-    """The parameters of the policy of that name, for a network like its own or a wider one. What a
-    wider one has besides is drawn by the key.
+    """Returns the parameters of the policy of that name, for a network like its own or a wider one,
+    whose additional parameters are drawn with the key.
     """
     params, about = files.read(name)
     file = f"start_from={name}"
     about.check_plays(env, file)
     theirs, ours = (dataclasses.asdict(spec) for spec in (about.spec, network.spec))
-    # The type of products is none of the parameters', which are float32.
+    # compute_dtype may differ: parameters are always float32.
     others = [key for key in ours if theirs[key] != ours[key] and key != "compute_dtype"]
     if not others:
         return network.fitted(params, file)
@@ -39,14 +39,14 @@ def params_of(name: str, env: Environment, network: Network, key: Array) -> Para
         if wider and _do_the_same((narrower, params), (network, wider)):
             return wider
     raise UserError(
-        f"{file} has another network: give this run "
+        f"{file} has a different network: start this run with "
         + " ".join(f"--config.{key}={theirs[key]}" for key in others)
     )
 
 
 def widened(params: Params, first: Params) -> Params | None:
-    """Parameters of the shapes of `first`, of a network that does what one with `params` does: its
-    new features are as in `first`, and nothing that was there before reads them yet. None if the
+    """Widens `params` to the shapes of `first`, for a network that does the same: new features are
+    computed as in `first`, but no old feature and no head reads them yet. Returns None if the
     shapes do not allow it.
     """
 
@@ -57,7 +57,7 @@ def widened(params: Params, first: Params) -> Params | None:
     before, after = (jax.tree.map(np.shape, tree) for tree in (params, first))
     try:
         shrinks = jax.tree.map(operator.gt, before, after)
-    except ValueError:  # they are not alike
+    except ValueError:  # the trees differ
         return None
     if any(jax.tree.leaves(shrinks)):
         return None
@@ -65,11 +65,11 @@ def widened(params: Params, first: Params) -> Params | None:
 
 
 def _do_the_same(*agents: tuple[Network, Params]) -> bool:
-    """Whether both give the same logits and values, of numbers drawn at random."""
+    """Whether both return the same logits and values for random observations."""
     rng = np.random.default_rng(0)
     shapes = agents[0][0].observation.items()
     parts = {name: jnp.asarray(rng.random((64, *shape), np.float32)) for name, shape in shapes}
-    with jax.default_matmul_precision("highest"):  # accelerators would round what they multiply
+    with jax.default_matmul_precision("highest"):  # accelerators would round factors
         was, now = (_in_float32(network)(params, parts) for network, params in agents)
     return all(np.allclose(a, b, atol=_NEAR, rtol=_NEAR) for a, b in zip(was, now, strict=True))
 

@@ -1,1 +1,1 @@
-"""What every program does before its work: its flags, and its first words on the terminal."""
+"""What programs share around their work: flags, messages, startup, output files, and the end."""

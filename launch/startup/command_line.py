@@ -1,4 +1,4 @@
-"""The command line of a program: --help on one screen, and a mistake in one line."""
+"""Parses command lines: --help fits one screen, and a mistake is reported in one line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WIDTH, _INDENT = 96, 26
 
 
 def parser(program: str) -> Parse:
-    """What `app.run(main, flags_parser=...)` needs, for a program that takes flags alone."""
+    """Returns a `flags_parser` for `app.run`, for a program that takes only flags."""
 
     def parse(arguments: list[str]) -> list[str]:
         try:
@@ -30,30 +30,30 @@ def parser(program: str) -> Parse:
         except (flags.Error, UserError) as error:
             sys.exit(f"{program}: {' '.join(str(error).split())}")
         if rest[1:]:
-            sys.exit(f"{program}: {rest[1]!r} is not a flag; --help lists those that there are")
+            sys.exit(f"{program}: {rest[1]!r} is not a flag; --help lists the flags")
         return rest
 
     return with_help(program, parse)
 
 
 def refuse_empty(*names: flags.FlagHolder[Any]) -> None:
-    """Makes it a mistake to give one of these flags without a name: --run=$RUN, where RUN is not
-    set, would be taken for no flag at all.
+    """Makes an empty value of one of these flags an error: --run=$RUN, where RUN is not set, would
+    otherwise be taken for no flag at all.
     """
     for flag in names:
         flags.register_validator(flag, lambda name: name is None or bool(name), "must not be empty")
 
 
 def with_help(program: str, parse: Parse) -> Parse:
-    """The same, but --help is answered with all flags of the program, and ends it; and from then on
-    Ctrl-C ends it without a traceback, what the terminal has no signs for is no mistake, and JAX is
-    of 32 bits.
+    """Returns the parser with --help, which prints all flags of the program and exits. It also sets
+    up the process: Ctrl-C ends it without a traceback, characters that the terminal cannot encode
+    are replaced, and JAX computes in 32 bits.
     """
 
     def parse_or_help(arguments: list[str]) -> list[str]:
-        ending.is_quiet(program)
+        ending.end_quietly(program)
         logging.set_verbosity(logging.WARNING)  # unless --verbosity says otherwise
-        starting.compute_as_usual()
+        starting.compute_in_32_bits()
         if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
             sys.stdout.reconfigure(errors="replace")
         if _HELP & {*arguments[1:]}:
@@ -65,15 +65,15 @@ def with_help(program: str, parse: Parse) -> Parse:
 
 
 def _help(program: str, main: str) -> str:
-    """What the module of the program says of itself, and then its flags; `main` is how absl calls
-    the module that was started.
+    """Returns the docstring of the program's module, then its flags; `main` is absl's name for the
+    module that was started.
     """
     about = sys.modules.get(program, sys.modules["__main__"]).__doc__ or ""
     return "\n".join([about.strip(), "", *(_line(flag) for flag in _own(main))])
 
 
 def _own(main: str) -> Iterator[flags.Flag]:
-    """Those that our modules define, but not each setting that was given as one."""
+    """Yields the flags that our modules define, without each --config.NAME that was given."""
     for module, defined in flags.FLAGS.flags_by_module_dict().items():
         if module == main or module.startswith(_OURS):
             yield from (flag for flag in defined if "." not in flag.name)

@@ -1,4 +1,4 @@
-"""The end of a program that is not wanted any more: by Ctrl-C, or where nobody reads it."""
+"""Ends a program quietly: on Ctrl-C, or when nobody reads its output any more."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from typing import Any
 from hackmatrix import streams
 
 
-def is_quiet(program: str) -> None:
-    """From now on such an end is no traceback. A mistake of ours still is one."""
+def end_quietly(program: str) -> None:
+    """From now on Ctrl-C and a broken pipe end the program without a traceback. Other exceptions
+    still print one.
+    """
     is_stopped = False
-    # Where it was closed from the start, what is meant for it would go to standard output.
+    # If it was closed from the start it is None, which makes print use standard output.
     sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
 
     def tell(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -31,7 +33,7 @@ def is_quiet(program: str) -> None:
             sys.__excepthook__(kind, error, trace)
 
     def tell_too(ignored: Any) -> None:
-        """As of Ctrl-C while garbage is collected: Python would go on."""
+        """Handles Ctrl-C during garbage collection, after which Python would go on."""
         if isinstance(ignored.exc_value, KeyboardInterrupt):
             tell(KeyboardInterrupt, ignored.exc_value, None)
             _end_as_by_ctrl_c()
@@ -39,22 +41,23 @@ def is_quiet(program: str) -> None:
             sys.__unraisablehook__(ignored)
 
     def end() -> None:
-        """Before Python takes apart what XLA, stopped amid its work, may not survive. And without
-        looking through all that JAX has traced for garbage, which takes up to a second.
+        """Ends a stopped program before Python's teardown, which XLA may not survive if it was
+        interrupted. Others end without a garbage collection of all that JAX has traced, which takes
+        up to a second.
         """
         if is_stopped:
             _end_as_by_ctrl_c()
         gc.freeze()
 
     sys.excepthook, sys.unraisablehook = tell, tell_too
-    atexit.register(end)  # first of all, so it is called last
-    atexit.register(streams.flush, BrokenPipeError)  # on a full disk what was asked for is lost
+    atexit.register(end)  # registered first, so it is called last
+    atexit.register(streams.flush, BrokenPipeError)  # a full disk stays an error
 
 
 @contextlib.contextmanager
 def at_once(program: str) -> Iterator[None]:
-    """Within it Ctrl-C ends the program there and then: an exception amid JAX's import would crash
-    it, or be swallowed. Where a training heeds Ctrl-C, it is left to that.
+    """Makes Ctrl-C end the program immediately: an exception in the middle of JAX's import would
+    crash it, or be swallowed. Where training already handles Ctrl-C, its handler stays.
     """
     before = signal.getsignal(signal.SIGINT)
     if before is not signal.default_int_handler or not _is_main_thread():
@@ -73,12 +76,12 @@ def at_once(program: str) -> Iterator[None]:
 
 
 def _is_main_thread() -> bool:
-    """Only there Python allows to say what a signal does."""
+    """Whether this is the main thread, the only one in which Python lets signal handlers be set."""
     return threading.current_thread() is threading.main_thread()
 
 
 def _tell_stopped(program: str) -> None:
-    # Nobody may be listening, or it was just being written there.
+    # Nobody may be reading, or the signal may have interrupted a write to this stream.
     with contextlib.suppress(OSError, RuntimeError):
         print(f"\n{program}: stopped", file=sys.stderr, flush=True)
 

@@ -1,4 +1,4 @@
-"""What a program is asked to write: whether a file can be written shows before the work begins."""
+"""Output files of programs, checked to be writable before the work begins."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from absl import flags
 from hackmatrix import streams
 from hackmatrix.train.runs.places import on_disk
 
-flags.disclaim_key_flags()  # they are the program's, which --help goes by
+flags.disclaim_key_flags()  # those of `define` belong to the calling program
 
 
 class _Paths(flags.ArgumentParser[Path]):
@@ -27,21 +27,24 @@ class _Paths(flags.ArgumentParser[Path]):
 
 
 def define(name: str, about: str) -> flags.FlagHolder[Path | None]:
-    """Defines a flag that names what to write; a bucket is refused."""
+    """Defines a flag that names an output file or directory; a place in a bucket is refused."""
     return flags.DEFINE(_Paths(), name, None, about)
 
 
 def check(program: str, *named: flags.FlagHolder[Path | None]) -> None:
-    """Ends the program with one line where the file of a flag could not be written, or is another
-    flag's. What is there stays as it is.
+    """Ends the program with one line if the file of a flag cannot be written, or is that of another
+    flag. Existing files are not changed.
     """
     flag_of: dict[Path, str] = {}
     for flag in named:
         if not (file := flag.value):
             continue
-        there = Path(os.path.realpath(file))  # where a link leads; a pipe's leads nowhere
+        there = Path(os.path.realpath(file))  # follows links; a pipe's leads to no file
         if (other := flag_of.setdefault(there, flag.name)) != flag.name:
-            sys.exit(f"{program}: {there}: --{other} names it, too; choose another --{flag.name}")
+            sys.exit(
+                f"{program}: --{other} and --{flag.name} name the same file, {there}; "
+                f"choose another --{flag.name}"
+            )
         try:
             _try_to_write(file, there)
         except OSError as error:
@@ -49,7 +52,7 @@ def check(program: str, *named: flags.FlagHolder[Path | None]) -> None:
 
 
 def _try_to_write(file: Path, there: Path) -> None:
-    """But not to a pipe or a device, which would notice."""
+    """Opens the file for writing, unless it is a pipe or a device, which would notice."""
     was_there = file.exists()
     if was_there and not file.is_file() and not file.is_dir():
         return
@@ -60,7 +63,7 @@ def _try_to_write(file: Path, there: Path) -> None:
 
 
 def write(program: str, file: Path, content: bytes, flag: flags.FlagHolder[Path | None]) -> None:
-    """Ends the program with one line where that cannot be done."""
+    """Writes the file; ends the program with one line if that fails."""
     try:
         file.write_bytes(content)
     except OSError as error:
@@ -68,14 +71,14 @@ def write(program: str, file: Path, content: bytes, flag: flags.FlagHolder[Path 
 
 
 def is_standard_output(file: Path) -> bool:
-    """Whether it names that, as /dev/stdout does, so that nothing else may be printed."""
+    """Whether the file is standard output, as /dev/stdout is: nothing else may be printed then."""
     return bool(sys.stdout) and os.path.samestat(file.stat(), os.fstat(sys.stdout.fileno()))
 
 
 @contextlib.contextmanager
 def printing(program: str) -> Iterator[None]:
-    """Ends the program with one line where what is printed inside cannot be written. That nobody
-    reads it any more is left to others.
+    """Ends the program with one line if what is printed inside cannot be written. A broken pipe is
+    left to the caller.
     """
     try:
         yield
@@ -83,7 +86,7 @@ def printing(program: str) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        streams.flush()  # so that it is not tried again
+        streams.flush()  # drops it, or Python would try again at exit
         sys.exit(f"{program}: cannot write to standard output: {error.strerror}")
 
 

@@ -1,4 +1,4 @@
-"""The flag of programs in which a policy may look ahead before it acts."""
+"""The --plan flag, of programs in which a policy may look ahead before it acts."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from absl import flags
 _PLAN = flags.DEFINE_integer(
     "plan",
     0,
-    "Look ahead: so many games are played on from each board before an action is taken. What the "
-    "player cannot see is drawn anew for each. From 4 to 4096; 0 acts at once.",
+    "Look ahead: before each action, play this many games on from the board, with what the player "
+    "cannot see drawn anew for each. From 4 to 4096; 0 acts at once.",
 )
-_FEWEST, _MOST = 4, 4096  # of hackmatrix.search.planner, which would load JAX
+_FEWEST, _MOST = 4, 4096  # as in hackmatrix.search.planner, which imports JAX
 flags.register_validator(
     _PLAN,
     lambda games: games == 0 or _FEWEST <= games <= _MOST,
-    f"it must be 0, or from {_FEWEST} to {_MOST}",
+    f"must be 0, or from {_FEWEST} to {_MOST}",
 )
 
 
@@ -22,6 +22,6 @@ def plan() -> int:
     return int(_PLAN.value)
 
 
-def again() -> str:
+def as_flags() -> str:
     """The flag as it was given, for another command line."""
     return f" --plan={_PLAN.value}" if _PLAN.value else ""

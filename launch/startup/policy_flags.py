@@ -1,4 +1,4 @@
-"""The flags that name a policy, or the run that it is of, and loading it."""
+"""The flags that name a policy or its run, and loading that policy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _EXPORTED = "exported"
 
 
 def parser(program: str) -> command_line.Parse:
-    """What `app.run(main, flags_parser=...)` needs. A mistake ends the program with one line."""
+    """Returns a `flags_parser` for `app.run`. A mistake ends the program with one line."""
     parse = command_line.parser(program)
 
     def parse_one(arguments: list[str]) -> list[str]:
@@ -45,11 +45,11 @@ def parser(program: str) -> command_line.Parse:
 
 
 def load(program: str) -> Agent:
-    """The agent, of the latest run if none is named; ends the program with one line where there is
-    none.
+    """Loads the agent that is named, or that of the latest run; ends the program with one line if
+    there is none.
     """
     if not _POLICY.value and run_flags.is_latest():
-        run_flags.find(program, ", or use --policy=policies/winner")
+        run_flags.find(program, ", or --policy=policies/winner")
     with starting.loading(program, "JAX and the policy"):
         from hackmatrix.api.agent import Agent
         from hackmatrix.train.policies import policy
@@ -61,8 +61,8 @@ def load(program: str) -> Agent:
 
 
 def adviser(program: str, plan: int) -> Choose | None:
-    """What the policy takes to be the best action, for who plays a game of HackMatrix; None if no
-    policy is named.
+    """Returns the function that advises a player of HackMatrix with the policy's best action; None
+    if no policy is named.
     """
     if not (run_flags.name() or _POLICY.value):
         if plan:
@@ -72,7 +72,9 @@ def adviser(program: str, plan: int) -> Choose | None:
         return None
     agent = load(program)
     if agent.env.name != "hackmatrix":
-        sys.exit(f"{program}: a policy for {agent.env.name} has no advice for hackmatrix")
+        sys.exit(
+            f"{program}: this policy plays {agent.env.name}, so it cannot advise in hackmatrix"
+        )
     from hackmatrix.train.policies.player import Player
 
     with starting.one_line_errors(program):
@@ -81,8 +83,8 @@ def adviser(program: str, plan: int) -> Choose | None:
 
 
 def place_for_exports() -> Path:
-    """A directory of this policy alone: in that of its run, if it is of one, whose best has another
-    than its newest.
+    """Returns the default directory for exports of this policy: inside that of its run, a separate
+    one for the run's best; exported/NAME here if it has no run, or one in a bucket.
     """
     from hackmatrix.networks.files import is_shipped
     from hackmatrix.train.runs import directory
@@ -99,7 +101,7 @@ def place_for_exports() -> Path:
 
 
 def _name_of(policy: Path) -> str:
-    """That of its run, where the file or folder of a policy is one that `launch.export` wrote."""
+    """Returns the name of a policy's file or folder, or of its run if `launch.export` wrote it."""
     from hackmatrix.networks.files import EXPORTED
 
     folder = policy.parent if policy.name == EXPORTED else policy
@@ -108,8 +110,8 @@ def _name_of(policy: Path) -> str:
     return folder.name.removesuffix(".npz")
 
 
-def again() -> str:
+def as_flags() -> str:
     """The flags that name this policy, for another command line."""
     if _POLICY.value:
         return f"--policy={shlex.quote(_POLICY.value)}"
-    return run_flags.again(" --best" if _BEST.value else "")
+    return run_flags.as_flags(" --best" if _BEST.value else "")

@@ -1,4 +1,4 @@
-"""The flags by which a program finds the other processes of a run, and meeting them."""
+"""The flags by which a program finds the other processes of a run, and joining them."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from launch.startup import starting
 _COORDINATOR = flags.DEFINE_string(
     "coordinator",
     None,
-    "HOST:PORT of process 0, where several processes meet; TPU slices need none.",
+    "HOST:PORT of process 0, which the other processes connect to; TPU slices need none.",
 )
 _NUM_PROCESSES = flags.DEFINE_integer(
     "num_processes", None, "The number of processes.", lower_bound=1
 )
-_PROCESS_ID = flags.DEFINE_integer("process_id", None, "The number of this process, from 0.")
+_PROCESS_ID = flags.DEFINE_integer("process_id", None, "The index of this process, from 0.")
 
 
 def meet(program: str, *, heartbeat_seconds: int, join_seconds: int) -> None:
-    """Meets the others, if there are any; a UserError where the flags do not fit together."""
+    """Joins the other processes, if there are any. Raises UserError if the flags are wrong."""
     from hackmatrix.parallel import startup  # it imports JAX
 
     startup.join(
@@ -26,5 +26,5 @@ def meet(program: str, *, heartbeat_seconds: int, join_seconds: int) -> None:
         program=program,
         heartbeat_seconds=heartbeat_seconds,
         join_seconds=join_seconds,
-        meanwhile=starting.waiting(f"{program}: meeting the other processes"),
+        meanwhile=starting.waiting(f"{program}: waiting for the other processes"),
     )

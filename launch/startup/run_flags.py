@@ -1,4 +1,4 @@
-"""The flags that name a run, and finding it: the latest one where none is named."""
+"""The flags that name a run, and finding that run, or the latest if none is named."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ command_line.refuse_empty(_RUN, _WORKDIR)
 
 
 def name() -> str | None:
-    """The run that is named, if one is."""
+    """Returns the value of --run, or None."""
     return str(_RUN.value) if _RUN.value else None
 
 
 def is_latest() -> bool:
-    """Whether the latest run is meant."""
+    """Whether --run is missing or auto, which mean the latest run."""
     return not _RUN.value or _RUN.value == _LATEST
 
 
@@ -39,12 +39,14 @@ def workdir() -> str:
 
 
 def find(program: str, instead: str = "") -> Run:
-    """The run that is named, or the latest, which is then said and goes by its name. Ends the
-    program with one line where there is none; `instead` says what else could be given.
+    """Finds the run that is named, or the latest: that one is announced, and --run set to its name.
+    Ends the program with one line if there is none; `instead` is an alternative for that line.
     """
     found = _find(program, name() or _LATEST)
     if found is None:
-        sys.exit(f"{program}: there is no run in {workdir()} yet: python -m launch.train{instead}")
+        sys.exit(
+            f"{program}: there is no run in {workdir()} yet: use python -m launch.train{instead}"
+        )
     if is_latest():
         starting.say_aside(f"Run {found.name}, the latest in {workdir()}")
         flags.FLAGS["run"].value = found.name
@@ -52,7 +54,7 @@ def find(program: str, instead: str = "") -> Run:
 
 
 def find_each(program: str, names: Sequence[str]) -> list[Run]:
-    """The runs of these names; ends the program with one line where there is one that is not."""
+    """Finds the runs of these names; ends the program with one line if one does not exist."""
     return [run for each in names if (run := _find(program, each))]
 
 
@@ -66,7 +68,7 @@ def _find(program: str, which: str) -> Run | None:
             return directory.find(workdir(), which)
 
 
-def again(more: str) -> str:
-    """The flags that name the run, and more of them, for another command line."""
+def as_flags(more: str) -> str:
+    """The flags that name the run, with `more` among them, for another command line."""
     where = "" if workdir() == "runs" else f" --workdir={shlex.quote(workdir())}"
     return f"--run={shlex.quote(str(name()))}{more}{where}"

@@ -1,4 +1,4 @@
-"""The start of a program: what it waits for is said, compiled programs are kept, devices chosen."""
+"""Starts a program: reports what it waits for, caches compiled programs, chooses devices."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from launch.startup import ending
 
 
 def waiting(what: str) -> AbstractContextManager[signs.Note]:
-    """Says on standard error what is being waited for, and for how long already."""
+    """Reports on standard error what is being waited for, and for how long so far."""
     return signs.waiting(what, say_aside)
 
 
 @contextlib.contextmanager
 def loading(program: str, what: str) -> Iterator[None]:
-    """Says that this is loaded. It stays, so it is not looked through for garbage, now or later.
-    Ctrl-C ends the program at once, which an import of JAX would not survive in another way. Where
-    it cannot be loaded as it is installed, the program ends with a line that says so.
+    """Reports that this is being loaded. It stays in memory, so the garbage collector skips it, now
+    and later. Ctrl-C ends the program at once: an import of JAX does not survive an exception. If
+    the installation cannot be loaded, the program ends with a line that says why.
     """
     gc.disable()
     try:
@@ -42,7 +42,7 @@ def loading(program: str, what: str) -> Iterator[None]:
 
 
 def _wrong_here(error: Exception) -> str | None:
-    """What is wrong with this machine, where the error is not a mistake of ours."""
+    """Returns what is wrong with this installation, or None if the error may be a bug of ours."""
     if isinstance(error, ImportError) and (error.name or "").startswith("hackmatrix"):
         return None
     if isinstance(error, ModuleNotFoundError) and error.name:
@@ -52,14 +52,14 @@ def _wrong_here(error: Exception) -> str | None:
         return None
     *_, why = [type(error).__name__, *str(error).splitlines()]
     told = f"JAX cannot be loaded: {why.rstrip('.')}"
-    # Of a wrong variable it says which one, and no installation mends that.
+    # A ValueError names a wrong environment variable, which no installation mends.
     return told if isinstance(error, ValueError) else f"{told}: {INSTALL}"
 
 
 @contextlib.contextmanager
 def one_line_errors(program: str) -> Iterator[None]:
-    """Ends the program with exit code 1 where a user's mistake, or a bucket that is away, ends the
-    work inside, and says what is wrong, without a traceback.
+    """Ends the program with exit code 1 and a message, without a traceback, if a user's mistake or
+    an unavailable bucket ends the work inside.
     """
     try:
         yield
@@ -68,23 +68,23 @@ def one_line_errors(program: str) -> Iterator[None]:
 
 
 def say_aside(line: str) -> None:
-    """On standard error: standard output is for what the program was asked for."""
+    """Prints a line on standard error: standard output is for the results of the program."""
     with contextlib.suppress(OSError):  # nobody may be listening
         print(line, file=sys.stderr, flush=True)
 
 
 def need_standard_streams(program: str) -> None:
-    """Ends the program with one line where nothing could be said to it, or by it."""
+    """Ends the program with one line if standard input or standard output is closed."""
     if sys.stdin is None or sys.stdout is None:
         sys.exit(
-            f"{program}: commands come on standard input and answers go to standard output, "
+            f"{program}: needs standard input for commands and standard output for answers, "
             "but one of them is closed"
         )
 
 
 def need_devices() -> None:
-    """UserError where JAX finds none of the devices that it is told to use. To be called when JAX
-    may look for them, after processes have met.
+    """Raises UserError if JAX finds none of the devices that it is told to use. To be called only
+    after the processes have met, as JAX looks for devices.
     """
     from hackmatrix.train.guards import doctor
 
@@ -93,10 +93,10 @@ def need_devices() -> None:
 
 
 def keep_compiled_programs(workdir: str | None = None) -> None:
-    """Lets JAX keep what it compiles from one start to the next; to be called before its import.
+    """Makes JAX cache what it compiles from one start to the next; to be called before its import.
 
-    What is compiled for accelerators is kept in the `workdir` of runs if one is given: JAX has only
-    the first process write, and there the others find it too, and the next slice.
+    Programs for accelerators are cached in the `workdir` of runs if one is given: JAX has only the
+    first process write, and there the others find them too, as does the next slice.
     """
     directory = None
     if workdir and (machine.has_tpu() or machine.has_gpu()):
@@ -104,10 +104,9 @@ def keep_compiled_programs(workdir: str | None = None) -> None:
     cache.keep_compiled_programs(directory)
 
 
-def compute_as_usual() -> None:
-    """In 32 bits, with types and ranks that adapt to each other, whatever other programs of this
-    user are told to do; to be called before JAX's import. The processes that a program starts are
-    told the same.
+def compute_in_32_bits() -> None:
+    """Makes JAX compute in 32 bits, with standard promotion of types and ranks, whatever the user's
+    environment says; to be called before its import. Child processes inherit these settings.
     """
     os.environ["JAX_ENABLE_X64"] = "0"
     os.environ["JAX_NUMPY_DTYPE_PROMOTION"] = "standard"
@@ -115,7 +114,7 @@ def compute_as_usual() -> None:
 
 
 def stay_off_accelerators() -> None:
-    """Runs JAX on the CPU unless told otherwise; to be called before its import.
+    """Runs JAX on the CPU unless JAX_PLATFORMS is set; to be called before its import.
 
     A single board gains nothing from an accelerator, and would keep it from others.
     """
@@ -123,15 +122,16 @@ def stay_off_accelerators() -> None:
 
 
 def leave_room_for_training(program: str) -> None:
-    """For a program that may run beside a training, alone on one worker of a slice or on its GPU;
-    to be called before JAX's import. A chip of a TPU has one owner, and a slice of several hosts
-    begins to work only when all of them have asked it to.
+    """Leaves the accelerator to training that may run beside this program, which may be alone on
+    one worker of a slice, or on the GPU of the training; to be called before JAX's import. A TPU
+    chip has one owner, and a slice of several hosts starts only when all of them have asked it to.
     """
     if "JAX_PLATFORMS" not in os.environ and machine.has_libtpu() and machine.has_tpu():
         os.environ["JAX_PLATFORMS"] = "cpu"
-        say_aside(f"{program}: on the CPU, as the TPU is for training; JAX_PLATFORMS=tpu takes it")
+        say_aside(
+            f"{program}: running on the CPU, to leave the TPU to training; "
+            "set JAX_PLATFORMS=tpu to use it"
+        )
     elif machine.has_gpu():
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-        say_aside(
-            f"{program}: of a GPU's memory it takes what it needs, and leaves the rest to others"
-        )
+        say_aside(f"{program}: allocating GPU memory only as needed, to leave the rest to training")

@@ -102,8 +102,8 @@ def test_a_seed_draws_the_same_actions_and_no_seed_others(agent: hackmatrix.Agen
 @pytest.mark.parametrize(
     ("observation", "mask", "said"),
     [
-        (np.zeros(5), np.ones(2), "these are [5] and [2]"),
-        (np.zeros((3, 4)), np.ones(2), "these are [3, 4] and [2]"),
+        (np.zeros(5), np.ones(2), "not [5] and [2]"),
+        (np.zeros((3, 4)), np.ones(2), "not [3, 4] and [2]"),
         (np.zeros(4), np.zeros(2), "the mask allows no action"),
         (np.full(4, np.nan), np.ones(2), "the observation is not finite"),
     ],
@@ -183,10 +183,10 @@ def test_what_cannot_be_done_is_told_in_a_line(
         (lambda: agent.evaluate(0), "games=0 must be at least 1"),
         (lambda: agent.evaluate(plan=16), "plan is not supported by gymnax:CartPole-v1.*redrawn"),
         (lambda: agent.evaluate(plan=-1), "plan=-1 must be a whole number from 0"),
-        (lambda: agent.evaluate(plan=3), "plan=3 tells no two actions apart: it must be 0, or f"),
-        (lambda: agent.evaluate(plan=4097), "plan=4097 games per move are too many: .* 4 to 4096"),
-        (lambda: agent.evaluate(greedy=True, plan=16), "greedy and plan are two ways to play"),
-        (lambda: expert.watch(greedy=True, plan=16), "greedy and plan are two ways to play"),
+        (lambda: agent.evaluate(plan=3), "plan=3 is too few games to compare two actions: it "),
+        (lambda: agent.evaluate(plan=4097), "plan=4097 is too many games for each move: .* 4096"),
+        (lambda: agent.evaluate(greedy=True, plan=16), "greedy and plan cannot be combined"),
+        (lambda: expert.watch(greedy=True, plan=16), "greedy and plan cannot be combined"),
         (lambda: agent.watch(-1), "game=-1 must be a whole number from 0"),
         (
             lambda: agent.act(np.zeros(4), np.ones(2), seed=-1),
@@ -196,18 +196,18 @@ def test_what_cannot_be_done_is_told_in_a_line(
         (lambda: agent.act(np.zeros(4), np.ones(2), seed=""), "seed='' must be a whole"),  # type: ignore[arg-type]
         (lambda: agent.evaluate(2.5), "games=2.5 must be a whole number from 0"),  # type: ignore[arg-type]
         (lambda: agent.watch(2**32), "game=4294967296 must be a whole number from 0"),
-        (lambda: hackmatrix.load("x/policy.jax"), "name policy.npz, which is beside it"),
-        (lambda: agent.export("gs://b/exported"), "gs://b/exported is on no disk: name a path"),
+        (lambda: hackmatrix.load("x/policy.jax"), "use policy.npz beside it"),
+        (lambda: agent.export("gs://b/exported"), "gs://b/exported is not a local path: write to"),
         (lambda: agent.export("a\0b"), "cannot be the name of a directory"),
         (lambda: hackmatrix.load("a\0b"), "cannot be the name of an agent"),
         (agent.watch, "games of gymnax:CartPole-v1 cannot be drawn"),
         (
             lambda: hackmatrix.load("policies/nobody"),
-            "there is policies/centred, policies/champion",
+            "choose one of policies/centred, policies/champion",
         ),
-        (lambda: agent.act("abc", np.ones(2)), "observations and masks are arrays of numbers"),  # type: ignore[arg-type]
+        (lambda: agent.act("abc", np.ones(2)), "observations and masks must be arrays"),  # type: ignore[arg-type]
         (lambda: hackmatrix.load(None), "None is not an agent: give a run, its name, policies"),  # type: ignore[arg-type]
-        (lambda: hackmatrix.load("a", workdir=3), "3 is not a place: name a directory"),  # type: ignore[arg-type]
+        (lambda: hackmatrix.load("a", workdir=3), "3 is not a path: use a directory"),  # type: ignore[arg-type]
         (lambda: hackmatrix.load("nowhere.npz"), "there is no file nowhere.npz"),
         (lambda: hackmatrix.load("policies/expert", best=True), "only a run has a best one"),
     ):

@@ -24,7 +24,7 @@ from hackmatrix.train.policies.policy import Policy
 from tests.envs.toy import Boards, Toy
 from tests.networks.grid import GridWalk
 
-FAILS = "its `in_numpy` fails with the parameters as a file has them"
+FAILS = "its `in_numpy` fails with parameters read from a file"
 
 
 def in_numpy(params: Mapping[str, Any], parts: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -137,7 +137,7 @@ def test_the_player_of_a_made_up_observation_stands_on_the_board(tmp_path: Path)
 @pytest.mark.parametrize(
     ("torso", "said"),
     [
-        (Forgotten, "its `in_numpy` is not the same function: of made-up observations its logits"),
+        (Forgotten, "its `in_numpy` computes another function: on random observations its logits"),
         (Failing, rf"{FAILS}: KeyError: 'nothing like that', test_exporting\.py:\d+"),
         (Named, rf"{FAILS}: KeyError: 'in/layer', test_exporting\.py:\d+"),
     ],
@@ -150,5 +150,5 @@ def test_one_that_is_another_function_is_not(torso: type[Torso], said: str, tmp_
 
 def test_what_games_begin_with_is_asked_about_too(tmp_path: Path) -> None:
     agent(Folded).export(tmp_path / "never below 0")
-    with pytest.raises(hackmatrix.UserError, match="is not the same function"):
+    with pytest.raises(hackmatrix.UserError, match="computes another function"):
         agent(Folded, Below()).export(tmp_path / "below")

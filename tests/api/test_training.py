@@ -177,12 +177,12 @@ def test_a_run_whose_first_files_cannot_be_written_is_free_again(
         ({"config": "nowhere.py"}, "nowhere.py cannot be read: No such file or directory"),
         ({"config": "configs"}, "configs is a directory: name a file, FILE.py"),
         ({"config": "configs/__init__.py"}, "configs/__init__.py has no get_config()"),
-        ({"num_seeds": 3}, "num_seeds=3 is for launch.train"),
+        ({"num_seeds": 3}, "num_seeds=3 works only with launch.train"),
         ({"resume": "nobody"}, "there is no run 'nobody'"),
         ({"resume": "winner"}, "; policies/winner is an agent, not a run: evaluate, watch, play"),
         ({"resume": "policies/winner"}, "begins with it by --config.start_from=policies/winner"),
         ({"resume": 3}, "resume=3 must be a run, or its name"),
-        ({"config": 3}, "3 is not a configuration: give settings by their names"),
+        ({"config": 3}, "3 is not a configuration: give a mapping of settings by name"),
         ({"config": []}, "[] is not a configuration"),
         ({"config": {3: 4}}, "{3: 4} is not a configuration"),
     ],
@@ -197,13 +197,13 @@ def test_what_is_wrong_is_told_and_leaves_nothing_behind(
 
 
 def test_training_where_jax_computes_in_64_bits_is_refused(tmp_path: Path) -> None:
-    with jax.enable_x64(True), pytest.raises(hackmatrix.UserError, match="JAX is told to compute"):
+    with jax.enable_x64(True), pytest.raises(hackmatrix.UserError, match="JAX is set to 64 bits"):
         hackmatrix.train(workdir=tmp_path)
 
 
 def test_a_configuration_file_that_gives_nothing_is_told(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("def get_config():\n    config = {}\n")
-    said = r"mine\.py gives NoneType in place of settings: its get_config\(\) has to end with"
+    said = r"mine\.py returns NoneType instead of settings: its get_config\(\) has to end with"
     with pytest.raises(hackmatrix.UserError, match=said):
         hackmatrix.train(tmp_path / "mine.py", workdir=tmp_path)
 
@@ -212,7 +212,7 @@ def test_numbers_of_numpy_and_jax_are_numbers(tmp_path: Path) -> None:
     given = {"seed": np.int64(3), "lr": np.float32(0.5), "gamma": jnp.float32(0.25)}
     with pytest.raises(hackmatrix.UserError) as refused:
         hackmatrix.train(workdir=tmp_path, num_envs=0, **given)
-    assert str(refused.value) == "num_envs=0 must be a whole number from 1"
+    assert str(refused.value) == "num_envs=0 must be a whole number of at least 1"
 
 
 def test_a_policy_to_start_from_may_be_a_path(tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_a_configuration_of_the_trainer_is_found_from_any_directory(
 
 
 def test_what_could_not_be_saved_is_told_before_it_is_trained(tmp_path: Path) -> None:
-    said = "no checkpoint can have arrays without elements, as learner/params/.* is"
+    said = "learner/params/.* has no elements, and checkpoints cannot store empty arrays"
     with pytest.raises(hackmatrix.UserError, match=said):
         hackmatrix.train(workdir=tmp_path, **{**CARTPOLE, "network": f"{__name__}:Blind"})
     assert not [*tmp_path.iterdir()]
@@ -240,7 +240,7 @@ def test_what_could_not_be_saved_is_told_before_it_is_trained(tmp_path: Path) ->
 def test_an_environment_that_cannot_be_trained_on_is_told_before_a_run_begins(
     tmp_path: Path,
 ) -> None:
-    said = r"Free: step: reward must be float32\[2\], a number a board, but is float32\[\]"
+    said = r"Free: step: reward must be float32\[2\], one number per board, but is float32\[\]"
     with pytest.raises(hackmatrix.UserError, match=said):
         hackmatrix.train(workdir=tmp_path, **{**CARTPOLE, "env": f"{__name__}:Free"})
     assert not [*tmp_path.iterdir()]

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 from hackmatrix import game
-from hackmatrix.bench import compiled, environment, network, timing
+from hackmatrix.bench import compiled, environment, network, schedules, timing
 from hackmatrix.bench.report import Report, Row
 from hackmatrix.envs.hackmatrix_env import HackMatrix
 from hackmatrix.game import observation
@@ -183,6 +184,15 @@ def test_facts_of_a_program_name_its_loops_and_collectives() -> None:
     assert facts.fusions >= 1
     assert facts.collectives == ("all-reduce",)
     assert jax.config.values["jax_enable_compilation_cache"]
+
+
+def test_the_flags_by_which_a_compiler_dumps_its_code_are_gone_afterwards(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LIBTPU_INIT_ARGS", "--given")
+    with schedules.dumped("tpu") as dumps:
+        assert os.environ["LIBTPU_INIT_ARGS"].startswith(f"--given --xla_jf_dump_to={dumps.folder}")
+    assert os.environ["LIBTPU_INIT_ARGS"] == "--given"
 
 
 def test_a_row_is_printed_as_a_line_of_the_table_or_of_json(

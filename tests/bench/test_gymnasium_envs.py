@@ -98,7 +98,7 @@ def test_every_speed_is_a_line(bench: Any, capsys: pytest.CaptureFixture[str]) -
     speeds = bench.measure(seconds=0)
     bench.tell(speeds, Report(as_json=False))
     heading, *rows = capsys.readouterr().out.splitlines()
-    assert heading.endswith("of the single")
+    assert heading.endswith("times single")
     assert [row.split()[:2] for row in rows] == [
         ["make", "1"],
         ["make_vec", "1"],

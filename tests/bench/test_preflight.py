@@ -136,7 +136,7 @@ def test_fewer_environments_are_advised_at_each_refusal_until_there_are_none(
         assert not found.fits
         assert advised <= 0.9 * tried
     assert tried == found.devices
-    assert "no environments: fewer steps may help" in "\n".join(preflight.lines(found))
+    assert "no environments: try fewer steps" in "\n".join(preflight.lines(found))
 
 
 def test_collectives_belong_to_the_innermost_loop_that_runs_them() -> None:
@@ -145,6 +145,11 @@ def test_collectives_belong_to_the_innermost_loop_that_runs_them() -> None:
         [Collective("all-reduce", 4 * 8)],
     ]
     assert preflight.of_a_minibatch(HLO) == [Collective("all-reduce", 4 * 8)]
+
+
+def test_an_asynchronous_collective_counts_once() -> None:
+    program = Mock(as_text=lambda: HLO)
+    assert compiled.facts(program).collectives == ("all-gather", "all-reduce")
 
 
 def launched(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -185,7 +190,7 @@ def test_lines_say_what_a_person_asks(largest: Preflight) -> None:
         "32,768 x 16 = 524,288 samples per update",
         "of the 32 GiB of a chip", f"all-reduce of {GRADIENT:,} bytes per minibatch",
         "compiled in", "fits",
-        f"with --config.num_envs={largest.estimated_largest_num_envs} a better one",
+        f"with --config.num_envs={largest.estimated_largest_num_envs} to refine",
     ):  # fmt: skip
         assert words in said
 

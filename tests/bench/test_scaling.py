@@ -8,6 +8,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from multiprocessing import get_context
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -18,10 +20,10 @@ import pytest
 from configs import default
 from hackmatrix.bench import measuring
 from hackmatrix.bench.report import Report
-from hackmatrix.bench.scaling import apart, curves
+from hackmatrix.bench.scaling import curves, subprocesses
 from hackmatrix.bench.timing import REPEATS
 from hackmatrix.errors import UserError
-from tests.compiling import COMPILE_SOON
+from tests.compiling import COMPILE_FAST
 from tests.train.reporting.event_files import events
 
 pytest.importorskip("matplotlib", reason="matplotlib, which draws the plot, is not installed")
@@ -55,7 +57,7 @@ def printed(directory: Path) -> list[str]:
         [sys.executable, "-m", "launch.bench", "scaling", *SMALL, *given],
         cwd=ROOT,
         # With what draws the plot, and not with what stands in for it elsewhere.
-        env={**os.environ, "XLA_FLAGS": COMPILE_SOON, "PYTHONPATH": ""},
+        env={**os.environ, "XLA_FLAGS": COMPILE_FAST, "PYTHONPATH": ""},
         capture_output=True,
         text=True,
         timeout=600,
@@ -133,18 +135,29 @@ def scalars(directory: Path) -> dict[str, dict[int, float]]:
 
 
 def test_a_process_has_so_many_simulated_devices() -> None:
-    assert apart.together(1, 3, jax.device_count) == 3
+    assert subprocesses.run_in_group(1, 3, jax.device_count) == 3
 
 
-def test_a_process_that_fails_ends_the_others_that_would_wait_for_it() -> None:
+@pytest.fixture
+def other() -> Iterator[BaseProcess]:
+    """A process that something else has started."""
+    process = get_context("spawn").Process(target=time.sleep, args=(600,))
+    process.start()
+    yield process
+    process.kill()
+    process.join()
+
+
+def test_a_process_that_fails_ends_the_others_that_would_wait_for_it(other: BaseProcess) -> None:
     works: list[partial[Any]] = [partial(time.sleep, 600), partial(int, "x")]
     with pytest.raises(ValueError, match="invalid literal"):
-        apart.of_all(works)
+        subprocesses.run_all(works)
+    assert other.is_alive()
 
 
 def test_a_process_that_is_killed_is_told_in_a_line() -> None:
     with pytest.raises(UserError, match="was killed"):
-        apart.of_all([os.abort])
+        subprocesses.run_all([os.abort])
 
 
 @pytest.mark.parametrize(
@@ -157,8 +170,8 @@ def test_processes_end_with_the_one_that_started_them(
 ) -> None:
     program = f"""
 from functools import partial
-from hackmatrix.bench.scaling import apart
-apart.of_all([partial(exec, {BUSY!r})])
+from hackmatrix.bench.scaling import subprocesses
+subprocesses.run_all([partial(exec, {BUSY!r})])
 """
     with subprocess.Popen(
         [sys.executable, "-c", program],
@@ -192,7 +205,7 @@ def test_what_was_measured_before_a_failure_is_kept(
 ) -> None:
     def failing(*_: Any, **__: Any) -> Iterator[curves.Point]:
         yield curves.Point("weak", curves.MEASURED, 1, 1, 4, 32, 1.5, 3, 9.0, 9.0, 1.0, 0.1, 0.2)
-        raise UserError("a process that measured was killed")
+        raise UserError("a benchmark process was killed")
 
     monkeypatch.setattr(curves, "machine", lambda: curves.Machine("cpu", 1, 1, is_first=True))
     monkeypatch.setattr(curves, "curves", failing)
@@ -203,7 +216,7 @@ def test_what_was_measured_before_a_failure_is_kept(
 
 
 def test_each_process_has_a_gpu_of_its_own() -> None:
-    with pytest.raises(UserError, match="--processes=2: each has a device of its own, and there"):
+    with pytest.raises(UserError, match="--processes=2: each process needs a device of its own"):
         curves.check({}, curves.Machine("gpu", 1, 1, is_first=True), [1, 2], [], envs=64)
 
 
@@ -212,13 +225,13 @@ def test_each_process_has_a_gpu_of_its_own() -> None:
     [
         ("--out=", "flag --out=: must not be empty"),
         ("--processes=0", "must be numbers from 1, like 1,2,4"),
-        ("--slices=v4-9", "must be some of v4-8"),
+        ("--slices=v4-9", "must be names among v4-8"),
         ("--processes=3", "num_envs=4 forms 4 groups, which 3 devices cannot share equally"),
         ("--config.lr=-1", "lr=-1"),
         ("--config.num_envs=8", "use --envs, not --config.num_envs"),
-        ("--boards=256", "--boards is for env; scaling has no use for it"),
+        ("--boards=256", "--boards applies to env, not to scaling"),
         ("--out=/dev/null", "--out=/dev/null: File exists"),
-        ("--out=gs://bucket/scaling", "gs://bucket/scaling is on no disk: name a path here"),
+        ("--out=gs://bucket/scaling", "gs://bucket/scaling is not a local path: write to"),
         ("--seconds=nan", "flag --seconds=nan: must be a number"),
     ],
 )

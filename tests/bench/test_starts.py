@@ -37,7 +37,7 @@ def test_a_program_that_fails_is_named_with_its_last_words(
 ) -> None:
     (tmp_path / "failing.py").write_text("import sys; sys.exit('no such thing')")
     monkeypatch.setattr(starts, "_PROGRAMS", {"failing --hard": ""})
-    with pytest.raises(UserError, match="python -m failing --hard ended with 1:\nno such thing"):
+    with pytest.raises(UserError, match="-m failing --hard exited with code 1:\nno such thing"):
         list(starts.measure(tmp_path))
 
 

@@ -70,7 +70,7 @@ def test_who_has_no_use_for_boards_draws_and_traces_none(
 ) -> None:
     program, _ = starts(1)
     monkeypatch.setattr(FromGymnax, "reset", None)
-    assert program.parameters()
+    assert program.num_parameters()
     assert program.learner_shapes
 
 

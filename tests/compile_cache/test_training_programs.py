@@ -62,7 +62,7 @@ def test_an_algorithm_of_ours_is_traced_with_the_settings_that_it_says_it_reads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     read: set[str] = set()
-    given = inputs.given
+    given = inputs.with_inputs
 
     class Noting:
         def __init__(self, *of: Any) -> None:

@@ -148,10 +148,10 @@ def address(kind: type) -> str:
     ("kind", "said"),
     [
         (Bare, "has no update, acting, sections, vital, health"),
-        (Misnaming, "its `inputs` name no settings: warmth"),
-        (Undecided, "its `inputs` must be numbers: time_limit_minutes"),
-        (Spelt, 'its `inputs` must be names, such as ("...",)'),
-        (Loose, "its `init` must give a flax.struct.PyTreeNode with `update`, an i32, and `key`"),
+        (Misnaming, "its `inputs` must name settings, not warmth"),
+        (Undecided, "its `inputs` must be numbers, not time_limit_minutes"),
+        (Spelt, "its `inputs` must be a tuple of names"),
+        (Loose, "its `init` must return a flax.struct.PyTreeNode with `key` and `update`, an i32"),
         (Unbuilt, "cannot be built as NAME(env, network, config, axis): too many positional"),
         (Falling, "fails when it is built: KeyError: 'gravity', test_algorithms.py:"),
         (
@@ -161,7 +161,7 @@ def address(kind: type) -> str:
         (Commaless, "its `sections` must be a tuple of Sections, each with a tuple of Metrics"),
         (Single, "its `sections` must be a tuple of Sections, each with a tuple of Metrics"),
         (Healthy, "its `health` must be a tuple of Ranges and Trends"),
-        (Unacting, "what its `acting` gives of a learner is not the network's parameters"),
+        (Unacting, "its `acting` must return the network's parameters, a tree like"),
     ],
 )
 def test_what_lacks_a_part_of_an_algorithm_is_refused(kind: type, said: str) -> None:
@@ -176,17 +176,17 @@ def test_a_learner_is_any_tree_unless_the_trainer_is_to_change_it() -> None:
         devices = meshes.over(jax.devices()[:1])
         return Program(resolved(algorithm=address(Plain), **settings), devices)
 
-    assert made().parameters() > 0
-    with pytest.raises(UserError, match=r"its `init` must give a flax\.struct\.PyTreeNode"):
+    assert made().num_parameters() > 0
+    with pytest.raises(UserError, match=r"its `init` must return a flax\.struct\.PyTreeNode"):
         made(skip_nonfinite=True)
 
 
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        (Short, "Short.update: it must give four: learner, players, tally, metrics"),
-        (Many, r"Many.update: its metric train/each is of the shape \[3\], and not one number"),
-        (Unaveraged, "Unaveraged.update: what it gives is not the same on all devices: its grad"),
+        (Short, "Short.update: it must return four values: learner, players, tally, metrics"),
+        (Many, r"Many.update: its metric train/each must be a scalar, but has shape \[3\]"),
+        (Unaveraged, "Unaveraged.update: its results may differ among devices: its gradients"),
     ],
 )
 def test_an_update_that_gives_something_else_is_refused_in_a_line(kind: type, said: str) -> None:
@@ -202,7 +202,9 @@ def test_an_algorithm_that_is_refused_leaves_no_run(kind: type, tmp_path: Path) 
 
 
 def test_who_does_not_count_its_updates_is_told_so_after_the_first_chunk(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="Uncounting does not count: its `update` has to add 1"):
+    with pytest.raises(
+        UserError, match="Uncounting: its `update` must add 1 to the learner's `update`"
+    ):
         trained(tmp_path, "uncounted", 0.0, algorithm=address(Uncounting))
     assert not list(tmp_path.iterdir())
 

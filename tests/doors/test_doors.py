@@ -22,7 +22,7 @@ from hackmatrix.parallel.mesh import over
 from hackmatrix.standalone.policy import NumpyPolicy
 from hackmatrix.train.plan import Request, make_plan
 from hackmatrix.train.program import Program
-from tests.compiling import COMPILE_SOON
+from tests.compiling import COMPILE_FAST
 from tests.train.settings import config as small
 
 ROOT = Path(__file__).parents[2]
@@ -47,7 +47,7 @@ def attempt(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *map(str, arguments)],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": path, "XLA_FLAGS": COMPILE_SOON},
+        env={**os.environ, "PYTHONPATH": path, "XLA_FLAGS": COMPILE_FAST},
         text=True,
         timeout=400,
         stdout=subprocess.PIPE,
@@ -220,7 +220,7 @@ def test_an_environment_of_ones_own_keeps_to_the_protocol(monkeypatch: pytest.Mo
         ),
         (
             {"network": "__main__:Tay"},
-            "put what a notebook or a program defines itself into a module",
+            "move it from the notebook or program into a module of its own",
         ),
         (
             {"algorithm": "reinforce"},

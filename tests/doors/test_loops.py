@@ -90,8 +90,8 @@ def test_a_loop_through_which_no_gradient_leads_is_named(torso: type, why: str) 
     with pytest.raises(UserError) as refused:
         lowered(torso)
     said = str(refused.value)
-    assert f"network={__name__}:{torso.__name__}: no gradient leads through it ({why}" in said
-    assert "begin with what is made of their input, such as jnp.zeros_like" in said
+    assert f"network={__name__}:{torso.__name__}: its gradient cannot be traced ({why}" in said
+    assert "with an initial carry derived from their input, for example by jnp.zeros_like" in said
     assert "\n" not in said
 
 

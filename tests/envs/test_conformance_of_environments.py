@@ -18,7 +18,7 @@ Array = jax.Array
 
 
 def test_a_class_in_place_of_an_environment_is_named() -> None:
-    with pytest.raises(conformance.Broken, match=r"Toy is a class: give an environment, Toy\(\)"):
+    with pytest.raises(conformance.Broken, match=r"Toy is a class: pass an instance, Toy\(\)"):
         conformance.check(Toy)  # type: ignore[arg-type]
 
 
@@ -203,23 +203,23 @@ class Unsteady(Potential):
 @pytest.mark.parametrize(
     ("env", "said"),
     [
-        (Peeking, "depends on the keys of others"),
+        (Peeking, "depends on the keys of other boards"),
         (Placed, "depends on its place in the batch"),
         (Weak, "other weak types than those of reset"),
-        (Unbatched, "decode to other numbers"),
-        (Comparing, "decode to other numbers"),
-        (Forgetful, "redrawn: the boards do not look the same to the player"),
-        (InHundredths, "the metric toy/invalid, in %, must be from 0 to 1"),
-        (Belated, "something else than step and encode"),
-        (Scant, "something else than step and encode"),
+        (Unbatched, "observations decode differently in another batch"),
+        (Comparing, "observations decode differently in another batch"),
+        (Forgetful, "redrawn: the boards look different to the player"),
+        (InHundredths, "the metric toy/invalid is in %, so it must be from 0 to 1"),
+        (Belated, "something other than step followed by encode"),
+        (Scant, "something other than step followed by encode"),
         (Undeclared, "does not declare the metrics toy/unknown"),
         (Truncating, "is truncated, but `truncates` is False"),
         (Endless, "no episode ended in 20 steps"),
-        (Once, "no episode begins after one that ended"),
-        (Stuck, "the mask allows no action on a board that goes on"),
+        (Once, "no new episode begins after the first one ends"),
+        (Stuck, "the mask allows no action on a board whose episode goes on"),
         (Infinite, "a reward is not finite"),
-        (Potential, "the potential after the end of an episode must be 0"),
-        (Unsteady, "the potential after a step is not the one before the next"),
+        (Potential, "the potential after a step that terminates an episode must be 0"),
+        (Unsteady, "the potential after a step differs from the one before the next"),
     ],
 )
 def test_a_broken_promise_is_named(env: type[Toy], said: str) -> None:
@@ -286,15 +286,15 @@ def test_an_environment_from_outside_is_called_by_its_address(name: str) -> None
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("Unbegun", "lacks decode, step, which every environment has"),
-        ("Sized", "is called without arguments, but: missing a required argument: 'size'"),
-        ("ACTIONS", f"is called without arguments, but: {ACTIONS} is not a callable object"),
-        ("Named", "has a property 'name', but the trainer sets it: make it an attribute"),
-        ("Falling", "fails when it is made: ZeroDivisionError: division by zero, test_conf"),
-        ("nothing", "gives a NoneType, which is not a hackmatrix.envs.protocol.Environment"),
+        ("Unbegun", " does not define decode, step, which every environment must"),
+        ("Sized", " must be callable without arguments: missing a required argument: 'size'"),
+        ("ACTIONS", f" must be callable without arguments: {ACTIONS} is not a callable object"),
+        ("Named", " has a property 'name', but the trainer sets it: make it an attribute"),
+        ("Falling", "() failed: ZeroDivisionError: division by zero, test_conf"),
+        ("nothing", "() must return a hackmatrix.envs.protocol.Environment, not NoneType"),
     ],
 )
 def test_a_name_that_stands_for_no_environment_is_refused(name: str, said: str) -> None:
     with pytest.raises(UserError) as refused:
         make(f"{__name__}:{name}")
-    assert str(refused.value).startswith(f"{__name__}:{name} {said}")
+    assert str(refused.value).startswith(f"{__name__}:{name}{said}")

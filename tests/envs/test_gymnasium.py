@@ -60,9 +60,9 @@ def test_the_package_does_without_a_gymnasium_that_can_be_imported(tmp_path: Any
 
 def test_environments_of_a_process_share_what_is_compiled() -> None:
     HostedGames(boards=1).new_games()
-    made = hosted._kept.cache_info().misses
+    made = hosted._compiled_turn.cache_info().misses
     HostedGames(boards=1).new_games()
-    assert hosted._kept.cache_info().misses == made
+    assert hosted._compiled_turn.cache_info().misses == made
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
@@ -120,7 +120,7 @@ def test_an_action_that_is_not_valid_ends_the_game_without_reward(env: Any) -> N
 def test_a_game_that_is_over_is_not_played_on(env: Any) -> None:
     env.reset(seed=1)
     env.step(int(np.argmin(env.action_masks())))
-    with pytest.raises(gymnasium.error.ResetNeeded, match="this game is over: reset"):
+    with pytest.raises(gymnasium.error.ResetNeeded, match="this game is over: call reset"):
         env.step(int(np.argmax(env.action_masks())))
     env.reset()
     env.step(int(np.argmax(env.action_masks())))
@@ -133,16 +133,16 @@ def test_an_action_that_is_not_in_the_space_is_refused_and_changes_nothing(
     env.reset(seed=1)
     games.reset(seed=1)
     before = env.action_masks()
-    with pytest.raises(gymnasium.error.InvalidAction, match="give integers from 0 to 27"):
+    with pytest.raises(gymnasium.error.InvalidAction, match="must be integers from 0 to 27"):
         env.step(action)
-    with pytest.raises(gymnasium.error.InvalidAction, match="give integers from 0 to 27"):
+    with pytest.raises(gymnasium.error.InvalidAction, match="must be integers from 0 to 27"):
         games.step(np.array([0, action] + [0] * (games.num_envs - 2)))
     np.testing.assert_array_equal(env.action_masks(), before)
 
 
 def test_an_action_of_one_game_is_one_integer(env: Any) -> None:
     env.reset(seed=1)
-    with pytest.raises(gymnasium.error.InvalidAction, match="give one integer, not an array"):
+    with pytest.raises(gymnasium.error.InvalidAction, match="must be one integer, not the array"):
         env.step(np.array([0]))
 
 
@@ -169,9 +169,9 @@ def test_before_the_first_reset_there_is_no_game() -> None:
 
 
 def test_another_render_mode_is_refused() -> None:
-    with pytest.raises(ValueError, match="none of ansi, rgb_array"):
+    with pytest.raises(ValueError, match="must be one of ansi, rgb_array"):
         HackMatrixEnv(render_mode="svg")
-    with pytest.raises(ValueError, match="is not rgb_array"):
+    with pytest.raises(ValueError, match="must be rgb_array"):
         gymnasium.make_vec("HackMatrix-v0", num_envs=2, render_mode="ansi")
 
 
@@ -227,16 +227,16 @@ def test_a_list_of_seeds_gives_each_game_its_own(games: Any) -> None:
     np.testing.assert_array_equal(alone[:2], first[:2])
     for seed in (np.int64(5), np.array([5, 6, 7, 8])):
         np.testing.assert_array_equal(games.reset(seed=seed)[0], alone)
-    with pytest.raises(ValueError, match="give 4 seeds, one for each game, not 2"):
+    with pytest.raises(ValueError, match="expected 4 seeds, one per game, got 2"):
         games.reset(seed=[5, 6])
-    with pytest.raises(gymnasium.error.InvalidAction, match="give 4 actions, one for each game"):
+    with pytest.raises(gymnasium.error.InvalidAction, match="expected 4 actions, one per game"):
         games.step(np.zeros(3, int))
 
 
 def test_a_reset_of_no_game_is_refused_and_the_first_is_of_all() -> None:
     games: Any = gymnasium.make_vec("HackMatrix-v0", num_envs=2)
     for mask in ([False, False], [True], [1, 0]):
-        with pytest.raises(ValueError, match=r"must be bool\[2\], True for one game at least"):
+        with pytest.raises(ValueError, match=r"must be bool\[2\], True for at least one game"):
             games.reset(options={"reset_mask": np.array(mask)})
     with pytest.raises(ValueError, match="the first reset begins all games"):
         games.reset(options={"reset_mask": np.array([True, False])})

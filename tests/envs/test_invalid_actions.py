@@ -128,7 +128,7 @@ def test_where_nothing_is_valid_the_game_ends_whatever_is_chosen(choice: str) ->
     "make", [HackMatrixEnv, HackMatrixVectorEnv, HackMatrixGymnax, HackMatrixGymnax0, HostedGames]
 )
 def test_another_choice_is_refused(make: Any) -> None:
-    with pytest.raises(ValueError, match="invalid='ignore' is none of end, cost, redraw"):
+    with pytest.raises(ValueError, match="invalid='ignore' must be one of end, cost, redraw"):
         make(**({"boards": 1} if make is HostedGames else {}), invalid="ignore")
 
 

@@ -150,9 +150,9 @@ class AlwaysLate(Late):
 
 def test_a_subclass_cannot_begin_games_in_its_own_way_if_our_step_begins_the_later_ones() -> None:
     AlwaysLate().on("cpu")
-    with pytest.raises(UserError, match=r"^mine:Late has a `reset` of its own but no `step`"):
+    with pytest.raises(UserError, match=r"^mine:Late overrides `reset` but not `step`"):
         Late().on("cpu")
-    with pytest.raises(conformance.Broken, match=r"^mine:Late has a `reset` of its own"):
+    with pytest.raises(conformance.Broken, match=r"^mine:Late overrides `reset`"):
         conformance.check(Late())
 
 

@@ -121,13 +121,13 @@ def shaping(step: Step) -> Shaping:
 @pytest.mark.parametrize(
     ("env", "said"),
     [
-        (3, "it is of int, which is not a subclass of hackmatrix.envs.protocol.Environment"),
-        (undeclared("truncates"), "it lacks truncates, which"),
-        (declaring(action_names=()), "action_names must be a tuple of names, one at least"),
-        (declaring(action_names="up"), "action_names must be a tuple of names"),
-        (declaring(action_names=np.array(["up", "down"])), "action_names must be a tuple of names"),
+        (3, "it is of type int, which is not a subclass of hackmatrix.envs.protocol.Environment"),
+        (undeclared("truncates"), "it does not define truncates: see hackmatrix.envs.protocol"),
+        (declaring(action_names=()), "action_names must be a non-empty tuple of strings"),
+        (declaring(action_names="up"), "action_names must be a non-empty tuple"),
+        (declaring(action_names=np.array(["up", "down"])), "action_names must be a non-empty"),
         (declaring(action_names=("up", "on", "up")), "action_names has up more than once"),
-        (declaring(observation={}), "must map the names of its parts, one at least, to shapes"),
+        (declaring(observation={}), "must map the names of one or more parts to shapes"),
         (declaring(observation={"x": 2}), "it is {'x': 2}"),
         (declaring(observation={"x": [2]}), "it is {'x': [2]}"),
         (declaring(observation={1: (4,)}), "it is {1: (4,)}"),
@@ -148,31 +148,31 @@ def shaping(step: Step) -> Shaping:
         ),
         (
             declaring(episode_limit=9),
-            "overwrite 9: leave it out, and give --config.episode_limit=9",
+            "overwrite 9: remove it and pass --config.episode_limit=9",
         ),
-        (declaring(most_actions=0), "must be a number of actions, 1 at least; it is 0"),
-        (declaring(most_actions=True), "must be a number of actions, 1 at least; it is True"),
-        (declaring(action_kinds={"a": ["take 9"]}), "what `action_names` lacks: take 9"),
+        (declaring(most_actions=0), "must be a positive integer; it is 0"),
+        (declaring(most_actions=True), "must be a positive integer; it is True"),
+        (declaring(action_kinds={"a": ["take 9"]}), "names that are not in `action_names`: take 9"),
         (declaring(action_kinds=("a",)), "must map the names of kinds to names of actions; it is"),
         (declaring(action_kinds={"a": "take 1"}), "must map the names of kinds to names of"),
         (declaring(action_kinds={5: ["take 1"]}), "must map the names of kinds to names of"),
-        (facing("exit", cells=(4, 4, 2)), "must be the number of a feature of cells; it is 'exit'"),
-        (facing(0, player=(3,)), "`landmark` is 0, but no part cells"),
-        (facing(2, cells=(4, 4, 2), player=(3,)), "`landmark` is 2, but no part cells"),
-        (facing(0, cells=(4, 4, 2), player=(1,)), "a part player [numbers] begins with"),
-        (OfOneBoard(), "reset: the array lacks the axis of the boards: it is float32[] for 2"),
+        (facing("exit", cells=(4, 4, 2)), "must be the index of a feature of cells; it is 'exit'"),
+        (facing(0, player=(3,)), "`landmark` is 0, which needs a part cells"),
+        (facing(2, cells=(4, 4, 2), player=(3,)), "`landmark` is 2, which needs a part cells"),
+        (facing(0, cells=(4, 4, 2), player=(1,)), "a part player [numbers] that begins with"),
+        (OfOneBoard(), "reset: the array has no leading axis of boards: it is float32[] for 2"),
         (declaring(reset=boom), "reset: it cannot be traced for 2 boards: ValueError: boom"),
         (declaring(encode=boom), "encode: it cannot be traced for 2 boards: ValueError: boom"),
-        (declaring(encode=lambda states: states.time[0]), "encode: the array lacks the axis"),
+        (declaring(encode=lambda states: states.time[0]), "encode: the array has no leading axis"),
         (declaring(decode=boom), "decode: it cannot be traced for 2 boards: ValueError: boom"),
-        (seeing(lambda parts, mask: parts), "must give the parts of the observation by name"),
+        (seeing(lambda parts, mask: parts), "must return a dict of the parts of the observation"),
         (
             seeing(lambda parts, mask: ({"mask": parts["mask"]}, mask)),
-            "decode: it gives the parts mask, but `observation` declares mask, wanted",
+            "decode: it returns the parts mask, but `observation` declares mask, wanted",
         ),
         (
             seeing(lambda parts, mask: ({1: parts["mask"]}, mask)),
-            "decode: it gives the parts 1, but",
+            "decode: it returns the parts 1, but",
         ),
         (
             seeing(lambda parts, mask: ({**parts, "mask": mask}, mask)),
@@ -187,75 +187,75 @@ def shaping(step: Step) -> Shaping:
             "decode: the mask must be bool[2, 6], but is float32[2, 6]",
         ),
         (declaring(step=boom), "step: it cannot be traced for 2 boards: ValueError: boom"),
-        (declaring(step=lambda *given: given), "must give the states after it and a hackmatrix"),
-        (later(lambda after: {"time": after.time}), "another structure than those of reset"),
+        (declaring(step=lambda *given: given), "must return the next states and a hackmatrix"),
+        (later(lambda after: {"time": after.time}), "differ in structure from those of reset"),
         (
             later(lambda after: after.replace(time=1.0 * after.time)),
-            "step: the states after it differ from those of reset: the leaf .time is float32[2]",
+            "step: its states differ from those of reset: the leaf .time is float32[2]",
         ),
-        (telling(reward=lambda _: 1.0), "reward must be float32[2], a number a board, but is"),
+        (telling(reward=lambda _: 1.0), "reward must be float32[2], one number per board, but is"),
         (telling(reward=lambda step: step.ended), "reward must be float32[2]"),
         (telling(terminated=lambda step: step.reward), "terminated must be bool[2]"),
-        (telling(truncated=lambda _: None), "truncated must be bool[2], a number a board, but is"),
-        (telling(final=lambda step: step.reward), "`final` must be given by an environment that"),
-        (declaring(truncates=True), "`final` must be given by an environment that truncates"),
+        (telling(truncated=lambda _: None), "truncated must be bool[2], one number per board"),
+        (telling(final=lambda step: step.reward), "`final` must be set if `truncates` is True"),
+        (declaring(truncates=True), "`final` must be set if `truncates` is True"),
         (Toy(truncates=True), None),
         (
             ending(lambda final: {"time": final.time}),
-            "step: the ends in `final` have another structure than what `encode` gives",
+            "step: the values in `final` differ in structure from those of encode",
         ),
         (
             ending(lambda final: final.replace(wanted=final.wanted[:, None])),
-            "differ from what `encode` gives: the leaf .wanted is int32[2, 1], there int32[2]",
+            "differ from those of encode: the leaf .wanted is int32[2, 1], not int32[2]",
         ),
         (
             ending(lambda final: final.replace(wanted=1.0 * final.wanted)),
-            "differ from what `encode` gives: the leaf .wanted is float32[2], there int32[2]",
+            "differ from those of encode: the leaf .wanted is float32[2], not int32[2]",
         ),
         (
             telling(shaping=shaping),
-            "`shaping` must be given by an environment that has a potential",
+            "`shaping` must be set if `has_potential` is True, and None if not",
         ),
-        (declaring(has_potential=True), "`shaping` must be given by an environment that has"),
+        (declaring(has_potential=True), "`shaping` must be set if `has_potential` is True"),
         (shaped(lambda told: told.before), "`shaping` must be a hackmatrix.envs.protocol.Shaping"),
         (
             shaped(lambda told: told.replace(after=0.0)),
-            "step: shaping.after must be float32[2], a number a board, but is float32[]",
+            "step: shaping.after must be float32[2], one number per board, but is float32[]",
         ),
         (shaped(lambda told: told.replace(rewarded=told.before > 0)), "but is bool[2]"),
         (shaped(lambda told: told), None),
-        (telling(each_step=lambda _: None), "`each_step` must be a dict of metrics by tag"),
-        (telling(each_step=lambda step: {5: step.reward}), "by tag, each a string"),
-        (telling(each_episode=lambda step: {5: step.reward}), "by tag, each a string"),
-        (telling(highest=lambda step: {5: step.reward}), "by tag, each a string"),
-        (telling(highest=lambda _: {"a/b": 1.0}), "the metric a/b must have one number a board"),
+        (telling(each_step=lambda _: None), "`each_step` must be a dict of metrics whose keys"),
+        (telling(each_step=lambda step: {5: step.reward}), "whose keys are tags (strings)"),
+        (telling(each_episode=lambda step: {5: step.reward}), "whose keys are tags (strings)"),
+        (telling(highest=lambda step: {5: step.reward}), "whose keys are tags (strings)"),
+        (telling(highest=lambda _: {"a/b": 1.0}), "the metric a/b must have one number per board"),
         (
             telling(each_step=lambda step: {"train/cut_off": step.reward}),
-            "`each_step` tells train/cut_off, which the trainer tells itself",
+            "`each_step` has train/cut_off, which the trainer logs itself",
         ),
         (
             telling(each_episode=lambda step: {"a/score": step.reward, "b/score": step.reward}),
-            "of two metrics named score one would be lost: a run's eval/NAME",
+            "two metrics would both be logged as eval/score: use distinct names",
         ),
         (
             telling(each_episode=lambda step: {"toy/ended": step.reward}),
-            "of two metrics named ended one would be lost: a run's eval/NAME",
+            "two metrics would both be logged as eval/ended: use distinct names",
         ),
         (
             telling(each_episode=lambda step: {"toy/cut_off": step.reward}),
-            "of two metrics named cut_off one would be lost: a run's eval/NAME",
+            "two metrics would both be logged as eval/cut_off: use distinct names",
         ),
         (
             telling(highest=lambda step: {**step.highest, **step.each_step}),
-            "two of each_step, each_episode, highest tell toy/invalid: give them two tags",
+            "more than one of each_step, each_episode, highest has toy/invalid: rename one",
         ),
-        (declaring(goal="toy/invalid"), "no episode ends with the metric toy/invalid"),
+        (declaring(goal="toy/invalid"), "`each_episode` does not have the metric toy/invalid"),
         (
             declaring(goal="toy/last_wanted", sections=()),
             "`sections` does not declare the metric toy/last_wanted, which `goal` names",
         ),
-        (declaring(decode=counting), "within shard_map, which checks types in training, it fails"),
-        (Forgetful(), "redrawn: the states differ from those of reset: the leaf .time is float32"),
+        (declaring(decode=counting), "it fails the type check of shard_map, as used in training"),
+        (Forgetful(), "redrawn: its states differ from those of reset: the leaf .time is float32"),
         (declaring(goal="toy/last_wanted"), None),
     ],
 )
@@ -269,7 +269,7 @@ def test_what_an_environment_does_not_keep_is_found_without_playing(
 def test_possessions_are_told_with_the_shaping() -> None:
     env = telling(shaping=shaping)
     vars(env).update(has_potential=True, has_possessions=True)
-    assert "`gained` must be given" in "".join(static_checks.faults(env))
+    assert "`shaping.gained` must be set" in "".join(static_checks.faults(env))
 
 
 def test_the_parts_may_come_in_any_order() -> None:
@@ -283,9 +283,9 @@ def test_all_faults_are_told_at_once_with_what_finds_more() -> None:
     first, second, hint = str(refused.value).splitlines()
     assert first.startswith("toy: step: reward must be")
     assert second.startswith("toy: step: terminated must be")
-    assert hint.startswith("hackmatrix.envs.conformance.check(env)")
+    assert hint.startswith("run hackmatrix.envs.conformance.check(env)")
 
 
 def test_what_is_not_as_declared_is_not_played() -> None:
-    with pytest.raises(conformance.Broken, match="the array lacks the axis of the boards"):
+    with pytest.raises(conformance.Broken, match="the array has no leading axis of boards"):
         conformance.check(OfOneBoard())

@@ -101,7 +101,7 @@ def test_one_more_and_one_less_wrap_and_leave_the_others_alone(carrier: Carrier)
 
 def test_numbers_that_are_too_great_become_the_greatest(carrier: Carrier) -> None:
     numbers = drawn(carrier, 5)
-    bounded = digits.at_most(written(carrier, numbers, 5), PLACES)
+    bounded = digits.saturate(written(carrier, numbers, 5), PLACES)
     assert read(carrier, bounded) == np.minimum(numbers, 7).tolist()
 
 
@@ -123,7 +123,7 @@ def test_members_are_chosen_and_replaced(carrier: Carrier) -> None:
     numbers, others = written(carrier, left), written(carrier, right)
     picked = np.where(chosen, left, right).tolist()
     assert read(carrier, digits.select(members, numbers, others)) == picked
-    assert read(carrier, digits.only(numbers, members)) == (left * chosen).tolist()
+    assert read(carrier, digits.masked(numbers, members)) == (left * chosen).tolist()
     assert read(carrier, digits.write(numbers, members, 5)) == np.where(chosen, 5, left).tolist()
     repeated = digits.repeated(jnp.int32(6), PLACES, members)
     assert read(carrier, repeated) == (6 * chosen).tolist()

@@ -67,8 +67,8 @@ def test_a_rule_is_applied_once_to_the_boards_that_need_it(boards: int, share: f
 def test_a_rule_is_applied_until_no_board_needs_it(boards: int, share: float) -> None:
     left = counters(boards, share)
     check(few.apply(is_needed, once, begun(left), WIDTH), 0 * left, left)
-    for anew in (False, True):
-        check(few.repeat(is_needed, once, begun(left), WIDTH, anew), 0 * left, left)
+    for reselect in (False, True):
+        check(few.repeat(is_needed, once, begun(left), WIDTH, reselect), 0 * left, left)
 
 
 def test_the_rest_is_left_to_what_comes_next() -> None:

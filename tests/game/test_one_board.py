@@ -77,13 +77,13 @@ def test_a_history_has_places(depth: Any) -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({0: keys(0)[0]}, "a key for each board"),
+        ({0: keys(0)[0]}, "one key per board"),
         (
             {1: jax.eval_shape(game.reset, keys(0)[0])},
-            r"states: shape \(\), but there are keys for",
+            r"states: shape \(\) does not match the keys'",
         ),
-        ({0: keys(0, 2)}, r"states: shape \(3,\), but there are keys for \(2,\)"),
-        ({2: jnp.zeros((3, 1), jnp.int32)}, r"actions: shape \(3, 1\), but there are keys for"),
+        ({0: keys(0, 2)}, r"states: shape \(3,\) does not match the keys' batch shape \(2,\)"),
+        ({2: jnp.zeros((3, 1), jnp.int32)}, r"actions: shape \(3, 1\) does not match the keys'"),
         ({2: jnp.zeros(3)}, "actions must be integers, got float32"),
         ({2: jnp.zeros(3, bool)}, "actions must be integers, got bool"),
     ],
@@ -95,7 +95,7 @@ def test_what_is_given_to_a_step_by_mistake_is_told(change: dict[int, Any], why:
 
 
 def test_one_key_is_no_batch() -> None:
-    with pytest.raises(ValueError, match="a key for each board"):
+    with pytest.raises(ValueError, match="one key per board"):
         game.reset_batch(keys(0)[0])
 
 

@@ -56,4 +56,4 @@ def test_a_program_is_added_by_a_row_and_a_function(tmp_path: Path) -> None:
 def test_a_program_for_which_there_is_no_room_is_refused_with_the_reason(tmp_path: Path) -> None:
     play = played(tmp_path, "LOAN", "BOND", "DEBT")
     assert play.returncode != 0
-    assert "26 programs, but a snapshot holds 25 that are owned" in play.stderr
+    assert "26 programs, but a snapshot has room for 25" in play.stderr

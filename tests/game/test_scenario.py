@@ -60,13 +60,13 @@ def test_a_plain_scenario_is_accepted() -> None:
 
 def test_boards_are_dumped_one_by_one() -> None:
     several = jax.tree.map(lambda leaf: np.stack([leaf, leaf]), game.scenario.load(plain()))
-    with pytest.raises(ValueError, match="dump writes one board: take it by jax"):
+    with pytest.raises(ValueError, match="dump takes one board: select it with jax"):
         game.scenario.dump(several)
 
 
 @pytest.mark.parametrize("name", [name for name in plain() if not name.startswith("history")])
 def test_a_scenario_that_lacks_a_key_is_refused(name: str) -> None:
-    expect_refused({key: value for key, value in plain().items() if key != name}, "lacks", name)
+    expect_refused({key: value for key, value in plain().items() if key != name}, "missing", name)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_scenario_that_lacks_a_key_is_refused(name: str) -> None:
         (("cells", 7), [".", {"c": 1}], "cells[7]", "e, s, m"),
         (("cells", 7), [".", {**FLAGS, "c": 8}], "cells[7].c", "8"),
         (("cells", 7), [".", {**FLAGS, "e": 8}], "cells[7].e", "8"),
-        (("cells", 7), [".", {**FLAGS, "c": 2, "e": 3}], "cells[7].e", "3"),
+        (("cells", 7), [".", {**FLAGS, "c": 2, "e": 3}], "cells[7]", "e: 3"),
         (("cells", 7), [".", {**FLAGS, "e": -1}], "cells[7].e", "-1"),
         (("cells", 7), [".", {**FLAGS, "s": 2}], "cells[7].s", "2"),
         (("cells", 7), ["P", 23, 1, FLAGS], "cells[7].program", "23"),
@@ -187,7 +187,7 @@ def test_a_wrong_snapshot_is_refused_with_its_place() -> None:
     state = {**plain(), "history": [snapshot(plain()), snapshot(plain())], "history_depth": 2}
     assert game.scenario.dump(game.scenario.load(state)) == state
     expect_refused(changed(state, ("history", 1, "player", 2), 4), "history[1].player.hp", "4")
-    expect_refused(changed(state, ("history", 0), {"turn": 1}), "history[0]", "lacks", "player")
+    expect_refused(changed(state, ("history", 0), {"turn": 1}), "history[0]", "missing", "player")
     many = {**plain(), "history": [snapshot(plain()) for _ in range(20)], "history_depth": 20}
     expect_refused(changed(many, ("history", 19, "turn"), -1), "history[19].turn", "-1")
 

@@ -99,7 +99,7 @@ def words(boards: int) -> tuple[Array, Array]:
 
 def as_kernel(rule: Callable[..., Any], *given: Array) -> Any:
     def stored(inputs: Any, outputs: Any) -> None:
-        results = blocks.as_taken_here(rule)(*inputs)
+        results = blocks.for_this_platform(rule)(*inputs)
         blocks.store(jax.tree.leaves(outputs), jax.tree.leaves(results))
 
     return blocks.run(stored, given, jax.eval_shape(rule, *given), "gpu")
@@ -124,8 +124,8 @@ def test_what_is_chosen_or_carried_is_spread_over_threads_and_mosaic_takes_it(
 
 def test_elsewhere_nothing_is_spread() -> None:
     with tracing.inside_of_kernel("tpu"):
-        assert blocks.as_taken_here(nesting) is nesting
-    assert blocks.as_taken_here(nesting) is nesting
+        assert blocks.for_this_platform(nesting) is nesting
+    assert blocks.for_this_platform(nesting) is nesting
 
 
 def test_the_game_does_without_mosaic_where_it_makes_no_kernel_for_gpus() -> None:

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def page(monkeypatch: pytest.MonkeyPatch) -> Iterator[flags.FlagHolder[Path | None]]:
     """The flag --page of a program."""
-    monkeypatch.setattr(ending, "is_quiet", lambda program: None)
+    monkeypatch.setattr(ending, "end_quietly", lambda program: None)
     yield outputs.define("page", "A page.")
     delattr(flags.FLAGS, "page")
 
@@ -41,7 +41,10 @@ def test_a_file_in_the_home_of_the_user_may_be_named_by_a_tilde(
 @pytest.mark.parametrize(
     ("named", "said"),
     [
-        ("gs://b/tea.html", "gs://b/tea.html is on no disk: name a path here, and copy from there"),
+        (
+            "gs://b/tea.html",
+            "gs://b/tea.html is not a local path: write to a local path and copy it",
+        ),
         ("", "flag --page=: must not be empty"),
     ],
 )
@@ -151,7 +154,7 @@ watch.main([])
         )
         told, said = drawn.communicate(timeout=100)
         assert told == f"{film}: 3 turns, return 1.50\n"
-        assert "launch.watch: drawing the film ..." in said.splitlines()
+        assert "launch.watch: drawing the GIF ..." in said.splitlines()
         _, said = shown.communicate(timeout=100)
     last = said.splitlines()[-1]
     assert last == "launch.watch: cannot write to standard output: No space left on device"
@@ -176,7 +179,7 @@ def test_two_outputs_are_not_written_into_one_file(
     (tmp_path / "link").symlink_to(tmp_path / "tea")
     parse(f"--page={tmp_path / 'tea'}", f"--film={tmp_path / 'link'}")
     try:
-        with pytest.raises(SystemExit, match=r"tea: --page names it, too; choose another --film$"):
+        with pytest.raises(SystemExit, match=r"tea: --page and --film name the same file, .*/tea;"):
             outputs.check("launch.tea", page, film)
     finally:
         delattr(flags.FLAGS, "film")

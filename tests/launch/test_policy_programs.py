@@ -60,7 +60,7 @@ def start(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     ("program", "arguments", "said"),
     [
         ("export", ["--run=a", "--policy=b"], "use --run=RUN or --policy=FILE, not both"),
-        ("evaluate", [f"--plan={MOST + 1}"], f"it must be 0, or from {FEWEST} to {MOST}"),
+        ("evaluate", [f"--plan={MOST + 1}"], f": must be 0, or from {FEWEST} to {MOST}"),
         ("watch", ["--run=a", "--episode=-1"], "-1 is not an integer in the range [0, 4294967295]"),
         ("play", ["again"], "'again' is not a flag"),
         ("serve", ["--headless-cli", "--plan=16"], "--plan=16 needs a policy: use --run=RUN or"),
@@ -83,12 +83,12 @@ def start(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         ("watch", ["--policy="], "flag --policy=: must not be empty"),
         ("evaluate", ["--workdir="], "flag --workdir=: must not be empty"),
         ("report", ["--runs="], "flag --runs=[]: must not be empty"),
-        ("bench", ["starts", "--seconds=1"], "--seconds is for env, train, scaling, sinks, gymn"),
-        ("bench", ["env", "--config.lr=1e-3"], "--config is for train, scaling, sinks; env has"),
-        ("bench", ["gymnasium", "--config=configs/cpu.py"], "gymnasium has no use for it"),
-        ("bench", ["env", "--slice=v4-8", "--boards=4"], "--boards has no use with --slice"),
-        ("bench", ["env", "--slice=v4-8", "--seconds=1"], "--seconds has no use with --slice"),
-        ("bench", ["env", "--boards_a_device=4"], "--boards_a_device is for --slice"),
+        ("bench", ["starts", "--seconds=1"], "--seconds applies to env, train, scaling, sinks, "),
+        ("bench", ["env", "--config.lr=1e-3"], "--config applies to train, scaling, sinks, not to"),
+        ("bench", ["gymnasium", "--config=configs/cpu.py"], "not to gymnasium"),
+        ("bench", ["env", "--slice=v4-8", "--boards=4"], "--boards cannot be used with --slice"),
+        ("bench", ["env", "--slice=v4-8", "--seconds=1"], "--seconds cannot be used with --slice"),
+        ("bench", ["env", "--boards_a_device=4"], "--boards_a_device needs --slice"),
     ],
 )
 def test_a_wrong_command_line_is_told_in_one_line(
@@ -101,7 +101,7 @@ def test_a_wrong_command_line_is_told_in_one_line(
     assert said in refused.stderr
 
 
-BOTH_WAYS = "commands come on standard input and answers go to standard output, but one of them is"
+BOTH_WAYS = "needs standard input for commands and standard output for answers, but one of them is"
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_the_command_that_shows_the_best_game_names_the_same_policy(
 ) -> None:
     with flagsaver.as_parsed(**given):
         flags.FLAGS.mark_as_parsed()
-        assert policy_flags.again() == again
+        assert policy_flags.as_flags() == again
 
 
 def test_a_policy_for_another_game_is_not_asked_for_advice(
@@ -251,7 +251,7 @@ def test_a_policy_for_another_game_is_not_asked_for_advice(
     monkeypatch.setattr(policy_flags, "load", lambda _: agent)
     with flagsaver.as_parsed(policy="any"):
         flags.FLAGS.mark_as_parsed()
-        with pytest.raises(SystemExit, match=r"launch\.play: a policy for 2048 has no advice for"):
+        with pytest.raises(SystemExit, match=r"launch\.play: this policy plays 2048, so it cannot"):
             policy_flags.adviser("launch.play", 0)
 
 
@@ -271,6 +271,6 @@ def test_where_there_is_no_run_at_all_it_is_said_what_to_do(tmp_path: Path) -> N
     refused = start("watch", f"--workdir={tmp_path}")
     assert refused.returncode == 1
     assert refused.stderr.splitlines()[-1] == (
-        f"launch.watch: there is no run in {tmp_path} yet: python -m launch.train, "
-        "or use --policy=policies/winner"
+        f"launch.watch: there is no run in {tmp_path} yet: use python -m launch.train, "
+        "or --policy=policies/winner"
     )

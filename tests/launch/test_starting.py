@@ -261,7 +261,9 @@ def test_a_program_beside_a_training_leaves_it_the_tpu_and_says_so(
     (machine / "accel0").touch()
     starting.leave_room_for_training("tea")
     assert os.environ["JAX_PLATFORMS"] == "cpu"
-    said = "tea: on the CPU, as the TPU is for training; JAX_PLATFORMS=tpu takes it\n"
+    said = (
+        "tea: running on the CPU, to leave the TPU to training; set JAX_PLATFORMS=tpu to use it\n"
+    )
     assert capsys.readouterr().err == said
 
 
@@ -282,7 +284,7 @@ def test_a_program_beside_a_training_takes_no_more_of_a_gpu_than_it_needs(
     starting.leave_room_for_training("tea")
     assert "JAX_PLATFORMS" not in os.environ
     assert os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"
-    assert "leaves the rest to others" in capsys.readouterr().err
+    assert "to leave the rest to training" in capsys.readouterr().err
 
 
 def test_compiled_programs_are_kept_also_where_jax_is_there_already(

@@ -1,4 +1,4 @@
-"""The modules of a tree, and what they import."""
+"""Lists the modules of a tree, and what they import."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def dotted(root: Path, path: Path) -> str:
 
 
 def imported(root: Path, path: Path, *, at_once: bool = False) -> Iterator[tuple[int, str]]:
-    """The line and full dotted name of everything that a file imports, wherever it does so; or only
-    of what is imported at once, when the file is.
+    """Yields the line and full dotted name of everything that a file imports, also in functions;
+    with `at_once` only of what is imported when the file itself is.
     """
     package = list(path.relative_to(root).parent.parts)
     tree = ast.parse(path.read_text())
@@ -38,7 +38,7 @@ def imported(root: Path, path: Path, *, at_once: bool = False) -> Iterator[tuple
 
 
 def _run_at_once(statements: Iterable[ast.stmt]) -> Iterator[ast.AST]:
-    """All but the bodies of functions, and what is there for type checkers alone."""
+    """Yields all statements but those in functions and those for type checkers alone."""
     for statement in statements:
         if isinstance(statement, ast.If) and "TYPE_CHECKING" in ast.unparse(statement.test):
             yield from _run_at_once(statement.orelse)

@@ -1,4 +1,4 @@
-"""The rooms of the project, and which of them may import which."""
+"""The rooms (packages and top modules) of the project, and which of them may import which."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "hackmatrix.replay": _ENVS - {"hackmatrix.plugins"},
     # For machines without JAX.
     "hackmatrix.standalone": {"hackmatrix.networks", "hackmatrix.estimates"} | _ERRORS,
-    # It measures all that computes, so it may know it; only a program needs what was measured.
+    # It measures whatever computes, so it may import that; only a program may import it.
     "hackmatrix.bench": _TRAIN,
-    # What people look at, so nothing that computes may need it.
+    # It is for people to look at, so nothing that computes may import it.
     "hackmatrix.report": _ENVS
     | {"hackmatrix.parallel", "hackmatrix.train", "hackmatrix.replay", "hackmatrix.search"},
     # The trainer as a library, which the package offers under its own name.
@@ -56,7 +56,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 MAY_IMPORT["launch"] = set(MAY_IMPORT)
 
-# Within train, each may import those of the lines above its own.
+# Within train, each module may import those on the lines above its own.
 TRAIN = (
     {"config"},
     {"algorithms", "inputs", "warm_start", "waiting"},
@@ -76,7 +76,7 @@ GAME_NEEDS_ONLY = ("jax", "jaxlib.mlir", "numpy", "flax.struct")
 
 
 def room_of(module: str) -> str:
-    """The room that a module belongs to, or its top-level package outside of the project."""
+    """Returns the room of a module; for one outside of the project, its top-level package."""
     names = module.split(".")
     two = ".".join(names[:2])
     return two if two in MAY_IMPORT else names[0]
@@ -110,7 +110,7 @@ def wrong_imports(root: Path) -> list[str]:
 
 
 def circles(root: Path) -> list[str]:
-    """Modules that import each other in a circle when they are imported: one such circle."""
+    """Finds modules that import each other in a circle when they are imported: one such circle."""
     named = {dotted(root, path): path for path in sources(root)}
 
     def needed(path: Path) -> Iterator[str]:
@@ -127,8 +127,8 @@ def circles(root: Path) -> list[str]:
 
 
 def wrong_helpers(root: Path) -> list[str]:
-    """What tests import of other tests, unless that lies in a folder around them, or belongs to a
-    room that is needed by theirs.
+    """Finds imports of tests from other tests, except from a folder around them, or from the tests
+    of a room that their own room needs.
     """
     return [
         f"{path.relative_to(root)}:{line} imports {name}"
@@ -140,7 +140,7 @@ def wrong_helpers(root: Path) -> list[str]:
 
 
 def unlisted(root: Path) -> list[str]:
-    """What there is in the source or above, but not in both."""
+    """Finds rooms that are only in the source, or only in MAY_IMPORT and TRAIN."""
     there = {dotted(root, path) for path in sources(root)}
     rooms = {".".join(name.split(".")[:2]) for name in there if name.startswith("hackmatrix")}
     inner = {".".join(name.split(".")[:3]) for name in there if name.startswith(f"{_TRAINER}.")}
@@ -148,7 +148,7 @@ def unlisted(root: Path) -> list[str]:
 
 
 def _folder(root: Path, name: str) -> str:
-    """The folder that something imported lies in."""
+    """Returns the folder in which something imported lies."""
     while not (root / name.replace(".", "/")).is_dir():
         name = name.rpartition(".")[0]
     return name
@@ -165,13 +165,13 @@ def _may_help(tests: str, helpers: str) -> bool:
 
 
 def _tested(folder: str) -> str:
-    """The room that the tests in a folder are of. Those of no other start programs."""
+    """Returns the room that the tests in a folder test; launch if none, as these start programs."""
     room = folder.replace(TESTS, "hackmatrix", 1)
     return room if room_of(room) not in ("hackmatrix", TESTS) else "launch"
 
 
 def _needed(room: str) -> set[str]:
-    """The room, and all that it imports, itself or by others."""
+    """Returns the room, and all that it imports, directly or indirectly."""
     found: set[str] = set()
     more = {room}
     while more:

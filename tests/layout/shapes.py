@@ -1,4 +1,4 @@
-"""What modules and folders look like from outside: how long, how many, how named, what text."""
+"""Checks modules and folders from outside: their length, number, names, and foreign text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.layout.files import PROGRAMS, TESTS, modules
 
 LONGEST_MODULE = 300
 MOST_MODULES = 12
-# The rules have many sections, each with a module of its own; and as many tests.
+# The rules have many sections, each with a module and tests of its own.
 LARGE_FOLDERS = {"hackmatrix/game", "tests/game"}
 VAGUE_NAMES = {"utils", "helpers", "common", "misc"}
 
@@ -61,13 +61,13 @@ def vague_names(root: Path) -> list[str]:
 
 
 def namesakes(root: Path) -> list[str]:
-    """Tests of the same name in several folders: pytest knows them by that name alone."""
+    """Finds tests of the same name in several folders: pytest knows them by that name alone."""
     counts = Counter(path.name for path in modules(root, TESTS) if path.name.startswith("test_"))
     return [f"{name} is in {count} folders" for name, count in counts.items() if count > 1]
 
 
 def foreign_text(root: Path) -> list[str]:
-    """Lines that name a place which only some machines have."""
+    """Finds lines that name a place which only some machines have."""
     folders = [root / name for name in (*PROGRAMS, TESTS, "scripts", "docs", ".ci")]
     files = [path for folder in folders for path in folder.rglob("*")]
     files += [*root.glob("*.toml"), *root.glob("*.txt"), *root.glob("*.md"), root / "Makefile"]

@@ -70,5 +70,5 @@ def test_a_file_of_a_newer_version_is_told_from_one_that_is_damaged(
     with pytest.raises(UserError) as refused:
         files.read(file)
     assert str(refused.value) == (
-        f"{file} is of another version of this program, as it tells of recurrent"
+        f"{file} was written by a newer version of this program: it has unknown fields (recurrent)"
     )

@@ -20,8 +20,8 @@ def test_a_process_has_the_membership_that_it_is_given_or_none() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ((HERE, None, None), "give all of --coordinator, --num_processes and --process_id"),
-        ((None, 2, 0), "give all of --coordinator, --num_processes and --process_id"),
+        ((HERE, None, None), "give either all of --coordinator, --num_processes and --process_id"),
+        ((None, 2, 0), "give either all of --coordinator, --num_processes and --process_id"),
         (("10.0.0.1", 2, 0), "--coordinator=10.0.0.1 must be HOST:PORT"),
         (("10.0.0.1:0", 2, 0), "--coordinator=10.0.0.1:0 must be HOST:PORT"),
         (("10.0.0.1:65536", 2, 0), "--coordinator=10.0.0.1:65536 must be HOST:PORT"),

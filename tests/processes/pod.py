@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-from tests.compiling import COMPILE_ALIKE, xla_flags
+from tests.compiling import COMPILE_REPRODUCIBLY, xla_flags
 from tests.train.pair import free_port
 
 ROOT = Path(__file__).parents[2]
@@ -66,7 +66,7 @@ class Pod:
             ]
             for each in range(processes)
         ]
-        flags = xla_flags(devices // processes, COMPILE_ALIKE)
+        flags = xla_flags(devices // processes, COMPILE_REPRODUCIBLY)
         self._environment = {**os.environ, "XLA_FLAGS": flags, "PYTHON": sys.executable}
         self._environment |= {"SUPERVISE_PAUSE": "0", "PYTHONUNBUFFERED": "1"}
         self.processes: list[subprocess.Popen[str]] = []

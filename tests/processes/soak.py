@@ -32,7 +32,7 @@ from hackmatrix.train.checkpoints import shelf
 from hackmatrix.train.runs.bucket import Bucket
 from tests import bucket_service
 from tests.bucket_service import BUCKET, Service
-from tests.compiling import COMPILE_ALIKE, xla_flags
+from tests.compiling import COMPILE_REPRODUCIBLY, xla_flags
 from tests.processes.pod import BATCH, ROOT, SMALL
 
 # Of both runs together, on two cores that train something else besides.
@@ -82,7 +82,7 @@ class Trainer:
             self.process = subprocess.Popen(
                 self._command,
                 cwd=ROOT,
-                env={**os.environ, "XLA_FLAGS": xla_flags(2, COMPILE_ALIKE)},
+                env={**os.environ, "XLA_FLAGS": xla_flags(2, COMPILE_REPRODUCIBLY)},
                 stdout=out,
                 stderr=out,
             )

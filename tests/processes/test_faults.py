@@ -36,7 +36,7 @@ def test_sigterm_to_one_stops_all_and_the_resumed_run_is_the_undisturbed_one(
     saved = stopped.steps()[-1]
     assert saved < LAST_STEP
     assert f"Stopped at step {saved:,}, after" in stopped.said(0)
-    told = re.search(r"go on with +python -m launch.train --resume=(\S+)\n", stopped.said(0))
+    told = re.search(r"resume +python -m launch.train --resume=(\S+)\n", stopped.said(0))
     assert told, stopped.said(0)
     assert Path(told[1]).name == "run"
     monkeypatch.setenv("JAX_LOG_COMPILES", "1")
@@ -62,7 +62,7 @@ def test_supervisors_bring_a_run_to_its_end_whose_coordinator_was_killed(
         until(lambda: "the trainer exited 42: restart" in pod.said(1))
         assert time.monotonic() - killed_at < SOON
         assert pod.codes() == [0, 0], pod.said(0)
-    assert "a process or the coordinator is lost" in pod.said(1)
+    assert "a process or the coordinator was lost" in pod.said(1)
     assert "the trainer was killed by SIGKILL: restart" in pod.said(0)
     assert pod.digests() == whole.digests()
 
@@ -103,7 +103,7 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path, address: str) -> None:
         place = f"--coordinator=127.0.0.1:{port}", "--num_processes=2", "--process_id=0"
         with Pod(tmp_path, 1, *place, devices=2) as pod:
             assert pod.codes() == [1]
-    assert f"port {port} is taken on this machine" in pod.said(0).splitlines()[-1]
+    assert f"port {port} is in use on this machine" in pod.said(0).splitlines()[-1]
 
 
 def test_a_process_that_meets_nobody_ends_to_be_started_again(tmp_path: Path) -> None:
@@ -112,5 +112,6 @@ def test_a_process_that_meets_nobody_ends_to_be_started_again(tmp_path: Path) ->
         assert pod.codes() == [42]
     last = pod.said(0).splitlines()[-1]
     assert last == (
-        "launch.train: not all processes have met at 127.0.0.1:1 in 2 s: start all of them together"
+        "launch.train: not all processes connected to 127.0.0.1:1 within 2 s: "
+        "start all of them together"
     )

@@ -48,7 +48,7 @@ def started_as(environment: pytest.MonkeyPatch, variables: dict[str, str]) -> No
 def test_a_process_that_nothing_has_started_as_one_of_several_trains_alone(
     alone: pytest.MonkeyPatch,
 ) -> None:
-    assert startup.meeting(None) is None
+    assert startup.initialize_arguments(None) is None
 
 
 @pytest.mark.parametrize("variables", [SLURM, OPEN_MPI])
@@ -56,7 +56,7 @@ def test_jax_finds_those_that_slurm_and_open_mpi_have_started(
     alone: pytest.MonkeyPatch, variables: dict[str, str]
 ) -> None:
     started_as(alone, variables)
-    assert startup.meeting(None) == {}
+    assert startup.initialize_arguments(None) == {}
     cluster = jax_private.find_cluster()
     assert (cluster.get_process_count(), cluster.get_process_id()) == (4, 3)
     assert cluster.get_local_process_id() == 1  # the GPU that JAX takes
@@ -66,9 +66,9 @@ def test_of_gpus_that_were_given_out_a_process_takes_the_only_one_it_sees(
     alone: pytest.MonkeyPatch,
 ) -> None:
     started_as(alone, {**SLURM, "CUDA_VISIBLE_DEVICES": "6"})
-    assert startup.meeting(None) == {"local_device_ids": [0]}
+    assert startup.initialize_arguments(None) == {"local_device_ids": [0]}
     alone.setenv("CUDA_VISIBLE_DEVICES", "6,7")
-    assert startup.meeting(None) == {}
+    assert startup.initialize_arguments(None) == {}
 
 
 @pytest.mark.parametrize(
@@ -78,14 +78,14 @@ def test_a_job_of_one_process_trains_alone(
     alone: pytest.MonkeyPatch, variables: dict[str, str], size: str
 ) -> None:
     started_as(alone, {**variables, size: "1"})
-    assert startup.meeting(None) is None
+    assert startup.initialize_arguments(None) is None
 
 
 def test_a_pod_of_kubernetes_that_is_no_part_of_an_indexed_job_trains_alone(
     alone: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
 ) -> None:
     alone.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
-    assert startup.meeting(None) is None
+    assert startup.initialize_arguments(None) is None
     assert not recwarn.list
 
 
@@ -96,12 +96,12 @@ def test_a_pod_of_an_indexed_job_says_so_where_the_package_to_ask_for_the_others
 ) -> None:
     started_as(alone, INDEXED_JOB)
     alone.setitem(sys.modules, "kubernetes", None)
-    assert startup.meeting(None) is None
+    assert startup.initialize_arguments(None) is None
     said = capfd.readouterr().err
-    assert "one of an indexed Job, but the package kubernetes is not installed, so it meets" in said
+    assert "an indexed Job, but cannot find the others without the package kubernetes" in said
     assert said.endswith("--coordinator, --num_processes and --process_id\n")
     assert not recwarn.list
-    assert startup.meeting(startup.Membership("10.0.0.1:8476", 2, 1))
+    assert startup.initialize_arguments(startup.Membership("10.0.0.1:8476", 2, 1))
     assert not capfd.readouterr().err
 
 
@@ -122,8 +122,8 @@ def test_a_job_whose_processes_cannot_be_found_is_told_in_one_line(
 ) -> None:
     started_as(alone, {**OPEN_MPI, "OMPI_COMM_WORLD_SIZE": "many"})
     assert jax_private.find_cluster() is OmpiCluster
-    with pytest.raises(UserError, match=r"cannot be found: .*'many'; name them with"):
-        startup.meeting(None)
+    with pytest.raises(UserError, match=r"cannot be found: .*'many'; give --coordinator"):
+        startup.initialize_arguments(None)
 
 
 @pytest.mark.parametrize(

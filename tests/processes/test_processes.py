@@ -100,5 +100,5 @@ def test_the_first_process_traces_the_updates_that_it_was_told_to(whole: dict[in
     names = [event.name for plane in planes for line in plane.lines for event in line.events]
     assert len([name for name in names if re.match(r"\$program\.py:\d+ run$", name)]) == 2
     assert any(name.startswith("all-reduce") for name in names)
-    assert f"A trace is in {traces}" in whole[2].said(0)
+    assert f"The trace is in {traces}" in whole[2].said(0)
     assert not (whole[1].run / "tensorboard/plugins").exists()

@@ -18,7 +18,7 @@ from hackmatrix.train.runs.bucket import Bucket
 from hackmatrix.train.runs.places import Disk
 from hackmatrix.train.runs.protocol import WHOLE
 from tests.bucket_service import BUCKET, Service
-from tests.compiling import COMPILE_ALIKE, xla_flags
+from tests.compiling import COMPILE_REPRODUCIBLY, xla_flags
 from tests.processes.pod import BATCH, SMALL, free_port
 from tests.processes.states import assert_same_run, state_of
 
@@ -35,7 +35,7 @@ def trained(workdir: str) -> subprocess.CompletedProcess[str]:
 
 
 def _program(name: str, *arguments: str, devices: int = 1) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "XLA_FLAGS": xla_flags(devices, COMPILE_ALIKE)}
+    environment = {**os.environ, "XLA_FLAGS": xla_flags(devices, COMPILE_REPRODUCIBLY)}
     command = [sys.executable, "-m", name, *arguments]
     return subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240
@@ -168,7 +168,7 @@ def _started(where: str, *arguments: str, devices: int, temporary: Path) -> subp
         cwd=ROOT,
         env={
             **os.environ,
-            "XLA_FLAGS": xla_flags(devices, COMPILE_ALIKE),
+            "XLA_FLAGS": xla_flags(devices, COMPILE_REPRODUCIBLY),
             "TMPDIR": str(temporary),
         },
         stdout=(temporary / "said").open("w"),

@@ -58,7 +58,7 @@ def test_it_is_told_what_enemies_do() -> None:
 
 def test_it_is_told_that_an_action_was_not_valid() -> None:
     said = told(UP, happened="invalid")
-    assert said == ["the action is not valid, which ends the game"]
+    assert said == ["the action is invalid and ends the game"]
 
 
 def test_a_stage_that_is_completed_is_named_and_not_the_next_one() -> None:
@@ -120,6 +120,19 @@ def test_a_player_is_told_only_of_enemies_that_the_board_shows() -> None:
     assert moves(in_the_row, closer)[1] == ["cryptog at row 2 col 5 moves to row 2 col 4"]
     whole, to_the_player = moves(hidden, also_hidden, showActivated=True)
     assert whole == to_the_player
+
+
+def test_of_two_enemies_that_are_alike_in_one_cell_only_the_first_is_seen() -> None:
+    virus = BOARD["enemies"][0]
+    both, apart = [virus, virus], [{**virus, "col": 1}, {**virus, "row": 3}]
+    assert told(SIPHON, True, {**BOARD, "enemies": both}, enemies=apart) == [
+        "virus at row 2 col 0 moves to row 2 col 1",
+        "virus at row 3 col 0 appears",
+    ]
+    assert told(SIPHON, True, {**BOARD, "enemies": apart}, enemies=both) == [
+        "virus at row 2 col 1 moves to row 2 col 0",
+        "virus at row 3 col 0 goes out of sight",
+    ]
 
 
 def test_a_player_is_told_of_an_enemy_that_is_shot_but_not_of_a_cryptog_that_is_not_seen() -> None:

@@ -123,7 +123,7 @@ def test_value_and_return_have_a_scale_each_and_the_legend_says_what_they_are(
     values = [frame.decision.value for frame in episode.frames if frame.decision]
     legend = page.evaluate("document.getElementById('legend').innerText")
     assert f"blue, {min(values):.2f} to {max(values):.2f}: the value" in legend
-    assert "of the kind that the policy learned from" in legend
+    assert "as it saw them in training" in legend
     assert "green, " in legend
 
 

@@ -93,7 +93,7 @@ def test_where_no_action_is_valid_it_is_said_that_the_game_cannot_go_on(
     walls = [{"row": row, "col": 1 - row, "type": "data"} for row in (0, 1)]
     file = file_of(tmp_path, player={"row": 0, "col": 0}, blocks=walls)
     said = talk(f"load {file}", advised=True)
-    assert said[-1] == "no action is valid, so this game cannot go on; type new, load FILE or quit"
+    assert said[-1] == "no action is valid: this game cannot continue; type new, load FILE or quit"
 
 
 def test_words_may_be_written_as_the_rules_write_them(talk: Talk, tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_what_cannot_be_done_is_said_and_changes_nothing(talk: Talk) -> None:
     assert len(boards(said)) == 1
     assert "push is not valid now" in said
     assert "hack is not valid now" in said
-    assert "'nonsense' is not an action; type help for what there is" in said
+    assert "'nonsense' is not an action; type help for the commands" in said
     assert "nowhere.json: No such file or directory" in said
 
 
@@ -129,16 +129,16 @@ def test_no_letter_means_a_move_that_is_the_beginning_of_a_program(
 ) -> None:
     said = talk(f"load {rich(tmp_path)}", "s", "w", "d")
     assert said[-3:] == [
-        "'s' may be siphon or show; type help for what there is",
-        "'w' may be warp or wait; type help for what there is",
-        "'d' is not an action; type help for what there is",
+        "'s' may mean siphon or show; type help for the commands",
+        "'w' may mean warp or wait; type help for the commands",
+        "'d' is not an action; type help for the commands",
     ]
     assert "  credits 5 → 2" in talk(f"load {rich(tmp_path)}", "a")  # anti-v
 
 
 def test_a_file_must_be_named(talk: Talk) -> None:
     said = talk("save", "load")
-    assert said[-2:] == ["save what? type save FILE", "load what? type load FILE"]
+    assert said[-2:] == ["save needs a file: type save FILE", "load needs a file: type load FILE"]
 
 
 def test_what_is_valid_is_listed_with_its_cost(talk: Talk, tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_a_game_that_is_over_is_over_when_it_is_loaded(talk: Talk, tmp_path: Pat
     for ending in ({"player": [*board["player"][:2], 0, *board["player"][3:]]}, {"stage": 9}):
         file.write_text(json.dumps({**board, **ending}))
         said = talk(f"load {file}", "up")
-        assert "that game is over; type new, load FILE or quit" in said
+        assert "the loaded game is over; type new, load FILE or quit" in said
         assert said[-1] == "the game is over: type new, load FILE or quit"
 
 

@@ -12,7 +12,7 @@ import pytest
 from hackmatrix.envs import make
 from hackmatrix.replay import html
 from hackmatrix.report import curves
-from hackmatrix.report.comparison import Told, comparison
+from hackmatrix.report.comparison import ReportedRun, comparison
 from hackmatrix.rl.tally import RETURN
 from hackmatrix.train.reporting import results
 from hackmatrix.train.runs.directory import Run
@@ -209,7 +209,7 @@ def test_runs_that_differ_by_their_seeds_alone_have_a_column_over_seeds(tmp_path
     for number, run in enumerate(found):
         tell(run, RETURN)
         evaluate(run, more=number)
-    told = [Told(each, each.name, curves.read(each.metrics), None, "") for each in found]
+    told = [ReportedRun(each, each.name, curves.read(each.metrics), None, "") for each in found]
     page = comparison(told)
     assert page.count("over 3 seeds") == 2  # in each part of the table
     assert "<th>other</th><th>over 3 seeds, a-seed0 to a-seed2</th><th>random player</th>" in page
@@ -231,11 +231,11 @@ def test_of_a_run_without_an_evaluation_it_is_said_why(tmp_path: Path) -> None:
         tell(found, RETURN)
     evaluate(runs[0])
     runs[-1].evaluation.write_text('{"a": 1}')
-    told = [Told(each, each.name, curves.read(each.metrics), None, "") for each in runs]
+    told = [ReportedRun(each, each.name, curves.read(each.metrics), None, "") for each in runs]
     page = comparison(told)
     assert "reached: 9 games of seed 3" in page
     assert "<p>none: Not evaluated: eval_episodes=0.</p>" in page
-    assert "<p>later: Not evaluated yet, as that is done at the end.</p>" in page
+    assert "<p>later: Not evaluated yet: a run is evaluated when it ends.</p>" in page
     assert "<p>foreign: Not evaluated: evaluation.json is damaged.</p>" in page
 
 
@@ -243,7 +243,7 @@ def test_of_a_run_without_an_evaluation_it_is_said_why(tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (["--runs=quick,lost"], "there is no run 'lost'"),
-        (["--runs=quick,other"], "these runs play gymnax:CartPole-v1 and hackmatrix"),
+        (["--runs=quick,other"], "cannot compare runs of different environments: gymnax:"),
         (["--runs=quick,silent"], "the run has no metrics yet"),
         (["--runs=quick", "--run=quick"], "use --run=RUN or --runs=A,B, not both"),
     ],

@@ -211,7 +211,7 @@ def page_of(found: Run) -> str:
 def test_a_run_that_is_to_play_no_games_at_its_end_is_not_said_to_play_them_yet(
     tmp_path: Path,
 ) -> None:
-    for games, why in ((0, "Not evaluated: eval_episodes=0."), (9, "Not evaluated yet, as that")):
+    for games, why in ((0, "Not evaluated: eval_episodes=0."), (9, "Not evaluated yet: a run")):
         found = a_run(tmp_path, name=f"of-{games}", eval_episodes=games)
         tell(found, RETURN)
         assert why in page_of(found)

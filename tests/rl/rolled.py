@@ -61,11 +61,11 @@ def roll(
     truncates: bool,
     limit: int = 0,
     boards: int = BOARDS,
-    is_carried_together: bool = False,
+    packs_small_arrays: bool = False,
     kind: type[Toy] = Toy,
 ) -> Rolled:
     env = kind(truncates).limited(limit)
-    env.is_carried_together = is_carried_together
+    env.packs_small_arrays = packs_small_arrays
     network = mlp(env)
     params = opinionated(network)
     players = rollout.new_players(env, UPDATE_KEY.key, jnp.arange(boards, dtype=jnp.uint32))

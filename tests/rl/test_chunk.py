@@ -118,17 +118,17 @@ class Mute(Breaking):
 @pytest.mark.parametrize(
     ("algorithm", "said"),
     [
-        (Posing(), "it tells train/mean_reward, which the trainer or the environment tells"),
+        (Posing(), "not include train/mean_reward, which the trainer or the environment reports"),
         (Failing(), "Failing.update: it fails: AttributeError: 'Learner' object has no attribute"),
         (Failing(), "nothing_like_that', test_chunk.py:"),
-        (Mute(), "Mute.update: its metrics must be a dictionary, of a number by each tag"),
-        (Swapping(), "the players.number has uint32[2] before it and float32[2] after it"),
-        (Silent(), "Silent.update: it does not tell train/grad_norm, which `vital` names"),
+        (Mute(), "Mute.update: its metrics must be a dictionary from tags to numbers"),
+        (Swapping(), "it changes players.number from uint32[2] to float32[2]"),
+        (Silent(), "Silent.update: its metrics lack train/grad_norm, which `vital` names"),
         (
             Changing(weights=jnp.zeros(3)),
-            "the learner.weights has float32[2] before it and float32[3]",
+            "it changes learner.weights from float32[2] to float32[3]",
         ),
-        (Changing(weights=(jnp.zeros(2),)), "after it the learner is another tree than before"),
+        (Changing(weights=(jnp.zeros(2),)), "it changes the tree structure of the learner"),
     ],
 )
 def test_an_update_that_cannot_be_done_again_and_again_is_named(

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 
-from hackmatrix.envs.protocol import changed
+from hackmatrix.envs.protocol import with_attribute
 from hackmatrix.parallel import mesh
 from hackmatrix.rl import evaluation as evaluation_module
 from hackmatrix.rl.evaluation import Evaluation, Interrupted, curves
@@ -93,7 +93,7 @@ def test_games_that_are_cut_off_are_counted(evaluation: Evaluation, knowing: Any
 
 
 def test_games_are_cut_off_after_as_many_actions_as_the_environment_says(knowing: Any) -> None:
-    env = changed(Toy(), "most_actions", STEPS - 1)
+    env = with_attribute(Toy(), "most_actions", STEPS - 1)
     games = Evaluation(env, NETWORK, mesh.over(jax.devices()[:1])).play(knowing, 1, 5)
     assert games[LENGTH].tolist() == [STEPS - 1] * 5
     assert not games["ended"].any()

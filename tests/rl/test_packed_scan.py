@@ -67,11 +67,11 @@ def test_words_and_flags_of_boards_are_carried_as_one() -> None:
 
 
 def test_a_rollout_that_carries_its_boards_so_is_the_same(rolled: Rolled) -> None:
-    found = roll(truncates=False, is_carried_together=True)
+    found = roll(truncates=False, packs_small_arrays=True)
     for name in "after", "batch", "metrics":
         jax.tree.map(np.testing.assert_array_equal, getattr(found, name), getattr(rolled, name))
 
 
 def test_boards_of_the_game_are_carried_so_on_gpus() -> None:
-    assert HackMatrix().on("gpu").is_carried_together
-    assert not HackMatrix().on("cpu").is_carried_together
+    assert HackMatrix().on("gpu").packs_small_arrays
+    assert not HackMatrix().on("cpu").packs_small_arrays

@@ -267,7 +267,7 @@ def test_a_stale_lock_of_the_tpu_is_gone_before_a_restart(
     ("setting", "value", "what"),
     [
         ("PYTHON", "/nowhere/python", "there is no /nowhere/python"),
-        ("SUPERVISE_PAUSE", "a while", "takes whole numbers, not 'a while'"),
+        ("SUPERVISE_PAUSE", "a while", "must be whole numbers, not 'a while'"),
     ],
 )
 def test_a_wrong_setting_is_one_line_and_noted_as_the_end(

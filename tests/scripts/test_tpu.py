@@ -59,7 +59,7 @@ def test_a_slice_that_was_asked_for_is_only_waited_for(stubs: Stubs) -> None:
     ended = stubs.run(TPU, "create", "pod", "--type=v4-16")
     assert ended.returncode == 0
     assert asked(stubs) == [DESCRIBE] * 3
-    assert "pod has been asked for already" in ended.stdout
+    assert "pod has already been requested" in ended.stdout
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_waiting_ends_where_gcloud_fails_for_good(stubs: Stubs) -> None:
     gcloud(stubs, *["fail"] * 20)
     ended = stubs.run(TPU, "create", "pod", "--type=v4-16")
     assert ended.returncode == 1
-    assert ended.stderr.endswith("could not say how pod is 10 times in a row\n")
+    assert ended.stderr.endswith("failed to describe pod 10 times in a row\n")
 
 
 def test_a_refused_request_is_not_waited_for(stubs: Stubs) -> None:
@@ -222,7 +222,7 @@ def test_a_dry_run_needs_no_gcloud(stubs: Stubs) -> None:
     ("words", "what"),
     [
         (["launch", "pod"], "there is no command 'launch'"),
-        (["stop"], "stop which slice?"),
+        (["stop"], "stop needs the name of a slice: "),
         (["stop", "pod", "other"], "stop takes one name, not 'pod other'"),
         (["stop", "pod", "--worker=1"], "stop takes no --worker=1"),
         (["logs", "pod", "--spot"], "logs takes no --spot"),
@@ -236,8 +236,8 @@ def test_a_dry_run_needs_no_gcloud(stubs: Stubs) -> None:
             )
         ],
         (["stop", "pod", "--", "now"], "stop takes no --"),
-        (["create", "pod"], "create which type?"),
-        (["run", "pod"], "run what?"),
+        (["create", "pod"], "create needs a type: --type=v4-8"),
+        (["run", "pod"], "run needs a program: "),
         (["fetch", "pod"], "fetch takes NAME FROM [TO]"),
     ],
 )

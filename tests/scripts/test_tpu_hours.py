@@ -145,7 +145,7 @@ def test_a_slice_is_deleted_however_long_the_network_is_away(
     ended = world.keep("--hours=1", seconds=3600 if status == "busy" else 0)
     assert ended.returncode == code
     assert world.did().count("delete") == 6
-    assert ended.stdout.count("pod COULD NOT BE DELETED and costs money: tried again every") == 1
+    assert ended.stdout.count("pod COULD NOT BE DELETED and costs money: trying again every") == 1
     assert ended.stdout.count("the run is done") == (status == "done")
 
 
@@ -177,5 +177,5 @@ def test_a_command_that_hangs_is_ended_and_the_slice_looked_at_again(
     world.will("statuses", "done")
     ended = world.keep()
     assert ended.returncode == 0
-    assert "the last command did not end within an hour, and was ended" in ended.stderr
+    assert "the last command did not end within an hour, and was killed" in ended.stderr
     assert {tuple(call[1:4]) for call in stubs.calls("timeout")} == {("-k", "60", "3600")}

@@ -108,8 +108,9 @@ def test_what_went_wrong_with_training_stays_to_be_looked_at(world: World) -> No
     ended = world.keep()
     assert ended.returncode == 1
     assert world.did() == []
-    assert "training failed, and would fail again: mend, commit, scripts/tpu.sh setup pod. The" in (
-        ended.stdout
+    assert (
+        "training failed, and would fail again: fix it, commit, scripts/tpu.sh setup pod. The"
+        in ended.stdout
     )
 
 
@@ -174,7 +175,7 @@ def test_workers_that_were_never_reached_end_it_with_the_whole_reason(world: Wor
     assert ended.stderr.count("ERROR: ssh: connection refused") == 1
     assert ended.stdout.endswith(
         " keep: pod is READY, but could not be reached 10 times in a row, for the reason above. The"
-        " slice stays: the same command again, or scripts/tpu.sh delete pod\n"
+        " slice stays: run the same command again, or scripts/tpu.sh delete pod\n"
     )
 
 
@@ -216,7 +217,7 @@ def test_training_that_ends_again_and_again_and_notes_nothing_ends_it(world: Wor
     ended = world.keep()
     assert ended.returncode == 1
     assert world.did() == ["set up", "train"] * 5
-    assert "training ended without a note of how 5 times in a row, for the" in ended.stdout
+    assert "training ended without an exit code 5 times in a row, for the" in ended.stdout
     assert "tail -n 20 ../hackmatrix.log" in ended.stderr
 
 
@@ -238,7 +239,7 @@ def test_an_interrupt_ends_the_keeping_and_nothing_else(world: World, stubs: Stu
     kept.terminate()
     said, _ = kept.communicate(timeout=10)
     assert kept.returncode == 143
-    assert "the slice and its training are as they were" in said
+    assert "the slice and its training are left as they are" in said
     assert world.did() == []
 
 

@@ -144,11 +144,11 @@ def test_what_failed_may_do_better_once_it_is_set_up_anew(
 @pytest.mark.parametrize(
     ("words", "what"),
     [
-        (["keep", "pod"], "keep a slice of which type?"),
+        (["keep", "pod"], "keep needs a type: --type=v4-8"),
         ([*KEEP], "keep needs -- --workdir=gs://BUCKET/..."),
         ([*KEEP, "--", "--workdir=runs"], "keep needs -- --workdir=gs://BUCKET/..."),
-        ([*KEEP, "--", *TRAINING, "--resume=it"], "keep goes on with the run of"),
-        ([*KEEP, "--", *TRAINING, "--config.resume=it"], "keep goes on with the run of"),
+        ([*KEEP, "--", *TRAINING, "--resume=it"], "keep continues the run of"),
+        ([*KEEP, "--", *TRAINING, "--config.resume=it"], "keep continues the run of"),
         *[
             ([*KEEP, f"--hours={hours}", "--", *TRAINING], "--hours takes whole hours, 1 or more")
             for hours in ("1.5", "0", "00", "-1", "")
@@ -171,7 +171,7 @@ def test_what_cannot_be_kept_is_one_line(world: World, words: list[str], what: s
         *[
             (
                 given,
-                f"there is no file '{name}' in the last commit, which workers get: commit it (and"
+                f"there is no file '{name}' in the commit that workers get: commit it (and"
                 " set up again), or give another --config",
             )
             for name, *given in (

@@ -63,10 +63,7 @@ def test_a_slice_gets_the_commit_that_keeping_began_with_unless_somebody_lent_a_
 def test_what_is_not_committed_is_said_to_stay(stubs: Stubs, pod: Path, checkout: Path) -> None:
     (checkout / "constraints.txt").write_text("")
     said = stubs.run(checkout / "scripts/tpu.sh", "setup", "pod", "--dry-run").stdout
-    assert (
-        said
-        == f"changes that are not committed stay here: the workers get {commit(checkout)[:7]}\n"
-    )
+    assert said == f"uncommitted changes stay here: the workers get {commit(checkout)[:7]}\n"
 
 
 @pytest.mark.parametrize("words", [("setup", "pod"), (*KEEP, "--", *TRAINING)])
@@ -79,7 +76,7 @@ def test_a_clone_without_all_commits_is_refused(
     ended = stubs.run(tmp_path / "shallow/scripts/tpu.sh", *words)
     assert ended.returncode == 1
     assert ended.stderr == (
-        "tpu.sh: this clone has the last commits only, and the workers need all:"
+        "tpu.sh: this clone is shallow, and the workers need the whole history:"
         " git fetch --unshallow\n"
     )
     assert stubs.calls() == []
@@ -100,7 +97,7 @@ def test_what_is_no_clone_is_refused(stubs: Stubs, tmp_path: Path, words: tuple[
     ended = stubs.run(tmp_path / "archive/scripts/tpu.sh", *words)
     assert ended.returncode == 1
     assert ended.stderr == (
-        "tpu.sh: there is no commit 'HEAD' here, and workers get one: use a git clone of the"
+        "tpu.sh: there is no commit 'HEAD' here to send to the workers: use a git clone of the"
         " project\n"
     )
     assert stubs.calls() == []
@@ -151,8 +148,8 @@ def test_a_dry_run_of_fetching_says_what_it_does_with_several_runs_and_with_one(
     stubs: Stubs, tmp_path: Path
 ) -> None:
     dry = stubs.run(TPU, "fetch", "pod", "runs", "to", "--dry-run", cwd=tmp_path)
-    assert "where it finds some, runs is a directory of runs:\n+ mkdir" in dry.stderr
-    assert "where it finds none, runs is a run:\n+ mkdir" in dry.stderr
+    assert "if it finds any, runs is a directory of runs:\n+ mkdir" in dry.stderr
+    assert "if it finds none, runs is a run:\n+ mkdir" in dry.stderr
     each, one = [shlex.split(line)[1:9] for line in dry.stderr.splitlines() if " scp " in line]
     assert each == [*SCP, "pod:runs/*", "to/"]
     assert one == [*SCP, "pod:runs", "to/"]

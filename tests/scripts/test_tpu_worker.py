@@ -112,7 +112,7 @@ def test_what_does_not_stop_is_killed(worker: Worker) -> None:
     worker.train(DEAF)
     stopped = worker.do("stop", "1")
     assert stopped.returncode == 0
-    assert "killed, it had not stopped within 1 s" in stopped.stdout
+    assert "killed, as it had not stopped within 1 s" in stopped.stdout
     assert "nothing runs here" in worker.do("stop").stdout
 
 
@@ -135,7 +135,11 @@ def has_ended(process: str) -> bool:
     ("deaf", "wait", "said"),
     [
         ("", "10", "stopped: set-up has to be done again"),
-        ("trap '' TERM", "1", "killed, it had not stopped within 1 s; set-up has to be done again"),
+        (
+            "trap '' TERM",
+            "1",
+            "killed, as it had not stopped within 1 s; set-up has to be done again",
+        ),
     ],
 )
 def test_a_set_up_that_is_stopped_can_be_done_again(
@@ -163,7 +167,7 @@ def test_a_set_up_that_is_stopped_can_be_done_again(
     [
         ("4194305 training", "training cannot be killed: delete the slice"),  # no process has that
         ("4194305 set-up", "set-up cannot be killed: delete the slice"),
-        ("", "what runs here has only just begun: stop it again in a moment"),
+        ("", "what runs here has only just started: run stop again in a moment"),
     ],
 )
 def test_what_cannot_be_stopped_is_called_by_its_name(

@@ -222,7 +222,7 @@ def test_where_only_one_action_is_likely_it_is_taken_at_once(boards: Boards) -> 
 def test_games_are_played_on_only_where_a_plan_is_wanted(
     boards: Boards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(planner_module, "_AT_ONCE_ON_CPU", 12)  # those of one board
+    monkeypatch.setattr(planner_module, "_GAMES_IN_PARALLEL_ON_CPU", 12)  # those of one board
     anything = boards.replace(mask=np.ones_like(boards.mask))
     wanted = np.arange(BOARDS) % 3 == 0
     found = planning(Open(), 12, prefers(*[1 / ACTIONS] * ACTIONS))({}, anything, wanted)
@@ -233,7 +233,7 @@ def test_a_plan_is_the_same_whatever_boards_are_planned_for_beside_it(
     params: Any, boards: Boards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     together = planning(Open(), 8)(params, boards)
-    monkeypatch.setattr(planner_module, "_AT_ONCE_ON_CPU", 5 * 8)
+    monkeypatch.setattr(planner_module, "_GAMES_IN_PARALLEL_ON_CPU", 5 * 8)
     np.testing.assert_array_equal(together.action, planning(Open(), 8)(params, boards).action)
 
 
@@ -262,7 +262,7 @@ def test_a_player_that_looks_ahead_shows_what_it_found(params: Any, boards: Boar
 def test_an_environment_that_does_not_say_what_is_hidden_is_not_planned_on(
     params: Any, boards: Boards
 ) -> None:
-    assert not Toy().tells_what_is_hidden
-    assert Open().tells_what_is_hidden
-    with pytest.raises(NotImplementedError, match="toy does not say what is hidden"):
+    assert not Toy().can_redraw
+    assert Open().can_redraw
+    with pytest.raises(NotImplementedError, match="toy does not define `redrawn`"):
         planning(Toy(), 8)(params, boards)

@@ -129,13 +129,13 @@ def test_a_policy_that_looks_ahead_is_shown_each_board_of_the_other_program(
 def test_the_policy_that_looks_ahead_may_lie_in_a_file_of_any_name(file: Path) -> None:
     other = file.rename(file.with_suffix(".policy"))
     refused = drive(f"--policy={other}", "--plan=4", "--server=/nowhere")
-    assert "the program of the game cannot start: /nowhere" in refused.stderr.splitlines()[-1]
+    assert "cannot start the game program /nowhere: " in refused.stderr.splitlines()[-1]
 
 
 def test_too_few_games_to_look_ahead_with_are_refused_in_one_line(file: Path) -> None:
     refused = drive(f"--policy={file}", "--plan=3")
     assert refused.returncode == 1
-    assert refused.stderr == "launch.drive: flag --plan=3: it must be 0, or from 4 to 4096\n"
+    assert refused.stderr == "launch.drive: flag --plan=3: must be 0, or from 4 to 4096\n"
     with pytest.raises(UserError, match="plan=0 does not look ahead: it must be 4 or more"):
         looking_ahead(load("policies/conv"), plan=0, seed=0)
 
@@ -161,7 +161,7 @@ def test_a_file_that_is_no_policy_is_refused_in_one_line(tmp_path: Path, content
     refused = drive(f"--policy={file}")
     assert refused.returncode == 1
     assert refused.stderr == (
-        f"launch.drive: {file} is not a policy that launch.export wrote: it is another file\n"
+        f"launch.drive: {file} is not a policy that launch.export wrote: it is not an .npz file\n"
     )
 
 
@@ -174,7 +174,7 @@ def test_a_policy_of_another_game_and_half_a_command_are_refused_in_one_line(fil
     assert refused.stderr.startswith("launch.drive: this policy plays CartPole, with 4 inputs")
     for server, told in (
         ("echo 'half", "--server=echo 'half is not a command: No closing quotation"),
-        ("", "--server= names no command"),
+        ("", "--server= is empty: give a command"),
     ):
         refused = drive(f"--policy={file}", f"--server={server}")
         assert refused.returncode == 1
@@ -190,9 +190,9 @@ EMPTY = shlex.quote('{"observation": {}, "validActions": [0]}')
         ("/bin/cat", "does not speak the headless protocol: it answered 'reset' with {"),
         ("echo hello", "does not speak the headless protocol: it answered 'reset' with hello"),
         ("echo 3", "does not speak the headless protocol: it answered 'reset' with 3"),
-        (f"yes {EMPTY}", "does not tell of a board as the headless protocol does: KeyError:"),
-        ("true", "the program of the game has ended"),
-        ("/nowhere", "the program of the game cannot start: /nowhere: No such file or directory"),
+        (f"yes {EMPTY}", "a form other than the headless protocol's: KeyError:"),
+        ("true", "the game program has exited"),
+        ("/nowhere", "cannot start the game program /nowhere: No such file or directory"),
     ],
 )
 def test_a_program_that_plays_no_game_is_told_in_one_line(
@@ -247,12 +247,12 @@ class Treadmill:
         ("step", {"done": "false"}, "does not speak the headless protocol: it answered 'step'"),
         ("step", {"reward": float("nan")}, "a reward that is not finite: nan"),
         ("step", {"reward": -(10**400)}, "a reward that is not finite: "),
-        ("seen", {"cells": [[]]}, "33 numbers of 1545"),
+        ("seen", {"cells": [[]]}, "33 numbers instead of 1545"),
         ("seen", {"playerHP": float("inf")}, "a number is not finite"),
         ("seen", {"playerRow": 10**400}, "OverflowError"),
         ("seen", {"stage": "1"}, "TypeError"),
-        ("seen", {"score": None}, "with stage 1 and score None"),
-        ("seen", {"stage": 10}, "with stage 10 and score 0"),
+        ("seen", {"score": None}, "stage 1 and score None"),
+        ("seen", {"stage": 10}, "stage 10 and score 0"),
     ],
 )
 def test_answers_of_a_wrong_kind_are_told_in_one_line(

@@ -13,14 +13,14 @@ from hackmatrix.standalone.driving import GameProgram
 
 @pytest.mark.parametrize("command", ["cat", []])
 def test_a_command_that_is_no_list_of_words_is_refused(command: str | list[str]) -> None:
-    with pytest.raises(UserError, match=r"is a list of words, such as .*, not "):
+    with pytest.raises(UserError, match=r"must be a list of words, such as .*, not "):
         GameProgram(command)
 
 
 def test_a_program_that_was_ended_is_said_to_be() -> None:
     with GameProgram(["cat"]) as program:
         pass
-    with pytest.raises(UserError, match="the program of the game has ended"):
+    with pytest.raises(UserError, match="the game program has exited"):
         program.ask("reset")
 
 

@@ -34,9 +34,9 @@ def changed(place: int, number: float) -> np.ndarray:
     ("observation", "mask", "draws", "said"),
     [
         (SEEN, 0 * MASK, None, "the mask allows no action"),
-        (np.zeros((3, 1545)), MASK, None, r"these are \[3, 1545\] and \[28\]"),
-        (SEEN[1:], MASK, None, r"an observation is f32\[1545\] .* these are \[1544\] and \[28\]"),
-        (SEEN, MASK[1:], None, r"its mask bool\[28\], .* these are \[1545\] and \[27\]"),
+        (np.zeros((3, 1545)), MASK, None, r"not \[3, 1545\] and \[28\]"),
+        (SEEN[1:], MASK, None, r"must have shapes \[1545\] and \[28\], .* not \[1544\] and \[28\]"),
+        (SEEN, MASK[1:], None, r"\[1545\] and \[28\], .* not \[1545\] and \[27\]"),
         (changed(70, np.nan), MASK, None, "the observation is not finite"),
         (changed(70, np.inf), MASK, None, "the observation is not finite"),
         (changed(0, 1.5), MASK, None, "the player outside of the board"),

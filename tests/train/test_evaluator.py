@@ -125,7 +125,7 @@ def test_the_best_checkpoint_is_kept_and_can_be_named(runs: dict[str, Run]) -> N
 
 
 def test_a_run_that_was_never_measured_has_no_best(runs: dict[str, Run]) -> None:
-    words = r"no checkpoint that was measured .* ask for the newest instead"
+    words = r"no evaluated checkpoint .* use the newest instead"
     with pytest.raises(UserError, match=words):
         policies.of_run(runs["plain"], best=True)
 
@@ -170,7 +170,7 @@ def test_a_finished_run_that_is_started_again_says_so_and_does_nothing(
     started_again(run)
     *_, finished, longer = capsys.readouterr().out.splitlines()
     where = run.directory
-    assert finished == f"  The run is finished at step {step:,}; its results are in {where}"
+    assert finished == f"  The run has finished at step {step:,}; its results are in {where}"
     assert longer == f"  To train it longer: --resume={where} --config.total_timesteps={2 * step}"
     assert json.loads(run.evaluation.read_text()) == {"step": step}
 
@@ -183,8 +183,8 @@ def test_a_finished_run_takes_no_settings_that_it_was_not_trained_with(
     run.evaluation.write_text(json.dumps({"step": step, "episodes": 4}))
     trained(run.directory.parent, run.name, 0.0, resume=run.name, ent_coef=0.3, eval_episodes=8)
     said = " ".join(capsys.readouterr().out.split())
-    assert "warning: nothing is left to train" in said
-    assert "ent_coef=0.3 is not written down, and a later --resume goes by" in said
+    lost = "ent_coef=0.3 will neither have an effect nor be saved: the run keeps the settings"
+    assert f"warning: nothing is left to train, so {lost}" in said
     assert json.loads(run.evaluation.read_text())["episodes"] == 8  # more than it had
     assert (run.directory / "config.json").read_text() == before
 
@@ -224,7 +224,7 @@ def test_a_run_whose_time_is_up_says_so_and_what_gives_it_more(
 ) -> None:
     limit = {"time_limit_minutes": 0.02, "total_timesteps": 100_000_000}
     run = trained(tmp_path, "short", 0.0, **limit)
-    assert "  The time is up: time_limit_minutes=0.02" in capsys.readouterr().out
+    assert "  The time limit is reached: time_limit_minutes=0.02" in capsys.readouterr().out
     (step,) = steps(run)
     assert step < 100_000_000
     trained(tmp_path, "short", 0.0, resume="short", **limit)

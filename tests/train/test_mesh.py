@@ -82,7 +82,7 @@ def test_a_step_is_one_kernel_where_devices_take_it_or_as_a_setting_says(
 def test_a_gpu_that_takes_no_kernels_is_given_none() -> None:
     older = Mock(platform="gpu", device_kind="NVIDIA A100", compute_capability="8.0")
     assert not _has_kernels(older, None)
-    with pytest.raises(UserError, match="kernels=True: NVIDIA A100 takes none"):
+    with pytest.raises(UserError, match="kernels=True: NVIDIA A100 does not support them"):
         _has_kernels(older, True)
 
 
@@ -136,7 +136,7 @@ def test_boards_that_are_carried_as_one_array_are_split_over_devices_too(
     scan = Mock(side_effect=packed_scan.scan)
     monkeypatch.setattr(packed_scan, "scan", scan)
     program = Program(config(), over(8))
-    program.env.is_carried_together = True
+    program.env.packs_small_arrays = True
     program.lower()
     assert scan.called
 

@@ -86,7 +86,7 @@ def test_what_was_given_once_is_kept_and_what_was_chosen_is_known_as_such(tmp_pa
     [
         ({"seed": 1}, "seed=1 cannot be changed"),
         ({"hidden_dim": 24}, "hidden_dim=24 cannot be changed: this run was begun with 8;"),
-        ({"run_name": "yours"}, "the run to resume is mine"),
+        ({"run_name": "yours"}, "run_name=yours is not the run to resume, mine"),
     ],
 )
 def test_a_run_cannot_become_another_one(tmp_path: Path, given: dict[str, Any], said: str) -> None:
@@ -107,7 +107,7 @@ def test_a_file_that_describes_another_run_changes_nothing(
     plan = planned(replace(again, from_file=frozenset(by_file)))
     before = {**first.config.settings(), "resume": "mine", "lr": 1e-3}
     assert plan.config.settings() == before
-    assert "another run (hidden_dim=16): nothing of it is taken" in capsys.readouterr().out
+    assert "another run (hidden_dim=16): it is ignored" in capsys.readouterr().out
     of_this_run = request(tmp_path, resume="mine", run_name="mine", gamma=0.7)
     plan = planned(replace(of_this_run, from_file=frozenset({*SMALL, "gamma"})))
     assert plan.config.gamma == 0.7
@@ -216,7 +216,7 @@ def test_it_is_enough_to_tell_the_first_process_to_resume(found: list[dict[str, 
 
 
 def test_where_no_run_can_begin_all_say_so(directory: Path, found: list[dict[str, Any]]) -> None:
-    reason = f"no run can be made in {directory / 'file'}"
+    reason = f"cannot create a run in {directory / 'file'}"
     assert found[0]["unwritable"].startswith(reason)
     assert found[0]["unwritable"].endswith("; choose another --workdir")
     assert found[1]["unwritable"].startswith(f"process 0: {reason}")
@@ -255,7 +255,7 @@ def test_processes_that_would_start_from_different_parameters_are_refused(
 def test_processes_of_which_some_keep_no_programs_are_refused(found: list[dict[str, Any]]) -> None:
     """One would look for a program, and wait for the others to do so."""
     for each in found:
-        assert each["forgetful"].startswith("process 1 has compiled programs kept (JAX_COMPI")
+        assert each["forgetful"].startswith("process 1 has compiled programs cached (JAX_COMP")
 
 
 def test_a_directory_that_is_not_the_same_for_all_is_refused(

@@ -56,7 +56,7 @@ def test_each_seed_has_a_run_and_the_same_command_again_does_what_is_left(tmp_pa
     over_both = summary["agents"]["train/mean_episode_return"]
     assert over_both["mean"] == pytest.approx(sum(means) / 2)
     assert over_both["low"] < min(means) < max(means) < over_both["high"]
-    of_both = done.stdout.partition("2 agents, means over seeds")[2].splitlines()
+    of_both = done.stdout.partition("Means over 2 seeds")[2].splitlines()
     shown = {line[:24].strip(): line[24:].split()[0] for line in of_both[1:] if line[24:].strip()}
     assert shown["return"] == f"{over_both['mean']:.2f}"  # in the words of each agent's table
     assert shown["came to an end (%)"] == "100.00"
@@ -99,11 +99,11 @@ def test_a_seed_that_was_stopped_after_its_evaluation_has_more_to_do(
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"lr": 0.02}, "a-seed0 was trained to its end with lr=0.001, and is not to be compared"),
-        ({"lr": None}, "a-seed0 was trained to its end with lr=0.001"),
-        ({"total_timesteps": 128}, "a-seed0 was trained to its end with total_timesteps=256"),
+        ({"lr": 0.02}, "a-seed0 has finished training with lr=0.001, so it is not comparable"),
+        ({"lr": None}, "a-seed0 has finished training with lr=0.001"),
+        ({"total_timesteps": 128}, "a-seed0 has finished training with total_timesteps=256"),
         ({"lr": 0.02, "total_timesteps": 512}, None),  # which all are trained for
-        ({"time_limit_minutes": 1.0, "lr": 0.02}, "trained to its end with lr=0.001"),
+        ({"time_limit_minutes": 1.0, "lr": 0.02}, "finished training with lr=0.001"),
         ({"time_limit_minutes": 1.0}, None),  # it had ended by its steps
         ({"total_timesteps": 300}, None),  # which are as many updates
         (
@@ -159,7 +159,7 @@ def test_a_run_whose_time_was_up_goes_on_for_longer(
     monkeypatch.setattr(seeds, "run_session", lambda *_, is_last: RETRY)
     asked = {**alike, **given}
     if refused:
-        with pytest.raises(UserError, match=f"a-seed0 was trained to its end with {refused}"):
+        with pytest.raises(UserError, match=f"a-seed0 has finished training with {refused}"):
             run_seeds(tmp_path, run_name="a", num_seeds=2, **asked)
     else:
         assert run_seeds(tmp_path, run_name="a", num_seeds=2, **asked) == RETRY
@@ -172,11 +172,11 @@ def run_seeds(workdir: Path, **given: Any) -> int:
 
 
 def test_what_the_last_seed_cannot_have_is_said_before_the_first_is_trained(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="the last seed would be 4294967296, which must be a whole"):
+    with pytest.raises(UserError, match="the last seed would be 4294967296, but a seed must"):
         run_seeds(tmp_path, run_name="a", num_seeds=2, seed=2**32 - 1)
     (tmp_path / "a-seed1").mkdir()
     (tmp_path / "a-seed1/notes").touch()
-    with pytest.raises(UserError, match="a-seed1 exists already"):
+    with pytest.raises(UserError, match="a-seed1 already exists"):
         run_seeds(tmp_path, run_name="a", num_seeds=2)
     assert [each.name for each in tmp_path.iterdir()] == ["a-seed1"]
     create(tmp_path, resolved(run_name="b-seed1", seed=1, network="centred"))
@@ -215,6 +215,6 @@ def test_seeds_need_a_name(tmp_path: Path) -> None:
 
 
 def test_seeds_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="eval_episodes=0 has none"):
+    with pytest.raises(UserError, match="eval_episodes must not be 0"):
         run_seeds(tmp_path, run_name="a", num_seeds=2, eval_episodes=0)
     assert not list(tmp_path.iterdir())

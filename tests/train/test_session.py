@@ -189,7 +189,7 @@ def test_in_the_last_evaluation_a_signal_stops_it_at_once_and_what_was_trained_s
     code, told = watched(signal.SIGINT, *games, said="Evaluation: playing", times=1)
     assert code == 42, told
     last = told.splitlines()[-1]
-    assert last == "Stopped before the evaluation, which --resume plays; all is saved"
+    assert last == "Stopped before the final evaluation; all is saved, and --resume plays it"
     run = run_in(tmp_path / "runs")
     assert [each.name for each in (run / "checkpoints").iterdir()] == [str(last_step)]
     assert not (run / "evaluation.json").exists()
@@ -258,7 +258,7 @@ def test_a_broken_run_stops_and_says_what_to_do(
     said = told.splitlines()[-1]
     assert re.search(rf"update {UPDATES // 10}\d is broken: .*not finite", said), said
     assert f"step {UPDATES * BATCH:,}" in said
-    assert "go on with a lower --config.lr, or with --config.skip_nonfinite=True" in said
+    assert "resume with a lower --config.lr, or with --config.skip_nonfinite=True" in said
     assert [path.name for path in (run / "checkpoints").iterdir()] == [str(UPDATES * BATCH)]
 
 

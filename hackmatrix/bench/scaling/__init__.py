@@ -1,1 +1,1 @@
-"""How training scales with devices, each number of them measured in processes of its own."""
+"""How training scales with devices; each number of devices is measured in new processes."""

@@ -1,5 +1,5 @@
-"""Weak and strong scaling of training: more devices for proportionally more environments, or for as
-many as before. Each number of devices is measured in processes of its own.
+"""Weak and strong scaling of training: more devices for proportionally more environments, or for
+the same number. Each number of devices is measured in processes of its own.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from hackmatrix.bench import preflight
-from hackmatrix.bench.scaling import apart
+from hackmatrix.bench.scaling import subprocesses
 from hackmatrix.bench.timing import Work, in_turns
 from hackmatrix.compile_cache.programs import without_persistent_cache
 from hackmatrix.errors import UserError
@@ -33,8 +33,8 @@ MEASURED, SIMULATED, COMPILED = "measured", "simulated", "compiled"
 
 @dataclass(frozen=True)
 class Point:
-    """One number of devices. `source` says whether they were real, or whether its program was only
-    compiled, which leaves the speeds open.
+    """The result for one number of devices. `source` says whether they were real, simulated, or
+    only compiled for, which leaves the speeds None.
     """
 
     kind: Kind
@@ -47,14 +47,14 @@ class Point:
     repeats: int = 0
     steps_per_second: float | None = None
     steps_per_second_a_device: float | None = None
-    efficiency: float | None = None  # of the speed that the first number of devices promises
+    efficiency: float | None = None  # speed per device, relative to the first point of the curve
     step_p50: float | None = None  # seconds of an update
     step_p95: float | None = None
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What there is to measure on; a TPU slice may have other hosts, which all measure."""
+    """The devices to measure on. All hosts of a TPU slice measure together."""
 
     platform: str
     devices: int
@@ -63,12 +63,12 @@ class Machine:
 
 
 def machine() -> Machine:
-    return apart.together(1, 1, _machine)
+    return subprocesses.run_in_group(1, 1, _machine)
 
 
 def sizes(found: Machine) -> list[int]:
-    """The numbers of devices to measure: powers of two; all that there are where several hosts can
-    only work together. A CPU has as many as it has cores.
+    """Returns the numbers of devices to measure: powers of two, on a CPU up to its cores. Several
+    hosts can only work together, so there it is all their devices.
     """
     if found.hosts > 1:
         return [found.devices]
@@ -77,7 +77,7 @@ def sizes(found: Machine) -> list[int]:
 
 
 def settings(raw: Mapping[str, Any], num_envs: int) -> dict[str, Any]:
-    """All points do the same work a sample: epochs and minibatches do not follow from the batch."""
+    """Returns a point's settings, with fixed epochs and minibatches: the same work per sample."""
     return {
         **raw,
         "num_envs": num_envs,
@@ -90,11 +90,11 @@ def settings(raw: Mapping[str, Any], num_envs: int) -> dict[str, Any]:
 def check(
     raw: Mapping[str, Any], found: Machine, numbers: list[int], slice_names: list[str], envs: int
 ) -> None:
-    """UserError where a point could not be had."""
+    """Raises UserError if one of the points could not be measured or compiled."""
     if found.platform != "cpu" and max(numbers) > found.devices:
         raise UserError(
-            f"--processes={max(numbers)}: each has a device of its own, and there are "
-            f"{found.devices} here"
+            f"--processes={max(numbers)}: each process needs a device of its own, but this machine "
+            f"has only {found.devices}"
         )
     for devices in numbers:
         for kind in KINDS:
@@ -108,16 +108,18 @@ def check(
 def curves(
     raw: Mapping[str, Any], numbers: list[int], envs: int, seconds: float, in_processes: bool
 ) -> Iterator[Point]:
-    """Both, a point for each number of devices as it comes; with a process for each device if
-    wanted. `envs` are those of a device for the weak curve, of all for the strong one.
+    """Yields the points of the weak curve, then of the strong one, as they are measured; with a
+    process for each device if `in_processes`. `envs` counts per device (weak) or in all (strong).
     """
 
     @functools.cache
     def measured(devices: int) -> dict[int, Point]:
-        """Of both curves, which may meet: by the number of environments."""
+        """Returns the points of both curves by num_envs, which may be the same for both."""
         processes, each = (devices, 1) if in_processes else (1, devices)
         wanted = {number: settings(raw, number) for number in _both(devices, envs)}
-        found = apart.together(processes, each, points, [*wanted.values()], devices, seconds)
+        found = subprocesses.run_in_group(
+            processes, each, points, [*wanted.values()], devices, seconds
+        )
         return dict(zip(wanted, found, strict=True))
 
     for kind in KINDS:
@@ -129,9 +131,9 @@ def curves(
 
 
 def compiled_point(raw: Mapping[str, Any], slice_name: str, envs: int) -> Point:
-    """A point of the weak curve, for a slice that need not be there."""
+    """Compiles a point of the weak curve for a slice that need not be there."""
     wanted = settings(raw, _num_envs("weak", slices.SLICES[slice_name].chips, envs))
-    found = apart.on_cpu(preflight.examine, wanted, slice_name)
+    found = subprocesses.run_on_cpu(preflight.examine, wanted, slice_name)
     return Point(
         kind="weak",
         source=COMPILED,
@@ -144,8 +146,8 @@ def compiled_point(raw: Mapping[str, Any], slice_name: str, envs: int) -> Point:
 
 
 def points(wanted: list[dict[str, Any]], devices: int, seconds: float) -> list[Point]:
-    """Measured in this process, which has to have so many devices, with the others if there are
-    any. Each may belong to both curves.
+    """Measures points in this process, which has to have that many devices together with the others
+    if there are any. Each point may belong to both curves.
     """
     return [_point(raw, devices, seconds) for raw in wanted]
 
@@ -154,7 +156,7 @@ def _point(raw: Mapping[str, Any], devices: int, seconds: float) -> Point:
     platform = jax.default_backend()
     config = resolve(raw, platform, devices)
     program = Program(config, meshes.over(jax.devices()[:devices]))
-    jax.clear_caches()  # what was traced for the point before
+    jax.clear_caches()  # drops what was traced for the point before
     start = time.perf_counter()
     with without_persistent_cache():
         program.compile()

@@ -33,7 +33,7 @@ _SPEEDS = (
 
 
 def check(directory: Path) -> None:
-    """UserError where nothing could be written: before hours of measuring, and not after."""
+    """Raises UserError if the directory cannot be written, before hours of measuring."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=directory):
@@ -43,7 +43,7 @@ def check(directory: Path) -> None:
 
 
 def made_with() -> dict[str, str]:
-    """What the numbers depend on, beside the machine."""
+    """Returns what the numbers depend on besides the machine."""
     found = git(_ROOT) or {"revision": "unknown", "dirty": False}
     return {
         "revision": found["revision"] + ("-dirty" if found["dirty"] else ""),
@@ -55,7 +55,7 @@ def made_with() -> dict[str, str]:
 
 
 def show(points: Iterable[Point], made: Mapping[str, str], report: Report) -> Iterator[Point]:
-    """Tells each point as it comes, and passes it on."""
+    """Prints each point as it comes, and yields it."""
     report.say(_in_a_line(made))
     report.say(in_columns(_COLUMNS, _WIDTHS))
     for point in points:
@@ -64,20 +64,20 @@ def show(points: Iterable[Point], made: Mapping[str, str], report: Report) -> It
 
 
 def write(points: list[Point], made: Mapping[str, str], directory: Path) -> list[str]:
-    """Also says what was written, a line each."""
+    """Writes the table, events and plot; returns a line on each."""
     _write_table(points, made, directory / "scaling.csv")
-    # A benchmark has its own curves there, beside those of others.
+    # A folder for each benchmark, so that TensorBoard shows several side by side.
     events = directory / "tensorboard" / f"{datetime.now():%y%m%d-%H%M%S}"
     _write_events(points, made, events)
     written = [f"table: {directory / 'scaling.csv'}", f"tensorboard --logdir {events}"]
     if not importlib.util.find_spec("matplotlib"):
-        return [*written, "no plot: pip install -e '.[bench]' -c constraints.txt"]
+        return [*written, "no plot (no matplotlib): pip install -e '.[bench]' -c constraints.txt"]
     _write_plot(points, made, directory / "scaling.png")
     return [*written, f"plot: {directory / 'scaling.png'}"]
 
 
 def _write_table(points: list[Point], made: Mapping[str, str], path: Path) -> None:
-    """Every row says what it was made with, so that rows of several files can be put together."""
+    """Every row says what it was made with, so that rows of several files can be combined."""
     with path.open("w", newline="") as file:
         rows = [{**asdict(point), **made} for point in points]
         writer = csv.DictWriter(file, list(rows[0]))
@@ -86,7 +86,7 @@ def _write_table(points: list[Point], made: Mapping[str, str], path: Path) -> No
 
 
 def _write_events(points: list[Point], made: Mapping[str, str], directory: Path) -> None:
-    """The step of TensorBoard is the number of devices."""
+    """Writes events whose step is the number of devices."""
     from tensorboardX import SummaryWriter
 
     text = "\n".join(f"    {name}: {value}" for name, value in made.items())
@@ -125,7 +125,7 @@ def _write_plot(points: list[Point], made: Mapping[str, str], path: Path) -> Non
 
 
 def _series(points: list[Point]) -> dict[str, list[Point]]:
-    """Each kind of curve that was measured, and what was only compiled."""
+    """Returns the points of each measured curve, and those that were only compiled."""
     series: dict[str, list[Point]] = {}
     for point in points:
         name = COMPILED if point.source == COMPILED else point.kind

@@ -37,7 +37,7 @@ _STATUS_WIDTH = 37
 
 
 def status(seen: Mapping[str, Any]) -> list[str]:
-    """What the player has, in a few lines."""
+    """Returns a few lines about what the player has."""
     names = [PROGRAMS[action - FIRST_PROGRAM] for action in seen["ownedPrograms"]]
     flags = [name for name, key in _FLAGS.items() if seen[key]]
     return [
@@ -56,7 +56,7 @@ def background(cell: Json) -> Colour:
 
 
 def block_label(block: Json) -> str:
-    """The points of a data block, the name of a program."""
+    """Returns the points of a data block, the name of a program, or "?" for a question block."""
     if block["blockType"] == "question":
         return "?"
     return str(block["points"]) if block["blockType"] == "data" else block["programType"]

@@ -46,7 +46,7 @@ _SPRITES = {
 
 
 def picture(seen: Mapping[str, Any]) -> np.ndarray:
-    """u8[606, 453, 3]: the board with row 5 on top, and the player's means below it."""
+    """u8[606, 453, 3]: the board with row 5 on top, and what the player has below it."""
     canvas = np.empty((_BOARD + 2 + _LINE * _STATUS_LINES, _BOARD, 3), np.uint8)
     canvas[:] = looks.FLOOR
     canvas[:_BOARD] = LINES
@@ -62,7 +62,7 @@ def picture(seen: Mapping[str, Any]) -> np.ndarray:
 def _draw_cell(area: np.ndarray, seen: Mapping[str, Any], cell: Json) -> None:
     area[:] = looks.background(cell)
     has_means = "credits" in cell or "energy" in cell
-    if "block" in cell and not (has_means and "enemy" in cell):  # which leave no room for it
+    if "block" in cell and not (has_means and "enemy" in cell):  # no room for all three
         _draw_block(area, cell["block"], "enemy" in cell)
     _draw_ground(area, cell)
     if "transmission" in cell:
@@ -98,7 +98,7 @@ def _draw_ground(area: np.ndarray, cell: Json) -> None:
 
 
 def _draw_occupant(area: np.ndarray, name: str, points: int, is_stunned: bool = False) -> None:
-    """A sprite, with as many points along its side as it has hp (or turns to wait)."""
+    """Draws a sprite, and at its side a dot for each hit point (or turn to wait), at most 5."""
     _stamp(area, 0, 3, name, FAINT if is_stunned else COLOURS[name], 2)
     for number in range(min(points, 5)):
         area[2 + 3 * number : 4 + 3 * number, 21:23] = COLOURS[name]
@@ -111,7 +111,7 @@ def _stamp(area: np.ndarray, top: int, left: int, sprite: str, colour: Colour, s
 
 
 def _write(area: np.ndarray, top: int, left: int, words: str, colour: Colour) -> None:
-    """Letters that do not fit are left out."""
+    """Writes words; letters that do not fit are left out."""
     for number, letter in enumerate(words.lower()):
         start = left + 4 * number
         if letter in _LETTERS and start + 3 <= area.shape[1]:

@@ -23,13 +23,13 @@ _WIDTH = 9
 
 
 def text(seen: Mapping[str, Any], colour: bool = True) -> str:
-    """The board, and below it the player's means."""
+    """Returns the board, and below it what the player has."""
     return "\n".join([*board(seen, colour), *status(seen)]) + "\n"
 
 
 def board(seen: Mapping[str, Any], colour: bool = True, is_ruled: bool = True) -> list[str]:
-    """Its lines: row 5 is on top, rows and columns are numbered. Without rules between the rows it
-    has five lines less.
+    """Returns the lines of the board: row 5 is on top, and rows and columns are numbered. Without
+    rules between the rows they are five fewer.
     """
     size = len(seen["cells"])
     rule = paint("+".join(["", *["-" * _WIDTH] * size, ""]), LINES, colour)
@@ -47,7 +47,7 @@ def board(seen: Mapping[str, Any], colour: bool = True, is_ruled: bool = True) -
 
 
 def _occupant(seen: Mapping[str, Any], cell: Json) -> tuple[str, Colour]:
-    """Who is in a cell, or soon will be."""
+    """Returns the player, enemy or transmission in a cell, with its colour."""
     if is_player(seen, cell):
         return "@", COLOURS["player"]
     if "enemy" in cell:
@@ -63,7 +63,7 @@ def _occupant(seen: Mapping[str, Any], cell: Json) -> tuple[str, Colour]:
 
 
 def _ground(seen: Mapping[str, Any], cell: Json) -> tuple[str, Colour]:
-    """What a cell holds."""
+    """Returns the block, exit, data siphon or resources in a cell, with their colour."""
     if "block" in cell:
         spawn = cell["block"].get("transmissionSpawnCount")
         return block_label(cell["block"]) + (f" ^{spawn}" if spawn else ""), INK
@@ -82,7 +82,7 @@ def _in_cell(cell: Json, words: str, ink: Colour, colour: bool) -> str:
 
 
 def is_wanted_in_colour(out: TextIO) -> bool:
-    """Only on a terminal, and not where NO_COLOR is set (no-color.org)."""
+    """Whether `out` is a terminal and NO_COLOR is not set (no-color.org)."""
     return out.isatty() and not os.environ.get("NO_COLOR")
 
 

@@ -1,10 +1,9 @@
-"""A game that another program plays over the headless protocol, followed as one of ours: the
-reverse of `view`.
+"""Follows a game that another program plays over the headless protocol; the inverse of `view`.
 
-An agent that looks ahead needs a whole board. What is told goes into it as it is. What the protocol
-leaves out although a player knows it is remembered from turn to turn: the snapshots for UNDO, STEP,
-the uses of ATK+, the exit that counts. What a player cannot know is filled in with anything that
-may be there, for `game.hidden` to draw it anew.
+An agent that looks ahead needs a whole board. What the protocol tells is copied. What it leaves out
+although a player knows it is remembered from turn to turn: the snapshots for UNDO, STEP, the uses
+of ATK+, the exit that counts. What a player cannot know gets any valid value, and `game.hidden`
+redraws it later.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _ENDS_THE_TURN = (*range(FIRST_PROGRAM), Program.WAIT)
 
 
 class _Snapshot(NamedTuple):
-    """What UNDO brings back, packed as a history holds it."""
+    """What UNDO brings back, packed as in a history."""
 
     words: np.ndarray
     atk_uses: int
@@ -38,9 +37,9 @@ class _Snapshot(NamedTuple):
 
 
 class Followed:
-    """A game from its first turn. A board is told by the answers to reset or step, to
+    """A game followed from its first turn. A board is given by the answers to reset or step, to
     getInternalState and to getValidActions. Raises LookupError, TypeError, ValueError or
-    AttributeError where they describe no board.
+    AttributeError if they do not describe a board.
     """
 
     def __init__(self, seen: Json, internal: Json, valid: Collection[int]) -> None:
@@ -48,7 +47,7 @@ class Followed:
         self._board = {**_told(seen, internal, valid), **_in_a_new_stage(seen)}
 
     def follow(self, action: int, seen: Json, internal: Json, valid: Collection[int]) -> None:
-        """The action led to this board."""
+        """Records that the action led to this board."""
         before, now = self._board, _told(seen, internal, valid)
         is_new = now["stage"] != before["stage"]
         remembered = {name: before[name] for name in ("exit", "step", "atk_uses")}
@@ -63,12 +62,12 @@ class Followed:
         elif action in _ENDS_THE_TURN:
             remembered["step"] = 0
         self._board = {**now, **remembered}
-        # After STEP no turn is counted, and none is remembered.
+        # An enemy turn that STEP cancels is not counted and leaves no snapshot.
         if action in _ENDS_THE_TURN and now["turn"] == before["turn"] + 1:
             self._snapshots.append(_Snapshot.of(self._board))
 
     def state(self) -> State:
-        """The board as it stands, with the newest snapshots."""
+        """Returns the current board, with the newest snapshots."""
         state: Any = scenario.load(self._board)
         words = np.zeros_like(state.history.snapshots)
         newest = [snapshot.words for snapshot in self._snapshots[-HISTORY_DEPTH:]]
@@ -83,8 +82,8 @@ def _in_a_new_stage(seen: Json) -> dict[str, Any]:
 
 
 def _told(seen: Json, internal: Json, valid: Collection[int]) -> dict[str, Any]:
-    """The scenario of a board, as far as it is told."""
-    # A hidden block has a spawn, unless REDUC is known to have left it none.
+    """Returns the scenario of a board, as far as the protocol tells it."""
+    # 1 if REDUC is valid, so that it is valid on our board, too: `game.hidden` relies on that.
     hidden_spawn = int(Program.REDUC in valid)
     siphoned = _siphoned(seen)
     return {
@@ -98,7 +97,7 @@ def _told(seen: Json, internal: Json, valid: Collection[int]) -> dict[str, Any]:
         "stage": seen["stage"],
         "turn": seen["turn"],
         "cells": [_content(cell, siphoned, hidden_spawn) for cell in _cells(seen)],
-        # Our game keeps no more of them, nor longer ones.
+        # Our game has no room for more of them, nor for longer waits.
         "enemies": [_enemy(enemy) for enemy in internal["enemies"]][:CAPACITY],
         "transmissions": [
             _transmission(cell) for cell in _cells(seen) if "transmission" in cell
@@ -117,8 +116,8 @@ def _cells(seen: Json) -> Iterator[Json]:
 
 
 def _siphoned(seen: Json) -> set[tuple[int, int]]:
-    """The cells that count as siphoned. Of cells without a block the protocol does not tell it, but
-    it tells where the player has siphoned.
+    """Returns the cells that count as siphoned. The protocol does not mark those without a block,
+    but it tells from where the player has siphoned.
     """
     centres = [(cell["row"], cell["col"]) for cell in _cells(seen) if cell["siphonCenter"]]
     return {(row + up, col + right) for row, col in centres for up, right in CROSS}

@@ -1,7 +1,7 @@
-"""What the headless protocol tells of a game that its state does not hold.
+"""What the headless protocol needs of a game beyond its state.
 
-The order in which programs were acquired, where each cryptog was last seen, and the snapshots for
-UNDO beyond those the game keeps. Boards are scenarios (`game.scenario`).
+That is the order in which programs were acquired, where each cryptog was last seen, and the
+snapshots for UNDO beyond those the state stores. Boards are scenarios (`game.scenario`).
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from hackmatrix.game.state import SIPHON, History
 
 Board = Mapping[str, Any]
 _DIRECTIONS = ((1, 0), (-1, 0), (0, -1), (0, 1))
-CROSS = ((0, 0), *_DIRECTIONS)  # what a siphon takes, in this order
-# What moves enemies about, but takes none off the board.
+CROSS = ((0, 0), *_DIRECTIONS)  # the cells that a siphon takes, in this order
+# Actions that may move enemies, but remove none.
 _KEEPS_ENEMIES = (SIPHON, Program.PUSH, Program.PULL, Program.WAIT)
 _MAKES_ENEMIES_ANEW = (Program.POLY, Program.UNDO)
 
 
 class Memory:
-    """Of one game. `owned` are the programs in the order of acquisition."""
+    """The memory of one game. `owned` are the programs in order of acquisition."""
 
     def __init__(self, board: Board, owned: Iterable[int]) -> None:
         self.owned = list(owned)
@@ -33,7 +33,7 @@ class Memory:
         self._last_seen = _places(board)
 
     def follow(self, action: int, board: Board) -> None:
-        """The (valid) action led to this board."""
+        """Records that the (valid) action led to this board."""
         self.owned = [program for program in self.owned if program in board["owned"]]
         self.owned += _acquired(self._board, self.owned, board["owned"])
         places = _places(board)
@@ -46,7 +46,7 @@ class Memory:
         self._board = board
 
     def hints(self) -> list[Place]:
-        """Where the cryptogs that are hidden now were last seen, or appeared."""
+        """Returns where the cryptogs that are hidden now were last seen, or appeared."""
         return [
             place
             for enemy, place in zip(self._board["enemies"], self._last_seen, strict=True)
@@ -55,17 +55,17 @@ class Memory:
 
 
 class Snapshots:
-    """Those that no longer fit into the history of the state, the newest last."""
+    """The snapshots that no longer fit into the history of the state, the newest last."""
 
     def __init__(self) -> None:
         self._older: list[np.ndarray] = []
 
     def follow(self, before: History, after: History) -> History:
-        """The history after an action (host arrays of one board), filled up after an UNDO."""
+        """Returns the history after an action, refilled after an UNDO; host arrays of one board."""
         places = len(before.snapshots)
         if after.depth == places and after.head != before.head:
             if before.depth == places:
-                self._older.append(np.array(before.snapshots[before.head]))  # none of the others
+                self._older.append(np.array(before.snapshots[before.head]))  # not a view of all
             return after
         if after.depth == before.depth - 1 and self._older:
             snapshots = np.array(after.snapshots)
@@ -79,7 +79,7 @@ def _places(board: Board) -> list[Place]:
 
 
 def _acquired(before: Board, known: list[int], owned: list[int]) -> list[int]:
-    """The new programs of a siphon: from the player's cell, up, down, left, right."""
+    """Returns a siphon's new programs: from the player's cell, up, down, left, right."""
     row, col = before["player"][:2]
     cross = [(row + up, col + right) for up, right in CROSS]
     contents = [
@@ -92,7 +92,9 @@ def _acquired(before: Board, known: list[int], owned: list[int]) -> list[int]:
 
 
 def survivors(before: Board, action: int, after: Board) -> list[int]:
-    """Which of the enemies before are the first ones of the list after; any others are new."""
+    """Returns the indices of the enemies that survived, in order. They are the first ones in
+    `after`; any others there are new.
+    """
     numbers = list(range(len(before["enemies"])))
     if action in _MAKES_ENEMIES_ANEW:
         return []
@@ -100,17 +102,17 @@ def survivors(before: Board, action: int, after: Board) -> list[int]:
         return numbers
     if action < SIPHON:
         return [number for number in numbers if number != _shot(before, action)]
-    # All others leave everyone alive where they are.
-    survivors: list[int] = []
+    # All other programs leave the survivors where they are.
+    found: list[int] = []
     for number in numbers:
-        there = after["enemies"][len(survivors) : len(survivors) + 1]
+        there = after["enemies"][len(found) : len(found) + 1]
         if there and before["enemies"][number][:3] == there[0][:3]:
-            survivors.append(number)
-    return survivors
+            found.append(number)
+    return found
 
 
 def _shot(board: Board, direction: int) -> int | None:
-    """The enemy that an action in this direction kills."""
+    """Returns the index of the enemy that an action in this direction kills, or None."""
     row, col, *_, attack, _ = board["player"]
     targets = {(entry[0], entry[1]) for entry in board["transmissions"]}
     enemies = _places(board)

@@ -1,4 +1,4 @@
-"""A game that is hosted, and what is remembered of it."""
+"""A hosted game, with what is remembered of it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from hackmatrix.envs.hosted import HostedGames, Turn, describe
 
 
 class RememberedGame:
-    """The game on the only board of `games`, from the turn that was just taken or looked at. The
-    programs that are `owned` are in the order of acquisition, as far as that is known.
+    """The game on the only board of `games`, from the turn that was just taken or looked at.
+    `owned` are the programs in order of acquisition, if that is known.
 
-    `observation` f32[1545] and `mask` bool[28] are as the network sees them, `board` is the
-    scenario without its history, and `is_over` says whether the game has ended at any time.
+    `observation` f32[1545] and `mask` bool[28] are the inputs of a network, `board` is the scenario
+    without its history, and `is_over` is whether the game has ever ended.
     """
 
     def __init__(self, games: HostedGames, turn: Turn, owned: Iterable[int] | None = None) -> None:
@@ -28,7 +28,7 @@ class RememberedGame:
         self.is_over = False
 
     def play(self, action: int) -> game.Outcome:
-        """Takes the action; gives the outcome of this one board."""
+        """Takes the action, and returns its outcome without the batch axis."""
         turn = self._games.play(np.array([action]))
         self._look(turn)
         outcome: game.Outcome = jax.tree.map(lambda leaf: leaf[0], turn.outcome)
@@ -38,7 +38,7 @@ class RememberedGame:
         return outcome
 
     def shown(self) -> Json:
-        """What a player sees, as the protocol tells it."""
+        """Returns what a player sees, as the protocol shows it."""
         return observation(self.board, self._memory.owned, self._memory.hints())
 
     def _look(self, turn: Turn) -> None:

@@ -1,7 +1,7 @@
-"""The headless protocol: a JSON object a line in, a JSON object a line out.
+"""The headless protocol: one JSON object per line, in and out.
 
 Programs that drive the canonical game over pipes can drive this one instead. No line ends a
-session: what makes no sense is answered with an error, and changes nothing.
+session: an invalid command is answered with an error, and changes nothing.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from hackmatrix.game.reward import UNITS
 
 
 class Decision(NamedTuple):
-    """What a policy makes of a board: the action it takes, and how likely it found each [28]."""
+    """What a policy decides on a board: the action, the probability of each [28], the value."""
 
     action: int
     probabilities: list[float]
     value: float
 
 
-# From what is seen f32[1545], the mask bool[28], the number of the step, and the game as it is (a
-# batch of one), for who looks ahead.
+# Decides from the observation f32[1545], the mask bool[28], the step, which selects the random
+# draws, and the state (a batch of one), which policies that look ahead need.
 Choose = Callable[[np.ndarray, np.ndarray, int, game.State], Decision]
 
 _LOG = logging.getLogger(__name__)
@@ -59,18 +59,18 @@ _PARTS = {
 
 
 def converse(session: Session, lines: BinaryIO, answers: BinaryIO) -> None:
-    """Answers line by line, until there are no more."""
+    """Answers each line, until there are no more."""
     _LOG.info("ready for commands")
     for line in _whole_lines(lines):
         answer = session.answer(line)
         answers.write(answer + b"\n")
         answers.flush()
         _LOG.debug("%r -> %r", line, answer)
-    _LOG.info("end of the commands")
+    _LOG.info("end of input")
 
 
 def _whole_lines(lines: BinaryIO) -> Iterator[bytes]:
-    """The lines; of one that is longer than any command, only a part that is none."""
+    """Yields the lines; of one that is longer than any command, only the beginning."""
     while line := lines.readline(LONGEST_LINE):
         rest = line
         while len(rest) == LONGEST_LINE and not rest.endswith(b"\n"):
@@ -79,7 +79,7 @@ def _whole_lines(lines: BinaryIO) -> Iterator[bytes]:
 
 
 class CommandError(Exception):
-    """What a command is answered with instead of being obeyed."""
+    """Raised for a command that is answered with an error; a long reason is cut off."""
 
     def __init__(self, reason: str) -> None:
         short = len(reason) <= _LONGEST_ERROR
@@ -87,8 +87,8 @@ class CommandError(Exception):
 
 
 class Session:
-    """A client's game. It draws as HostedGames does, from the seed and the number of turns. Clients
-    that ask for advice are told what `choose` says.
+    """A client's game. Its draws depend on the seed and the number of turns, as in HostedGames.
+    `choose` answers requests for advice.
     """
 
     def __init__(self, seed: int | None = None, choose: Choose | None = None) -> None:
@@ -98,19 +98,19 @@ class Session:
         self._game: _Game | None = None
 
     def warm_up(self) -> None:
-        """Compiles the game and what gives advice, so that no command has to wait for it."""
+        """Compiles the game and the policy, so that no command has to wait for that."""
         blank = self._games.look()
         if self._choose:
             seen, mask = np.asarray(blank.observation[0]), np.asarray(blank.mask[0])
             self._choose(seen, mask, 0, self._games.states)
 
     def answer(self, line: bytes) -> bytes:
-        """The answer to a line, without an end of line."""
+        """Returns the answer to a line, without a newline."""
         try:
             answer = self._obey(_read_command(line))
         except CommandError as error:
             answer = {"error": str(error)}
-        except RecursionError:  # nested so deeply that it cannot even be quoted
+        except RecursionError:  # nested too deeply to be read or quoted
             answer = {"error": "Invalid command"}
         return json.dumps(answer, separators=(",", ":")).encode()
 
@@ -172,8 +172,8 @@ class Session:
             raise CommandError("The game is over: reset begins the next one")
         if not playing.mask.any():
             raise CommandError("No action is valid: any step ends the game")
-        step = playing.board["turn"]
-        chosen = self._choose(playing.observation, playing.mask, step, self._games.states)
+        turn = playing.board["turn"]  # not a count of steps: a board always gets the same advice
+        chosen = self._choose(playing.observation, playing.mask, turn, self._games.states)
         action, probabilities, value = chosen
         return {"actionIndex": action, "probabilities": probabilities, "value": value}
 
@@ -188,7 +188,7 @@ class Session:
 
 
 class _Game(RememberedGame):
-    """One whose UNDO reaches back further than the history of its state."""
+    """A game whose UNDO reaches back further than the history of its state."""
 
     def __init__(self, games: HostedGames, turn: Turn, owned: list[int]) -> None:
         super().__init__(games, turn, owned)
@@ -232,5 +232,5 @@ def _result(outcome: game.Outcome) -> Json:
 
 
 def _exactly(reward: Any) -> float:
-    """0.04 rather than the float32 next to it."""
+    """Returns 0.04 rather than the nearest float32."""
     return round(float(reward) * UNITS) / UNITS

@@ -1,4 +1,4 @@
-"""States that clients of the headless protocol set, as scenarios (`game.scenario`)."""
+"""Converts states that clients of the headless protocol set to scenarios (`game.scenario`)."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from hackmatrix.envs.headless.view import ENEMIES, Place
 from hackmatrix.game import bits
 from hackmatrix.game.bits import greatest, greatest_to_grow
 from hackmatrix.game.cells import SIZE
-from hackmatrix.game.checks import flag, integer, keys, sequence
+from hackmatrix.game.checks import flag, integer, require_keys, sequence
 from hackmatrix.game.programs import PROGRAMS
 from hackmatrix.game.state import FIRST_INTERVAL, FIRST_PROGRAM, STAGES
 
 _EXIT = [SIZE - 1, SIZE - 1]
-_MOST = 1 << 20  # what a number may be at most where only the game's own limits count
+_MOST = 1 << 20  # a loose bound for numbers whose limits `scenario.load` checks
 
 
 def read_state(state: Mapping[str, Any]) -> tuple[dict[str, Any], list[int]]:
-    """The scenario of a state, and the programs owned, in their order.
+    """Returns the scenario of a state, and the owned programs in their order.
 
-    Raises ValueError naming the field that is wrong; `scenario.load` checks the rest of what the
-    game holds, whose fields have the same names.
+    Raises ValueError naming the field that is wrong. The game's own limits are checked by
+    `scenario.load`, which uses the same names.
     """
-    keys(state, ["player"], "state")
+    require_keys(state, ["player"], "state")
     owned = _read_owned(_list(state, "ownedPrograms"))
     board = {
         "player": _read_player(state["player"]),
@@ -54,7 +54,7 @@ def _read_owned(actions: list[Any]) -> list[int]:
 
 def _read_player(player: Any) -> list[int]:
     where = "player"
-    keys(player, ["row", "col"], where)
+    require_keys(player, ["row", "col"], where)
     numbers = {
         "hp": (0, _MOST, 3),
         "credits": (0, _MOST, 0),
@@ -68,7 +68,7 @@ def _read_player(player: Any) -> list[int]:
 
 
 def _read_enemy(enemy: Any, where: str) -> list[int]:
-    keys(enemy, ["type", "row", "col", "hp"], where)
+    require_keys(enemy, ["type", "row", "col", "hp"], where)
     names = ("stunned", "spawnedFromSiphon", "isFromScheduledTask")
     flags = [_flag(enemy, name, where) for name in names]
     return [
@@ -81,7 +81,7 @@ def _read_enemy(enemy: Any, where: str) -> list[int]:
 
 
 def _read_transmission(transmission: Any, where: str) -> list[int]:
-    keys(transmission, ["row", "col", "turnsRemaining", "enemyType"], where)
+    require_keys(transmission, ["row", "col", "turnsRemaining", "enemyType"], where)
     return [
         *_place(transmission, where),
         _integer(transmission, "turnsRemaining", where, 0, greatest(bits.TURNS), None),
@@ -92,14 +92,14 @@ def _read_transmission(transmission: Any, where: str) -> list[int]:
 
 
 def _read_cells(state: Mapping[str, Any]) -> list[list[Any]]:
-    """An exit in its corner, on it the blocks, on them the resources."""
+    """Returns the cells: the exit in its corner, then the blocks, then the resources over them."""
     cells: list[list[Any]] = [[".", {"c": 0, "e": 0, "s": 0, "m": 0}] for _ in range(SIZE * SIZE)]
     cells[SIZE * _EXIT[0] + _EXIT[1]][0] = "X"
     for block, where in _entries(state, "blocks"):
-        keys(block, ["row", "col", "type"], where)
+        require_keys(block, ["row", "col", "type"], where)
         cells[_number(block, where)] = _read_block(block, where)
     for resource, where in _entries(state, "resources"):
-        keys(resource, ["row", "col"], where)
+        require_keys(resource, ["row", "col"], where)
         _put_resource(cells[_number(resource, where)], resource, where)
     return cells
 
@@ -127,14 +127,15 @@ def _put_resource(cell: list[Any], resource: Mapping[str, Any], where: str) -> N
     if amount and cell[-1][other[0]]:
         row, col = _place(resource, where)
         raise ValueError(
-            f"{where}: row {row} col {col} already has {other}, but a cell holds one of the two"
+            f"{where}: row {row} col {col} already has {other}, but a cell holds credits or "
+            "energy, not both"
         )
     cell[-1][name[0]] = amount
 
 
 def _program(block: Mapping[str, Any], where: str) -> int:
-    """The number of the program that a block names, in one of its usual spellings."""
-    keys(block, ["programType"], where)
+    """Returns the number of the program that a block names, in any of its usual spellings."""
+    require_keys(block, ["programType"], where)
     spellings = {_plain(name): number for number, name in enumerate(PROGRAMS)}
     spellings["dbomb"] = spellings["dbom"]
     name = block["programType"]
@@ -144,13 +145,13 @@ def _program(block: Mapping[str, Any], where: str) -> int:
 
 
 def _plain(name: str) -> str:
-    """siph+ for SIPH+, siph_plus and siph-plus."""
+    """Normalizes a name: siph+ for SIPH+, siph_plus and siph-plus."""
     return name.lower().replace("plus", "+").replace("_", "").replace("-", "").replace(" ", "")
 
 
 def _enemy_type(name: Any, where: str) -> int:
     if name not in ENEMIES:
-        raise ValueError(f"{where}: {name!r} is none of {', '.join(ENEMIES)}")
+        raise ValueError(f"{where}: {name!r} is not one of {', '.join(ENEMIES)}")
     return ENEMIES.index(name)
 
 
@@ -169,7 +170,7 @@ def _list(state: Mapping[str, Any], name: str) -> list[Any]:
 
 
 def _entries(state: Mapping[str, Any], name: str) -> list[tuple[Any, str]]:
-    """The entries of a list, each with its name."""
+    """Returns the entries of a list, each with its name, such as blocks[2]."""
     return [(entry, f"{name}[{number}]") for number, entry in enumerate(_list(state, name))]
 
 
@@ -184,6 +185,6 @@ def _flag(entry: Mapping[str, Any], name: str, where: str) -> int:
 
 
 def _given(entry: Mapping[str, Any], name: str, default: Any) -> Any:
-    """What is left out may also be null."""
+    """Returns a field, or the default where it is left out or null."""
     value = entry.get(name)
     return default if value is None else value

@@ -16,7 +16,9 @@ Place = tuple[int, int]
 
 
 def observation(board: Mapping[str, Any], owned: Iterable[int], hints: Iterable[Place]) -> Json:
-    """What the player sees, for programs owned in this order, and cryptogs hinted at there."""
+    """Returns what the player sees. `owned` are the programs in order of acquisition, `hints` the
+    places where hidden cryptogs are hinted at.
+    """
     row, col, hp, credits, energy, siphons, attack, score = board["player"]
     enemies, transmissions = visible_enemies(board), _first_by_place(board["transmissions"], 0)
     return {
@@ -37,7 +39,7 @@ def observation(board: Mapping[str, Any], owned: Iterable[int], hints: Iterable[
 
 
 def internal_state(board: Mapping[str, Any]) -> Json:
-    """What only a tester sees."""
+    """Returns the answer to getInternalState, which no player sees."""
     return {
         "scheduledTaskInterval": board["interval"],
         "nextScheduledTaskTurn": board["next_task"],
@@ -55,20 +57,20 @@ def internal_state(board: Mapping[str, Any]) -> Json:
 
 
 def is_visible(board: Mapping[str, Any], enemy: list[int]) -> bool:
-    """Cryptogs are seen in the player's row and column only, or with show on."""
+    """Whether an enemy is seen: a cryptog only in the player's row or column, or under SHOW."""
     kind, row, col = enemy[:3]
     in_sight = row == board["player"][0] or col == board["player"][1] or board["show"]
     return kind != CRYPTOG or bool(in_sight)
 
 
 def visible_enemies(board: Mapping[str, Any]) -> dict[Place, list[int]]:
-    """The first enemy of each cell, where it can be seen."""
+    """Returns the first enemy of each cell, if it is seen."""
     first = _first_by_place(board["enemies"], 1)
     return {place: enemy for place, enemy in first.items() if is_visible(board, enemy)}
 
 
 def _first_by_place(entries: list[list[int]], at: int) -> dict[Place, list[int]]:
-    """The first entry of each cell; its row and column stand at this place of it and the next."""
+    """Returns the first entry of each cell; entry[at] and entry[at + 1] are its row and column."""
     return {(entry[at], entry[at + 1]): entry for entry in reversed(entries)}
 
 

@@ -1,4 +1,4 @@
-"""What a program is made of besides its row in the table: a function, and when it is usable."""
+"""The types of the functions and conditions that the table of programs refers to."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hackmatrix.game.state import State
 Array = jax.Array
 
 # Runs the program on the active boards, which have paid for it, and returns the states and the
-# kills that count. The lists keep the slots of entries that it removes.
+# number of kills that count. Removed entries leave holes in the lists.
 Change = Callable[[State, Key, Array], tuple[State, Array]]
 NO_KILLS: Any = np.int32(0)
 
@@ -30,13 +30,13 @@ class Blow(NamedTuple):
 
 
 class Strike(NamedTuple):
-    """The function of a program that only damages enemies. All of these share one pass."""
+    """The function of a program that only damages enemies. One pass serves all such programs."""
 
     blow: Callable[[State], Blow]
 
 
 class Steps(NamedTuple):
-    """Which enemies go one step, by slots, present or not. A step may be diagonal."""
+    """The slots, present or not, of the enemies that go one step; two directions are a diagonal."""
 
     up: Array
     down: Array
@@ -45,15 +45,15 @@ class Steps(NamedTuple):
 
 
 class Shove(NamedTuple):
-    """The function of a program that only moves enemies. All of these share one pass, in which only
-    the first of several enemies with the same target goes there.
+    """The function of a program that only moves enemies. One pass serves all such programs. In it
+    only the first of several enemies with the same target goes there.
     """
 
     steps: Callable[[State], Steps]
 
 
 class Situation(NamedTuple):
-    """What conditions look at: a state, and the cells of its enemies and transmissions."""
+    """What conditions depend on: a state, and the cells of its enemies and transmissions."""
 
     state: State
     enemies: CellSet

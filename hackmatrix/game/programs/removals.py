@@ -25,7 +25,7 @@ Array = jax.Array
 
 
 def crash(state: State, key: Key, active: Array) -> tuple[State, Array]:
-    """The blocks, enemies and transmissions in the 8 cells around the player are removed."""
+    """Removes the blocks, enemies and transmissions in the 8 cells around the player."""
     enemies, transmissions, board = state.enemies, state.transmissions, state.board
     killed, enemy_kills = _crashed(enemies, state.player.cell, active)
     destroyed, transmission_kills = _crashed(transmissions, state.player.cell, active)
@@ -36,8 +36,8 @@ def crash(state: State, key: Key, active: Array) -> tuple[State, Array]:
                 data=board.data - blocks,
                 program=board.program - blocks,
                 question=board.question - blocks,
-                label=digits.only(board.label, ~blocks),
-                spawn=digits.only(board.spawn, ~blocks),
+                label=digits.masked(board.label, ~blocks),
+                spawn=digits.masked(board.spawn, ~blocks),
             ),
             enemies=enemies.replace(present=enemies.present & ~killed),
             transmissions=transmissions.replace(present=transmissions.present & ~destroyed),
@@ -53,7 +53,9 @@ def is_anything_around(now: Situation) -> Array:
 
 @outlined
 def _crashed(entries: Enemies | Transmissions, cell: Array, active: Array) -> tuple[Array, Array]:
-    """The slots of the entries around the cell, and the kills: at most one in each cell."""
+    """Returns the slots of the entries around the cell, and the number of kills that count: at most
+    one for each cell.
+    """
     killed, firsts = jnp.uint32(0), jnp.uint32(0)
     for there in slots.around(entries, cell):
         killed, firsts = killed | there, firsts | slots.first(there)
@@ -66,8 +68,8 @@ def _blocks_around(board: Board, cell: Array) -> cells.CellSet:
 
 
 def warp(state: State, key: Key, active: Array) -> tuple[State, Array]:
-    """The player goes to the cell of a random enemy or transmission. All enemies there are removed
-    where the target is an enemy, else all transmissions.
+    """Moves the player to the cell of a random enemy or transmission. It removes all enemies there
+    if the target is an enemy, else all transmissions there.
     """
     enemies, transmissions = state.enemies, state.transmissions
     cell, at_enemy = _warp_target(enemies, transmissions, key)
@@ -91,7 +93,7 @@ def is_any_enemy_or_transmission(now: Situation) -> Array:
 
 @outlined
 def _warp_target(enemies: Enemies, transmissions: Transmissions, key: Key) -> tuple[Array, Array]:
-    """The cell of a random enemy or transmission, and whether it is an enemy."""
+    """Returns the cell of a random enemy or transmission, and whether it is that of an enemy."""
     random, which = words(key, Purpose.WARP, 0)
     number = slots.count(enemies.present)
     at_enemy = uniform_below(random, number + slots.count(transmissions.present)) < number
@@ -103,7 +105,7 @@ def _warp_target(enemies: Enemies, transmissions: Transmissions, key: Key) -> tu
 
 
 def poly(state: State, key: Key, active: Array) -> tuple[State, Array]:
-    """Every enemy becomes one of the 3 other types, and keeps the damage it has taken."""
+    """Turns every enemy into one of the 3 other kinds; the damage that it has taken remains."""
     changed = jnp.where(active, state.enemies.present, 0)
     enemies, died = combat.change_kind(
         state.enemies, changed, _other_kinds(key, state.enemies.kind)
@@ -113,8 +115,8 @@ def poly(state: State, key: Key, active: Array) -> tuple[State, Array]:
 
 @outlined
 def _other_kinds(key: Key, kind: Digits[Array]) -> Digits[Array]:
-    """For every slot one of the 3 other types: a flip of the two digits that is not 00, redrawn
-    while it is.
+    """Draws for every slot one of the 3 other kinds: flips one or both of its two digits. A draw
+    that flips none is repeated; if 12 draws flip none, the high digit is flipped.
     """
 
     def fill(_: Any, more: tuple[Array, Array], flips: tuple[Array, Array]) -> tuple[Array, Array]:

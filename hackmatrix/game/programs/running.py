@@ -24,7 +24,7 @@ _COSTS = np.array([(each.credits, each.energy) for each in Program], np.int32)
 
 def run(state: State, key: Key, action: Array) -> tuple[State, Array]:
     """Pays for and runs the program of this action; other actions change nothing. Also returns the
-    kills that count.
+    number of kills that count.
     """
     state = _pay(state, action)
     state, kills = _strike(state, action)
@@ -48,7 +48,7 @@ def _pay(state: State, action: Array) -> State:
 
 
 def _strike(state: State, action: Array) -> tuple[State, Array]:
-    """One pass of damage for all strikes, of which at most one is active on a board."""
+    """Deals the damage of all strikes in one pass; at most one is active on a board."""
     enemies, blow = state.enemies, _blow(state, action)
     removed = enemies.present & blow.removed
     hit = enemies.present & blow.hit & ~removed
@@ -68,7 +68,7 @@ def _blow(state: State, action: Array) -> Blow:
 
 
 def _shove(state: State, action: Array) -> State:
-    """One pass of arrivals for all shoves, of which at most one is active on a board."""
+    """Moves the enemies of all shoves in one pass; at most one is active on a board."""
     enemies, (row, column) = state.enemies, _targets(state, action)
     changed = (a ^ b for a, b in zip((*row, *column), (*enemies.row, *enemies.column), strict=True))
     moved = enemies.present & digits.nonzero(tuple(changed))
@@ -83,7 +83,7 @@ def _shove(state: State, action: Array) -> State:
 
 @outlined
 def _targets(state: State, action: Array) -> tuple[Digits[Array], Digits[Array]]:
-    """The rows and columns to which enemies move."""
+    """Returns the rows and columns to which enemies would move."""
     all_steps = {
         program: program.function.steps(state)
         for program in Program
@@ -95,7 +95,7 @@ def _targets(state: State, action: Array) -> tuple[Digits[Array], Digits[Array]]
 
 
 def _active(results: Mapping[Program, Tree], action: Array, nothing: Tree) -> Tree:
-    """The result of the program that is active, or nothing."""
+    """Returns the result of the active program, or `nothing` if none is active."""
     for program, result in results.items():
         is_active = action == program
         nothing = jax.tree.map(lambda n, o, a=is_active: jnp.where(a, n, o), result, nothing)

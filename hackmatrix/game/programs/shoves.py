@@ -14,8 +14,8 @@ Array = jax.Array
 
 
 def push(state: State) -> Steps:
-    """Away from the player. The farthest candidate is always the step in both axes, each left out
-    where it would leave the board.
+    """Returns steps away from the player: one in each axis in which an enemy is apart from it and
+    stays on the board. No cell in reach is farther away.
     """
     enemies, cell = state.enemies, state.player.cell
     above, below = _sides(enemies.row, row_of(cell))
@@ -29,8 +29,9 @@ def push(state: State) -> Steps:
 
 
 def pull(state: State) -> Steps:
-    """Towards the player. The nearest candidate is the step in both axes, but only the row of it
-    where both would end on the player, and none where a straight step would.
+    """Returns steps towards the player: one in each axis in which an enemy is apart from it. None
+    may reach its cell: an enemy diagonally beside it changes its row alone, and one straight
+    beside it stays.
     """
     enemies, cell = state.enemies, state.player.cell
     above, below = _sides(enemies.row, row_of(cell))
@@ -43,6 +44,6 @@ def pull(state: State) -> Steps:
 
 
 def _sides(lines: Digits[Array], line: Array) -> tuple[Array, Array]:
-    """The slots whose row or column is greater than this one, and those where it is less."""
+    """Returns the slots whose row or column is greater than this one, and those whose is less."""
     greater, equal = digits.compare(lines, digits.repeated(line, len(lines), slots.ALL))
     return greater, ~(greater | equal)

@@ -45,7 +45,7 @@ def is_enemy_in_column(now: Situation) -> Array:
 
 
 def d_bom(state: State) -> Blow:
-    """The nearest daemon is removed, and enemies in the 8 cells around it take 1 damage."""
+    """Removes the nearest daemon, and enemies in the 8 cells around it take 1 damage."""
     enemies = state.enemies
     daemon = combat.nearest(enemies, _daemons(enemies), state.player.cell)
     around = slots.around(enemies, slots.cell_of(enemies, daemon))

@@ -1,4 +1,4 @@
-"""The programs that change a number or a flag, or put back what was."""
+"""The programs that change a number or a flag, or restore a snapshot."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ def is_any_snapshot(now: Situation) -> Array:
 
 
 def step(state: State, key: Key, active: Array) -> tuple[State, Array]:
-    """The next enemy turn does not take place."""
+    """Cancels the next enemy turn."""
     return state.replace(step=state.step | active), NO_KILLS
 
 
 def siph(state: State, key: Key, active: Array) -> tuple[State, Array]:
-    """One data siphon more."""
+    """Gives one data siphon."""
     player = state.player
     return state.replace(player=player.replace(data_siphons=player.data_siphons + active)), NO_KILLS
 
 
 def exch(state: State, key: Key, active: Array) -> tuple[State, Array]:
-    """Four energy more."""
+    """Gives 4 energy."""
     player = state.player
     return state.replace(player=player.replace(energy=player.energy + 4 * active)), NO_KILLS
 
 
 def show(state: State, key: Key, active: Array) -> tuple[State, Array]:
-    """Cryptogs are visible until the stage ends."""
+    """Cryptogs and the kinds of transmissions are seen until the stage ends."""
     return state.replace(show=state.show | active), NO_KILLS
 
 
@@ -55,7 +55,7 @@ def is_show_off(now: Situation) -> Array:
 
 
 def reset(state: State, key: Key, active: Array) -> tuple[State, Array]:
-    """The player has all hp again."""
+    """Restores all hit points."""
     player = state.player
     return state.replace(player=player.replace(hp=jnp.where(active, MAX_HP, player.hp))), NO_KILLS
 
@@ -65,7 +65,7 @@ def is_hurt(now: Situation) -> Array:
 
 
 def calm(state: State, key: Key, active: Array) -> tuple[State, Array]:
-    """Scheduled tasks are disabled until the stage ends."""
+    """No scheduled transmissions appear until the stage ends."""
     return state.replace(calm=state.calm | active), NO_KILLS
 
 
@@ -74,11 +74,11 @@ def is_calm_off(now: Situation) -> Array:
 
 
 def delay(state: State, key: Key, active: Array) -> tuple[State, Array]:
-    """Every transmission's turns grow by 3, up to the greatest number of their digits."""
+    """Gives every transmission 3 turns more, up to the greatest number that fits its digits."""
     transmissions = state.transmissions
     delayed = jnp.where(active, transmissions.present, 0)
     turns = digits.add(transmissions.turns, (delayed, delayed))
-    turns = digits.at_most(turns, len(transmissions.turns))
+    turns = digits.saturate(turns, len(transmissions.turns))
     return state.replace(transmissions=transmissions.replace(turns=turns)), NO_KILLS
 
 
@@ -87,7 +87,7 @@ def is_any_transmission(now: Situation) -> Array:
 
 
 def score(state: State, key: Key, active: Array) -> tuple[State, Array]:
-    """The score grows by the number of stages that are still to come."""
+    """Adds to the score the number of stages that are still to come."""
     player = state.player
     gained = jnp.where(active, STAGES - state.stage, 0)
     return state.replace(player=player.replace(score=player.score + gained)), NO_KILLS
@@ -98,7 +98,7 @@ def is_before_last_stage(now: Situation) -> Array:
 
 
 def reduc(state: State, key: Key, active: Array) -> tuple[State, Array]:
-    """The spawn of every unsiphoned block falls by 1, not below 0."""
+    """Takes 1 off the spawn of every block that is not siphoned, not below 0."""
     board = state.board
     reduced = ((board.blocks - board.siphoned) & digits.nonzero(board.spawn)).only_if(active)
     spawn = digits.minus_one(board.spawn, reduced)
@@ -111,7 +111,7 @@ def is_any_block_reducible(now: Situation) -> Array:
 
 
 def atk(state: State, key: Key, active: Array) -> tuple[State, Array]:
-    """The attack damage grows by 1, for good."""
+    """Raises the attack damage by 1 for the rest of the game."""
     player = state.player.replace(attack=state.player.attack + active)
     return state.replace(player=player, atk_uses=state.atk_uses + active), NO_KILLS
 

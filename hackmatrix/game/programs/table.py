@@ -24,8 +24,8 @@ from hackmatrix.game.state import FIRST_PROGRAM
 
 
 class Program(IntEnum):
-    """A program is the number of its action. A row is its title, its cost in credits and in energy,
-    what a block of it spawns, its function, and when it is usable besides owned and affordable.
+    """A program, as the number of its action. A row holds its title, its cost in credits and in
+    energy, the spawn of its blocks, its function, and when it is usable if owned and affordable.
     """
 
     title: str
@@ -77,7 +77,7 @@ class Program(IntEnum):
 
     @property
     def number(self) -> int:
-        """Its number among the programs, as on blocks and among those owned."""
+        """Its number among the programs, as in the labels of blocks and in `State.owned`."""
         return self - FIRST_PROGRAM
 
 
@@ -85,6 +85,6 @@ PROGRAMS = [program.title for program in Program]
 ACTIONS = FIRST_PROGRAM + len(Program)
 
 _TOO_MANY = f"{len(Program)} programs, but "
-assert len(Program) <= bits.OWNED, _TOO_MANY + f"a snapshot holds {bits.OWNED} that are owned"
-assert len(Program) <= 1 << bits.LABEL, _TOO_MANY + f"a block names only {1 << bits.LABEL}"
-assert ACTIONS <= WORD, _TOO_MANY + f"a word of valid actions has {WORD} bits"
+assert len(Program) <= bits.OWNED, _TOO_MANY + f"a snapshot has room for {bits.OWNED}"
+assert len(Program) <= 1 << bits.LABEL, _TOO_MANY + f"a label can name only {1 << bits.LABEL}"
+assert ACTIONS <= WORD, _TOO_MANY + f"the word of valid actions has only {WORD} bits"

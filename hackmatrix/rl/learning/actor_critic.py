@@ -26,16 +26,18 @@ from hackmatrix.rl.rollout import Batch, Players
 from hackmatrix.rl.tally import Metrics, Tally
 
 Array = jax.Array
-# The mean loss over the samples of a minibatch, and what to know about it. The samples' leaves are
-# [samples, ...]; what was worked out for the whole minibatch, over all devices, comes beside them.
+# From parameters, samples (leaves [samples, ...]) and what was prepared for their whole minibatch
+# to the mean loss over these samples, and metrics.
 Loss = Callable[[Params, Any, Any], tuple[Array, Metrics]]
 _State = tuple[Params, optax.OptState]
-_EXPLORING = 0.5  # of a run: until then the reward for possessions changes
+_OWNED_REWARD_UNTIL = 0.5  # the fraction of a run over which the reward for possessions changes
 
 
 @dataclass(frozen=True)
 class ActorCritic(abc.ABC):
-    """An update but for its halves, `play` and `learn`."""
+    """An actor-critic algorithm. Subclasses implement the two halves of its update, `play` and
+    `learn`.
+    """
 
     env: Environment
     network: Network
@@ -55,13 +57,13 @@ class ActorCritic(abc.ABC):
     def play(
         self, learner: Learner, players: Players, tally: Tally
     ) -> tuple[Players, Batch, Tally]:
-        """The rollout of an update."""
+        """Plays the rollout of an update."""
 
     @abc.abstractmethod
     def learn(
         self, learner: Learner, numbers: Array, batch: Batch, advantage: Array
     ) -> tuple[Learner, Metrics]:
-        """All epochs over a batch of the boards of these numbers [E], with advantages f32[T, E]."""
+        """Trains on a batch with advantages f32[T, E]. `numbers` [E] are those of its boards."""
 
     @property
     def signal(self) -> RewardSignal:
@@ -69,11 +71,13 @@ class ActorCritic(abc.ABC):
 
     @property
     def keeps_values(self) -> bool:
-        """Whether values stay what they were in units of reward when the return scale changes."""
+        """Whether the value head is rescaled when the return scale changes, so that values in units
+        of reward stay the same.
+        """
         return True
 
     def init(self, key: Array) -> Learner:
-        """A learner that knows nothing yet."""
+        """Returns an untrained learner."""
         params = self.network.init(key_for(key, Purpose.PARAMETERS))
         return Learner(
             params=params,
@@ -108,14 +112,14 @@ class ActorCritic(abc.ABC):
         return learner.replace(update=learner.update + 1), players, tally, metrics
 
     def advantages(self, batch: Batch, update: Array | int) -> Array:
-        """Advantages f32[T, E] of what is learned from in an update. An episode that was cut off
-        would still have been worth what it missed. The reward for each thing that a player came to
-        own changes in the first part of a run.
+        """Returns the advantages f32[T, E] of a batch, for the shaped rewards. Truncated episodes
+        are bootstrapped with `missed`. The reward for each possession gained moves linearly from
+        `owned_reward` to `owned_reward_end` over the first half of a run.
         """
         signal, settings = self.signal, self.settings
         reward = signal.learned(batch.reward, batch.shaping)
         if batch.shaping is not None and batch.shaping.gained is not None:
-            left = jnp.maximum(1 - share_done(settings, update) / _EXPLORING, 0)
+            left = jnp.maximum(1 - share_done(settings, update) / _OWNED_REWARD_UNTIL, 0)
             owned_more = (settings.owned_reward - settings.owned_reward_end) * left
             reward = reward + owned_more * batch.shaping.gained
         if batch.missed is not None:
@@ -131,9 +135,10 @@ class ActorCritic(abc.ABC):
         loss: Loss,
         prepare: Callable[[Array], Any] = lambda rows: (),
     ) -> tuple[Learner, Metrics]:
-        """All epochs over the samples (leaves [T, E, ...]) of the boards of these numbers [E].
-        `prepare` is given the rows i32[minibatches, samples] of an epoch, of the samples in one
-        line, and tells what each minibatch needs besides them: leaves [minibatches, ...].
+        """Runs all epochs of gradient steps over samples (leaves [T, E, ...]) of the boards with
+        these numbers [E]. `prepare` maps the rows i32[minibatches, samples] of an epoch, indices
+        into the [T * E] samples, to what the loss needs of whole minibatches: leaves
+        [minibatches, ...].
         """
         samples = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), samples)
         rate = self._learning_rate(learner.update)
@@ -145,11 +150,11 @@ class ActorCritic(abc.ABC):
         def minibatch(state: _State, part: tuple[Array, Any]) -> tuple[_State, Metrics]:
             rows, prepared = part
 
-            def of_rows(params: Params, rows: Array) -> tuple[Array, Metrics]:
+            def loss_of_rows(params: Params, rows: Array) -> tuple[Array, Metrics]:
                 chosen = jax.tree.map(lambda leaf: leaf[rows], samples)
                 return loss(params, chosen, prepared)
 
-            return self._step(state, of_rows, self._microbatches(rows), rate)
+            return self._step(state, loss_of_rows, self._microbatches(rows), rate)
 
         each = jnp.arange(self.settings.update_epochs, dtype=jnp.uint32)
         state, metrics = jax.lax.scan(epoch, (learner.params, learner.optimiser), each)
@@ -171,7 +176,7 @@ class ActorCritic(abc.ABC):
         return (params, adam), {**aux, GRAD_NORM: optax.tree.norm(gradient)}
 
     def _optimiser(self) -> optax.GradientTransformation:
-        """Adam, but for the learning rate."""
+        """Gradient clipping and Adam, without the learning rate."""
         clip = optax.clip_by_global_norm(self.settings.max_grad_norm)
         return optax.chain(clip, optax.scale_by_adam(eps=1e-5))
 
@@ -181,7 +186,10 @@ class ActorCritic(abc.ABC):
         return self.settings.lr * share_left(self.settings, update)
 
     def _microbatches(self, rows: Array) -> Array:
-        """i32[microbatches, samples]: the rows of a minibatch, as many as a CPU takes at a time."""
+        """Splits the rows of a minibatch into i32[microbatches, samples]. On a CPU a microbatch has
+        at most the torso's `samples_at_once`. If equal microbatches would have to be twice the
+        fewest possible or more, or on other devices, the whole minibatch is one.
+        """
         fewest = -(-rows.size // self.network.torso.samples_at_once)
         fitting = (number for number in range(fewest, 2 * fewest) if rows.size % number == 0)
         return rows.reshape(next(fitting, 1) if on_cpu() else 1, -1)

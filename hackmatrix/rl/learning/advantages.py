@@ -12,11 +12,11 @@ _UNROLL = 16
 def gae(
     rewards: Array, values: Array, ended: Array, last_values: Array, gamma: float, lam: float
 ) -> Array:
-    """The advantages f32[T, E] of the actions taken.
+    """Returns the advantages f32[T, E] of the actions taken.
 
-    `rewards`, `values` (of the observations acted upon) and `ended` are [T, E], `last_values` [E]
-    are of what is seen after the last step. Nothing is carried over the end of an episode: what a
-    truncated one would still have been worth must be in its last reward.
+    `rewards`, `values` (of the observations acted upon) and `ended` are [T, E]; `last_values` [E]
+    are the values of the observations after the last step. Nothing is bootstrapped over the end of
+    an episode: the last reward of a truncated one must include its discounted final value.
     """
 
     def backwards(

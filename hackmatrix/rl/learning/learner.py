@@ -1,4 +1,4 @@
-"""What is learned by an algorithm that descends on a policy and values."""
+"""The learner of actor-critic algorithms."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ Array = jax.Array
 
 
 class Learner(struct.PyTreeNode):
-    """What is learned, and what the next update depends on besides the boards. The parameters'
-    values are in units of the return scale.
+    """All state of a run besides the players. With `params` as they are, the network's values are
+    in units of the return scale.
     """
 
     params: Params
     optimiser: optax.OptState
     return_scale: ReturnScale
-    update: Array  # i32: the updates done
-    key: Array  # of the seed
+    update: Array  # i32: the number of updates done
+    key: Array  # of the run's seed
 
     @property
     def update_key(self) -> UpdateKey:
         return UpdateKey(self.key, self.update)
 
     def acting(self) -> Params:
-        """The parameters with values in units of reward."""
+        """Returns the parameters with which the network's values are in units of reward."""
         return with_value_unit(self.params, self.return_scale.unit)
 
     def evaluating(self, network: Network) -> Evaluate:
-        """The network with values in units of reward."""
+        """Returns the network as a function of observations, with values in units of reward."""
         unit = self.return_scale.unit
 
         def evaluate(observation: Parts) -> tuple[Array, Array]:
@@ -44,7 +44,7 @@ class Learner(struct.PyTreeNode):
         return evaluate
 
     def with_scale(self, scale: ReturnScale) -> Learner:
-        """The learner with values in another unit: they stay what they were in units of reward."""
+        """Changes the return scale; the values in units of reward stay the same."""
         change = self.return_scale.unit / scale.unit
         params = with_value_unit(self.params, change)
         changed: Learner = self.replace(params=params, return_scale=scale)

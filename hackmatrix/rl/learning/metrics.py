@@ -1,4 +1,4 @@
-"""The metrics of an update that all algorithms have that learn a policy and values."""
+"""The metrics of an update that all actor-critic algorithms have."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Which samples are in which minibatch, without moving any of them.
+"""Assigns samples to minibatches, without moving any of them.
 
-The boards form groups, a property of the configuration and not of the mesh. The samples of a group
-are shuffled among themselves, and minibatch k is the k-th part of every group. So any number of
-devices that divides the groups forms the same minibatches, and no sample leaves its device.
+The boards form groups, which depend on the configuration and not on the mesh. The samples of each
+group are shuffled on their own, and minibatch k is the k-th part of every group. So any number of
+devices that divides the number of groups forms the same minibatches, and no sample leaves its
+device.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ Array = jax.Array
 
 
 def rows(update_key: UpdateKey, epoch: Array, numbers: Array, settings: Settings) -> Array:
-    """i32[minibatches, samples]: rows of [T * E] samples that lie step after step.
+    """Returns the rows of each minibatch, i32[minibatches, samples]: indices into samples that are
+    flattened from [T, E] to [T * E].
 
     `numbers` [E] are those of this device's boards.
     """

@@ -1,7 +1,7 @@
-"""The scale of the returns, and how much of them the values explain.
+"""The scale of the returns, and how much of their variance the values explain.
 
-Rewards run from -10 to over 500. The critic learns returns in units of their root mean square over
-the recent past, so that its loss stays of the order of the others.
+Rewards range from -10 to over 500. The critic learns returns in units of their root mean square
+over recent updates, so that its loss has the same order of magnitude as the other terms.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import jax.numpy as jnp
 from flax import struct
 
 Array = jax.Array
-_DECAY = 0.99  # of what it was, at each update
-_LEAST = 1e-4
+_DECAY = 0.99  # per update
+_LEAST = 1e-4  # mean square
 
 
 class ReturnScale(struct.PyTreeNode):
@@ -21,9 +21,9 @@ class ReturnScale(struct.PyTreeNode):
 
     @property
     def unit(self) -> Array:
-        """What a value of 1 stands for; 1 as long as nothing is known."""
-        known = self.mean_square / jnp.maximum(self.weight, 1 - _DECAY)
-        return jnp.where(self.weight > 0, jnp.sqrt(jnp.maximum(known, _LEAST)), 1)
+        """The root mean square of recent returns, for which a value of 1 stands; at first 1."""
+        mean_square = self.mean_square / jnp.maximum(self.weight, 1 - _DECAY)
+        return jnp.where(self.weight > 0, jnp.sqrt(jnp.maximum(mean_square, _LEAST)), 1)
 
 
 def initial_scale() -> ReturnScale:
@@ -31,7 +31,7 @@ def initial_scale() -> ReturnScale:
 
 
 def update(scale: ReturnScale, returns: Array, axis: str) -> ReturnScale:
-    """The scale after the returns of one more update, over all devices."""
+    """Returns the scale after one more update, with its returns on all devices."""
     mean_square = jax.lax.pmean(jnp.square(returns).mean(), axis)
     return ReturnScale(
         _DECAY * scale.mean_square + (1 - _DECAY) * mean_square,
@@ -40,12 +40,12 @@ def update(scale: ReturnScale, returns: Array, axis: str) -> ReturnScale:
 
 
 def explained_variance(returns: Array, values: Array, axis: str) -> Array:
-    """1 when the values tell the returns, 0 when a constant would do as well."""
-    rest = returns - values
-    means = jax.lax.pmean((returns.mean(), rest.mean()), axis)
-    of_returns, of_rest = jax.lax.pmean(
-        (jnp.square(returns - means[0]).mean(), jnp.square(rest - means[1]).mean()), axis
+    """Returns 1 if the values predict the returns exactly, 0 if no better than a constant."""
+    residual = returns - values
+    means = jax.lax.pmean((returns.mean(), residual.mean()), axis)
+    variance, residual_variance = jax.lax.pmean(
+        (jnp.square(returns - means[0]).mean(), jnp.square(residual - means[1]).mean()), axis
     )
-    # Of returns that are all but the same the values may tell anything.
-    least = jnp.maximum(1e-12 * of_rest, 1e-30)
-    return jnp.where(of_returns > 0, 1 - of_rest / jnp.maximum(of_returns, least), 0)
+    # Bounds the result where the returns are almost constant.
+    least = jnp.maximum(1e-12 * residual_variance, 1e-30)
+    return jnp.where(variance > 0, 1 - residual_variance / jnp.maximum(variance, least), 0)

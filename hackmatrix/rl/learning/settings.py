@@ -11,12 +11,13 @@ Array = jax.Array
 
 
 class Settings(Protocol):
-    """The part of a run's configuration that they read; configs/default.py explains it. Where it is
-    an input of the compiled program, a number is an f32 scalar.
+    """The part of a run's configuration that they read; configs/default.py explains it. A number
+    that is an input of the compiled program is an f32 scalar.
 
-    Environments come in groups of `group_envs` with consecutive numbers; a group is never split
-    over devices. The learning rate falls to 0 over `num_updates` if `anneal_lr`; where updates were
-    of another size before, `extra_updates` is how many more of today's they would have been.
+    Environments form groups of `group_envs` with consecutive numbers; a group is never split over
+    devices. With `anneal_lr` the learning rate falls to 0 over `num_updates`. If the batch size
+    changed during the run, `extra_updates` is added to the updates done, to count the earlier ones
+    as updates of the current size.
     """
 
     @property
@@ -58,10 +59,10 @@ class Settings(Protocol):
 
 
 def share_done(settings: Settings, update: Array | int) -> Array:
-    """How much of a run is done before an update: 0 at its beginning, 1 at its end."""
+    """Returns the fraction of a run that is done before an update: 0 at first, 1 at its end."""
     return jnp.asarray((update + settings.extra_updates) / settings.num_updates)
 
 
 def share_left(settings: Settings, update: Array | int) -> Array:
-    """How much of it is left: 1 at its beginning, 0 from its end on."""
+    """Returns the fraction of a run that is left: 1 at first, 0 from its end on."""
     return jnp.maximum(1 - share_done(settings, update), 0)

@@ -1,12 +1,12 @@
-"""Checkpoints: the train state on disk, committed atomically and verified by digests when restored.
+"""Checkpoints: the saved train state, committed atomically and verified by digests when restored.
 
     STEP/                 a committed checkpoint; STEP counts environment steps
         state/            the arrays, as orbax writes them
-        record/metadata   the manifest: shapes, types and digests of the arrays, and the run's own
-        inventory.json    the files and their hashes, to notice any change to them
+        record/metadata   the manifest: shapes, types and digests of the arrays, and metadata
+        inventory.json    the files and their hashes, to detect any change to them
     STEP.aside-N          a damaged checkpoint, or one later than the step the run was rewound to
 
-All processes of a run call everything here together, in the same order.
+All processes of a run make the same calls, in the same order.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from hackmatrix.train.runs.places import Disk, place
 from hackmatrix.train.runs.protocol import Place
 from hackmatrix.train.runs.shared_path import becomes_true
 
-_TOLD = 6  # differences
+_MOST_DIFFERENCES = 6  # as many are reported
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A way in which a state may have been saved: a tree of jax.ShapeDtypeStruct with their
-    shardings, where None stands for what is not read, and how today's state is made of it.
+    """A layout in which a state may have been saved. `shapes` is a pytree of jax.ShapeDtypeStruct
+    with shardings, and None for what is not read; `upgrade` turns it into the current layout.
     """
 
     shapes: Any
@@ -51,7 +51,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Restored:
-    """What a checkpoint held."""
+    """The contents of a checkpoint."""
 
     step: int
     state: Any
@@ -59,8 +59,8 @@ class Restored:
 
 
 class Checkpoints:
-    """The checkpoints in a directory on a disk or in a bucket. The newest few are kept, the one of
-    the highest score and at most so many `milestones`, spread over the run.
+    """The checkpoints in a directory on a disk or in a bucket. Keeps the `keep` newest, the best by
+    score, and up to `milestones` that are spread over the run.
     """
 
     def __init__(
@@ -74,14 +74,14 @@ class Checkpoints:
         self._directory = place(directory)
         self._keep, self._milestones, self._say = keep, milestones, say
         self._saving: Saving | None = None
-        self.saved: int | None = None  # the step of the last that was saved or restored
+        self.saved: int | None = None  # the step of the last one that was saved or restored
         self._damaged: set[int] = set()
         silence_orbax()
 
     def save(self, step: int, state: Any, metadata: dict[str, Any]) -> None:
-        """Copies the state, which may be donated afterwards; it is written while the run goes on.
-        If it cannot be saved, that is said, and the run goes on; but if only this process cannot
-        begin to save it, Unavailable is raised.
+        """Copies the state, which may be donated afterwards, and writes it in the background.
+        A failure is reported, and the run goes on. But if one of several processes fails after all
+        were ready to save, it raises Unavailable.
         """
         self.wait()
         if step == self.saved:
@@ -90,18 +90,18 @@ class Checkpoints:
         if obstacles := [obstacle for obstacle, _ in prepared if obstacle]:
             self._say(f"{self._place(step)} is not saved: {obstacles[0]}")
             return
-        _, besides = prepared[0]
+        _, also_keep = prepared[0]
         if isinstance(self._directory, Disk):
             becomes_true(lambda: step not in self.steps())
         arrays = named(state)
         manifest = seal(Manifest(described(arrays), _digests(arrays), metadata))
         self.saved = step
         self._saving = Saving(
-            self._directory, step, arrays, manifest, keep=self._keep, besides=besides
+            self._directory, step, arrays, manifest, keep=self._keep, also_keep=also_keep
         )
 
     def wait(self) -> None:
-        """Until the last checkpoint is on the disk; if it cannot get there, that is said."""
+        """Waits until the last checkpoint is written; reports a failure."""
         if self._saving is None:
             return
         saving, self._saving = self._saving, None
@@ -111,21 +111,21 @@ class Checkpoints:
         except BrokenBarrier as error:
             failure = [1, str(error)]
         except Exception as error:
-            failure = [0, one_line(error)]  # told rather than that others have given up then
+            failure = [0, one_line(error)]  # reported in preference to a broken barrier
         if failures := [each for each in gather(failure) if each]:
             self._say(f"{self._place(saving.step)} is not saved: {min(failures)[1]}")
             self.saved = None
-            with suppress(OSError):  # it is tried again before the next one
+            with suppress(OSError):  # the next save tries it again
                 self._delete_unfinished()
         elif is_first():
             inventory.take(self._place(saving.step))
 
     def steps(self) -> list[int]:
-        """The steps of all checkpoints, the oldest first; a few of them may be damaged."""
+        """Returns the steps of all checkpoints, oldest first; some of them may be damaged."""
         return shelf.steps(self._directory)
 
     def best(self) -> Best | None:
-        """The one with the highest score of those that can be read; None if none has one."""
+        """Returns the highest score of the checkpoints that can be read; None if none has one."""
         self.wait()
         found, _, unread = read_on_first(lambda: scores.read(self._directory, self.steps()))
         for step, why in unread:
@@ -133,37 +133,39 @@ class Checkpoints:
         return Best(*found) if found else None
 
     def restore_best(self, *layouts: Layout) -> Restored | None:
-        """The checkpoint with the highest score, in the first layout that fits it."""
+        """Restores the checkpoint with the highest score, in the first layout that fits it; None if
+        none has a score.
+        """
         if (best := self.best()) is None:
             return None
         try:
             return self._restore(best.step, layouts)
         except Damaged as damage:
-            if self.best() != best:  # a training has replaced it meanwhile
+            if self.best() != best:  # a training process has replaced it meanwhile
                 return self.restore_best(*layouts)
             raise UserError(f"{self._place(best.step)} is damaged: {damage}") from None
 
     def restore_newest(self, *layouts: Layout) -> Restored | None:
-        """The newest checkpoint that is not damaged, in the first layout that fits it; None if
-        there is no checkpoint at all. Raises UserError if none fits, and Unavailable if the
-        directory cannot be reached. Nothing is deleted.
+        """Restores the newest checkpoint that is not damaged, in the first layout that fits it;
+        None if there are no checkpoints. Raises UserError if no layout fits or all checkpoints are
+        damaged, and Unavailable if the directory cannot be reached. Deletes nothing.
         """
         self.wait()
         for name in read_on_first(lambda: list(map(str, shelf.unfinished(self._directory)))):
-            self._say(f"{name} is not finished, or not yet: an older one is tried")
+            self._say(f"{name} is unfinished or still being written: trying an older one")
         steps = read_on_first(self.steps)
         for step in reversed(steps):
             try:
                 restored = self._restore(step, layouts)
             except Damaged as damage:
                 if step not in read_on_first(self.steps):
-                    continue  # a training has removed it meanwhile
+                    continue  # a training process has removed it meanwhile
                 self._damaged.add(step)
-                self._say(f"{self._place(step)} is damaged, an older one is tried: {damage}")
+                self._say(f"{self._place(step)} is damaged, trying an older one: {damage}")
             else:
                 self._say_what_has_changed(step)
                 return restored
-        if read_on_first(self.steps) != steps:  # there are others by now
+        if read_on_first(self.steps) != steps:  # they have changed meanwhile
             return self.restore_newest(*layouts)
         if steps:
             raise UserError(
@@ -173,7 +175,9 @@ class Checkpoints:
         return None
 
     def put_damaged_aside(self) -> None:
-        """For a run that goes on from an older one; else that is done before the next save."""
+        """Renames the damaged checkpoints now, for a run that resumes from an older one. Otherwise
+        the next save does it.
+        """
         if is_first():
             with suppress(OSError):
                 self._put_damaged_aside()
@@ -189,7 +193,7 @@ class Checkpoints:
         digests = _digests(arrays)
         changed = [name for name in wanted if digests[name] != manifest.digests[name]]
         if changed:
-            raise Damaged(f"not as saved: {', '.join(changed)}")
+            raise Damaged(f"these arrays changed since it was saved: {', '.join(changed)}")
         if wanted.keys() == manifest.leaves.keys():
             self.saved = step
         state = jax.tree.unflatten(
@@ -200,15 +204,15 @@ class Checkpoints:
     def _say_what_has_changed(self, step: int) -> None:
         if is_first() and (names := inventory.changed(self._place(step))):
             self._say(
-                f"{self._place(step)} is used, as its arrays are whole, but {' and '.join(names)} "
-                "changed since it was saved: the disk may be failing"
+                f"{self._place(step)} is used because its arrays are intact, but "
+                f"{' and '.join(names)} changed since it was saved: the disk may be failing"
             )
 
     def _read(self, step: int) -> Manifest:
         return read_on_all(lambda: read(self._place(step)))
 
     def _load(self, step: int, wanted: dict[str, Any]) -> dict[str, jax.Array]:
-        """Loads once more from a bucket that was away for a moment; Unavailable if it still is."""
+        """Loads the arrays; retries once for a bucket, or raises Unavailable if it is away."""
         try:
             return self._load_once(step, wanted)
         except Exception:
@@ -218,7 +222,7 @@ class Checkpoints:
             return self._load_once(step, wanted)
 
     def _load_once(self, step: int, wanted: dict[str, Any]) -> dict[str, jax.Array]:
-        """Without a manager, as that makes processes wait for each other, and this one may fail."""
+        """Loads without a CheckpointManager, in which others would wait if this process fails."""
         arrays = ocp.PyTreeCheckpointHandler().restore(
             epath.Path((self._place(step) / STATE).address),
             args=ocp.args.PyTreeRestore(
@@ -232,9 +236,9 @@ class Checkpoints:
         return arrays
 
     def _prepare(self, step: int) -> tuple[str | None, list[int]]:
-        """What stands in the way of saving, after the first process has cleared what it can: the
-        checkpoints of a future that this run has turned from would be kept in place of its own.
-        And, on the first, the steps of what is to be kept besides the newest.
+        """Prepares the directory on the first process; returns what prevents saving, if anything,
+        and on the first process the steps to keep besides the newest. Checkpoints at `step` or
+        later, left from before a rewind, are put aside: else they would count as the newest.
         """
         try:
             if not is_first():
@@ -246,11 +250,11 @@ class Checkpoints:
             later = [self._place(old) for old in self.steps() if old >= step]
             if stay := shelf.put_aside(later, self._say):
                 return stay[0], []
-            return None, self._besides()
+            return None, self._not_newest_to_keep()
         except OSError as error:
             return one_line(error), []
 
-    def _besides(self) -> list[int]:
+    def _not_newest_to_keep(self) -> list[int]:
         steps = self.steps()
         _, best, unread = scores.read(self._directory, steps)
         milestones = shelf.milestones(steps, self._milestones)
@@ -273,14 +277,14 @@ class Checkpoints:
 
 
 def _misfit(step: int, lines: list[str]) -> str:
-    """What to say of a good checkpoint of other shapes or types than this run's."""
-    changed = "the network, the algorithm or the environment has changed since"
+    """Returns the message for a good checkpoint with other shapes or types than this run's."""
+    changed = "the network, the algorithm or the environment has changed since it was saved"
     told = (
-        f"checkpoint {step} does not fit this run: {changed}; undo that, or begin a new run; "
-        "if the checkpoint was copied here from another run, remove it"
+        f"checkpoint {step} does not fit this run: {changed}; undo that change or start a new "
+        "run; if the checkpoint was copied here from another run, remove it"
     )
-    more = [f"and {len(lines) - _TOLD} more"] if len(lines) > _TOLD else []
-    return "\n".join([told, *lines[:_TOLD], *more])
+    more = [f"and {len(lines) - _MOST_DIFFERENCES} more"] if len(lines) > _MOST_DIFFERENCES else []
+    return "\n".join([told, *lines[:_MOST_DIFFERENCES], *more])
 
 
 def _digests(arrays: dict[str, jax.Array]) -> dict[str, int]:

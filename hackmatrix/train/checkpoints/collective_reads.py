@@ -1,4 +1,4 @@
-"""What processes do with a checkpoint together: whatever goes wrong on one goes wrong on all."""
+"""Reads of checkpoints by all processes together: if one process fails, all of them fail."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ T = TypeVar("T")
 
 
 class Damaged(Exception):
-    """What was found when a checkpoint was read."""
+    """A checkpoint that was read is damaged; the message says how."""
 
 
 def read_on_all(work: Callable[[], T]) -> T:
-    """Reads on every process; if that fails on one of them, the checkpoint is no good to any,
-    unless the directory was Unavailable, which it is then for all.
+    """Returns the result of `work` on every process. If it fails on any process, all raise Damaged,
+    or Unavailable if one could not reach the directory.
 
-    Damage shows as errors of many types, even as lack of memory.
+    Any exception counts as damage, which causes errors of many types, even out-of-memory errors.
     """
     result, failure = None, None
     try:
@@ -35,8 +35,8 @@ def read_on_all(work: Callable[[], T]) -> T:
 
 
 def read_on_first(work: Callable[[], T]) -> T:
-    """Reads on the first process, for all; where it cannot, all have an OSError: Unavailable, if
-    it may pass.
+    """Calls `work` on the first process and returns its result on all. If it raises an OSError, all
+    processes raise one: Unavailable if the failure is transient.
     """
 
     def outcome() -> list[Any]:

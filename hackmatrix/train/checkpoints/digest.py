@@ -1,4 +1,4 @@
-"""A digest of every leaf of a tree: a number that tells whether any bit of it has changed."""
+"""A digest of every leaf of a pytree: a number that shows whether any of its bits has changed."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ Array = jax.Array
 
 @jax.jit
 def digest(tree: Any) -> Array:
-    """u32[leaves], in the order of the leaves; computed where they lie, and the same however they
-    are spread over devices and processes.
+    """Returns the digests, u32[leaves], in the order of the leaves. They are computed where the
+    leaves are, and do not depend on how these are sharded over devices and processes.
 
-    Each is the sum of its elements' bits, every element times an odd number that is drawn from its
-    position. A product with an odd number loses nothing modulo 2^32, so a change within one element
-    always shows; changes to several stay hidden once in 2^32 times.
+    A digest is the sum of the bits of all elements, each multiplied by an odd number that is hashed
+    from its position. Multiplication by an odd number is invertible modulo 2^32, so a change of one
+    element always shows; changes of several stay hidden with a probability of 2^-32.
     """
     return jnp.stack([_digest(leaf) for leaf in jax.tree.leaves(tree)])
 
 
 def has_digest(kind: Any) -> bool:
-    """Whether arrays of that type can have one."""
+    """Whether arrays of this dtype can have a digest."""
     if jnp.issubdtype(kind, jax.dtypes.prng_key):
         return True
     return jax.dtypes.itemsize_bits(kind) in (8, 16, 32)
@@ -36,7 +36,7 @@ def _digest(leaf: Array) -> Array:
 
 
 def _bits(leaf: Array) -> Array:
-    """u32 of the shape of the leaf; keys have a last axis more."""
+    """Returns the bits of every element as u32, in the leaf's shape; keys have one more axis."""
     if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         leaf = jax.random.key_data(leaf)
     if leaf.dtype == jnp.bool_:
@@ -46,7 +46,7 @@ def _bits(leaf: Array) -> Array:
 
 
 def _weights(shape: tuple[int, ...]) -> Array:
-    """An odd number for every position; the last steps of murmur3 make it look random."""
+    """Returns an odd number for every position, u32[shape], hashed by the finaliser of murmur3."""
     number = jnp.zeros(shape, jnp.uint32)
     for axis, size in enumerate(shape):
         number = number * size + jax.lax.broadcasted_iota(jnp.uint32, shape, axis)

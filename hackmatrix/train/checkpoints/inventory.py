@@ -1,8 +1,8 @@
-"""The inventory of a checkpoint: its files and their hashes, so that any change is noticed.
+"""The inventory of a checkpoint: its files and their hashes, to detect any change.
 
 The arrays and the manifest have digests of their own, which decide whether a checkpoint is used. An
-inventory also covers files that nobody reads: a disk that changes those may change the rest next.
-(A service of buckets keeps checksums of its own.)
+inventory also covers files that nothing reads: a disk that changes those may change the rest next.
+(A bucket keeps checksums itself.)
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _OWN = {NAME, atomic_files.unfinished(Path(NAME)).name}
 
 
 def take(checkpoint: Place) -> None:
-    """Writes down the files of a checkpoint on a disk, in one of its own. It is good without."""
+    """Writes the inventory of a checkpoint on a disk. A checkpoint is valid without one."""
     if isinstance(checkpoint, Disk):
         with suppress(OSError):
             atomic_files.write(checkpoint.path / NAME, _text(_hashes(checkpoint.path)))
 
 
 def changed(checkpoint: Place) -> list[str]:
-    """The files that are not as they were, or cannot be read any more; none if no inventory was
-    taken, as when a run was killed between a checkpoint and its inventory, or if the checkpoint was
-    removed meanwhile.
+    """Returns the files that have changed or can no longer be read. Returns none without an
+    inventory, as when a run was killed before it wrote one, or if the checkpoint was removed
+    meanwhile.
     """
     if not isinstance(checkpoint, Disk):
         return []
@@ -53,7 +53,7 @@ def changed(checkpoint: Place) -> list[str]:
 
 
 def _hashes(directory: Path) -> dict[str, str]:
-    """Of the files that can be read."""
+    """Returns the hashes of the files that can be read."""
     files = sorted(Path(folder, name) for folder, _, names in os.walk(directory) for name in names)
     hashes = {}
     for file in files:

@@ -1,4 +1,4 @@
-"""The manifest of a checkpoint: its arrays, their digests, and what the run adds."""
+"""The manifest of a checkpoint: its arrays, their digests, and the run's metadata."""
 
 from __future__ import annotations
 
@@ -9,37 +9,39 @@ from typing import Any
 
 from hackmatrix.train.runs.protocol import WHOLE, Place
 
-MANIFEST = "record"  # a folder of every checkpoint on a disk, so this name stays
+MANIFEST = "record"  # a folder of every saved checkpoint, so this name must not change
 _SEAL = "sha256"
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """Of one checkpoint. Every field is what JSON can say."""
+    """The manifest of one checkpoint. Every field can be saved as JSON."""
 
-    leaves: dict[str, str]  # shape and type
+    leaves: dict[str, str]  # shape and dtype of each leaf, by its path
     digests: dict[str, int]
     metadata: dict[str, Any]
 
 
 def read(directory: Place) -> Manifest:
-    """The manifest of the checkpoint in the directory; ValueError or OSError if it is not whole."""
+    """Reads the manifest of the checkpoint in the directory; raises ValueError or OSError if the
+    checkpoint is not whole.
+    """
     if not (directory / WHOLE).exists():
-        raise ValueError(f"{WHOLE} is missing, so it was never finished")
+        raise ValueError(f"{WHOLE} is missing, so the checkpoint was never finished")
     return unseal(json.loads((directory / MANIFEST / "metadata").read()))
 
 
 def seal(manifest: Manifest) -> dict[str, Any]:
-    """The manifest for a JSON file, with a hash of itself."""
+    """Returns the manifest for a JSON file, with a hash of its contents."""
     content = json.loads(json.dumps(asdict(manifest)))
     return {**content, _SEAL: _hash(content)}
 
 
 def unseal(content: dict[str, Any]) -> Manifest:
-    """The manifest from a JSON file; ValueError if it is not what was sealed."""
+    """Returns the manifest from a JSON file; raises ValueError if it does not match its hash."""
     sealed = {name: value for name, value in content.items() if name != _SEAL}
     if content.get(_SEAL) != _hash(sealed):
-        raise ValueError("its metadata is not what was saved")
+        raise ValueError("its metadata has changed since it was saved")
     return Manifest(**sealed)
 
 

@@ -11,18 +11,18 @@ _NONE = "none"
 
 
 def named(tree: Any) -> dict[str, Any]:
-    """The leaves by their paths, such as learner/params/Dense_0/kernel, in the tree's order."""
+    """Returns the leaves by path, such as learner/params/Dense_0/kernel, in the tree's order."""
     return {_name(path): leaf for path, leaf in jax.tree.leaves_with_path(tree)}
 
 
 def described(tree: Any) -> dict[str, str]:
-    """Shape and type of every leaf, such as (1545, 256) float32."""
+    """Returns shape and dtype of every leaf by path, such as "(1545, 256) float32"."""
     return {name: f"{leaf.shape} {leaf.dtype}" for name, leaf in named(tree).items()}
 
 
 def mismatches(saved: Mapping[str, str], like: Any) -> list[str]:
-    """A line for every leaf that was saved otherwise than it is wanted. What is None in `like` is
-    not wanted.
+    """Returns a line for every leaf whose saved shape or dtype differs from that in `like`, except
+    in subtrees that are None in `like`.
     """
     wanted = described(like)
     unwanted = tuple(_unwanted(like))
@@ -35,7 +35,7 @@ def mismatches(saved: Mapping[str, str], like: Any) -> list[str]:
 
 
 def _unwanted(like: Any) -> Iterator[str]:
-    """Where the paths begin that `like` has a None for."""
+    """Yields the path prefix of every None in `like`."""
     for path, leaf in jax.tree.leaves_with_path(like, is_leaf=lambda leaf: leaf is None):
         if leaf is None:
             yield f"{_name(path)}/"

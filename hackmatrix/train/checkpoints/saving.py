@@ -20,14 +20,14 @@ from hackmatrix.parallel.agreement import Barrier
 from hackmatrix.train.checkpoints.manifest import MANIFEST
 from hackmatrix.train.runs.protocol import Place, Unavailable
 
-STATE = "state"  # a folder of every checkpoint on a disk, so this name stays
+STATE = "state"  # a folder of every saved checkpoint, so this name must not change
 
 
 class Saving:
-    """A save that has begun: the arrays are copied from the devices when it is made. They are
-    written so that only a whole checkpoint counts; then all checkpoints but the newest and those of
-    the steps `besides` are deleted. `finish` raises whatever has gone wrong. With several processes
-    a save that cannot begin raises Unavailable at once: the others wait for it, and cannot be told.
+    """A save in progress. The constructor copies the arrays from the devices; they are written in
+    the background and committed atomically. Then all checkpoints but the `keep` newest and those at
+    the steps `also_keep` are deleted. `finish` raises any error, except that with several processes
+    the constructor raises Unavailable if the save cannot begin: the others already wait for it.
     """
 
     def __init__(
@@ -38,35 +38,35 @@ class Saving:
         manifest: Any,
         *,
         keep: int,
-        besides: Sequence[int],
+        also_keep: Sequence[int],
     ) -> None:
         self.step = step
-        self._manager: _Manager | None = None
+        self._manager: ocp.CheckpointManager | None = None
         self._failure: BaseException | None = None
         content = {STATE: ocp.args.PyTreeSave(arrays), MANIFEST: ocp.args.JsonSave(manifest)}
         try:
-            # One manager a checkpoint: what it believes to lie on the disk cannot grow old.
-            self._manager = _Manager(
+            # A new manager for each checkpoint, so that its list of checkpoints is never stale.
+            self._manager = ocp.CheckpointManager(
                 directory.address,
                 options=ocp.CheckpointManagerOptions(
                     create=False,
-                    preservation_policy=_kept(keep, besides),
-                    lightweight_initialize=True,  # else a damaged old checkpoint prevents a new one
+                    preservation_policy=_kept(keep, also_keep),
+                    lightweight_initialize=True,  # else a damaged checkpoint prevents new ones
                     async_options=ocp.AsyncOptions(barrier_sync_fn=Barrier()),
                 ),
                 handler_registry=_handlers(),
             )
-            # By force, as the run has decided that it is time.
+            # Forced, because the run decides when to save, not orbax's policy.
             self._manager.save(step, force=True, args=ocp.args.Composite(**content))
         except Exception as error:
             if jax.process_count() > 1:
                 raise Unavailable(
-                    f"checkpoint {step} could not be begun: {one_line(error)}"
+                    f"could not begin to save checkpoint {step}: {one_line(error)}"
                 ) from error
             self._failure = _first_of(error)
 
     def finish(self) -> None:
-        """Waits until it is on the disk; raises what has prevented that."""
+        """Waits until the checkpoint is written; raises the error that prevented it."""
         if self._manager:
             try:
                 self._manager.wait_until_finished()
@@ -77,21 +77,14 @@ class Saving:
             raise self._failure
 
 
-class _Manager(ocp.CheckpointManager):
-    def reached_preemption(self, step: int) -> bool:
-        """Not asked here. The loop asks, with a count of its own; were it asked with two counts,
-        the processes would agree on a step that never comes.
-        """
-        return False
-
-
 def _handlers() -> ocp.handlers.CheckpointHandlerRegistry:
-    """Arrays that devices share are written by the first of them. Else each would write a part, and
-    orbax compile a program for each part at the first save: seconds, for a few megabytes.
+    """Returns handlers with which the first device writes a replicated array. By default each
+    device writes a part, and orbax compiles a program for each part at the first save, which takes
+    seconds for a few megabytes.
     """
     whole = ocp.type_handlers.ArrayHandler(
         use_replica_parallel=False,
-        array_metadata_store=ArrayOptions.Saving().array_metadata_store,  # as by default
+        array_metadata_store=ArrayOptions.Saving().array_metadata_store,  # the default
     )
     arrays = ocp.type_handlers.create_type_handler_registry((jax.Array, whole))
     registry = ocp.handlers.DefaultCheckpointHandlerRegistry()
@@ -101,13 +94,15 @@ def _handlers() -> ocp.handlers.CheckpointHandlerRegistry:
     return registry
 
 
-def _kept(newest: int, besides: Sequence[int]) -> Any:
+def _kept(newest: int, also_keep: Sequence[int]) -> Any:
     policies = ocp.checkpoint_managers
-    return policies.AnyPreservationPolicy([policies.LatestN(newest), policies.CustomSteps(besides)])
+    return policies.AnyPreservationPolicy(
+        [policies.LatestN(newest), policies.CustomSteps(also_keep)]
+    )
 
 
 def one_line(error: BaseException) -> str:
-    """What went wrong first, short enough for a person to read."""
+    """Returns the first error of a chain in one line, short enough to read."""
     error = _first_of(error)
     if number := re.search(r"os_error_code='(\d+)'", str(error)):  # tensorstore
         return os.strerror(int(number[1]))
@@ -117,7 +112,7 @@ def one_line(error: BaseException) -> str:
 
 
 def _first_of(error: BaseException) -> BaseException:
-    """The error that led to the others."""
+    """Returns the error that caused the others."""
     while earlier := error.__cause__ or error.__context__:
         error = earlier
     return error
@@ -125,7 +120,7 @@ def _first_of(error: BaseException) -> BaseException:
 
 @functools.cache
 def silence_orbax() -> None:
-    """Its errors are raised, and said in one line; it need not print their tracebacks besides."""
+    """Stops orbax from printing tracebacks of errors, which are raised and reported in one line."""
     logging.getLogger("absl").addFilter(lambda entry: "orbax" not in entry.pathname)
     logging.getLogger("asyncio").addFilter(lambda entry: not _is_of_orbax(entry))
     before = sys.unraisablehook
@@ -138,13 +133,13 @@ def silence_orbax() -> None:
 
 
 def _is_of_orbax(entry: logging.LogRecord) -> bool:
-    """Of an array that could not be written after the first one that could not."""
+    """Whether a log entry is about orbax failing to write another array after the first failure."""
     frames = traceback.extract_tb(entry.exc_info[2]) if entry.exc_info else []
     return any("orbax" in frame.filename for frame in frames)
 
 
 def _is_left_over(unraisable: sys.UnraisableHookArgs) -> bool:
-    """When one array fails, the work on others ends later, with nobody to tell its errors to."""
+    """Whether an error is from writing other arrays after one has failed, which nothing awaits."""
     code = getattr(unraisable.object, "cr_code", None)
     return str(unraisable.exc_value) == "Event loop is closed" or (
         code is not None and "orbax" in code.co_filename

@@ -1,5 +1,5 @@
-"""Scores of checkpoints: how good the agent was measured to be, in the metadata of those it was
-measured at.
+"""Scores of checkpoints: the results of evaluations, in the metadata of the checkpoints at which
+they were made.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from hackmatrix.train.checkpoints.saving import one_line
 from hackmatrix.train.runs.protocol import Place, Unavailable
 
 SCORE = "score"
-GAMES = "games"  # that it is a mean over
+GAMES = "games"  # how many games the score is a mean over
 _DAMAGE = FileNotFoundError, NotADirectoryError, IsADirectoryError
 
 
 class Best(NamedTuple):
-    """The highest score of those kept that are means over equally many games, and the step of its
-    checkpoint: where several have it, of the newest. (One that equals it is not saved for that.)
+    """The highest of the kept scores that are means over equally many games, and the step of its
+    checkpoint: of the newest, if several have it. (An equal score is no reason to save.)
     """
 
     score: float
     step: int
-    games: int | None  # that it was measured by; earlier revisions did not tell
+    games: int | None  # how many games the score is a mean over; None for earlier revisions
 
 
 class Scores(NamedTuple):
-    """The best of those checkpoints whose score is known, None if there are none; the steps of
-    those that are the best by some number of games; and of the others the steps, and why they
-    cannot be read, which may pass. One of them may be the best.
+    """The scores in a directory. `best` is the best known score, if any; `by_games` has the steps
+    of the best checkpoint for each number of games; `unread` has the steps of checkpoints that
+    cannot be read for now, one of which may be the best, and the reasons.
     """
 
     best: Best | None
@@ -39,10 +39,10 @@ class Scores(NamedTuple):
 
 
 def read(directory: Place, steps: Iterable[int]) -> Scores:
-    """The scores of these checkpoints in a directory. Unavailable if that cannot be reached now.
+    """Reads the scores of these checkpoints; raises Unavailable if the directory cannot be reached.
 
-    The best is one of those measured by as many games as the newest: among means over fewer games
-    there are more that are high by luck.
+    Only means over as many games as the newest compete for the best, because means over fewer games
+    are more often high by luck.
     """
     scored: list[Best] = []
     unread: list[tuple[int, str]] = []
@@ -50,7 +50,7 @@ def read(directory: Place, steps: Iterable[int]) -> Scores:
         try:
             metadata = manifest.read(directory / str(step)).metadata
             score = metadata[SCORE]
-            if not math.isnan(score):  # nothing is better or worse
+            if not math.isnan(score):  # NaN compares with nothing
                 scored.append(Best(score, step, metadata.get(GAMES)))
         except Unavailable:
             raise
@@ -58,14 +58,16 @@ def read(directory: Place, steps: Iterable[int]) -> Scores:
             if not isinstance(error, _DAMAGE):
                 unread.append((step, one_line(error)))
         except Exception:
-            # Damage shows as errors of many types, and is said when the checkpoint is restored.
+            # Damage causes errors of many types, and is reported when the checkpoint is restored.
             continue
-    highest = {each.games: each.step for each in sorted(scored)}  # the last of each number stays
+    highest = {each.games: each.step for each in sorted(scored)}  # the highest for each number
     return Scores(max(_alike(scored), default=None), sorted(highest.values()), unread)
 
 
 def _alike(scored: list[Best]) -> list[Best]:
-    """Those by as many games as the newest that tells of them, and those that do not tell."""
+    """Returns the scores over as many games as the newest one with a number, or over an unknown
+    number.
+    """
     told = [each for each in scored if each.games is not None]
     if not told:
         return scored

@@ -1,7 +1,7 @@
-"""The shelf: which checkpoints lie in a directory, whole or not, and how they are cleared away.
+"""The shelf: which checkpoints a directory has, finished or not, and how they are put aside.
 
-On a disk orbax writes a checkpoint beside its place and renames it at last. In a bucket, where
-nothing can be renamed, it writes into the place itself, and a mark at last.
+On a disk, orbax writes a checkpoint beside its final place, and then renames it. In a bucket, which
+has no rename, it writes into the final place, and then adds a marker.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ UNFINISHED = ".orbax-checkpoint-tmp"
 
 
 def steps(directory: Place) -> list[int]:
-    """The steps of the finished checkpoints, the oldest first; a few of them may be damaged."""
+    """Returns the steps of the finished checkpoints, oldest first; some may be damaged."""
     found = [int(name) for name in directory.names() if is_step(name)]
     return sorted(step for step in found if _is_finished(directory / str(step)))
 
 
 def unfinished(directory: Place) -> list[Place]:
-    """What was being written when a process ended."""
+    """Returns checkpoints that are being written, or were when their process ended."""
     found = [directory / name for name in sorted(directory.names())]
     return [
         each
@@ -33,22 +33,25 @@ def unfinished(directory: Place) -> list[Place]:
 
 
 def put_aside(checkpoints: Iterable[Place], say: Callable[[str], None]) -> list[str]:
-    """Says what they are called now; gives a line for each that stays where it is."""
+    """Renames the checkpoints and reports their new names; returns a line for each that cannot be
+    renamed.
+    """
     stay = []
     for checkpoint in checkpoints:
         try:
-            say(f"{checkpoint} is kept as {_put_aside(checkpoint)}")
-        except Unavailable:  # which may pass, so it is tried again
+            say(f"{checkpoint} was renamed to {_put_aside(checkpoint)}")
+        except Unavailable:  # temporary, so a later save tries it again
             raise
         except OSError as error:
-            stay.append(f"{checkpoint} cannot be put aside: {one_line(error)}")
+            stay.append(f"{checkpoint} cannot be renamed: {one_line(error)}")
     return stay
 
 
 def milestones(steps: Collection[int], most: int) -> list[int]:
-    """At most so many of the steps, and once there are some at least half as many, that are spread
-    over all of them: the first in each stretch but the first. As steps grow the stretches double,
-    and what is the first in one of twice the length was the first in one of the two before.
+    """Returns at most `most` steps, and at least half as many once there are enough, spread over
+    all: the first step in each stretch of equal length, except the first stretch. As steps grow,
+    the length doubles. The first step in the doubled stretch was the first in one of its halves, so
+    it has been kept.
     """
     firsts: dict[int, int] = {}
     length, newest = 1, max(steps, default=0)
@@ -60,7 +63,7 @@ def milestones(steps: Collection[int], most: int) -> list[int]:
 
 
 def _put_aside(checkpoint: Place) -> str:
-    """Its new name, which no other has."""
+    """Renames the checkpoint; returns its new name, which is unique."""
     names = (f"{checkpoint.name}.aside-{number}" for number in itertools.count(1))
     aside = next(name for name in names if not (checkpoint.parent / name).exists())
     checkpoint.move(aside)

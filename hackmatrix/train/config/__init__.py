@@ -1,4 +1,4 @@
-"""The configuration of a run: declared, checked, resolved for the devices found, saved."""
+"""The configuration of a run: its declaration, checks, resolution for the devices, and saving."""
 
 from hackmatrix.train.config.resolve import resolve
 from hackmatrix.train.config.settings import Config, setting

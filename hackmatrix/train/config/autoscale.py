@@ -1,9 +1,9 @@
 """The default size of an update: environments, steps, minibatches, epochs and learning rate.
 
 The reference is an update of 256 x 128 samples in 4 minibatches and 4 epochs. A larger batch keeps
-the reference's minibatch, so its gradient noise, and grows by their number; it is seen fewer times,
-but at least twice, for what is rare in it. The learning rate pays for the gradient steps that
-remain: twice as many, half the rate.
+the size of the reference's minibatches, and so the gradient noise, and has more of them. It gets
+fewer epochs, but at least two, so that rare samples are learned from. More gradient steps than the
+reference's lower the learning rate: twice as many steps, half the rate.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ MOST_GROUPS = 64
 
 @dataclass(frozen=True)
 class Tuned:
-    """Sizes that suit a kind of device. Simulated CPU devices share one machine, others do not."""
+    """Sizes that suit a platform. `num_envs` is per device or in all: simulated CPU devices share
+    one machine, other devices do not.
+    """
 
     num_envs: int
     num_steps: int
@@ -42,7 +44,7 @@ UNTUNED = Tuned(REFERENCE_ENVS, REFERENCE_STEPS, is_per_device=False)
 
 
 def groups(num_envs: int) -> int:
-    """How many groups the environments form: a property of their number, not of the devices.
+    """Returns how many groups the environments form, which does not depend on the devices.
 
     Each group shuffles its own samples and gives an equal share to every minibatch. So any number
     of devices that divides the groups computes the same minibatches without moving data.
@@ -51,12 +53,14 @@ def groups(num_envs: int) -> int:
 
 
 def group_samples(num_envs: int, num_steps: int) -> int:
-    """The samples of one group in an update, of which each minibatch takes an equal share."""
+    """Returns the samples of one group in an update, which the minibatches share equally."""
     return num_envs // groups(num_envs) * num_steps
 
 
 def rollout(platform: str, devices: int, auto_tune: bool) -> tuple[int, int]:
-    """num_envs and num_steps for the devices found; num_envs can be divided among them."""
+    """Returns num_envs and num_steps for the devices. They can share num_envs equally, unless
+    there are more devices than groups.
+    """
     tuned = TUNED.get(platform, UNTUNED) if auto_tune else UNTUNED
     wanted = tuned.num_envs * (devices if tuned.is_per_device else 1)
     nearest = [wanted] if groups(wanted) % devices == 0 else nearest_num_envs(wanted, devices)
@@ -64,8 +68,8 @@ def rollout(platform: str, devices: int, auto_tune: bool) -> tuple[int, int]:
 
 
 def minibatches(num_envs: int, num_steps: int) -> int:
-    """The minibatches of an epoch: as many as keep the reference's size, or the next fewer that
-    take equal shares of every group.
+    """Returns the number of minibatches: as many as keep the reference's size, but at most 64, or
+    the next lower number that takes equal shares of every group.
     """
     wanted = REFERENCE_MINIBATCHES * _scale(num_envs * num_steps)
     return _largest_divisor(group_samples(num_envs, num_steps), min(wanted, MOST_MINIBATCHES))
@@ -76,13 +80,15 @@ def epochs(num_envs: int, num_steps: int) -> int:
 
 
 def learning_rate(gradient_steps: int) -> float:
-    """Goes down as gradient steps go up; fewer than the reference's do not raise it."""
+    """Returns the learning rate, which is inversely proportional to the gradient steps, but at most
+    the reference's.
+    """
     return REFERENCE_LR * min(1.0, REFERENCE_GRADIENT_STEPS / gradient_steps)
 
 
 def nearest_num_envs(wanted: int, devices: int) -> list[int]:
-    """The numbers of environments next to the wanted one, below and above, that can be divided
-    among the devices. None exists for more devices than there can be groups.
+    """Returns the next lower and the next higher number of environments that the devices can share
+    equally; an empty list for more devices than there can be groups.
     """
     if devices > MOST_GROUPS:
         return []
@@ -95,7 +101,7 @@ def nearest_num_envs(wanted: int, devices: int) -> list[int]:
 
 
 def nearest_num_minibatches(wanted: int, num_envs: int, num_steps: int) -> list[int]:
-    """The numbers of minibatches next to the wanted one that take equal shares of every group."""
+    """Returns the nearest numbers, below and above, that take equal shares of every group."""
     samples = group_samples(num_envs, num_steps)
     if wanted >= samples:
         return [samples]
@@ -108,8 +114,8 @@ def _scale(batch: int) -> int:
 
 
 def _largest_divisor(number: int, most: int) -> int:
-    """The largest one up to `most`. The larger of two factors is found by the smaller one, as a
-    number may have ten digits.
+    """Returns the largest divisor of `number` up to `most`. It searches large divisors by their
+    small cofactor, as a number may have ten digits.
     """
     root = math.isqrt(number)
     for factor in range(-(-number // most), root + 1):

@@ -1,7 +1,7 @@
-"""The --config flag of programs, and errors of one line for wrong flags.
+"""The --config flag of programs, and one-line errors for wrong flags.
 
-ml_collections reads the command line already where the flag is defined, so a mistake may come to
-light there or when the flags are parsed.
+ml_collections reads the command line as soon as the flag is defined, so a mistake may raise an
+error there or when the flags are parsed.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from hackmatrix.train.config import faults, reading
 from hackmatrix.train.config.settings import Config, declared
 
 _NAME = "config"
-# What absl and ml_collections say to what is given in the wrong way, and what to do.
+# Error messages of absl and ml_collections, and what to print instead.
 _IN_OTHER_WORDS = {
     r"invalid literal for int\(\).*": "give a whole number, like 1_000_000",
     r"could not convert string to float.*": "give a number, like 0.5 or 1e-3",
     r"\('Non-boolean argument to boolean flag'.*": "give True or False",
-    r"The flag '(config\.\w+)' is defined twice.*": r"put --\1 behind one --config=FILE alone",
+    r"The flag '(config\.\w+)' is defined twice.*": r"give --config=FILE only once, before --\1",
     r"Found (\S+) in argv before a value for --config.*": r"put --config=FILE before \1",
 }
 _QUOTED_NAME = re.compile(r"['\"\\]*(\w+)['\"\\]*( Did you mean .*)?")
@@ -32,8 +32,8 @@ _SETTING = re.compile(rf"--?(no)?{_NAME}\.([^=]+)")
 
 
 class _Files(flags.ArgumentParser[config_dict.ConfigDict]):
-    """Reads a file as `hackmatrix.train` does; ml_collections by itself would leave out settings
-    that the file does not give.
+    """Reads a file as `hackmatrix.train` does, with defaults for the settings that it does not
+    set, which ml_collections alone would leave out.
     """
 
     def parse(self, argument: str) -> config_dict.ConfigDict:
@@ -44,13 +44,14 @@ class _Files(flags.ArgumentParser[config_dict.ConfigDict]):
 
 
 def define_config(program: str) -> flags.FlagHolder:
-    """Defines --config=FILE and --config.NAME=VALUE; a name that is not a setting is refused."""
+    """Defines the flags --config=FILE and --config.NAME=VALUE, and refuses unknown settings."""
     with _one_line(program):
         _check_names(sys.argv[1:])
         holder = config_flags.DEFINE_config_file(
             _NAME,
             None,
-            "The configuration; --config.NAME=VALUE changes it. configs/default.py explains them.",
+            "A configuration file; --config.NAME=VALUE changes a setting. configs/default.py "
+            "explains all settings.",
         )
         flags.FLAGS[_NAME].parser = _Files()
         flags.set_default(holder, str(reading.DEFAULT))
@@ -58,8 +59,8 @@ def define_config(program: str) -> flags.FlagHolder:
 
 
 def parser(program: str, *, takes_words: bool = False) -> Callable[[list[str]], list[str]]:
-    """What `app.run(main, flags_parser=...)` needs. A mistake ends the program with exit code 1, as
-    does a word that is no flag, unless it takes such.
+    """Returns a parser for `app.run(main, flags_parser=...)`. A mistake ends the program with exit
+    code 1, as does an argument that is not a flag, unless the program takes words.
     """
 
     def parse(arguments: list[str]) -> list[str]:
@@ -73,8 +74,8 @@ def parser(program: str, *, takes_words: bool = False) -> Callable[[list[str]], 
 
 
 def _check_names(arguments: Sequence[str]) -> None:
-    """UserError for a name that ml_collections would take for a path to something within a setting,
-    or for an expression.
+    """Raises UserError for names that ml_collections would read as a path into a setting or as an
+    expression.
     """
     for argument in arguments:
         if given := _SETTING.match(argument):
@@ -82,7 +83,9 @@ def _check_names(arguments: Sequence[str]) -> None:
             parts, value = name.split("."), argument[given.end() :]
             if len(parts) > 1:
                 meant = next((each for each in reversed(parts) if each in declared(Config)), "NAME")
-                raise UserError(f"{argument}: settings have no parts: use --{_NAME}.{meant}{value}")
+                raise UserError(
+                    f"{argument}: settings are not nested: use --{_NAME}.{meant}{value}"
+                )
             if not name.isidentifier():
                 raise UserError(faults.unknown(name))
 
@@ -96,7 +99,7 @@ def _one_line(program: str) -> Iterator[None]:
     except UserError as error:
         sys.exit(f"{program}: {error}")
     except (AttributeError, KeyError) as error:
-        # Anything else of this kind is a mistake in the file, whose place the traceback tells.
+        # Any other such error is a mistake in the file; the traceback shows where.
         unknown = _QUOTED_NAME.fullmatch(_in_a_line(str(error)))
         if not unknown:
             raise

@@ -1,4 +1,4 @@
-"""All mistakes of a configuration, reported together.
+"""Finds all faults of a configuration, to report them together.
 
 A fault is one line: the setting, its value, and what it must be.
 """
@@ -12,11 +12,11 @@ from typing import Any
 from hackmatrix.train.config import autoscale
 from hackmatrix.train.config.settings import Config, declared
 
-Faults = dict[str, str]  # by setting
+Faults = dict[str, str]  # by the name of the setting
 
 SIZES = ("num_envs", "num_steps", "num_minibatches", "update_epochs")
-_A_SLIP, _ALIKE = 0.8, 0.4  # how near the name of a setting is to what was typed
-# What settings are called by other trainers.
+_TYPO, _RELATED = 0.8, 0.4  # least similarity to a setting's name: of a typo, of a related name
+# The names of settings in other trainers.
 _ELSEWHERE = {
     "learning_rate": "lr", "discount": "gamma", "n_envs": "num_envs", "n_steps": "num_steps",
     "rollout_steps": "num_steps", "n_epochs": "update_epochs", "num_epochs": "update_epochs",
@@ -28,7 +28,7 @@ _MOST_UPDATES = 2**31 - 1  # and the updates of a run
 
 
 def of_values(values: Mapping[str, Any], kind: type[Config]) -> Faults:
-    """What is wrong with single settings: unknown, missing, or not what they must be."""
+    """Returns the faults of single settings: unknown, missing, or with an invalid value."""
     settings = declared(kind)
     undeclared = {name: unknown(name, settings) for name in values if name not in settings}
     missing = {
@@ -46,11 +46,11 @@ def of_values(values: Mapping[str, Any], kind: type[Config]) -> Faults:
 
 def unknown(name: str, names: Collection[str] = declared(Config)) -> str:
     near = [ours] if (ours := _ELSEWHERE.get(name, "")) in names else []
-    near = near or difflib.get_close_matches(name, names, n=1, cutoff=_A_SLIP)
-    own = "" if near else "; a --config=FILE sets those of an algorithm of your own, also to resume"
-    near = near or difflib.get_close_matches(name, names, n=3, cutoff=_ALIKE)
+    near = near or difflib.get_close_matches(name, names, n=1, cutoff=_TYPO)
+    own = "" if near else "; set those of your own algorithm in a --config=FILE, also to resume"
+    near = near or difflib.get_close_matches(name, names, n=3, cutoff=_RELATED)
     advice = f"did you mean {' or '.join(near)}? " if near else ""
-    return f"{name} is not a setting: {advice}configs/default.py has them all{own}"
+    return f"{name} is not a setting: {advice}configs/default.py lists all settings{own}"
 
 
 def of_intervals(save_interval: int | None, log_interval: int) -> Faults:
@@ -58,18 +58,20 @@ def of_intervals(save_interval: int | None, log_interval: int) -> Faults:
         return {}
     below = save_interval // log_interval * log_interval
     nearest = [each for each in (below, below + log_interval) if each > 0]
-    advice = f"updates come in chunks of log_interval={log_interval}; {_they_work(nearest)}"
+    advice = f"must be a multiple of log_interval={log_interval}; {_they_work(nearest)}"
     return {"save_interval": _fault("save_interval", save_interval, advice)}
 
 
 def of_sizes(sizes: Mapping[str, int], devices: int) -> Faults:
-    """What is wrong with the four sizes together, once all of them are known."""
+    """Returns the faults of the four sizes in combination, once all of them are known."""
     num_envs, num_steps, num_minibatches, _ = (sizes[name] for name in SIZES)
     if devices > autoscale.MOST_GROUPS:
-        advice = f"runs on at most {autoscale.MOST_GROUPS} devices, and here are {devices}"
+        advice = f"runs on at most {autoscale.MOST_GROUPS} devices, but there are {devices}"
         return {"num_envs": _fault("num_envs", num_envs, advice)}
     if num_envs * num_steps >= MOST_SAMPLES:
-        advice = f"an update of {num_envs} x num_steps={num_steps} samples is too large to count"
+        advice = (
+            f"x num_steps={num_steps} is too large: an update has fewer than {MOST_SAMPLES} samples"
+        )
         return {"num_envs": _fault("num_envs", num_envs, f"{advice}; lower one of them")}
     faults = {}
     groups = autoscale.groups(num_envs)
@@ -80,7 +82,7 @@ def of_sizes(sizes: Mapping[str, int], devices: int) -> Faults:
     samples = autoscale.group_samples(num_envs, num_steps)
     if samples % num_minibatches:
         nearest = autoscale.nearest_num_minibatches(num_minibatches, num_envs, num_steps)
-        advice = f"cannot share the {samples} samples of a group of environments equally"
+        advice = f"does not divide the {samples} samples of a group of environments"
         faults["num_minibatches"] = _fault(
             "num_minibatches", num_minibatches, f"{advice}; {_they_work(nearest)}"
         )
@@ -88,11 +90,11 @@ def of_sizes(sizes: Mapping[str, int], devices: int) -> Faults:
 
 
 def of_length(total_timesteps: int, batch_size: int) -> Faults:
-    """What is wrong with the number of updates, once the samples of one are known."""
+    """Returns a fault if there are too many updates to count, once the batch size is known."""
     updates = total_timesteps // batch_size
     if updates <= _MOST_UPDATES:
         return {}
-    advice = f"is {updates} updates, and at most {_MOST_UPDATES} can be counted"
+    advice = f"is {updates} updates, but a run can have at most {_MOST_UPDATES}"
     advice = f"{advice}; lower it, or raise num_envs or num_steps"
     return {"total_timesteps": _fault("total_timesteps", total_timesteps, advice)}
 

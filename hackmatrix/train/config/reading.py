@@ -1,4 +1,4 @@
-"""Configuration files: the settings that get_config() of one gives."""
+"""Reads configuration files: the settings that a file's get_config() returns."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ DEFAULT = _ROOT / _FOLDER / "default.py"
 
 
 def read(named: str | Path) -> Mapping[str, Any]:
-    """What FILE.py gives, or FILE.py:ARGUMENT, of which its get_config() is given the argument.
-    configs/NAME.py is the trainer's where there is none here.
+    """Returns the settings of FILE.py, or of FILE.py:ARGUMENT, whose get_config() is called with
+    the argument. configs/NAME.py is the trainer's file if there is none in the working directory.
     """
     _check_package()
     path, *argument = str(named).split(":", 1)
@@ -37,37 +37,37 @@ def read(named: str | Path) -> Mapping[str, Any]:
     except (OSError, SyntaxError) as error:
         why = re.sub(r"\[Errno \d+\] ", "", str(error))
         raise UserError(f"the configuration {named} cannot be read: {why}") from None
-    except (UserError, AttributeError, KeyError):  # the latter may be a name that is not a setting
+    except (UserError, AttributeError, KeyError):  # the last two may be an unknown setting
         raise
-    except Exception as error:  # of code that is not ours, so it may be any
+    except Exception as error:  # the file is user code, which may raise anything
         raise UserError(f"the configuration {named} fails: {plugins.why(error)}") from error
     if hasattr(found, "keys"):
         settings: Mapping[str, Any] = found
         return settings
     raise UserError(
-        f"the configuration {named} gives {type(found).__name__} in place of settings: its "
+        f"the configuration {named} returns {type(found).__name__} instead of settings: its "
         "get_config() has to end with `return config`"
     )
 
 
 def default() -> Mapping[str, Any]:
-    """What configs/default.py gives."""
+    """Returns the settings of configs/default.py."""
     return read(DEFAULT)
 
 
 def read_whole(named: str | Path) -> config_dict.ConfigDict:
-    """What a file gives, and what it does not give as by default."""
+    """Returns the settings of a file, with defaults for those that it does not set."""
     found = read(named)
     if isinstance(found, config_dict.ConfigDict) and declared(Config).keys() <= {*found}:
         return found
-    # Not that of default.py itself, which would remember all of this as given.
+    # A copy: the ConfigDict of default.py itself would record every setting as given.
     whole = config_dict.ConfigDict(default())
     whole.update({**found})
     return whole
 
 
 def _check_package() -> None:
-    """UserError where another package hides ours: Python looks first where a program is started."""
+    """Raises UserError if another package `configs`, as in the working directory, hides ours."""
     found = importlib.util.find_spec(_FOLDER.name)
     ours = _ROOT / _FOLDER / "__init__.py"
     if found and not (found.origin and ours.samefile(found.origin)):
@@ -75,13 +75,13 @@ def _check_package() -> None:
         origin = found.origin or next(iter(found.submodule_search_locations or ()), "another")
         theirs = origin.removesuffix(f"{os.sep}{ours.name}")
         raise UserError(
-            f"{theirs} hides the trainer's {_FOLDER}: rename it, or start in another folder, with "
-            "--config=PATH of a file of yours"
+            f"{theirs} hides the trainer's {_FOLDER}: rename it, or start in another directory and "
+            "pass your file as --config=PATH"
         )
 
 
 def _check_call(get_config: Any, argument: list[str], named: str | Path) -> None:
-    """UserError where an argument is given to a get_config() that takes none, or needed by it."""
+    """Raises UserError if get_config() does not take the argument, or needs one."""
     try:
         inspect.signature(get_config, follow_wrapped=False).bind(*argument)
     except TypeError as error:
@@ -92,7 +92,7 @@ def _check_call(get_config: Any, argument: list[str], named: str | Path) -> None
 
 
 def _found(file: Path, named: str | Path) -> Path:
-    """The file that is meant by this path."""
+    """Returns the file that this path means; raises UserError if there is none."""
     if not os.path.exists(file) and file.parent == _FOLDER:
         file = _ROOT / file
     if os.path.isdir(file):

@@ -1,6 +1,6 @@
-"""Resolves the settings that a user gave to the configuration of a run.
+"""Resolves the settings that a user gave into the configuration of a run.
 
-Nothing here needs JAX unless an algorithm of the user's own does, so faults are reported at once.
+Nothing here needs JAX, unless the user's own algorithm does, so faults are reported at once.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from hackmatrix.train.config.faults import SIZES
 from hackmatrix.train.config.rules import ALGORITHMS
 from hackmatrix.train.config.settings import Config, declared
 
-CHOOSABLE = (*SIZES, "lr")  # chosen where they are not given
-_KINDS = bool, int, float, str  # which JSON gives back as they were
+CHOOSABLE = (*SIZES, "lr")  # chosen for the devices if not given
+_KINDS = bool, int, float, str  # which JSON saves and loads unchanged
 
 
 def resolve(raw: Mapping[str, Any], platform: str, devices: int) -> Config:
-    """The configuration for so many devices of a platform ("cpu", "gpu" or "tpu").
+    """Returns the configuration for a number of devices of a platform ("cpu", "gpu" or "tpu").
 
-    What was given is kept; sizes and the learning rate are filled in. UserError lists all faults.
+    Given settings stay; missing sizes and the learning rate are chosen. Raises a UserError that
+    lists all faults.
     """
     kind = config_class(raw.get("algorithm"))
     values = {**_own_defaults(kind), **raw}
@@ -50,7 +51,7 @@ def resolve(raw: Mapping[str, Any], platform: str, devices: int) -> Config:
 
 
 def config_class(algorithm: Any) -> type[Config]:
-    """What an algorithm is configured with: Config, or a subclass with settings of its own."""
+    """Returns the configuration class of an algorithm: Config, or a subclass with more settings."""
     is_ours = not isinstance(algorithm, str) or algorithm in ALGORITHMS
     if is_ours or not plugins.is_address(algorithm):
         return Config
@@ -62,7 +63,7 @@ def config_class(algorithm: Any) -> type[Config]:
 
 
 def _faults_of_class(kind: type[Config]) -> faults.Faults:
-    """What is wrong with the settings that an algorithm's own class declares."""
+    """Returns the faults in how an algorithm's own class declares its settings."""
     of_kind = declared(kind)
     own = {each.name for each in fields(kind) if each.init}
     own -= {each.name for each in fields(Config)}
@@ -78,8 +79,8 @@ def _faults_of_class(kind: type[Config]) -> faults.Faults:
         if isinstance(value, Field)
     }
     of_other_kinds = {
-        name: f"{name} is of {getattr(setting.kind, '__name__', setting.kind)}: a setting is a "
-        "bool, an int, a float or a str, or one of these or None, such as `float | None`"
+        name: f"{name} has type {getattr(setting.kind, '__name__', setting.kind)}: a setting must "
+        "be a bool, an int, a float or a str, or one of these or None, such as `float | None`"
         for name, setting in of_kind.items()
         if setting.kind not in _KINDS
     }
@@ -92,7 +93,7 @@ def _faults_of_class(kind: type[Config]) -> faults.Faults:
 
 
 def made(kind: type[Config], values: Mapping[str, Any]) -> Config:
-    """The configuration of values that are sound."""
+    """Makes a configuration from valid values."""
     given: dict[str, Any] = {
         name: value if (value := values[name]) is None else setting.kind(value)
         for name, setting in declared(kind).items()
@@ -101,13 +102,13 @@ def made(kind: type[Config], values: Mapping[str, Any]) -> Config:
 
 
 def _own_defaults(kind: type[Config]) -> dict[str, Any]:
-    """Of the settings that are an algorithm's own: configs/default.py does not have them."""
+    """Returns the defaults of an algorithm's own settings, which configs/default.py lacks."""
     usual = declared(Config)
     return {name: each.default for name, each in declared(kind).items() if name not in usual}
 
 
 def _sizes(values: Mapping[str, Any], platform: str, devices: int) -> dict[str, int]:
-    """The four sizes: those that were given, and the others to suit them."""
+    """Returns the four sizes: those that were given, and values for the others to suit them."""
     num_envs, num_steps, num_minibatches, update_epochs = (values[name] for name in SIZES)
     tuned_envs, tuned_steps = autoscale.rollout(platform, devices, values["auto_tune"])
     num_envs, num_steps = num_envs or tuned_envs, num_steps or tuned_steps

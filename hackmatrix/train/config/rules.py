@@ -1,4 +1,4 @@
-"""What values a setting may have, for the program and in words."""
+"""Rules for the values of a setting, as predicates and in words."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from hackmatrix import plugins
 from hackmatrix.networks import NETWORKS
 
 AUTO = "auto"  # resume=auto
-_GREATEST = sys.float_info.max  # which a whole number may exceed
-# Where each algorithm is, as MODULE:NAME.
+_GREATEST = sys.float_info.max  # an int may be greater
+# The address of each algorithm, as MODULE:NAME.
 ALGORITHMS = {"ppo": "hackmatrix.ppo:PPO", "expert": "hackmatrix.search.expert:Expert"}
-# What lies in the directory of a run beside its checkpoints.
+# The names in a run's directory that its checkpoint_dir may not have.
 _OF_A_RUN = {
     "config.json", "config.new", "provenance.json", "provenance.new", "metrics.jsonl",
     "evaluation.json", "report.html", "wandb_id", "owner", "tensorboard", "replays", "exported",
@@ -31,7 +31,7 @@ class Rule:
     must_be: str
 
 
-def _is_named(value: str) -> bool:
+def _is_name(value: str) -> bool:
     return re.fullmatch(r"\w[\w.-]{0,199}", value, re.ASCII) is not None
 
 
@@ -40,7 +40,7 @@ def one_of(*names: str) -> Rule:
 
 
 def one_of_or_plugin(*names: str) -> Rule:
-    """One of ours, or something from outside of this package."""
+    """A rule for one of our names, or the address of a plugin, MODULE:NAME."""
     return Rule(
         lambda value: value in names or plugins.is_address(value),
         f"{_either(*names, 'MODULE:NAME')} of your own",
@@ -57,9 +57,9 @@ def _whole(least: int, most: int) -> Rule:
 
 
 FLAG = Rule(lambda value: True, "True or False")
-COUNT = Rule(lambda value: value >= 1, "a whole number from 1")
-COUNT_FROM_0 = Rule(lambda value: value >= 0, "a whole number from 0")
-# Each is a board of an environment's tree, and a number of seventeen tables of mctx.
+COUNT = Rule(lambda value: value >= 1, "a whole number of at least 1")
+COUNT_FROM_0 = Rule(lambda value: value >= 0, "a whole number of at least 0")
+# Each simulation adds a board to an environment's tree, and an entry to seventeen tables of mctx.
 SIMULATIONS = _whole(1, 100_000)
 ACTIONS = _whole(0, 2**31 - 1)
 SEED = _whole(0, 2**32 - 1)
@@ -67,22 +67,22 @@ STEPS = _whole(1, 2**63 - 1)
 GAMES = _whole(1, 2**32 - 1)
 GAMES_FROM_0 = _whole(0, 2**32 - 1)
 POSITIVE = Rule(lambda value: 0 < value <= _GREATEST, "a number above 0")
-WEIGHT = Rule(lambda value: 0 <= value <= _GREATEST, "a number from 0")
+WEIGHT = Rule(lambda value: 0 <= value <= _GREATEST, "a number of at least 0")
 SHARE = Rule(lambda value: 0 <= value <= 1, "a number from 0 to 1")
 INNER_SHARE = Rule(lambda value: 0 < value < 1, "a number between 0 and 1")
 NAME = Rule(
-    _is_named,
-    "a name of up to 200 of a to z, A to Z, digits, dots, dashes and underscores, with no dot or "
-    "dash first",
+    _is_name,
+    "a name of at most 200 letters (a-z, A-Z), digits, dots, dashes and underscores that does not "
+    "start with a dot or a dash",
 )
 RUN_NAME = Rule(
-    lambda value: _is_named(value) and value != AUTO, f'{NAME.must_be}, and not "{AUTO}"'
+    lambda value: _is_name(value) and value != AUTO, f'{NAME.must_be}, and not "{AUTO}"'
 )
 FOLDER = Rule(
-    lambda value: _is_named(value) and value not in _OF_A_RUN,
-    f"{NAME.must_be}, and none that a run has a file or folder of",
+    lambda value: _is_name(value) and value not in _OF_A_RUN,
+    f"{NAME.must_be}, and not the name of another file or folder of a run",
 )
-TEXT = Rule(lambda value: value.strip() != "", "some text")
+TEXT = Rule(lambda value: value.strip() != "", "a string that is not blank")
 DTYPE = one_of("float32", "bfloat16")
 ENVIRONMENT = Rule(
     lambda value: (

@@ -1,4 +1,4 @@
-"""The configuration in a run's directory, and that of a run that is resumed."""
+"""The configuration saved in a run's directory, and how it changes when the run is resumed."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def to_json(config: Config) -> str:
 
 
 def from_json(text: str) -> Config:
-    """A resolved configuration, as `to_json` wrote it, perhaps before some settings were there.
-    ValueError if the text is of none; UserError if its algorithm is not to be found.
+    """Returns the resolved configuration that `to_json` wrote, perhaps before some settings
+    existed. Raises ValueError if it is not valid, and UserError if its algorithm is not found.
     """
     saved = json.loads(text)
     if not isinstance(saved, dict):
-        raise ValueError("it holds no settings")
+        raise ValueError("it contains no settings")
     chosen = saved.pop(_CHOSEN, None)
     kind = config_class(saved.get("algorithm"))
     added = {
@@ -41,23 +41,23 @@ def from_json(text: str) -> Config:
 
 
 def _changes(values: Mapping[str, Any], kind: type[Config]) -> faults.Faults:
-    """Of settings that were declared, or are no more, since the run was saved."""
+    """Returns the faults of settings that were added or removed since the run was saved."""
     settings = declared(kind)
     return {
         name: f"{name} is not a setting, but the run was saved with it: declare it again, or use "
-        "the sources that its provenance.json names"
+        "the revision named in its provenance.json"
         for name in values.keys() - settings
     } | {
         name: f"{name} is missing, as the run was saved without it: declare it with `since=2` and "
-        "as `before` what such runs did"
+        "`before=` the value that such runs used"
         for name in settings.keys() - values.keys() - declared(Config).keys()
     }
 
 
 def of_another_run(saved: Config, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the given settings that make a run the one that it is, where they are not as saved:
-    by them a configuration file describes another run, or this one as a later revision would begin
-    it.
+    """Returns the given settings that are fixed for a run and differ from the saved ones. If a
+    configuration file has any, it describes another run, or this run as a later revision would
+    begin it.
     """
     before = saved.settings()
     return {
@@ -68,8 +68,9 @@ def of_another_run(saved: Config, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def resumed(saved: Config, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The values to resume with: as they were saved, but for what is given now; what was chosen for
-    the devices found is chosen anew. UserError where one is given that cannot be changed.
+    """Returns the values to resume with: the saved ones, overridden by the given ones. Settings
+    that were chosen for the devices are None, to be chosen anew. Raises UserError if a given
+    setting is fixed and differs.
     """
     before = saved.settings()
     found = [
@@ -83,8 +84,8 @@ def resumed(saved: Config, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _seem_chosen(config: Config) -> tuple[str, ...]:
-    """Of a configuration that was saved when it was not known which settings were given: those that
-    are as they would have been chosen. The size of an update stayed what it was.
+    """Returns which settings seem to have been chosen in a configuration of an older revision,
+    which did not save that: those equal to what would be chosen. num_envs and num_steps never do.
     """
     sizes = config.num_envs, config.num_steps
     would_be = {

@@ -1,7 +1,7 @@
-"""The declaration of every setting: its name, type, default and rule, and since when there is one.
+"""The declaration of every setting: its name, type, default, rule, and the edition that added it.
 
-configs/default.py is the page on which a user reads what each one means. An algorithm with settings
-of its own declares them in a subclass of `Config`, which it names as its `config_class`.
+configs/default.py explains to users what each one means. An algorithm with settings of its own
+declares them in a subclass of `Config`, which it names as its `config_class`.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from hackmatrix.train.config.rules import (
 
 FIRST_EDITION = 1  # of the settings; 2 came with pods, 3 with networks and algorithms by name,
 # 4 with expert iteration, 5 with milestones and limits of episodes, 6 with turned boards,
-# 7 with a reward for programs that lasts, 8 with a weight of the entropy that changes
+# 7 with a lasting reward for programs, 8 with an entropy weight that changes
 _DECLARATION = "setting"
 _SAME = object()
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A default of None means that there is no value until one is given. `since` is the edition of
-    the settings that it came with; runs that were saved with an earlier one go on with the value
-    `before`. A setting that is fixed stays what it was when the run began.
+    """The declaration of one setting. A default of None means no value until one is given. `since`
+    is the edition of the settings that added it; runs saved with an earlier edition go on with the
+    value `before`. A fixed setting keeps the value with which the run began.
     """
 
     name: str
@@ -81,8 +81,8 @@ def setting(
 
 @dataclass(frozen=True)
 class Config:
-    """Every setting of a run, resolved for the devices found. `chosen` are the names of those that
-    were chosen for them, as they were not given.
+    """Every setting of a run, resolved for the devices found. `chosen` names the settings that were
+    not given and were chosen for the devices.
     """
 
     chosen: tuple[str, ...] = field(default=(), kw_only=True)
@@ -155,12 +155,12 @@ class Config:
     no_artifact: bool = setting(False, FLAG)
 
     def settings(self) -> dict[str, Any]:
-        """The values of all settings by name."""
+        """Returns the values of all settings by name."""
         return {name: getattr(self, name) for name in declared(type(self))}
 
     @property
     def batch_size(self) -> int:
-        """Samples of an update."""
+        """The samples of an update."""
         return self.num_envs * self.num_steps
 
     @property
@@ -173,27 +173,27 @@ class Config:
 
     @property
     def extra_updates(self) -> float:
-        """0 as far as a configuration knows: see runs/schedule.py."""
+        """Always 0 here: only a run's schedule knows the value, see runs/schedule.py."""
         return 0.0
 
     @property
     def ent_coef_at_end(self) -> float:
-        """The weight of the entropy when all is done; it stays as it is where no end is set."""
+        """The weight of the entropy at the end of the run: constant unless ent_coef_end is set."""
         return self.ent_coef if self.ent_coef_end is None else self.ent_coef_end
 
     @property
     def starts_from_another(self) -> bool:
-        """Whether the network begins with the parameters of another policy, whichever it is."""
+        """Whether the network begins with the parameters of another policy."""
         return self.start_from is not None
 
     @property
     def gradient_steps(self) -> int:
-        """Gradient steps of an update."""
+        """The gradient steps of an update."""
         return self.num_minibatches * self.update_epochs
 
     @property
     def groups(self) -> int:
-        """The groups that the environments form, however many devices there are."""
+        """The number of groups that the environments form, which does not depend on the devices."""
         return autoscale.groups(self.num_envs)
 
     @property
@@ -202,11 +202,11 @@ class Config:
         return self.num_envs // self.groups
 
 
-_type_hints = functools.cache(get_type_hints)  # which takes most of a resolve
+_type_hints = functools.cache(get_type_hints)  # uncached, they take most of the time of `resolve`
 
 
 def declared(kind: type[Config]) -> dict[str, Setting]:
-    """The settings of a configuration class, in their order."""
+    """Returns the settings of a configuration class, in the order of their declaration."""
     hints = _type_hints(kind)  # type: ignore[arg-type] # a class has a hash, too
     return {
         each.name: Setting(each.name, _plain(hints[each.name]), *each.metadata[_DECLARATION])
@@ -216,7 +216,7 @@ def declared(kind: type[Config]) -> dict[str, Setting]:
 
 
 def _plain(hint: Any) -> type:
-    """`int` of `int | None`."""
+    """Returns a type hint without None: `int` for `int | None`."""
     if get_origin(hint) in (Union, types.UnionType):
         kinds = [each for each in get_args(hint) if each is not types.NoneType]
         hint = kinds[0] if len(kinds) == 1 else hint

@@ -1,4 +1,4 @@
-"""A configuration in words: what will run, and what is not as by default."""
+"""Describes a configuration in words: what will run, and how it differs from the defaults."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hackmatrix.train.config.settings import Config
 
 
 def differences(config: Config, default: Config) -> list[str]:
-    """The settings that are not what they would have been here by default, one line each."""
+    """Returns a line for each setting that is not what it would have been here by default."""
     before, after = default.settings(), config.settings()
     return [
         f"{name} = {_literal(after[name])}"
@@ -19,7 +19,7 @@ def differences(config: Config, default: Config) -> list[str]:
 
 
 def summary(config: Config, platform: str, devices: int, parameters: int) -> list[str]:
-    """What will run, for people to read before it does."""
+    """Returns lines that describe what will run, to print before it does."""
     each = config.num_envs // devices
     epochs, steps = (
         with_unit(config.update_epochs, "epoch"),
@@ -51,7 +51,7 @@ def summary(config: Config, platform: str, devices: int, parameters: int) -> lis
         "learning rate": f"{config.lr:.3g}" + (", annealed to 0" if config.anneal_lr else ""),
         "network": f"{config.network}, {with_unit(config.num_layers, 'layer')}, "
         f"{config.hidden_dim} features, {with_unit(parameters, 'parameter')}, "
-        f"products in {config.compute_dtype}",
+        f"matrix products in {config.compute_dtype}",
         "length": f"{config.total_timesteps:,} steps = {updates}, in chunks of "
         f"{config.log_interval}" + (f"; at most {with_unit(limit, 'minute')}" if limit else ""),
         "checkpoints": f"every {saving}",
@@ -61,22 +61,24 @@ def summary(config: Config, platform: str, devices: int, parameters: int) -> lis
 
 
 def time_is_up(config: Config, steps: int) -> str:
-    """Why a run ends after so many steps although not all are done, and what that left undone."""
-    told = f"The time is up: time_limit_minutes={config.time_limit_minutes:g}"
+    """Returns the message for a run that its time limit ends after this many steps; if the learning
+    rate is annealed, it says how far it had fallen.
+    """
+    told = f"The time limit is reached: time_limit_minutes={config.time_limit_minutes:g}"
     if not config.anneal_lr:
         return told
     return (
-        f"{told}; the learning rate, which falls to 0 over total_timesteps, stood at "
-        f"{1 - steps / config.total_timesteps:.0%} of lr: --config.total_timesteps={steps} would "
-        "let it fall to 0 in that time"
+        f"{told}; the learning rate, which falls to 0 over total_timesteps, was still at "
+        f"{1 - steps / config.total_timesteps:.0%} of lr: with --config.total_timesteps={steps} it "
+        "would fall to 0 in this time"
     )
 
 
 def too_large(config: Config) -> str:
-    """What to say of a run that needs more memory than there is."""
+    """Returns the message for a run that needs more memory than there is."""
     return (
         f"updates of {config.num_envs} environments x {config.num_steps} steps, or "
-        f"evaluations of {config.eval_games} games, need more memory than there is; lower "
+        f"evaluations of {config.eval_games} games, do not fit in memory; lower "
         "--config.num_envs or --config.num_steps, or --config.eval_games"
     )
 
@@ -86,6 +88,6 @@ def _literal(value: Any) -> str:
 
 
 def with_unit(number: float, what: str) -> str:
-    """So many of what: "1 game", "2 games"."""
+    """Returns a number with its unit, in the plural if need be: "1 game", "2 games"."""
     digits = f"{number:,}" if isinstance(number, int) else f"{number:g}"
     return f"{digits} {what}" + ("" if number == 1 else "s")

@@ -1,4 +1,4 @@
-"""Compares the processes of a run before they compute together: different ones could hang."""
+"""Compares the processes of a run before they compute together: if they differ, they may hang."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from hackmatrix.errors import UserError
 
 
 def compare(facts: Sequence[Mapping[str, Any]]) -> None:
-    """UserError if the facts of the processes, in their order, are not all the same: it names those
-    that are not like the others, and says in what.
+    """Raises UserError unless all processes have the same facts, which are in process order. The
+    message names the processes that differ from the others, and how.
     """
     lines = []
     for name in sorted({name for each in facts for name in each}):
         values = [each.get(name) for each in facts]
-        usual = max(values, key=values.count)  # the first process's, if there are as many of each
+        usual = max(values, key=values.count)  # in a tie, the value of the lower process index
         lines += [
             f"process {process} has {name} = {value}, the others have {usual}"
             for process, value in enumerate(values)

@@ -1,5 +1,5 @@
-"""Checks whether the machines of a run can train: a finding each, good or bad. (What is installed
-there is told by installed.py.)
+"""Checks whether the machines of a run can train. Each check returns a finding, good or bad.
+(installed.py checks the installed packages.)
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _MOST_SKEW_SECONDS = 5.0
 
 
 def examine(workdir: str) -> Iterator[Finding]:
-    """All findings; the lock is looked at before JAX takes it. All processes call this."""
-    yield lock(LOCK) if machine.has_tpu() else Finding("TPU lock", "no TPU is here")
+    """Yields all findings; the TPU lock is checked before JAX takes it. All processes call this."""
+    yield lock(LOCK) if machine.has_tpu() else Finding("TPU lock", "this machine has no TPU")
     yield (found := devices())
     if not found.is_good:
         return
@@ -40,7 +40,9 @@ def examine(workdir: str) -> Iterator[Finding]:
 
 
 def bad_elsewhere(findings: list[Finding]) -> list[Finding]:
-    """What is wrong at other processes. All of them call this; one without devices cannot ask."""
+    """Returns the bad findings of other processes. All processes call this, except that a process
+    without devices cannot communicate and returns none.
+    """
     if any(each.about == DEVICES and not each.is_good for each in findings):
         return []
     bad = gather([[each.about, each.text] for each in findings if not each.is_good])
@@ -56,7 +58,7 @@ def devices() -> Finding:
     try:
         found = jax.devices()
     except (RuntimeError, AssertionError) as error:  # the latter where CUDA sees no GPU
-        why, *_ = str(error).splitlines() or ["set JAX_PLATFORMS='' for those that there are"]
+        why, *_ = str(error).splitlines() or ["set JAX_PLATFORMS='' to use the devices that exist"]
         wanted = jax.config.values["jax_platforms"]
         said = f"JAX_PLATFORMS={wanted}, but JAX finds no such device here: " if wanted else ""
         return Finding(DEVICES, f"{said}{why}", False)
@@ -69,11 +71,13 @@ def devices() -> Finding:
 
 
 def directory(workdir: str) -> Finding:
-    """Whether it can be written, and is the same for all processes."""
+    """Checks that `workdir` can be written, and is the same directory for all processes."""
     if failures := [each for each in gather(_cannot_write(workdir)) if each]:
-        return Finding("workdir", f"{failures[0]}: name another with --workdir", False)
+        return Finding("workdir", f"{failures[0]}: choose another --workdir", False)
     if blind := _processes_that_do_not_see(place(workdir)):
-        text = f"processes {blind} see another {workdir}: name a shared one, or {BUCKETS}BUCKET/..."
+        text = (
+            f"processes {blind} see a different {workdir}: use a shared one or {BUCKETS}BUCKET/..."
+        )
         return Finding("workdir", text, False)
     shared = ", shared by all processes" if jax.process_count() > 1 else ""
     return Finding("workdir", f"{workdir} can be written{shared}")
@@ -81,37 +85,39 @@ def directory(workdir: str) -> Finding:
 
 def cache(path: str | None) -> Finding:
     if not path:
-        return Finding("cache", "compiled programs are not kept: set JAX_COMPILATION_CACHE_DIR")
+        return Finding("cache", "compiled programs are not cached: set JAX_COMPILATION_CACHE_DIR")
     if failure := _cannot_write(path):
-        text = f"{failure}, so each start compiles anew: set JAX_COMPILATION_CACHE_DIR to another"
+        text = f"{failure}, so every start recompiles: set JAX_COMPILATION_CACHE_DIR to another"
         return Finding("cache", text)
-    return Finding("cache", f"compiled programs are kept in {path}")
+    return Finding("cache", f"compiled programs are cached in {path}")
 
 
 def lock(path: Path) -> Finding:
-    """A program that was killed leaves libtpu's lock behind, and the next one does not start."""
+    """Checks for libtpu's lock: a killed program leaves it behind, and the next one fails."""
     if not path.exists():
         return Finding("TPU lock", "none")
     holders, hidden = _holders(path)
     if holders:
         return Finding(
-            "TPU lock", f"process {holders[0]} uses the TPU (it holds {path}): end it", False
+            "TPU lock", f"process {holders[0]} uses the TPU (it holds {path}): stop it", False
         )
     if hidden:
         text = (
-            f"{path} is held by another user's process or left from a program that ended: "
+            f"{path} is held by another user's process or left behind by a program that ended: "
             f"sudo lsof {path} shows who holds it; if nobody does, remove it"
         )
         return Finding("TPU lock", text, False)
-    return Finding("TPU lock", f"{path} is left from a program that ended: remove it", False)
+    return Finding("TPU lock", f"{path} was left behind by a program that ended: remove it", False)
 
 
 def clocks(times: list[float]) -> Finding:
     skew = max(times) - min(times)
-    text = f"{skew:.1f} s between processes, the exchange included"
+    text = f"{skew:.1f} s between processes, including the time to compare"
     if skew > _MOST_SKEW_SECONDS:
         return Finding(
-            "clocks", f"{text}: synchronise them, as logs and checkpoints have times", False
+            "clocks",
+            f"{text}: synchronise them, because logs and checkpoints have timestamps",
+            False,
         )
     return Finding("clocks", text)
 
@@ -120,7 +126,7 @@ def same_versions(found: list[dict[str, str]]) -> Finding:
     try:
         compare(found)
     except UserError as error:
-        return Finding("versions", f"{error}: install the same".replace("\n", "; "), False)
+        return Finding("versions", f"{error}: install the same versions".replace("\n", "; "), False)
     return Finding("versions", "the same in all processes")
 
 
@@ -134,7 +140,7 @@ def _cannot_write(directory: str) -> str | None:
 
 
 def _processes_that_do_not_see(workdir: Place) -> list[int]:
-    """What the first process writes into its own."""
+    """Returns the processes that do not see a file that the first one creates in `workdir`."""
     sentinel = workdir / broadcast(leave_sentinel(workdir).name if is_first() else None)
     seen = gather(becomes_true(sentinel.exists))
     if is_first():
@@ -143,8 +149,8 @@ def _processes_that_do_not_see(workdir: Place) -> list[int]:
 
 
 def _holders(path: Path) -> tuple[list[int], bool]:
-    """The processes that have the file open, and whether there are some of which this user may not
-    know.
+    """Returns the processes that have the file open, and whether some processes could not be
+    checked for lack of permission.
     """
     found, hidden = [], False
     for opened in Path("/proc").glob("[0-9]*/fd"):

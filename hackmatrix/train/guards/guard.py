@@ -1,4 +1,4 @@
-"""The guard of a run: when it is to stop, and the comparison of its replicas."""
+"""The guard of a run: decides when it stops, and compares its replicas."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hackmatrix.train.runs.schedule import Schedule
 
 
 class Guard:
-    """All processes stop at the same update; at the updates in `ends` a chunk has to end."""
+    """Makes all processes stop at the same update. Chunks end at the updates in `ends`, too."""
 
     def __init__(
         self,
@@ -29,37 +29,37 @@ class Guard:
         self._signals, self._watchdog = supervision.signals, supervision.watchdog
 
     def arm(self, failure: str) -> None:
-        """Arms the watchdog for one operation of unknown length; `failure` is said if it hangs."""
+        """Arms the watchdog for an operation of unknown length; if it hangs, prints `failure`."""
         self._watchdog.arm(failure, max(LONG, 60 * self._config.watchdog_minutes))
 
     def arm_for_chunk(self) -> None:
-        """Arms the watchdog for a chunk: watchdog_minutes."""
+        """Arms the watchdog for a chunk, which may take watchdog_minutes."""
         seconds = 60 * self._config.watchdog_minutes
         self._watchdog.arm("No chunk of updates was finished", seconds)
 
     def next_chunk(self, update: int, seconds: float) -> int:
-        """How many updates to do next, after so many that took so long; 0 when all are done, when
-        the time is up, or when the run was asked to stop.
+        """Returns how many updates to do next, after `update` updates and `seconds` of training; 0
+        if all are done, the time limit is reached, or the run was asked to stop.
         """
         self.arm_for_chunk()
         if any_process(self._signals.asked_to_stop) or self._schedule.is_time_up(seconds):
             return 0
         return self._schedule.next_chunk(update, self._ends)
 
-    def goes_on(self) -> bool:
-        """Tells the watchdog of progress; False once the run was asked to stop."""
+    def report_progress(self) -> bool:
+        """Reports progress to the watchdog; returns False once the run was asked to stop."""
         self._watchdog.progress()
         return not self.was_asked_to_stop()
 
     def was_asked_to_stop(self) -> bool:
-        """Whether it was, on any process."""
+        """Whether any process was asked to stop."""
         return any_process(self._signals.asked_to_stop)
 
     def is_comparison_due(self, update: int, updates: int) -> bool:
-        """Whether it was time for that in the chunk of so many updates, up to this one."""
+        """Whether a comparison became due in the last chunk: `updates` updates, up to `update`."""
         interval = self._config.replica_check_interval
         return update // interval > (update - updates) // interval
 
     def compare_now(self, learner: Any) -> None:
-        """Diverged if devices differ in what should be the same on all."""
+        """Raises Diverged if the replicas of the learner differ between devices."""
         replicas.check(learner, self._mesh)

@@ -1,4 +1,4 @@
-"""What is installed here against what a run needs and was tested with, as known without JAX."""
+"""Compares, without JAX, the installed packages with those a run needs and was tested with."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PIN = re.compile(r"([\w.\-]+)==(\S+)")
 
 @dataclass(frozen=True)
 class Finding:
-    """What was looked at, what was found, and whether one can train with it."""
+    """The subject of a check, its result in words, and whether training is possible with it."""
 
     about: str
     text: str
@@ -27,7 +27,7 @@ class Finding:
 
 
 def examine(constraints: Path) -> Iterator[Finding]:
-    """All that can be found out of it."""
+    """Yields all findings about this installation."""
     yield Finding("python", f"{platform.python_version()} on {socket.gethostname()}")
     yield packages()
     yield pins(constraints)
@@ -38,20 +38,22 @@ def line(finding: Finding) -> str:
 
 
 def packages() -> Finding:
-    """Whether those are there without which no run starts."""
+    """Checks that all required packages are installed."""
     try:
         required = metadata.requires("hackmatrix") or []
     except metadata.PackageNotFoundError:
-        return Finding("packages", "hackmatrix is not installed, so what it needs is not checked")
+        return Finding(
+            "packages", "hackmatrix is not installed, so its dependencies are not checked"
+        )
     names = [each[0] for line in required if "extra ==" not in line and (each := _NAME.match(line))]
     if missing := [name for name in names if not version(name)]:
-        text = f"{', '.join(missing)}: missing, so no run starts: {INSTALL}"
+        text = f"{', '.join(missing)}: not installed, so no run can start: {INSTALL}"
         return Finding("packages", text, False)
-    return Finding("packages", f"all {len(names)} that are required are installed")
+    return Finding("packages", f"all {len(names)} required packages are installed")
 
 
 def pins(constraints: Path) -> Finding:
-    """Installed versions against those that were tested."""
+    """Compares installed versions with the tested ones."""
     if not constraints.is_file():
         return Finding("pins", f"there is no {constraints}, so versions are not checked")
     pinned = dict(_PIN.findall(constraints.read_text()))
@@ -68,6 +70,6 @@ def pins(constraints: Path) -> Finding:
 
 
 def _installed(name: str) -> str | None:
-    """Its version, whichever build of that it is."""
+    """Returns the version of a package without its build tag, such as +cpu; None if missing."""
     found = version(name)
     return found and found.partition("+")[0]

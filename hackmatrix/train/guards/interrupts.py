@@ -1,4 +1,4 @@
-"""Ctrl-C, or a notebook's button, while a run is trained in a program that goes on after it."""
+"""Handles Ctrl-C, or a notebook's stop button, in a program that goes on after training."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from hackmatrix.train.guards.signals import Signals, tell
+from hackmatrix.train.guards.signals import Signals, say_if_possible
 
 
 class Interrupts(Signals):
-    """Not to be started. Within `noted` the first interrupt asks the run to stop, and a later one
-    is a KeyboardInterrupt, as any is outside of it. No other signal is touched, and in a thread
-    that is not the main one, where Python allows no handlers, none at all.
+    """Signals that are not to be started. Within `noted`, the first interrupt asks the run to stop.
+    A later one raises KeyboardInterrupt, as does any outside of `noted`. Other signals are left
+    alone; so are all signals in threads other than the main one, where Python allows no handlers.
     """
 
     @contextmanager
@@ -26,7 +26,8 @@ class Interrupts(Signals):
         def note(*_: object) -> None:
             signal.signal(signal.SIGINT, before)
             self._noted_at = time.monotonic()
-            tell(say, "Interrupted: saving and stopping; again stops at once, without saving")
+            words = "saving and stopping; interrupt again to stop at once, without saving"
+            say_if_possible(say, f"Interrupted: {words}")
 
         before = signal.signal(signal.SIGINT, note)
         try:

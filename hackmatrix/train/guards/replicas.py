@@ -1,4 +1,4 @@
-"""Compares the replicas of the learner on all devices, which must be equal at any time."""
+"""Compares the replicas of the learner on all devices, which must always be equal."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from hackmatrix.train.checkpoints.named_arrays import named
 
 
 class Diverged(UserError):
-    """Devices differ in what should be the same on all. What was saved before was compared, so the
-    run can go on from there.
+    """Replicas differ between devices. Every checkpoint was compared before it was saved, so the
+    run can resume from the last one.
     """
 
 
 def check(tree: Any, mesh: Mesh) -> None:
-    """Diverged if a leaf, which counts as the same on all devices, is not."""
+    """Raises Diverged if a leaf that should be replicated differs between devices."""
     if mesh.size == 1:
         return
     digests = np.asarray(_digests(mesh)(tree))
@@ -33,14 +33,14 @@ def check(tree: Any, mesh: Mesh) -> None:
         if odd:
             raise Diverged(
                 f"{name} is not the same on all devices: {', '.join(odd)} differ from the others; "
-                "go on from the last checkpoint, which is good, and if it happens again, without "
-                "that machine"
+                "resume from the last checkpoint, which is good, and if it happens again, leave "
+                "that machine out"
             )
 
 
 @functools.cache
 def _digests(mesh: Mesh) -> Any:
-    """A program that gives u32[devices, leaves], on every device."""
+    """Returns a program that computes the digests, u32[devices, leaves], on every device."""
     return jax.jit(
         jax.shard_map(
             lambda tree: jax.lax.all_gather(digest(tree), ENVS),

@@ -1,7 +1,7 @@
-"""How a process that trains is supervised, from its first line to its end.
+"""Supervises a training process from its first line to its end.
 
-Signals ask it to stop, a watchdog ends it when it hangs, and whoever starts it again learns which
-run it was. Nothing here needs JAX, whose import takes seconds.
+Signals ask it to stop, a watchdog ends it if it hangs, and a file tells the supervisor that starts
+it again which run it was. Nothing here needs JAX, whose import takes seconds.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from pathlib import Path
 from hackmatrix.train.guards.signals import Signals
 from hackmatrix.train.guards.watchdog import Watchdog
 
-NOTES = "SUPERVISE_NOTES"  # scripts/supervise.sh names a file by it
+NOTES = "SUPERVISE_NOTES"  # the variable in which scripts/supervise.sh passes the file's name
 
 
 @dataclass(frozen=True)
 class Supervision:
-    """Unless it is started, signals do what they did before and no watchdog waits. `notes` is the
-    file in which the supervisor of this process, if it has one, finds its run; `tell` is told the
-    same place, each time that it is noted.
+    """The signals and the watchdog of a process, inactive until `start`. `notes` is the file in
+    which the process's supervisor, if any, finds the run; `tell` is called with the run whenever it
+    is noted.
     """
 
     signals: Signals = field(default_factory=Signals)
@@ -35,19 +35,19 @@ class Supervision:
         self.watchdog.start()
 
     def note(self, run: str, step: int | None = None) -> None:
-        """The process trains this run, and goes on from this step if that is known already."""
+        """Notes that the process trains this run, and from which step, if that is known already."""
         self.tell(run)
         if self.notes:
-            with suppress(OSError):  # it would only begin another run, or count otherwise
+            with suppress(OSError):  # at worst a restart begins another run, or is counted wrongly
                 self.notes.write_text(f"{run}\n{'' if step is None else step}\n")
 
     def forget(self) -> None:
-        """There is no such run any more."""
+        """Clears the note, because the run no longer exists."""
         if self.notes:
             with suppress(OSError):
                 self.notes.write_text("")
 
 
 def of_environment(variables: Mapping[str, str] = os.environ) -> Supervision:
-    """The supervision that whoever has started this process wants."""
+    """Returns the supervision that the environment variables ask for."""
     return Supervision(notes=Path(variables[NOTES]) if variables.get(NOTES) else None)

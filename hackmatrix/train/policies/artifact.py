@@ -22,7 +22,7 @@ _PLATFORMS = ("cpu", "cuda", "tpu")
 
 
 def artifact(policy: Policy) -> bytes:
-    """The policy and its parameters, compiled on whatever platform it is loaded."""
+    """Exports the policy with its parameters; it is compiled where it is loaded."""
 
     def said(observation: Array, mask: Array) -> dict[str, Array]:
         parts = in_parts(observation, policy.env.observation)

@@ -1,4 +1,4 @@
-"""A policy that plays one game of an environment, with the draws of an evaluation."""
+"""Plays one game of an environment with a policy and the random draws of an evaluation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Array = jax.Array
 
 
 class Player:
-    """Plays game `number` of a seed, with the draws that an evaluation makes for it."""
+    """Chooses actions in game `number` of a seed, with the draws of an evaluation for it."""
 
     def __init__(
         self,
@@ -48,9 +48,9 @@ class Player:
             self._plan = CachedJit(jax.jit(plan), plan)
 
     def choose(self, observation: np.ndarray, mask: np.ndarray, step: int, board: Any) -> Decision:
-        """The action, the probability of each, and the value. Where it looks ahead from the board
-        (a batch of one) they are what the search found: the best action, the better policy, and
-        what that action is worth.
+        """Returns the action, the probabilities of all actions, and the value. With a planner they
+        are what its search from the board (a batch of one) found: the best action, the improved
+        policy, and the value of that action.
         """
         draw = self._seed, _word(step), self._number
         if self._plan:
@@ -65,7 +65,7 @@ class Player:
         return Decision(action, chances, round(float(value), 4))
 
     def step_key(self, step: int | None) -> tuple[np.ndarray, int]:
-        """The key that a step draws from, and the number folded into it; None is the new game."""
+        """Returns a step's raw key and the game number to fold into it; None is the new game."""
         of_reset, of_step = self._keys(self._seed, _word(step or 0))
         return np.asarray(of_reset if step is None else of_step), int(self._number)
 
@@ -78,7 +78,7 @@ def _look(
     mask: Array,
     *draw: Array,
 ) -> tuple[Array, ...]:
-    """Of one board: the likeliest action, the one that is drawn, all probabilities, the value."""
+    """Returns the likeliest action on a board, a drawn one, all probabilities, and the value."""
     seed, step, number = draw
     logits, value = network(params, in_parts(observation[None], shapes))
     choice = distributions.masked(logits, mask[None])
@@ -97,12 +97,12 @@ def _plan(
 
 @jax.jit
 def _keys(seed: Array, step: Array) -> tuple[Array, Array]:
-    """Raw keys that are drawn from at the beginning of games, and at this step of them."""
+    """Returns the raw keys of the beginning of games and of this step."""
     key = seed_key(seed)
     keys = key_for(key, Purpose.RESET), key_for(key, Purpose.STEP, 0, step)
     return tuple(map(jax.random.key_data, keys))  # type: ignore[return-value]
 
 
 def _word(number: int) -> np.uint32:
-    """As JAX's keys take numbers, whatever their size."""
+    """Returns the lowest 32 bits of a number, which is what keys are made from."""
     return np.uint32(number & 0xFFFFFFFF)

@@ -1,4 +1,4 @@
-"""Policies by name: of a run's newest good checkpoint or its best one, or one that was exported."""
+"""Loads policies by name: from a run's newest good checkpoint or its best, or from a file."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from hackmatrix.networks.actor_critic import Network, Params
 from hackmatrix.networks.files import About
 from hackmatrix.parallel.gpus import takes_kernels
 from hackmatrix.rl.reward_signal import RewardSignal
+from hackmatrix.train.config.rules import AUTO
 from hackmatrix.train.runs import directory
 from hackmatrix.train.runs.directory import Run
 
 
 @dataclass(frozen=True)
 class Policy:
-    """A network with its parameters, what it plays, where it is from, and what it learned from. Its
-    values are in units of reward.
+    """A network with its parameters, its environment, where it is from, and the reward signal it
+    learned from. Its values are in units of reward.
     """
 
     env: Environment
@@ -33,14 +34,14 @@ class Policy:
     source: str
     step: int
     signal: RewardSignal
-    is_best: bool = False  # of those that its run measured and kept
+    is_best: bool = False  # of the evaluated checkpoints of its run
 
     @property
     def title(self) -> str:
         return f"{self.source} at step {self.step:,}" + (", its best" if self.is_best else "")
 
     def playing(self, greedy: bool, plan: int) -> str:
-        """The title, and in which way it plays; nothing is said of drawing its actions."""
+        """Returns the title and how actions are chosen, unless they are drawn as usual."""
         way = f", {plan:,} games per move" if plan else ", the likeliest actions" if greedy else ""
         return self.title + way
 
@@ -53,16 +54,17 @@ def load(
     *,
     best: bool = False,
 ) -> Policy:
-    """The policy of this file, or of the run of this name if no file is given. Either may be a
-    policy that comes with the trainer, policies/NAME. A run's is the newest, or the best of those
-    that it measured.
+    """Loads the policy of this file, or of the run of this name if no file is given; of the latest
+    run if neither is. Either may be a policy that comes with the trainer, policies/NAME. For a run
+    it is the newest checkpoint's or, with `best`, that of the best evaluated one.
     """
+    run_name = AUTO if run_name is None else run_name
     try:
-        if named := file or (files.is_shipped(str(run_name)) and run_name):
+        if named := file or (files.is_shipped(run_name) and run_name):
             if best:
                 raise UserError(f"{named} is one policy; only a run has a best one")
             return of_file(named)
-        found = directory.find(workdir, str(run_name), or_agent=True)
+        found = directory.find(workdir, run_name, or_agent=True)
         if found is None:
             raise UserError(f"no run in {workdir} has saved a checkpoint")
         return of_run(found, say, best=best)
@@ -71,15 +73,15 @@ def load(
 
 
 def of_run(found: Run, say: Callable[[str], None] = streams.say, *, best: bool = False) -> Policy:
-    """The policy of the newest good checkpoint or the best, of which only the learner is read."""
-    # Only now: a policy of a file needs neither checkpoints nor what trains.
+    """Loads a run's newest good checkpoint, or its best, of which only the learner is read."""
+    # Imported only here: a policy from a file needs neither checkpoints nor the trainer.
     from hackmatrix.parallel import mesh as meshes
     from hackmatrix.rl.train_state import TrainState
     from hackmatrix.train.checkpoints.checkpoints import Checkpoints, Layout
     from hackmatrix.train.program import Program
 
     config = found.config
-    if config.kernels:  # which was said of the machine that trains it
+    if config.kernels:  # it was set for the machine that trains
         config = replace(config, kernels=None)
     program = Program(config, meshes.over(jax.local_devices()[:1]))
     nothing: Any = None
@@ -91,8 +93,8 @@ def of_run(found: Run, say: Callable[[str], None] = streams.say, *, best: bool =
         if not best:
             raise UserError(f"{found.place} has no checkpoint yet")
         raise UserError(
-            f"{found.place} has no checkpoint that was measured (eval_interval_minutes) yet, and "
-            "so no best one; ask for the newest instead"
+            f"{found.place} has no evaluated checkpoint (eval_interval_minutes) yet, so no best "
+            "one; use the newest instead"
         )
     params = program.acting(restored.state.learner)
     signal = RewardSignal.of(found.config)
@@ -100,7 +102,7 @@ def of_run(found: Run, say: Callable[[str], None] = streams.say, *, best: bool =
 
 
 def of_file(file: str | Path) -> Policy:
-    """The policy in the plain arrays that an export wrote."""
+    """Loads a policy from the plain arrays that an export wrote."""
     params, about = files.read(file)
     env = make(about.env).on(jax.default_backend(), takes_kernels(jax.local_devices()[0]))
     about.check_plays(env, str(file))
@@ -112,7 +114,7 @@ def of_file(file: str | Path) -> Policy:
 
 
 def about(policy: Policy) -> About:
-    """What an export says of the policy besides its parameters."""
+    """Returns what an export stores of the policy besides its parameters."""
     network = policy.network.spec.network
     return About(
         env=policy.env.name,

@@ -20,17 +20,17 @@ from hackmatrix.train.runs.clock import Clock
 from hackmatrix.train.runs.protocol import Place
 from hackmatrix.train.waiting import Note, waiting
 
-LINES_A_PAGE = 20  # the titles come again after so many
+LINES_A_PAGE = 20  # lines after which the titles are repeated
 _WIDTH = 100
 _BAR = 7
-_WIDE = 999.99  # as many digits as a column has room for
+_WIDE = 999.99  # a number with as many digits as a column has room for
 
 _BOLD, _DIM, _GREEN, _YELLOW = "1", "2", "32", "33"
 
 
 @dataclass(frozen=True)
 class Column:
-    """A metric, where there is one of that tag."""
+    """A column of the console, for a metric with this tag, if there is one."""
 
     title: str
     width: int
@@ -39,8 +39,8 @@ class Column:
 
 
 class Console:
-    """A sink for people: a line a chunk, with the metrics that declare a column. Colours and thin
-    lines only where they can be shown.
+    """A sink for people: a line for each chunk, with the metrics that declare a column. It uses
+    colours and line-drawing characters only where the output supports them.
     """
 
     def __init__(
@@ -63,14 +63,14 @@ class Console:
         self._last: Metrics = {}
 
     def head(self, title: str, lines: Iterable[str]) -> None:
-        """Before the run."""
+        """Prints a title and a summary before the run."""
         self._print(self._in(_BOLD, title))
         for line in lines:
             self._print(f"  {line}")
         self._print("")
 
     def write(self, step: int, metrics: Metrics) -> None:
-        """The line of a chunk. Which columns there are is settled by the first."""
+        """Prints the line of a chunk. The metrics of the first chunk decide on the columns."""
         self._columns = self._columns or tuple(
             each for each in self._declared if each.tag in metrics
         )
@@ -88,7 +88,7 @@ class Console:
         self._print(f"  {line}")
 
     def waiting(self, what: str) -> AbstractContextManager[Note]:
-        """Within it there are signs of life."""
+        """Prints progress within a context (hackmatrix.train.waiting)."""
         return waiting(what, self.say)
 
     def warn(self, line: str) -> None:
@@ -96,8 +96,8 @@ class Console:
             self._print(self._in(_YELLOW, f"  {part}"))
 
     def end(self, how: str, step: int, run: Place, *, goes_on: bool = False) -> None:
-        """How the session ended and after what time, what the run reached, where it lies and how it
-        goes on.
+        """Prints how the session ended and how long it took, what the run reached, where it is and
+        how to continue it.
         """
         took = _duration(self._clock.seconds())
         metrics = self._last
@@ -113,15 +113,15 @@ class Console:
         self._print(f"  run          {run}")
         there = shlex.quote(str(run))
         if goes_on:
-            self._print(f"  go on with   python -m launch.train --resume={there}")
+            self._print(f"  resume       python -m launch.train --resume={there}")
         self._print(f"  report       python -m launch.report --run={there}")
         self._print(f"  TensorBoard  tensorboard --logdir {shlex.quote(str(run.parent))}")
 
     def close(self) -> None:
-        """As sinks are closed; here nothing is left to write."""
+        """Does nothing: every line is flushed when it is printed."""
 
     def _progress(self, step: int) -> str:
-        """By steps or, with a time limit, by time of training, whichever is further."""
+        """Draws the progress by steps or, with a time limit, by training time, if further."""
         of_time = self._clock.trained() / (60 * self._limit) if self._limit else 0.0
         share = min(max(step / self._steps, of_time), 1.0)
         full = round(_BAR * share)
@@ -132,7 +132,7 @@ class Console:
         return f"\x1b[{style}m{text}\x1b[0m" if self._has_colours and text else text
 
     def _print(self, line: str) -> None:
-        with suppress(OSError):  # who closed the window can read the files
+        with suppress(OSError):  # the terminal may be closed; files have the metrics
             print(line, file=self._out, flush=True)
 
 
@@ -142,7 +142,7 @@ def _column(metric: Metric) -> Column:
 
 
 def _thousands(value: float) -> str:
-    """Three digits and their unit: 950, 12.1k, 5.24M."""
+    """Formats a number with three digits and a unit: 950, 12.1k, 5.24M."""
     value = float(f"{value:.3g}")
     for unit in ("", "k", "M", "G", "T", "P"):
         if value < 1000 or unit == "P":

@@ -1,4 +1,4 @@
-"""Evaluations of a run: whole games, some of them now and then, and those at its end.
+"""Evaluations of a run: whole games, played now and then and at its end.
 
 The games are the same every time, on any mesh, so that their curves show nothing but what was
 learned. All processes of a run call everything here together.
@@ -28,8 +28,8 @@ from hackmatrix.train.waiting import waiting
 
 @dataclass(frozen=True)
 class EvaluationResult:
-    """What an agent came to: means over the games by the tags of their curves, and the score by
-    which it is compared with others.
+    """The results of an agent: means over the games by the tags of their curves, and the score by
+    which agents are compared.
     """
 
     metrics: Mapping[str, float]
@@ -37,7 +37,7 @@ class EvaluationResult:
 
 
 class Evaluator:
-    """Plays the games of one run, all of them with one program, compiled when first needed."""
+    """Plays the evaluation games of one run. Programs are compiled when first needed."""
 
     def __init__(
         self,
@@ -66,8 +66,8 @@ class Evaluator:
         return any_process(self._clock.seconds() - self._evaluated_at >= 60 * minutes)
 
     def measure(self, update: int, learner: Any) -> EvaluationResult | None:
-        """Plays `eval_games` games as the learner would after so many updates; None if the run was
-        asked to stop meanwhile.
+        """Plays `eval_games` games with the learner after this many updates. Returns None if the
+        run was asked to stop meanwhile.
         """
         games = self._run.config.eval_games
         with self._clock.phase("evaluate"):
@@ -81,7 +81,8 @@ class Evaluator:
         score = means[self._goal]
         (goal,) = (each for each in outcomes(self._program.env) if each.tag == self._goal)
         step = self._schedule.steps_after(update)
-        self._say(f"{with_unit(games, 'game')} at step {step:,}: {goal.title} {goal.shown(score)}")
+        reached = f"{goal.title} {goal.shown(score)} in {with_unit(games, 'game')}"
+        self._say(f"Evaluation at step {step:,}: {reached}")
         metrics = {curve(tag): mean for tag, mean in means.items()}
         return EvaluationResult(metrics, score)
 
@@ -111,8 +112,8 @@ class Evaluator:
     def play_final_games(
         self, state: TrainState, replays: Replays, has_played: Callable[[], None]
     ) -> None:
-        """Plays `eval_episodes` games beside a random player, says what they came to, and leaves
-        evaluation.json in the run's directory; then, when it has told so, a page of the best one.
+        """Plays `eval_episodes` games with the agent and as many with a random player, prints the
+        results, writes evaluation.json, calls `has_played`, and makes a page of the best game.
         """
         run, env, games = self._run, self._program.env, self._run.config.eval_episodes
         step, params = self._step(state), self._program.acting(state.learner)
@@ -123,7 +124,7 @@ class Evaluator:
                 params,
                 EVALUATION_SEED,
                 games,
-                tell=lambda share: note(f"{share:.0%} of all are over"),
+                tell=lambda share: note(f"{share:.0%} of the games are over"),
             )
         summaries = {name: results.summary(each, env) for name, each in played.items()}
         for line in results.table(summaries, env):
@@ -143,8 +144,8 @@ class Evaluator:
 
 
 def _evaluated(run: Run) -> tuple[int | None, float]:
-    """The step that evaluation.json is of, and its number of games (infinity if the file does not
-    say).
+    """Returns the step that evaluation.json is of, and its number of games (infinity if the file
+    does not say); None and 0 if it cannot be read.
     """
     try:
         told = json.loads(run.evaluation.read_text())

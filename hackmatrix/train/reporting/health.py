@@ -1,4 +1,4 @@
-"""Warnings when a metric leaves its healthy range and stays away for long."""
+"""Warnings when a metric stays outside its healthy range, or a trend is unhealthy."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from hackmatrix.envs.metrics import Range, Trend
 Metrics = Mapping[str, float]
 
 PATIENCE = 3  # reports in a row
-TREND = 20  # reports that make a trend
+TREND = 20  # reports over which a trend is measured
 
 
 class Health:
-    """Watches the metrics of one run, and warns once an excursion. NaN is no news."""
+    """Watches the metrics of one run and warns once per excursion. NaN is ignored."""
 
     def __init__(self, declared: Iterable[Range | Trend]) -> None:
         checks = list(declared)
@@ -23,7 +23,7 @@ class Health:
         self._trends = [_Watched(each) for each in checks if isinstance(each, Trend)]
 
     def observe(self, step: int, metrics: Metrics) -> list[str]:
-        """What is to be said about these metrics; usually nothing."""
+        """Returns warnings about these metrics; usually none."""
         warnings = [self._warning(each, metrics.get(each.tag, math.nan)) for each in self._outside]
         warnings += [each.warning(metrics) for each in self._trends]
         return [f"step {step:,}: {warning}" for warning in warnings if warning]
@@ -46,7 +46,7 @@ class Health:
 
 
 class _Watched:
-    """The newest reports of the two metrics of a trend."""
+    """The latest reports of the two metrics of a trend."""
 
     def __init__(self, trend: Trend) -> None:
         self._trend = trend
@@ -72,7 +72,7 @@ class _Watched:
         )
 
     def _quarter(self, start: int) -> tuple[float, float]:
-        """The means of both metrics over a quarter of the reports."""
+        """Returns the means of both metrics over a quarter of the reports, from `start` on."""
         reports = list(self._reports)[start:][: TREND // 4]
         growing, flat = zip(*reports, strict=True)
         return sum(growing) / len(growing), sum(flat) / len(flat)

@@ -11,7 +11,7 @@ from hackmatrix.train.reporting import progress
 
 
 def sections(env: Environment, algorithm: Any) -> tuple[Section, ...]:
-    """The metrics of an environment and of an algorithm or its class."""
+    """Returns all metrics by section; `algorithm` may be an algorithm or its class."""
     return (
         tally.SECTION,
         *env.sections,
@@ -23,5 +23,5 @@ def sections(env: Environment, algorithm: Any) -> tuple[Section, ...]:
 
 
 def metrics(env: Environment, algorithm: Any) -> list[Metric]:
-    """The same, without their sections."""
+    """Returns all metrics without their sections."""
     return [metric for section in sections(env, algorithm) for metric in section.metrics]

@@ -37,20 +37,20 @@ class Broken(UserError):
 
 
 class _Chunk(NamedTuple):
-    """The update that it ends with, how many it has, and its report. A GPU has almost done a chunk
-    once it has been started; elsewhere it takes the time for which its report is waited for.
+    """A chunk that was started: the update that it ends with, its number of updates, its report.
+    On a GPU most of its time is spent starting it, elsewhere waiting for its report.
     """
 
     update: int
     updates: int
     report: Report
-    seconds: float  # that it has taken so far
+    seconds: float  # spent on it so far
     is_over: bool = False
 
 
 class Progress:
-    """Reads the report of a chunk when it is handed the next one, or when it is told to. `tell`
-    takes the environment step that a chunk ended with, and its metrics.
+    """Reads the report of a chunk when the next one is added, or on `flush`. `tell` is called with
+    the environment step at which the chunk ended, and its metrics.
     """
 
     def __init__(
@@ -72,10 +72,10 @@ class Progress:
         return self._clock.phase("run")
 
     def add(self, update: int, updates: int, report: Report) -> None:
-        """A chunk of so many updates, up to this one, has been started."""
+        """Adds the chunk of `updates` updates that was just started; reports the previous one."""
         late, self._waiting = self._waiting, _Chunk(update, updates, report, self._lap())
         self._read(late)
-        taken = self._waiting.seconds + self._lap()  # it ran while the one before was told
+        taken = self._waiting.seconds + self._lap()  # it ran while that was reported
         self._waiting = self._waiting._replace(seconds=taken)
 
     @contextmanager
@@ -90,11 +90,11 @@ class Progress:
         self._lap()
 
     def add_evaluation(self, metrics: Mapping[str, float]) -> None:
-        """Metrics of the agent after the newest chunk, to be told with it."""
+        """Adds metrics of the agent after the newest chunk, to be reported with it."""
         self._evaluation = metrics
 
     def flush(self) -> None:
-        """Waits for the newest chunk and tells about it too."""
+        """Waits for the newest chunk and reports it."""
         late, self._waiting = self._waiting, None
         self._read(late)
 
@@ -115,23 +115,23 @@ class Progress:
             self._tell(self._schedule.steps_after(update), {**metrics, **evaluation, **speed})
 
     def _lap(self) -> float:
-        """The seconds since the last call."""
+        """Returns the seconds since the last call."""
         began, self._lap_began = self._lap_began, self._clock.seconds()
         return self._lap_began - began
 
     def _broken(self, update: int, metrics: Mapping[str, float]) -> Broken:
         names = [name for name in self._vital if not math.isfinite(metrics[name])]
-        names = names or ["the network after it"]
+        names = names or ["the updated network"]
         are = "is" if len(names) == 1 else "are"
         broken = f"update {update + 1} is broken: {' and '.join(names)} {are} not finite; "
-        if update == 0:  # little was learned yet that could have led there
+        if update == 0:  # training can hardly be the cause yet
             return Broken(
-                f"{broken}in the first update that is a reward, an observation or the network "
+                f"{broken}in the first update the cause is a reward, an observation or the network "
                 "itself, or a --config.lr that is far too high"
             )
         return Broken(
-            f"{broken}go on with a lower --config.lr, or with --config.skip_nonfinite=True to "
-            "leave such updates out, unless it is a reward that is too large for float32"
+            f"{broken}resume with a lower --config.lr, or with --config.skip_nonfinite=True to "
+            "skip such updates, unless the cause is a reward too large for float32"
         )
 
     def _speed(self, update: int, updates: int, seconds: float) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Reports of a run in progress: metrics to sinks, warnings, a trace and replays."""
+"""Reports on a run in progress: metrics to sinks, warnings, a trace and replays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hackmatrix.train.runs.schedule import Schedule
 
 
 class Reporter:
-    """Made when training begins. Within it the sinks are open."""
+    """A context in which the sinks are open; it is made when training begins."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Reporter:
             self._sinks.close()
 
     def before_chunk(self, update: int, state: TrainState) -> None:
-        """So many updates are done, and led to this state."""
+        """Begins or ends a trace, if due after this many updates, which led to this state."""
         if self._tracer.is_due(update):
             with self.untimed():
                 self._tracer.reached(update, state)
@@ -57,7 +57,7 @@ class Reporter:
         return self._progress.starting()
 
     def after_chunk(self, update: int, updates: int, report: Report) -> None:
-        """A chunk of so many updates, up to this one, has been started: tells of the one before."""
+        """Adds the chunk of `updates` updates that was just started; reports the previous one."""
         self._progress.add(update, updates, report)
 
     def untimed(self) -> AbstractContextManager[None]:
@@ -65,19 +65,19 @@ class Reporter:
         return self._progress.untimed()
 
     def evaluated(self, evaluation: EvaluationResult) -> None:
-        """The agent was evaluated after the newest chunk."""
+        """Adds an evaluation of the agent after the newest chunk, to be reported with it."""
         self._progress.add_evaluation(evaluation.metrics)
 
-    def saved(self, update: int, learner: Any) -> None:
-        """A checkpoint was made after so many updates."""
+    def replay_checkpoint(self, update: int, learner: Any) -> None:
+        """Records a replay for the checkpoint that was saved after this many updates."""
         self._replays.at_checkpoint(self._schedule.steps_after(update), learner)
 
     def flush(self) -> None:
-        """Waits for the newest chunk and tells of it too."""
+        """Waits for the newest chunk and reports it."""
         self._progress.flush()
 
     def finish(self, state: TrainState) -> None:
-        """No update follows the one that led to this state."""
+        """Ends the trace and reports the newest chunk; `state` is the last one."""
         with self.untimed():
             self._tracer.finish(state)
         self.flush()

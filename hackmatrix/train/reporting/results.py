@@ -19,7 +19,7 @@ from hackmatrix.rl.tally import RETURN
 from hackmatrix.train.config.summary import with_unit
 
 KINDS = "kinds"
-_TITLE, _COLUMN = 24, 28  # at least
+_TITLE, _COLUMN = 24, 28  # minimum widths
 
 
 Summary = dict[str, Estimate]
@@ -27,8 +27,8 @@ Rows = list[tuple[str, list[str]]]  # a title, and a cell for each player
 
 
 def summary(games: Mapping[str, np.ndarray], env: Environment) -> Summary:
-    """The mean of each result, and the share of all actions taken: of each under "actions/NAME", of
-    those of a kind under "kinds/NAME".
+    """Returns the mean of each result, and shares of all actions taken: of each action under
+    "actions/NAME", of each kind of action under "kinds/NAME".
     """
     known = {metric.tag: metric for metric in outcomes(env)}
     results = {
@@ -48,9 +48,9 @@ def summary(games: Mapping[str, np.ndarray], env: Environment) -> Summary:
 
 
 def over_seeds(agents: Sequence[Summary], env: Environment) -> Summary:
-    """Means over agents that differ by their seeds. The intervals tell how agents differ (Student's
-    t), and are no narrower than all games together allow: three agents of which none has won show
-    no more about winning than their games do.
+    """Returns means over agents that differ only in their seeds. The intervals are those of the
+    agents' means (Student's t), but no narrower than all games together allow: three agents that
+    never won show no more about winning than their games do.
     """
     return {
         tag: _over([each[tag] for each in agents]).within(*bounds(tag, env)) for tag in agents[0]
@@ -61,15 +61,15 @@ def _over(agents: Sequence[Estimate]) -> Estimate:
     between = estimates.mean(np.array([each.mean for each in agents]))
     below = math.hypot(*(each.mean - each.low for each in agents)) / len(agents)
     above = math.hypot(*(each.high - each.mean for each in agents)) / len(agents)
-    # These leave out NaN: agents that are all alike, or single games, have no interval.
+    # These ignore NaN: agents that are all alike, or single games, have no interval.
     low = np.fmin(between.low, between.mean - below)
     high = np.fmax(between.high, between.mean + above)
     return Estimate(between.mean, float(low), float(high))
 
 
 def levels(random: Mapping[str, Any]) -> dict[str, float]:
-    """What a random player reached, by evaluation.json, of each curve: its games are the same as
-    those that a run measures itself by.
+    """Returns the means of a random player by tag, from its results in evaluation.json. They are
+    repeated under the tags of the curves in eval/, which are measured in the same games.
     """
     means = {tag: each["mean"] for tag, each in random.items()}
     shares = f"{ACTIONS}/", f"{KINDS}/"
@@ -78,7 +78,7 @@ def levels(random: Mapping[str, Any]) -> dict[str, float]:
 
 
 def table(results: Mapping[str, Summary], env: Environment) -> list[str]:
-    """The players side by side: lines of what they reached and did, with 95% intervals."""
+    """Returns lines with the players side by side: what they reached and did, with intervals."""
     lines = [("", headings(results))]
     for heading, rows in parts(results, env):
         indent = "  " if heading else ""
@@ -97,23 +97,23 @@ def _side_by_side(cells: Iterable[str], width: int) -> str:
 
 
 def headings(players: Iterable[str]) -> list[str]:
-    """How the players are called above their columns."""
+    """Returns the headings of the players' columns."""
     return [player.replace("_", ", ") for player in players]
 
 
 def parts(results: Mapping[str, Summary], env: Environment) -> list[tuple[str, Rows]]:
-    """What the players reached, and what they did: the parts of a table, with their headings."""
+    """Returns the parts of a table with their headings: what the players reached and did."""
     return [("", reached(results, env)), ("of all actions", used(results))]
 
 
 def reached(results: Mapping[str, Summary], env: Environment) -> Rows:
-    """How the episodes of each player ended."""
+    """Returns rows of how the episodes of each player ended."""
     there = next(iter(results.values()))
     return _rows(results, [metric for metric in outcomes(env) if metric.tag in there])
 
 
 def used(results: Mapping[str, Summary]) -> Rows:
-    """The actions that any player took: all of a kind, and each."""
+    """Returns rows of the actions that any player took, by kind and one by one."""
     taken = [
         Metric(tag, tag.replace(f"{KINDS}/", "all ").removeprefix(f"{ACTIONS}/"), PERCENT)
         for tag in next(iter(results.values()))
@@ -124,15 +124,15 @@ def used(results: Mapping[str, Summary]) -> Rows:
 
 
 def best_game(games: Mapping[str, np.ndarray], env: Environment) -> int:
-    """The number of the game that came furthest, by the goal of the environment if it has one, and
-    among those the one with the highest return: a long walk back and forth is not worth watching.
+    """Returns the number of the game that came furthest by the environment's goal, if it has one.
+    Among equals the highest return wins: a long walk back and forth is not worth watching.
     """
     reached = games.get(env.goal or RETURN, games[RETURN])
     return max(range(len(reached)), key=lambda number: (reached[number], games[RETURN][number]))
 
 
-def games(evaluation: Mapping[str, Any]) -> str:
-    """Which games an evaluation.json tells of."""
+def describe_games(evaluation: Mapping[str, Any]) -> str:
+    """Describes the games of an evaluation.json."""
     at = f" at step {evaluation['step']:,}" if "step" in evaluation else ""
     return f"{with_unit(evaluation['episodes'], 'game')} of seed {evaluation['seed']}{at}"
 
@@ -145,7 +145,7 @@ def as_json(results: Mapping[str, Summary]) -> dict[str, Any]:
 
 
 def from_json(told: Mapping[str, Any]) -> dict[str, Summary]:
-    """The players that `as_json` told of; what else stands beside them is left out."""
+    """Reads the results that `as_json` wrote; skips other entries beside them."""
     return {
         player: {tag: Estimate(**_with_nan(each)) for tag, each in values.items()}
         for player, values in told.items()
@@ -154,7 +154,7 @@ def from_json(told: Mapping[str, Any]) -> dict[str, Summary]:
 
 
 def bounds(tag: str, env: Environment) -> tuple[float, float]:
-    """The least and the most that a mean of the summary can be."""
+    """Returns the range that a mean of the summary can be in."""
     metric = {each.tag: each for each in outcomes(env)}.get(tag)
     if tag.startswith((f"{KINDS}/", f"{ACTIONS}/")) or (metric and metric.unit == PERCENT):
         return 0.0, 1.0
@@ -177,7 +177,7 @@ def _result(column: np.ndarray, metric: Metric) -> Estimate:
 
 
 def _without_nan(values: Mapping[str, float]) -> dict[str, float | None]:
-    """JSON knows no NaN, which the interval of a single game is."""
+    """Replaces NaN, as in the interval of a single game, by None: JSON has no NaN."""
     return {name: None if math.isnan(value) else value for name, value in values.items()}
 
 

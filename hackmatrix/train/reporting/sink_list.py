@@ -1,5 +1,5 @@
-"""Where metrics go: several sinks as one, the list of those besides the console, and what each is
-opened with.
+"""Where metrics go: several sinks as one, the list of sinks besides the console, and the context
+that each is opened with.
 
 To add a sink of your own, append to SINKS before training begins. Nothing here needs JAX.
 """
@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from hackmatrix import streams
+from hackmatrix.train.config.summary import with_unit
 from hackmatrix.train.reporting.sinks import (
     Game,
     JsonLines,
@@ -27,14 +28,14 @@ from hackmatrix.train.reporting.sinks import (
 from hackmatrix.train.reporting.weights_and_biases import WeightsAndBiases
 from hackmatrix.train.runs.directory import Run
 
-_TRIED_EVERY = 60.0  # seconds, times those that a try takes: at most a sixtieth of the time
-_MOST_WAITING = 5000  # lines of metrics for a sink that fails; those before are lost
+_TRIED_EVERY = 60.0  # seconds, times those that a try took: retries take at most 1/60 of the time
+_MOST_WAITING = 5000  # lines of metrics for a failing sink; the oldest are dropped
 _LONGEST_ERROR = 400  # characters
 
 
 @dataclass(eq=False)
 class _Open:
-    """A sink, the lines that wait for it and, while it fails, when it is tried again."""
+    """An open sink, the lines waiting to be written and, while it fails, when it is retried."""
 
     sink: Sink
     waiting: deque[tuple[int, Metrics, float]] = field(
@@ -48,9 +49,9 @@ class _Open:
 
 
 class Sinks:
-    """Several sinks as one. A full disk should not end a run, nor a library of somebody else: one
-    that fails is reported once. If it `Reopens` it gets the lines that it lacks later, and else it
-    is left out. Games may come from another thread.
+    """Several sinks as one. A full disk or a fault of a library should not end a run: a failing
+    sink is reported once. A sink that `Reopens` is retried, and gets the missing lines later; any
+    other is dropped. `show_game` may be called from another thread.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class Sinks:
         say: Callable[[str], None] = streams.say,
         confirm: Callable[[], None] = lambda: None,
     ) -> None:
-        """`confirm` raises where the run is not ours to write metrics to any more."""
+        """`confirm` raises an error if this process no longer owns the run."""
         self._open = [_Open(sink) for sink in sinks]
         self._say, self._confirm = say, confirm
         self._lock = threading.RLock()
@@ -79,7 +80,7 @@ class Sinks:
                     self._guard(each, partial(each.sink.show_game, step, game))
 
     def catch_up(self) -> None:
-        """Tries once more to write what could not be written."""
+        """Tries again to write the lines that could not be written."""
         self._confirm()
         with self._lock:
             for each in list(self._open):
@@ -89,7 +90,7 @@ class Sinks:
         with self._lock:
             for each in self._open:
                 if lacking := len(each.waiting):
-                    self._say(f"{each.name}: {lacking:,} of its last lines could not be written")
+                    self._say(f"{each.name}: {with_unit(lacking, 'line')} could not be written")
                 try:
                     each.sink.close()
                 except Exception as error:
@@ -106,12 +107,12 @@ class Sinks:
             self._say(f"{each.name} works again")
 
     def _guard(self, each: _Open, action: Callable[[], None]) -> bool:
-        """Whether that has been done."""
+        """Runs an action of a sink; returns whether it succeeded."""
         began = time.monotonic()
         try:
             action()
         except Exception as error:
-            with suppress(Exception):  # it keeps what it could not write, and tries that again
+            with suppress(Exception):  # it writes its buffer again, which may fail again
                 each.sink.close()
             self._note_failure(each, _in_a_line(error), time.monotonic() - began)
             return False
@@ -120,11 +121,10 @@ class Sinks:
     def _note_failure(self, each: _Open, error: str, seconds: float) -> None:
         if not isinstance(each.sink, Reopens):
             self._open.remove(each)
-            self._say(f"{each.name} failed, the run goes on without it: {error}")
+            self._say(f"{each.name} failed; the run goes on without it: {error}")
             return
         if each.retry_at is None:
-            again = "the run goes on, and it is tried again now and then"
-            self._say(f"{each.name} failed; {again}: {error}")
+            self._say(f"{each.name} failed; the run goes on, and retries it regularly: {error}")
         each.retry_at = time.monotonic() + _TRIED_EVERY * max(seconds, 1)
 
 
@@ -141,8 +141,8 @@ def _in_a_line(error: Exception) -> str:
 
 @dataclass(frozen=True)
 class SinkContext:
-    """What a sink may ask for when it is opened: the run, the environment step that it goes on from
-    if it was resumed, and who prints a line.
+    """What a sink is opened with: the run, the environment step from which it is resumed (None for
+    a new run), and a function that prints a line.
     """
 
     run: Run
@@ -161,7 +161,7 @@ def _tensorboard(context: SinkContext) -> Sink:
 
 
 def _in_the_bucket(run: Run) -> int:
-    """The files for TensorBoard that earlier starts have left there, or 0 if it cannot be asked."""
+    """Returns how many TensorBoard files are in the run's bucket; 0 if it cannot be reached."""
     if run.bucket:
         with suppress(OSError):
             return sum("tfevents" in name for name in run.lasting(run.tensorboard).names())
@@ -175,18 +175,18 @@ def _weights_and_biases(context: SinkContext) -> Sink | None:
     return WeightsAndBiases(context.run, rewind_to, say=context.say)
 
 
-# Each opens its sink, or gives None where it is not wanted. Only the first process calls them.
+# Each opens and returns its sink, or returns None if it is not wanted. Only process 0 calls them.
 SINKS: list[Callable[[SinkContext], Sink | None]] = [_json_lines, _tensorboard, _weights_and_biases]
 
 
 def opened(context: SinkContext, warn: Callable[[str], None]) -> Iterator[Sink]:
-    """All that are wanted and can be opened."""
+    """Opens the sinks that are wanted; warns of those that cannot be opened."""
     for open_sink in SINKS:
         try:
             sink = open_sink(context)
         except Exception as error:
             name = getattr(open_sink, "__name__", repr(open_sink))
-            warn(f"{name} opens no sink, the run goes on without it: {_in_a_line(error)}")
+            warn(f"{name} could not open its sink; the run goes on without it: {_in_a_line(error)}")
         else:
             if sink:
                 yield sink

@@ -1,6 +1,6 @@
 """Sinks of metrics: TensorBoard, JSON lines, and any other object with the methods of Sink.
 
-A metric that is NaN has no data (no episode ended, say), so it is left out.
+Metrics that are not finite are left out: NaN means no data, for example that no episode ended.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ import numpy as np
 from hackmatrix.train.runs import atomic_files
 
 Metrics = Mapping[str, float]
-_PICTURES = 6  # of a game
+_PICTURES = 6  # of each game
 
 
 class Sink(Protocol):
-    """Takes the metrics of a chunk. It opens its files at the first of them."""
+    """Writes the metrics of each chunk. It opens its files at the first write."""
 
     def write(self, step: int, metrics: Metrics) -> None: ...
 
@@ -34,14 +34,14 @@ class Sink(Protocol):
 
 @runtime_checkable
 class Reopens(Protocol):
-    """A sink may also open its files again, after it has failed and was closed."""
+    """A sink that can open its files again, after it has failed and was closed."""
 
     def write_late(self, step: int, metrics: Metrics, at: float) -> None:
-        """What was known at this time, in seconds since 1970."""
+        """Writes metrics from the time `at`, in seconds since 1970."""
 
 
 class Game(Protocol):
-    """A game that was recorded, to look at."""
+    """A recorded game, to look at."""
 
     @property
     def total(self) -> float: ...
@@ -49,15 +49,15 @@ class Game(Protocol):
     def page(self) -> str: ...
 
     def pictures(self, most: int) -> list[np.ndarray]:
-        """u8[H, W, 3], at most so many."""
+        """Returns pictures u8[H, W, 3], at most this many."""
 
     def film(self, most: int) -> bytes:
-        """A GIF of at most so many turns."""
+        """Returns a GIF of at most this many turns."""
 
 
 @runtime_checkable
 class ShowsGames(Protocol):
-    """A sink may also show the games that a run leaves behind."""
+    """A sink that also shows recorded games of a run."""
 
     def show_game(self, step: int, game: Game) -> None: ...
 
@@ -65,13 +65,13 @@ class ShowsGames(Protocol):
 class JsonLines:
     """A file of metrics, one JSON object a line: step, time (seconds since 1970) and the metrics.
 
-    With `resumed_at`, lines of later steps are dropped at first: they are trained once more.
+    With `resumed_at`, lines of later steps are dropped first: those steps are trained again.
     """
 
     def __init__(self, path: Path, resumed_at: int | None = None) -> None:
         self._path = path
         self._resumed_at = resumed_at
-        self._end: int | None = None  # of the last line that was written whole
+        self._end: int | None = None  # the offset after the last complete line
         self._file: TextIO | None = None
 
     def write(self, step: int, metrics: Metrics) -> None:
@@ -79,7 +79,7 @@ class JsonLines:
 
     def write_late(self, step: int, metrics: Metrics, at: float) -> None:
         self._file = self._file or self._open()
-        line = {"step": step, "time": round(at, 3), **known(metrics)}
+        line = {"step": step, "time": round(at, 3), **finite(metrics)}
         self._file.write(json.dumps(line, allow_nan=False) + "\n")
         self._file.flush()
         self._end = self._file.tell()
@@ -93,19 +93,19 @@ class JsonLines:
         if self._end is None:
             _keep_sound_lines(self._path, self._resumed_at)
         file = self._path.open("a")
-        if self._end is not None:  # what comes after it is of a line that could not be written
+        if self._end is not None:  # after it there may be part of a line
             file.truncate(min(self._end, file.tell()))
         return file
 
 
 class TensorBoard:
-    """Event files for TensorBoard. With `purge_step`, it forgets what older files of the directory
-    hold of that step and later ones. `settings` are the hyperparameters of the run, which
-    TensorBoard finds where the metrics are. So many older files are `elsewhere`, as those of a run
-    in a bucket are.
+    """Event files for TensorBoard. With `purge_step`, TensorBoard drops what older files of the
+    directory have of that step and later ones. `settings` are the hyperparameters of the run, which
+    are written with the metrics. `elsewhere` is the number of older files that are not in the
+    directory, as in a run in a bucket.
 
     tensorboardX's SummaryWriter writes in a thread behind a queue: when the disk is full, the
-    thread dies, the queue fills, and the run hangs. Its EventsWriter writes here and now.
+    thread dies, the queue fills, and the run hangs. Its EventsWriter writes synchronously.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class TensorBoard:
         self._directory, self._purge_step, self._settings = directory, purge_step, settings
         self._elsewhere = elsewhere
         self._writer: Any = None
-        self._is_empty = True  # the file that is open
+        self._is_empty = True  # the open file has no metrics
 
     def write(self, step: int, metrics: Metrics) -> None:
         self.write_late(step, metrics, time.time())
@@ -126,7 +126,7 @@ class TensorBoard:
     def write_late(self, step: int, metrics: Metrics, at: float) -> None:
         from tensorboardX.proto.summary_pb2 import Summary
 
-        values = known(metrics).items()
+        values = finite(metrics).items()
         self._add(step, [Summary.Value(tag=tag, simple_value=each) for tag, each in values], at)
 
     def show_game(self, step: int, game: Game) -> None:
@@ -162,7 +162,7 @@ class TensorBoard:
         self._writer.write_event(Event(step=step, wall_time=at, summary=told))
         self._writer.flush()
         self._is_empty = False
-        self._purge_step = self._settings = None  # of the first file only
+        self._purge_step = self._settings = None  # for the first file only
 
     def _open(self) -> Any:
         from tensorboardX import summary
@@ -170,8 +170,8 @@ class TensorBoard:
         from tensorboardX.proto.event_pb2 import Event, SessionLog
 
         self._directory.mkdir(parents=True, exist_ok=True)
-        # TensorBoard reads files in the order of their names. Those of tensorboardX begin with the
-        # second, which a machine with another clock tells wrong: numbers come after them.
+        # TensorBoard reads files in the order of their names. By default tensorboardX names them by
+        # the time, a wrong order if clocks differ; names with "_" and a number sort after those.
         older = self._elsewhere + len([*self._directory.glob("*tfevents*")])
         name = f"events_{older:06}"
         suffix = f".{time.time_ns()}"
@@ -184,39 +184,39 @@ class TensorBoard:
                 Event(step=self._purge_step, wall_time=time.time(), session_log=start)
             )
         if self._settings is not None:
-            # Only the start of the session: TensorBoard gathers the rest from all runs.
-            told = {name: _told(value) for name, value in self._settings.items()}
+            # Only the start of the session: TensorBoard collects the rest from all runs.
+            told = {name: _fitting(value) for name, value in self._settings.items()}
             _, session, _ = summary.hparams(told, {})
             writer.write_event(Event(wall_time=time.time(), summary=session))
         return writer
 
 
 def load_ahead() -> None:
-    """Imports beside other work what TensorBoard's files are written with, which also imports
-    PyTorch where that is installed, for seconds.
+    """Imports tensorboardX in a thread: it imports PyTorch, too, if that is installed, which takes
+    seconds.
     """
 
     def load() -> None:
-        with suppress(Exception):  # whoever writes meets it, too, and says what it is
+        with suppress(Exception):  # the first write fails in the same way, and is reported
             importlib.import_module("tensorboardX")
 
     threading.Thread(target=load, name="tensorboardX").start()
 
 
-def known(metrics: Metrics) -> dict[str, float]:
-    """The metrics that are numbers."""
+def finite(metrics: Metrics) -> dict[str, float]:
+    """Returns the metrics that are finite."""
     return {tag: float(value) for tag, value in metrics.items() if math.isfinite(value)}
 
 
-def _told(setting: Any) -> Any:
-    """Whole numbers of more than 64 bits, such as stand for "never", are words there."""
+def _fitting(setting: Any) -> Any:
+    """Turns integers that do not fit in 64 bits, such as one for "never", into text."""
     is_long = type(setting) is int and abs(setting) >= 2**63
     return str(setting) if is_long else setting
 
 
 def _keep_sound_lines(path: Path, last_step: int | None) -> None:
-    """Drops lines after a step, and a line that a crash or a full disk cut off. A month's are more
-    than should be in memory.
+    """Drops lines after a step, and a line that a crash or a full disk cut off. It streams the
+    file, as a month of lines should not be in memory.
     """
     if not path.exists():
         return
@@ -228,8 +228,8 @@ def _keep_sound_lines(path: Path, last_step: int | None) -> None:
         atomic_files.write_lines(path, filter(is_sound, lines))
 
 
-def told_before(path: Path, last_step: int | None) -> Iterator[tuple[int, Metrics, float]]:
-    """What JsonLines wrote there up to a step: the steps, with metrics and times."""
+def read_lines(path: Path, last_step: int | None) -> Iterator[tuple[int, Metrics, float]]:
+    """Yields what JsonLines wrote to a file up to a step, as (step, metrics, time)."""
     with suppress(FileNotFoundError), path.open("rb") as lines:
         for line in filter(partial(_is_sound, last_step=last_step), lines):
             told = json.loads(line)

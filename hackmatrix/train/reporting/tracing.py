@@ -17,20 +17,20 @@ from hackmatrix.train.runs.directory import Run
 
 @dataclass(frozen=True)
 class Span:
-    """Updates in a row. The first update of a run is number 1."""
+    """Consecutive updates. The first update of a run is number 1."""
 
     first: int
     last: int
 
 
 def parse_span(text: str) -> Span:
-    """The span of updates that START:COUNT names."""
+    """Parses a span of updates written as START:COUNT."""
     start, count = map(int, text.split(":"))
     return Span(start, start + count - 1)
 
 
 def check_span(wanted: Span | None, num_updates: int) -> None:
-    """UserError where the run has no such updates."""
+    """Raises UserError if the run has no such updates."""
     if wanted and wanted.last > num_updates:
         raise UserError(
             f"--profile asks for updates {wanted.first:,} to {wanted.last:,}, but the run has "
@@ -39,7 +39,7 @@ def check_span(wanted: Span | None, num_updates: int) -> None:
 
 
 class Tracer:
-    """Traces the updates that are wanted, if any, and says where the trace lies."""
+    """Traces the updates that are wanted, if any, and prints where the trace is."""
 
     def __init__(self, wanted: Span | None, run: Run, say: Callable[[str], None]) -> None:
         self._wanted, self._run, self._say = wanted, run, say
@@ -47,15 +47,15 @@ class Tracer:
 
     @property
     def ends(self) -> list[int]:
-        """The numbers of updates at which a chunk has to end, for the trace to hold whole ones."""
+        """The update counts at which chunks must end for the trace to hold the wanted updates."""
         return [self._wanted.first - 1, self._wanted.last] if self._wanted else []
 
     def is_due(self, update: int) -> bool:
-        """Whether a trace begins or ends after so many updates."""
+        """Whether a trace begins or ends after this many updates."""
         return update in self.ends and jax.process_index() == 0
 
     def reached(self, update: int, state: TrainState) -> None:
-        """A trace is due: so many updates have been started, the last of which gives this state."""
+        """Begins or ends the trace after this many updates; `state` may not be computed yet."""
         assert self._wanted  # as it is due
         if update == self._wanted.first - 1:
             jax.block_until_ready(state)
@@ -65,11 +65,11 @@ class Tracer:
             self._stop(state)
 
     def finish(self, state: TrainState) -> None:
-        """No update follows the one that gives this state."""
+        """Ends a trace that is still running, after the last update, which returned `state`."""
         if self._is_tracing:
             self._stop(state)
         elif self._wanted and not self._is_done:
-            self._say(f"No trace is made: update {self._wanted.first:,} was not among those done")
+            self._say(f"No trace was recorded: update {self._wanted.first:,} was not run")
 
     def _stop(self, state: TrainState) -> None:
         jax.block_until_ready(state)
@@ -77,7 +77,7 @@ class Tracer:
         try:
             jax.profiler.stop_trace()
         except (OSError, jax.errors.JaxRuntimeError) as error:
-            self._say(f"The trace is not written, the run goes on: {error}")
+            self._say(f"The trace could not be written; the run goes on: {error}")
         else:
             traces = self._run.lasting(self._run.tensorboard / "plugins/profile")
-            self._say(f"A trace is in {traces}")
+            self._say(f"The trace is in {traces}")

@@ -2,7 +2,7 @@
 
 The package wandb is an extra, and is imported only where it is asked for. With WANDB_MODE=offline
 the page stays in the run directory until `wandb sync` sends it. It has no checkpoints then: wandb
-would keep a copy of each outside of the run, for ever.
+would keep a copy of each outside the run, forever.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from hackmatrix.errors import UserError
 from hackmatrix.train.checkpoints import shelf
-from hackmatrix.train.reporting.sinks import Game, Metrics, known, told_before
+from hackmatrix.train.reporting.sinks import Game, Metrics, finite, read_lines
 from hackmatrix.train.runs import atomic_files
 from hackmatrix.train.runs.bucket import Bucket
 from hackmatrix.train.runs.directory import Run
@@ -26,22 +26,22 @@ from hackmatrix.train.runs.provenance import provenance
 _ID = "wandb_id"  # a file in the run directory
 _OFFLINE = ("offline", "dryrun", "disabled")
 _MOST_TURNS = 100  # of a film
-_INIT_SECONDS = 30  # for an answer at the start
-_LOOKS_EVERY = 60.0  # seconds, times those that it takes, for a checkpoint to upload
-_LATER = 0.1  # of the steps of the last one that was: a long run uploads few
-_FINISH_SECONDS = 120  # for the rest to arrive at the end
+_INIT_SECONDS = 30  # timeout for the first answer
+_LOOKS_EVERY = 60.0  # seconds between checks for a checkpoint to upload, times those that one took
+_MIN_GROWTH = 0.1  # of the step since the last upload, as a fraction: a long run uploads few
+_FINISH_SECONDS = 120  # timeout for sending the rest at the end
 
 
 def is_installed() -> bool:
     try:
-        metadata.version("wandb")  # a folder of that name can be imported, too
+        metadata.version("wandb")  # an import could find a mere folder of that name
     except metadata.PackageNotFoundError:
         return False
     return True
 
 
 def check() -> None:
-    """UserError, before a run starts, where wandb is missing or nobody is logged in."""
+    """Raises UserError, before a run starts, if wandb is missing or nobody is logged in."""
     if not is_installed():
         raise UserError(
             "wandb=True needs the package wandb: pip install -e '.[wandb]' -c constraints.txt"
@@ -50,15 +50,15 @@ def check() -> None:
     mode = wandb.setup().settings.mode
     if mode not in _OFFLINE and not wandb.login(prompt=False, verify=False):
         raise UserError(
-            "wandb=True but nobody is logged in: run `wandb login`, or set WANDB_API_KEY, or "
-            "WANDB_MODE=offline to send it later"
+            "wandb=True needs a login: run `wandb login`, or set WANDB_API_KEY, or set "
+            "WANDB_MODE=offline to upload later"
         )
 
 
 class WeightsAndBiases:
-    """A sink. The curves of a run that is resumed go on under the id kept in its directory; with
-    `rewind_to` they forget what came after that step. Whenever its page is opened it is told what
-    it lacks of metrics.jsonl.
+    """A sink that logs to a page at Weights & Biases. A resumed run continues under the id saved in
+    its directory; with `rewind_to`, curves drop what came after that step. Whenever the page is
+    opened, it gets the lines of metrics.jsonl that it lacks, except offline.
     """
 
     def __init__(
@@ -66,8 +66,8 @@ class WeightsAndBiases:
     ) -> None:
         self._run, self._rewind_to, self._say = run, rewind_to, say
         self._page: Any = None
-        self._id: str | None = None  # of a page that was opened, also where it could not be kept
-        self._uploaded = -1  # the step of the last checkpoint that was
+        self._id: str | None = None  # of the page once opened, even if it could not be saved
+        self._uploaded = -1  # the step of the last uploaded checkpoint
         self._has_told_of_uploads = False
         self._looks_at = 0.0
 
@@ -76,39 +76,39 @@ class WeightsAndBiases:
 
     def write_late(self, step: int, metrics: Metrics, at: float) -> None:
         page = self._opened(step - 1)
-        _log(page, step, known(metrics), at)
+        _log(page, step, finite(metrics), at)
         if time.monotonic() >= self._looks_at:
-            self._try_to_upload(page, _LATER)
+            self._try_to_upload(page, _MIN_GROWTH)
 
     def show_game(self, step: int, game: Game) -> None:
         import wandb
 
         film = io.BytesIO(game.film(_MOST_TURNS))
         caption = f"step {step:,}, return {game.total:.2f}"
-        # Of the step after the newest: pages do not go back.
+        # Without a step, so after the newest one: steps of a page only grow.
         self._opened(None).log({"game": wandb.Video(film, caption, format="gif")})
 
     def close(self) -> None:
         page, self._page = self._page, None
         if page is None:
             return
-        self._try_to_upload(page, later=0)
+        self._try_to_upload(page, min_growth=0)
         try:
             page.finish()
         except TimeoutError as error:
             rest = f"{self._run.directory}/wandb/run-*-{page.id}"
             raise TimeoutError(
-                f"the upload is incomplete; `wandb sync {rest}` sends the rest"
+                f"the upload is incomplete; `wandb sync {rest}` uploads the rest"
             ) from error
 
     def _opened(self, last_step: int | None) -> Any:
-        """The page. What it lacks up to this step it is told as it is opened: lines of a session in
-        which nobody answered, or that were still to be sent when a process was killed.
+        """Returns the page. When it is opened, it gets the lines up to `last_step` that it lacks,
+        from sessions without a connection or killed before everything was sent.
         """
         if self._page is None:
             self._page = page = self._open()
-            if page.settings.mode not in _OFFLINE:  # which does not know what the page has
-                for step, metrics, at in told_before(self._run.metrics, last_step):
+            if page.settings.mode not in _OFFLINE:  # offline, nothing knows what the page has
+                for step, metrics, at in read_lines(self._run.metrics, last_step):
                     _log(page, step, metrics, at)
         return self._page
 
@@ -131,48 +131,49 @@ class WeightsAndBiases:
             self._id, self._rewind_to = page.id, None
             atomic_files.write(place, f"{page.id}\n")
         except Exception:
-            with suppress(Exception):  # else the id counts as in use, and who died is asked again
+            with suppress(Exception):  # else the id stays in use, and a dead service is asked again
                 wandb.teardown()
             raise
-        sync = f"`wandb sync {page.settings.sync_dir}` sends it"
-        where = page.url or f"offline, {sync}, but no checkpoints"
+        sync = f"`wandb sync {page.settings.sync_dir}`"
+        where = page.url or f"offline; {sync} uploads all but checkpoints"
         self._say(f"Weights & Biases: {where}")
-        heard = _Heard(lambda words: self._say(f"{words} (It is in {page.settings.sync_dir}.)"))
+        copy = f"(A copy is in {page.settings.sync_dir}.)"
+        heard = _Heard(lambda words: self._say(f"{words} {copy}"))
         wandb.termsetup(wandb.setup().settings, heard)
         return page
 
-    def _try_to_upload(self, page: Any, later: float) -> None:
-        """A checkpoint that does not get there is no reason to lose the curves."""
+    def _try_to_upload(self, page: Any, min_growth: float) -> None:
+        """Uploads a checkpoint if one is due. If that fails, it says so once; the run goes on."""
         began = time.monotonic()
         try:
-            self._upload(page, later)
+            self._upload(page, min_growth)
         except Exception as error:
             if not self._has_told_of_uploads:
                 words = " ".join(str(error).split())
-                self._say(f"A checkpoint is not at Weights & Biases, the run goes on: {words}")
+                self._say(f"A checkpoint could not be uploaded; the run goes on: {words}")
             self._has_told_of_uploads = True
         ended = time.monotonic()
         self._looks_at = ended + _LOOKS_EVERY * max(ended - began, 1)
 
-    def _upload(self, page: Any, later: float) -> None:
-        """The newest checkpoint, if it is later than the last one by more than such a share."""
+    def _upload(self, page: Any, min_growth: float) -> None:
+        """Uploads the newest checkpoint, if its step exceeds the last one's by this share."""
         import wandb
 
         if self._run.config.no_artifact or page.settings.mode in _OFFLINE:
             return
         try:
             steps = shelf.steps(self._run.checkpoints)
-        except OSError:  # of a bucket that is away; it is tried again
+        except OSError:  # of a bucket that is out of reach; it is retried
             return
-        if not steps or steps[-1] <= self._uploaded * (1 + later):
+        if not steps or steps[-1] <= self._uploaded * (1 + min_growth):
             return
         newest = self._run.checkpoints / str(steps[-1])
         artifact = wandb.Artifact(
             f"{self._run.name}-checkpoint", "checkpoint", metadata={"step": steps[-1]}
         )
-        with suppress(FileNotFoundError):  # newer ones have taken its place meanwhile
+        with suppress(FileNotFoundError):  # it was deleted meanwhile, for newer ones
             if isinstance(newest, Bucket):
-                artifact.add_reference(str(newest), checksum=False)  # it is at hand there
+                artifact.add_reference(str(newest), checksum=False)  # not a copy
             else:
                 artifact.add_dir(str(newest), skip_cache=True)
             page.log_artifact(artifact, aliases=["latest", f"step-{newest.name}"])
@@ -180,12 +181,12 @@ class WeightsAndBiases:
 
 
 def _log(page: Any, step: int, metrics: Metrics, at: float) -> None:
-    if step >= page.starting_step:  # it has those before, and would warn
+    if step >= page.starting_step:  # the page has earlier ones, and would warn
         page.log({**metrics, "_timestamp": at}, step=step, commit=True)
 
 
 class _Heard:
-    """Takes what wandb would print while a page is open. Warnings are said, each of them once."""
+    """Receives what wandb would print while a page is open; says each warning or error once."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
@@ -203,12 +204,12 @@ class _Heard:
 
 
 def _quiet_wandb() -> Any:
-    """The package, set up so that our console alone speaks, and that neither the start nor the end
-    of a run waits for ever.
+    """Returns the module wandb, set up so that it prints nothing itself, and neither the start nor
+    the end of a run waits forever.
     """
     import wandb
 
-    logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # by which it counts its failures
+    logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # wandb counts failures with it
     settings = wandb.Settings(
         silent=True,
         console="off",

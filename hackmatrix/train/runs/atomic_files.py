@@ -1,7 +1,7 @@
 """Atomic replacement of a run's files: a reader finds the old content or the new one.
 
-Only who holds the run writes them. So the names of unfinished ones are fixed: what a killed process
-left behind is known as such, and the next writer replaces it.
+Only the process that holds the run writes them, so unfinished files have fixed names: what a killed
+process left behind is recognised, and the next writer replaces it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def write_lines(path: Path, lines: Iterable[bytes]) -> None:
 
 
 def unfinished(path: Path) -> Path:
-    """Where the new one is until it is whole."""
+    """Returns the path of the new file until it is complete."""
     return path.with_suffix(whole_files.UNFINISHED)
 
 

@@ -1,8 +1,8 @@
-"""Places in a bucket of Google Cloud Storage, by gcsfs, which orbax uses too.
+"""Places in a bucket of Google Cloud Storage, accessed with gcsfs, which orbax uses too.
 
-An object appears whole or not at all, a listing shows it at once, and a write can be made to
-depend on that there is none yet: that is enough for runs. gcsfs tries a request again for half a
-minute where the service fails or is away, and for a minute where it does not answer.
+Runs need three guarantees of the service: an object appears whole or not at all, a listing shows it
+at once, and a write can fail if the object exists already. gcsfs retries a request for half a
+minute if the service fails or cannot be reached, and for a minute if it does not answer.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _MADE = ".made"  # an object that stands for its directory
-_REST = ".rest"  # where the rest of a file is until it is joined to it
-_WRITING = "write", "create", "store"  # to these nothing can be missing but the bucket
-_MAKES_IT = "gcloud storage buckets create {} --location=REGION --soft-delete-duration=0"
-_PATIENCE = 5.0  # seconds without an answer, or a further part of one; then it is asked again
+_REST = ".rest"  # holds the new part of a file until it is appended
+_WRITING = "write", "create", "store"  # if one of these finds something missing, it is the bucket
+_CREATE = "gcloud storage buckets create {} --location=REGION --soft-delete-duration=0"
+_LOG_IN = "gcloud auth application-default login"
+_PATIENCE = 5.0  # seconds without an answer, or without more of it, before a request is retried
 
 
-def _asked(method: Callable[P, T]) -> Callable[P, T]:
-    """The method, whose errors of whatever library become an OSError of one line: Unavailable,
-    unless the service has answered and will not answer otherwise.
+def _with_one_line_errors(method: Callable[P, T]) -> Callable[P, T]:
+    """Wraps a method so that an error of any library becomes a one-line OSError: Unavailable,
+    unless the service has refused the request for good.
     """
 
     @functools.wraps(method)
@@ -39,35 +40,35 @@ def _asked(method: Callable[P, T]) -> Callable[P, T]:
         try:
             return method(*args, **kwargs)
         except FileNotFoundError as error:
-            if method.__name__ not in _WRITING or error.errno:  # the latter for a file on a disk
+            if method.__name__ not in _WRITING or error.errno:  # an errno: a local file is missing
                 raise
         except (FileExistsError, UserError):
             raise
-        except Exception as error:  # of aiohttp, requests, google.auth or gcsfs
-            said = _said(error)
+        except Exception as error:  # from aiohttp, requests, google.auth or gcsfs
+            said = _one_line(error)
             is_wrong = isinstance(error, ValueError) or getattr(error, "code", None) == 400
             is_final = is_wrong or said.startswith("Forbidden")
             raise (OSError if is_final else Unavailable)(f"{args[0]}: {said}") from error
         bucket = "/".join(str(args[0]).split("/")[:3])
-        raise OSError(f"there is no bucket {bucket}, which {_MAKES_IT.format(bucket)} would make")
+        raise OSError(f"{bucket} does not exist; create it with: {_CREATE.format(bucket)}")
 
     return ask
 
 
-def _said(error: Exception) -> str:
-    """In one line."""
+def _one_line(error: Exception) -> str:
+    """Returns the error in one line."""
     if isinstance(error, TimeoutError):
         return "the service does not answer"
     said = textwrap.shorten(str(error), 200) or type(error).__name__
-    # On a worker this passes: its own credentials were not to be had for a moment.
+    # On a TPU worker this is temporary: its own credentials were briefly unavailable.
     if said.startswith("Anonymous caller"):
-        return f"nobody is logged in (gcloud auth application-default login): {said}"
+        return f"no Google Cloud credentials; run `{_LOG_IN}`: {said}"
     return said
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """A place in a bucket: gs://BUCKET/..., without a slash at its end."""
+    """A place in a bucket: gs://BUCKET/..., without a trailing slash."""
 
     path: str
 
@@ -89,7 +90,7 @@ class Bucket:
     def __truediv__(self, name: str) -> Bucket:
         return Bucket(f"{self.path}/{name}")
 
-    @_asked
+    @_with_one_line_errors
     def names(self) -> list[str]:
         try:
             there = service().ls(self.path, detail=False)
@@ -100,19 +101,19 @@ class Bucket:
         names = [each.rpartition("/")[2] for each in found if each != own]
         return [each for each in names if each != _MADE]
 
-    @_asked
+    @_with_one_line_errors
     def exists(self) -> bool:
         return bool(service().exists(self.path))
 
-    @_asked
+    @_with_one_line_errors
     def read(self) -> str:
         return str(service().cat_file(self.path).decode())
 
-    @_asked
+    @_with_one_line_errors
     def write(self, text: str) -> None:
         service().pipe_file(self.path, text.encode())
 
-    @_asked
+    @_with_one_line_errors
     def create(self, text: str) -> bool:
         try:
             service().pipe_file(self.path, text.encode(), mode="create")
@@ -123,27 +124,27 @@ class Bucket:
     def claim(self) -> bool:
         return not self.names() and (self / _MADE).create("")
 
-    @_asked
+    @_with_one_line_errors
     def changed_at(self) -> float:
         return float(service().modified(self.path).timestamp())
 
-    @_asked
+    @_with_one_line_errors
     def fetch_files(self, target: Path) -> None:
-        """Copies the files of this directory, not those further down, into one on a disk."""
+        """Copies the files of this directory, not of its subdirectories, to one on a disk."""
         for each in service().ls(self.path, detail=True):
             name = each["name"].rpartition("/")[2]
             if each["type"] == "file" and name != _MADE:
                 service().get_file(each["name"], str(target / name))
 
-    @_asked
+    @_with_one_line_errors
     def store(self, source: Path) -> None:
-        """Replaces this file by a copy of one on a disk."""
+        """Replaces this file with a copy of one on a disk."""
         service().put_file(str(source), self.path)
 
-    @_asked
+    @_with_one_line_errors
     def extend(self, source: Path) -> None:
-        """Makes this file, which is the beginning of one on a disk, a copy of it, by sending the
-        rest. An answer that got lost can leave the rest there twice: then all is copied.
+        """Appends the rest of a file on a disk to this one, which is a copy of its beginning.
+        If an answer gets lost, the retry may append the rest twice: then the whole file is copied.
         """
         with source.open("rb") as file:
             file.seek(self._size())
@@ -159,7 +160,7 @@ class Bucket:
     def _size(self) -> int:
         return int(service().info(self.path)["size"])
 
-    @_asked
+    @_with_one_line_errors
     def move(self, name: str) -> None:
         files = service().find(self.path)
         for file in sorted(files, key=_is_last):
@@ -167,14 +168,14 @@ class Bucket:
             service().cp_file(file, f"{self.parent / name}{inside}")
         self.remove()
 
-    @_asked
+    @_with_one_line_errors
     def remove(self) -> None:
-        """The mark that a checkpoint is whole goes first."""
+        """Deletes the directory; the marker that a checkpoint is whole goes first."""
         try:
             files = service().find(self.path)
             for file in sorted(files, key=_is_last, reverse=True):
                 service().rm_file(file)
-        except FileNotFoundError:  # somebody else has removed it
+        except FileNotFoundError:  # another process has removed it
             return
 
     def try_to_write(self) -> None:
@@ -182,14 +183,14 @@ class Bucket:
 
 
 def _is_last(file: str) -> bool:
-    """Whether it marks all the others as whole."""
+    """Whether the file is the marker that a directory is whole, which is written last."""
     return file.endswith(f"/{WHOLE}")
 
 
 @functools.cache
 def service() -> Any:
-    """The connection to the service. Its listings are never kept: other processes write too."""
-    # Asks for a kind of bucket that nobody here needs, and warns at each file that it may not.
+    """Returns the connection to the service. It caches no listings: other processes write too."""
+    # This support asks for the type of the bucket, and warns at each file if that is forbidden.
     os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
     try:
         import aiohttp
@@ -197,12 +198,12 @@ def service() -> Any:
         import gcsfs
     except ImportError as error:
         raise UserError(
-            f"{error.name} is missing, which buckets need: "
+            f"gs:// paths need {error.name}, which is not installed: "
             "pip install -e '.[gcp]' -c constraints.txt"
         ) from error
     patience = aiohttp.ClientTimeout(sock_connect=_PATIENCE, sock_read=_PATIENCE)
-    for each in ("gcs", "gs"):  # for orbax, too
+    for each in ("gcs", "gs"):  # both names, as orbax uses these settings too
         settings = fsspec.config.conf.setdefault(each, {})
         settings.update(use_listings_cache=False, requests_timeout=patience)
-    logging.getLogger("gcsfs").setLevel(logging.CRITICAL)  # its errors are raised, and said once
+    logging.getLogger("gcsfs").setLevel(logging.CRITICAL)  # its errors are raised and reported
     return gcsfs.GCSFileSystem()

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 
 class Clock:
-    """Seconds since it was made, how many of them each phase took, and those of training, which are
-    counted over all starts of a run.
+    """Measures the seconds since it was made, the seconds in each phase, and the seconds of
+    training, which add up over all starts of a run.
     """
 
     def __init__(self) -> None:
@@ -23,17 +23,17 @@ class Clock:
         return time.monotonic() - self._start
 
     def begin_training(self, trained_before: float) -> None:
-        """Training begins now; earlier starts of the run have trained for so many seconds."""
+        """Starts to count training seconds, on top of those of earlier starts of the run."""
         self._training_began, self._trained_before = time.monotonic(), trained_before
 
     def trained(self) -> float:
-        """The seconds that the run has trained for."""
+        """Returns for how many seconds the run has trained."""
         began = self._training_began
         return self._trained_before + (0.0 if began is None else time.monotonic() - began)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Counts the time inside for the phase."""
+        """Adds the time spent inside the context to the phase."""
         start = self.seconds()
         try:
             yield
@@ -41,5 +41,5 @@ class Clock:
             self._spent[name] += self.seconds() - start
 
     def spent(self) -> Mapping[str, float]:
-        """The seconds of each phase so far."""
+        """Returns the seconds spent in each phase so far."""
         return dict(self._spent)

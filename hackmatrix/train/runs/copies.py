@@ -1,5 +1,5 @@
-"""Directories of this machine for runs that live in a bucket: NAME-PROCESS-XXXXXXXX among the
-temporary files, until the process ends. One that was killed leaves its own.
+"""Local copies of runs that live in a bucket: directories NAME-PROCESS-XXXXXXXX in the temporary
+directory. A copy lasts until its process ends; a killed process leaves it behind.
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ import uuid
 from contextlib import suppress
 from pathlib import Path
 
-from hackmatrix.train.runs.lease import begun
+from hackmatrix.train.runs.lease import process_started
 
-WANDB = "wandb"  # a folder that Weights & Biases uploads by itself
-_UNSENT = "unsent"  # a file that says that something here is not in the bucket
+WANDB = "wandb"  # a folder that Weights & Biases uploads itself
+_UNSENT = "unsent"  # a file that marks a copy with something that is not in the bucket
 
 
 def new(name: str) -> Path:
-    """Where this process may copy the run of that name."""
+    """Returns a fresh path for this process's copy of the run with that name."""
     return _folder() / f"{name}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
 
 
-def keep(copy: Path) -> None:
-    """Something in it could not be sent to the bucket, and is nowhere else."""
+def mark_unsent(copy: Path) -> None:
+    """Marks a copy as one to keep: something in it is not in the bucket, so nowhere else."""
     with suppress(OSError):  # the folder itself may be gone
         (copy / _UNSENT).touch()
 
 
 def remove_left(name: str) -> None:
-    """Removes what processes that are gone have left of the run, which is in the bucket."""
+    """Removes dead processes' copies of the run, except those with files still to be uploaded."""
     for copy in _folder().glob(f"{name}-*"):
         owner = re.fullmatch(rf"{re.escape(name)}-(\d+)-[0-9a-f]{{8}}", copy.name)
-        is_left = owner is not None and begun(int(owner[1])) is None
+        is_left = owner is not None and process_started(int(owner[1])) is None
         if is_left and not any((copy / each).exists() for each in (_UNSENT, WANDB)):
             shutil.rmtree(copy, ignore_errors=True)
 

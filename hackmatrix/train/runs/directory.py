@@ -1,17 +1,17 @@
-"""Run directories: WORKDIR/NAME/ holds all that a run leaves behind.
+"""Run directories: WORKDIR/NAME/ holds everything that a run produces.
 
 config.json        the resolved configuration it runs with
 provenance.json    versions, revision, devices and command line of each start
-owner/             who trains it
+owner/             the lease: which process trains it
 metrics.jsonl      metrics, one chunk a line
-tensorboard/       the same for TensorBoard
+tensorboard/       the same metrics for TensorBoard
 checkpoints/       the train state
 replays/           games of the agent, as pages
-evaluation.json    what the agent reached
-exported/          its policy for other programs, where somebody asked for it; also exported-best/
+evaluation.json    the result of the final evaluation
+exported/          the policy for other programs, if it was exported; also exported-best/
 
-WORKDIR is a directory on a disk, or one in a bucket. A run in a bucket has its checkpoints there;
-all other files are written to a directory of this machine, and copied as they grow (mirror.py).
+WORKDIR is on a disk or in a bucket. A run in a bucket writes its checkpoints there; all other files
+are written to a local directory, and copied to the bucket as they grow (mirror.py).
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ _CONFIG = "config.json"
 _PROVENANCE = "provenance.json"
 EVALUATION = "evaluation.json"
 _PREFIX = "hackmatrix-jax"
-# What is in a directory in which no run has begun, as its process was killed too soon.
+# What may be in the directory of a process that was killed before its run began.
 _BEFORE_IT_BEGAN = {OWNER, "config.new", _PROVENANCE, "provenance.new"}
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run, and the configuration saved in it. `directory` is on this machine's disk: where the
-    run lives, or of a run in a bucket the directory whose files are copied there.
+    """A run and its configuration. `directory` is on this machine's disk: where the run lives, or
+    for a run in a bucket, the local directory whose files are copied to the bucket.
     """
 
     directory: Path
@@ -91,42 +91,42 @@ class Run:
         return self.place / self.config.checkpoint_dir
 
     def lasting(self, file: Path) -> Place:
-        """Where a file of the directory is found later."""
+        """Returns where a file of `directory` remains: in the bucket, if the run lives in one."""
         return self.place / str(file.relative_to(self.directory))
 
 
 def create(
     workdir: str | Path | Place, config: Config, hold: Callable[[Run], None] = lambda run: None
 ) -> Run:
-    """A new run and its directory. Names never collide, also when several runs begin at once.
+    """Creates a run and its directory. Names never collide, even if several runs begin at once.
 
-    `hold` is called before anything is written: a directory of that name in which no run has begun,
-    as its process was killed too soon, may be found by several.
+    `hold` is called before anything is written, to take the lease: several processes may find the
+    same directory that a process left behind when it was killed before its run began.
     """
     root, name = place(workdir), config.run_name
-    with _one_line(f"no run can be made in {root}", "; choose another --workdir"):
+    with _one_line(f"cannot create a run in {root}", "; choose another --workdir"):
         made = _make(root, name) if name else _make_next(root, config.run_suffix)
         run = _run(made, config)
         hold(run)
-        must_be_free(made)  # whoever held it before may have begun it
+        must_be_free(made)  # the previous holder may have begun a run there
         run.directory.mkdir(parents=True, exist_ok=True)
     write_down(run)
     return run
 
 
 def resume(run: Run, config: Config) -> Run:
-    """The run with this configuration, and its files here. The one that it had stays saved until
-    this is written down.
+    """Returns the run with this configuration, after copying its files to this machine. The old
+    configuration stays saved until `write_down`.
     """
     if run.bucket:
-        copies.remove_left(run.name)  # nobody else trains it
+        copies.remove_left(run.name)  # we hold the lease, so no other process uses them
     with _one_line(f"the run {run.place} cannot be read"):
         _fetch(run)
     return Run(run.directory, config, run.bucket)
 
 
 def write_down(run: Run) -> None:
-    """Saves what the run runs with from here on."""
+    """Saves the configuration and the provenance of this start."""
     with _one_line(f"the run {run.place} cannot be written to"):
         starts = json.dumps([*_starts(run), provenance()], indent=2) + "\n"
         for there in {run.place, place(run.directory)}:
@@ -135,19 +135,19 @@ def write_down(run: Run) -> None:
 
 
 def changes(run: Run) -> dict[str, Any]:
-    """The settings of this run that are not those written down."""
+    """Returns the settings of this run that differ from the saved ones."""
     saved = from_json((run.place / _CONFIG).read()).settings()
     return {name: value for name, value in run.config.settings().items() if saved[name] != value}
 
 
 def has_learned(run: Run) -> bool:
-    """Whether there is anything to see of a run: metrics, or a checkpoint."""
+    """Whether the run has any metrics or a checkpoint."""
     has_metrics = run.metrics.exists() and run.metrics.stat().st_size > 0
     return has_metrics or has_checkpoint(run)
 
 
 def discard(run: Run) -> None:
-    """Removes a run that has saved nothing; one with a checkpoint stays."""
+    """Removes a run, unless it has a checkpoint."""
     if has_checkpoint(run):
         return
     run.place.remove()
@@ -159,8 +159,8 @@ def has_checkpoint(run: Run) -> bool:
     return any(map(is_step, run.checkpoints.names()))
 
 
-def read_all(run: Run) -> Run:
-    """The run with all its files on this machine, until the program ends."""
+def with_local_files(run: Run) -> Run:
+    """Returns the run with its files on this machine; copies from a bucket are deleted at exit."""
     if run.bucket:
         with _one_line(f"the run {run.place} cannot be read"):
             _fetch(run)
@@ -171,10 +171,10 @@ def read_all(run: Run) -> Run:
 def find(
     workdir: str | Path | Place, which: str, name: str | None = None, *, or_agent: bool = False
 ) -> Run | None:
-    """The run of that name or directory; for "auto" the one that was begun or saved last, and only
-    the one of the name if one is given; None if there is none.
+    """Returns the run with this name or directory. "auto" returns the run that was begun or saved
+    last, restricted to `name` if given, or None if there is no such run.
 
-    UserError if no run has the name that is asked for. Say `or_agent` where an agent would do, too.
+    Raises UserError if no run has the name. `or_agent`: the caller accepts a shipped agent, too.
     """
     root = place(workdir)
     with _one_line(f"{root} cannot be read"):
@@ -195,9 +195,9 @@ def find(
 
 
 def _lacking(there: Place) -> str:
-    """Why this directory is no run."""
+    """Returns why this directory is not a run, for an error message."""
     if EXPORTED in there.names():
-        return f": {there} is a policy that was exported, as --policy takes it"
+        return f": {there} is an exported policy; use it with --policy"
     return f": {there} has no {_CONFIG}"
 
 
@@ -214,15 +214,16 @@ def _make(root: Place, name: str) -> Place:
 
 
 def must_be_free(there: Place) -> None:
-    """UserError if something other than the beginning of a run is there."""
+    """Raises UserError if the directory holds more than the beginning of a run."""
     if set(there.names()) - _BEFORE_IT_BEGAN:
         raise UserError(
-            f"{there} exists already: choose another --config.run_name, or --resume={there.name}"
+            f"{there} already exists: choose another --config.run_name, or resume it with "
+            f"--resume={there.name}"
         )
 
 
 def _make_next(root: Place, suffix: str | None) -> Place:
-    """The first directory of the day that nobody has."""
+    """Creates a directory named after today, with the next free number."""
     day = f"{_PREFIX}-{datetime.now():%y%m%d}-"
     taken = [re.match(rf"{day}(\d+)", name) for name in root.names()]
     number = 1 + max((int(match[1]) for match in taken if match), default=0)
@@ -238,10 +239,10 @@ def _fetch(run: Run) -> None:
 
 
 def _starts(run: Run) -> list[Any]:
-    """The provenance of each start so far."""
+    """Returns the provenance of each start so far."""
     try:
         return [*json.loads((run.place / _PROVENANCE).read())]
-    except (FileNotFoundError, ValueError, TypeError):  # that a machine without power may leave
+    except (FileNotFoundError, ValueError, TypeError):  # damaged, as after a power cut
         return []
 
 
@@ -256,10 +257,10 @@ def _open(there: Place) -> Run:
 
 
 def _runs(root: Place, called: str | None = None) -> list[Place]:
-    """Those that can be looked at: a disk has directories of others, such as lost+found."""
+    """Returns the runs in `root`, or only the one that is `called` so; aliases do not count."""
     found = []
     for name in [each for each in root.names() if called in (None, each)]:
-        with suppress(PermissionError):
+        with suppress(PermissionError):  # such as for lost+found
             if is_run(there := root / name) and without_alias(there) == there:
                 found.append(there)
     return found
@@ -275,9 +276,7 @@ def _begun(there: Place) -> float:
 
 
 def _used(there: Place) -> float | None:
-    """When the run was begun, or its newest checkpoint written; the directory of a step is named by
-    its number.
-    """
+    """Returns when the run was begun or its newest checkpoint written; None if that is unknown."""
     try:
         saved = there / json.loads((there / _CONFIG).read())["checkpoint_dir"]
     except Unavailable:
@@ -292,7 +291,7 @@ def _used(there: Place) -> float | None:
 def _one_line(what: str, hint: str = "") -> Iterator[None]:
     try:
         yield
-    except Unavailable:  # which is no mistake of a person
+    except Unavailable:  # not the user's mistake
         raise
     except OSError as error:
         raise UserError(f"{what}: {error.strerror or error}{hint}") from error

@@ -1,10 +1,11 @@
-"""A lease on a run: one process at a time trains it, also where several machines see it.
+"""A lease on a run: only one process at a time trains it, even if several machines see it.
 
-    RUN/owner/N.json    the N-th owner: who that is, and a count that it raises every few seconds
+    RUN/owner/N.json    the N-th owner: its process, and a count that it raises every ten seconds
 
-The owner of the highest number holds the run. To take it over, one makes the next number, which
-only one of several can. That is done where the last owner has given it back, where its process is
-gone from this machine, or where its count has stood still for a minute; no clocks are compared.
+The owner with the highest number holds the run. A process takes the run over by creating the next
+number, which only one process can. It does so if the last owner has given the run back, if that
+process is gone from this machine, or if its count has not changed for a minute; clocks of different
+machines are never compared.
 """
 
 from __future__ import annotations
@@ -29,38 +30,38 @@ _RENEWED_EVERY = 10.0  # seconds
 _STALE_AFTER = 60.0
 OWNER = "owner"  # a folder of every run
 _GONE = (
-    "is not there any more: it was moved or deleted while it was trained, and this process ends "
-    "without saving; --resume goes on with what was moved"
+    "no longer exists: it was moved or deleted during training, and this process ends without "
+    "saving; if it was moved, resume it from its new path"
 )
-# It goes on while the machine sleeps.
+# This clock also runs while the machine sleeps.
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class TakenOver(UserError):
-    """Another process trains this run now, or it is gone; this one has to leave it alone."""
+    """Another process trains this run now, or the run is gone; this process must not write it."""
 
 
 @dataclass(frozen=True)
 class Owner:
-    """Who holds a run. `machine` is what only processes that see each other's ids share."""
+    """The process that holds a run. `machine` is equal for processes that see each other's ids."""
 
     host: str
     machine: str
     process: int
-    begun: str  # when the process began, as process ids come round again
+    begun: str  # when the process began, as process ids are reused
     count: int = 0
     has_ended: bool = False
 
     @classmethod
     def this_process(cls) -> Owner:
         process = os.getpid()
-        return cls(socket.gethostname(), process_space(), process, begun(process) or "")
+        return cls(socket.gethostname(), process_space(), process, process_started(process) or "")
 
     @property
     def is_gone(self) -> bool:
-        """Whether it is certain that it renews nothing any more."""
+        """Whether this owner certainly no longer renews its lease."""
         is_here = self.machine == process_space()
-        return self.has_ended or (is_here and begun(self.process) != self.begun)
+        return self.has_ended or (is_here and process_started(self.process) not in ("", self.begun))
 
     def is_same(self, other: Owner) -> bool:
         return replace(self, count=0, has_ended=False) == replace(other, count=0, has_ended=False)
@@ -70,32 +71,33 @@ class Owner:
 
 
 class Lease:
-    """Held from when it is taken until it is given back. A thread renews it meanwhile."""
+    """The lease that this process holds until it gives it back. A thread renews it meanwhile."""
 
     def __init__(self, run: Place, number: int, own: Owner) -> None:
         self._run, self._number, self._own = run, number, own
         self._renewed_at = time.clock_gettime(_CLOCK)
-        self._lost: str | None = None  # in words
+        self._lost: str | None = None  # why the lease is lost, for an error message
         self._lock = threading.Lock()
         self._over = threading.Event()
         threading.Thread(target=self._renew_always, name="lease", daemon=True).start()
 
-    def confirm(self, *, asks: bool = True) -> None:
-        """TakenOver if another process has the run, or nobody. Quick, unless this one was suspended
-        or cut off for so long that another may have taken it: then it asks, which takes half a
-        minute where a bucket is away, or goes by what is known.
+    def confirm(self, *, renew_if_stale: bool = True) -> None:
+        """Raises TakenOver if another process holds the run, or if the run is gone. Usually fast:
+        only if this process was suspended or offline for so long that another may have taken the
+        run, it renews the lease, which takes half a minute if the bucket is unavailable. Without
+        `renew_if_stale` it relies on what the thread has found.
         """
-        with suppress(OSError):  # then nothing can be written there either
+        with suppress(OSError):  # if this fails, writing to the run fails, too
             silent = time.clock_gettime(_CLOCK) - self._renewed_at
-            if asks and (silent > _STALE_AFTER / 2 or self._is_lost_on_a_disk()):
+            if renew_if_stale and (silent > _STALE_AFTER / 2 or self._is_lost_on_a_disk()):
                 self._renew()
         if self._lost:
             raise TakenOver(f"{self._run} {self._lost}")
 
     def is_ours(self) -> bool:
-        """Whether the run is certainly still held here."""
+        """Whether this process certainly still holds the run."""
         try:
-            return self._lost is None and self._fate() is None
+            return self._lost is None and self._why_lost() is None
         except OSError:
             return False
 
@@ -106,7 +108,7 @@ class Lease:
         self.give_back()
 
     def give_back(self) -> None:
-        """The next one need not wait."""
+        """Ends the lease, so that the next owner need not wait."""
         self._over.set()
         with self._lock, suppress(OSError):
             if self.is_ours():
@@ -121,16 +123,16 @@ class Lease:
         with self._lock:
             if self._over.is_set() or self._lost:
                 return
-            self._lost = self._fate()
+            self._lost = self._why_lost()
             if self._lost:
                 return
             self._own = replace(self._own, count=self._own.count + 1)
             self._write(self._own)
             self._renewed_at = time.clock_gettime(_CLOCK)
 
-    def _fate(self) -> str | None:
-        """Why the run is not ours any more, in words. One that was deleted may have been begun anew
-        under its name, and then has an owner of the same number.
+    def _why_lost(self) -> str | None:
+        """Returns why this process no longer holds the run, or None if it does. If the run was
+        deleted and another begun under its name, that one may have an owner of the same number.
         """
         last = max(_numbers(self._run), default=0)
         if not last:
@@ -140,15 +142,17 @@ class Lease:
         return None if is_ours else _taken_by(owner)
 
     def _is_lost_on_a_disk(self) -> bool:
-        """There it costs nothing to look, before anything is written to what somebody has moved."""
-        return isinstance(self._run, Disk) and self._fate() is not None
+        """Checks at once for a run on a disk, where that is cheap, so that nothing is written to a
+        run that was moved.
+        """
+        return isinstance(self._run, Disk) and self._why_lost() is not None
 
     def _write(self, owner: Owner) -> None:
         _file(self._run, self._number).write(json.dumps(asdict(owner)))
 
 
 def take(run: Place, say: Callable[[str], None], stale_after: float = _STALE_AFTER) -> Lease:
-    """The lease on the run; UserError if another process renews it."""
+    """Takes the lease on the run; raises UserError if another process still renews it."""
     own = Owner.this_process()
     while True:
         last = max(_numbers(run), default=0)
@@ -157,7 +161,7 @@ def take(run: Place, say: Callable[[str], None], stale_after: float = _STALE_AFT
             _wait_until_stale(run, last, holder, stale_after, say)
         if _file(run, last + 1).create(json.dumps(asdict(own))):
             if max(numbers := _numbers(run), default=0) > last + 1:
-                _file(run, last + 1).remove()  # two others had the run meanwhile: one has it now
+                _file(run, last + 1).remove()  # others were faster, and one holds a later number
                 continue
             for number in numbers:
                 if number <= last:
@@ -168,8 +172,8 @@ def take(run: Place, say: Callable[[str], None], stale_after: float = _STALE_AFT
 def _wait_until_stale(
     run: Place, number: int, holder: Owner | None, seconds: float, say: Callable[[str], None]
 ) -> None:
-    """UserError as soon as there is a sign of life."""
-    say(f"{holder or 'Another process'} had {run} last: waiting to see whether it still trains it")
+    """Waits for `seconds`; raises UserError as soon as the holder shows a sign of life."""
+    say(f"{holder or 'Another process'} was the last to train {run}: waiting to see if it is alive")
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         time.sleep(min(1.0, seconds / 10))
@@ -178,15 +182,15 @@ def _wait_until_stale(
             if now and now.has_ended:
                 return
             raise UserError(
-                f"{run} is being trained by {now or 'another process'}: stop that one first, or "
-                "give this run another name by --config.run_name"
+                f"{run} is being trained by {now or 'another process'}: stop that process "
+                "first, or choose another --config.run_name"
             )
 
 
 def _taken_by(owner: Owner | None) -> str:
     return (
-        f"was taken over by {owner or 'another process'} while this process stood still: it goes "
-        "on there, and this one ends without saving"
+        f"was taken over by {owner or 'another process'} while this process was suspended or "
+        "offline; this process ends without saving"
     )
 
 
@@ -200,28 +204,28 @@ def _file(run: Place, number: int) -> Place:
 
 
 def _owner(run: Place, number: int) -> Owner | None:
-    """None while it is being written."""
+    """Returns the owner with this number; None while its file is being written."""
     try:
         return Owner(**json.loads(_file(run, number).read()))
     except (FileNotFoundError, ValueError, TypeError):
         return None
 
 
-def begun(process: int) -> str | None:
-    """When a process of this machine began, in some unit; None if there is none of that id, or only
-    what is left of one that has ended until somebody asks how it did.
+def process_started(process: int) -> str | None:
+    """Returns when a process of this machine began, in clock ticks since boot, or "" if that is
+    unknown; None if there is no such process, or only a zombie.
     """
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
         return None if fields[0] in "ZX" else fields[19]
-    except FileNotFoundError:
-        pass
-    except OSError:
+    except ProcessLookupError:  # it ended meanwhile
         return None
+    except OSError:  # there is no /proc, or it hides processes of other users
+        pass
     try:
         os.kill(process, 0)
     except ProcessLookupError:
         return None
-    except OSError:
-        return ""
-    return None if Path("/proc/self").exists() else ""
+    except OSError:  # it is another user's
+        pass
+    return ""

@@ -1,7 +1,8 @@
-"""The mirror of a run that lives in a bucket: the files that it writes on this machine, copied as
-they grow, and before each checkpoint, so that a run that goes on from there lacks no earlier
-metrics. A bucket has no append. A small file that has grown is copied whole; of a large one what is
-new is sent, and the bucket joins the two: metrics of a month are some hundred megabytes.
+"""The mirror of a run that lives in a bucket: copies the files that it writes on this machine.
+
+Files are copied as they grow, and before each checkpoint, so that a run resumed from it has all
+earlier metrics. A bucket has no append. A small file that has grown is copied whole; of a large one
+the new part is sent, and the bucket joins the two: a month of metrics is some 600 megabytes.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ _LARGE = 2**20  # bytes
 
 
 class Mirror:
-    """Within it files are copied every half minute, and once more at the end. A bucket that is away
-    is tried again; what could not be copied at last stays on this machine, and that is said.
-    Afterwards `has_sent_all` tells whether there is nothing like that.
+    """A context in which files are copied every half minute, and once more at the end. If the
+    bucket is unavailable, copying is retried. Files that cannot be copied at the end stay on this
+    machine, which is reported; `has_sent_all` is then False.
     """
 
     def __init__(self, run: Run, lease: Lease | None, say: Callable[[str], None]) -> None:
@@ -49,16 +50,18 @@ class Mirror:
         try:
             self.copy()
         except (OSError, TakenOver) as error:
-            self._say(f"The files in {self._directory} are not all in {self._bucket}: {error}")
-            copies.keep(self._directory)
+            self._say(
+                f"Some files in {self._directory} could not be copied to {self._bucket}: {error}"
+            )
+            copies.mark_unsent(self._directory)
             return
         self.has_sent_all = True
-        if not (self._directory / copies.WANDB).exists():  # it may have to be sent later
+        if not (self._directory / copies.WANDB).exists():  # may have to be uploaded later
             shutil.rmtree(self._directory, ignore_errors=True)
 
     def catch_up(self) -> str | None:
-        """Copies what there is now; what stands in the way, if that cannot be done. TakenOver where
-        the run is not ours any more, also on a disk.
+        """Copies the files as they are now; returns an error message if that fails. Raises
+        TakenOver if the lease on the run is lost, also for a run on a disk.
         """
         if self._lease:
             self._lease.confirm()
@@ -70,12 +73,12 @@ class Mirror:
         return None
 
     def copy(self) -> None:
-        """Copies the files that have changed. OSError if that cannot be done now."""
+        """Copies the files that have changed; raises OSError if that fails now."""
         with self._lock:
             self._copy()
 
     def _copy(self) -> None:
-        assert self._bucket  # only then is there a mirror
+        assert self._bucket  # else there is nothing to mirror
         assert self._lease
         self._lease.confirm()
         for file in sorted(self._directory.rglob("*")):
@@ -84,9 +87,9 @@ class Mirror:
             if is_passing or inside.parts[0] == copies.WANDB:
                 continue
             before, now = self._copied.get(inside), file.stat()
-            if before and _moment(before) == _moment(now):
+            if before and _stamp(before) == _stamp(now):
                 continue
-            self._copied.pop(inside, None)  # what fails now is copied whole the next time
+            self._copied.pop(inside, None)  # if this copy fails, the next one is a whole copy
             there = self._bucket / str(inside)
             if before and _has_grown(before, now) and before.st_size >= _LARGE:
                 there.extend(file)
@@ -100,19 +103,19 @@ class Mirror:
             try:
                 self.copy()
             except TakenOver:
-                return  # the loop says so
+                return  # the training loop reports it
             except OSError as error:
                 if not failing:
-                    self._say(f"The run's files are not copied, which is tried again: {error}")
+                    self._say(f"Copying the run's files failed and will be retried: {error}")
                 failing = True
             else:
                 failing = False
 
 
-def _moment(file: os.stat_result) -> tuple[int, int]:
+def _stamp(file: os.stat_result) -> tuple[int, int]:
     return file.st_size, file.st_mtime_ns
 
 
 def _has_grown(before: os.stat_result, now: os.stat_result) -> bool:
-    """Whether it is the same file, not a new one in its place."""
+    """Whether the file is larger and still the same one, not a replacement."""
     return before.st_ino == now.st_ino and before.st_size < now.st_size

@@ -1,4 +1,4 @@
-"""Places where runs live, on a disk or in a bucket, and the texts that name them."""
+"""Places where runs live, on a disk or in a bucket, and how paths and addresses name them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from hackmatrix.train.runs.protocol import Place
 
 BUCKETS = "gs://"
 _ADDRESS = re.compile(r"\w+:/+")
-_UNFIT = re.compile(r"\[[^/]+\]|\\|[\ud800-\udfff]")  # for the paths of checkpoints
-_NOWHERE = errno.ENOENT, errno.ENOTDIR, errno.ELOOP  # is where a path leads
+_UNFIT = re.compile(r"\[[^/]+\]|\\|[\ud800-\udfff]")  # must not occur in a checkpoint's path
+_NOWHERE = errno.ENOENT, errno.ENOTDIR, errno.ELOOP  # the path leads nowhere
 _BUCKET = re.compile(rf"{BUCKETS}[a-z0-9][a-z0-9._-]*(/|$)")
 
 
@@ -54,7 +54,7 @@ class Disk:
             return []
 
     def exists(self) -> bool:
-        try:  # newer Pythons' Path.exists says no where a disk cannot be reached, too
+        try:  # Path.exists of newer Pythons returns False even if the disk cannot be reached
             self.path.stat()
         except OSError as error:
             if error.errno not in _NOWHERE:
@@ -78,7 +78,7 @@ class Disk:
             with file:
                 file.write(text)
         except OSError:
-            self.path.unlink(missing_ok=True)  # or others take it for made
+            self.path.unlink(missing_ok=True)  # else other processes take it for complete
             raise
         return True
 
@@ -107,36 +107,39 @@ class Disk:
         self._check_name()
         self.path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=self.path) as file:
-            file.write(bytes(1 << 16))  # a full disk still has room for a name
+            file.write(bytes(1 << 16))  # an empty file fits even on a full disk
             file.flush()
 
     def _check_name(self) -> None:
-        """Orbax looks for what it has written by a pattern, its directory included; and what writes
-        arrays for it takes a backslash for a slash, and no bytes that are not UTF-8.
+        """Raises OSError for a path at which a checkpoint could not be found again. Orbax globs for
+        its files with the whole path as part of the pattern; tensorstore, which writes the arrays,
+        reads a backslash as a slash and accepts only UTF-8.
         """
         if odd := _UNFIT.search(self.address):
             told = odd[0].encode(errors="backslashreplace").decode()
-            raise OSError(errno.EINVAL, f"no checkpoint is found again where a path has {told}")
+            raise OSError(
+                errno.EINVAL, f"checkpoints cannot be stored at a path that contains {told}"
+            )
 
 
 def place(where: str | Path | Place) -> Place:
-    """The place of a path, or of an address such as gs://BUCKET/runs."""
+    """Returns the place at a path, or at an address such as gs://BUCKET/runs."""
     if isinstance(where, str | Path):
         return _named(where)
     if hasattr(where, "address"):
         return where
-    raise UserError(f"{where!r} is not a place: name a directory, or {BUCKETS}BUCKET/...")
+    raise UserError(f"{where!r} is not a path: use a directory or {BUCKETS}BUCKET/...")
 
 
 def without_alias(there: Place) -> Place:
-    """Where a link leads to another one beside it, as people make `latest`, that one; a run that
-    lies on another disk keeps the name that it is linked by.
+    """Resolves a symbolic link to a directory beside it, such as `latest`. A link to a run
+    elsewhere, such as on another disk, stays as it is, so the run keeps the link's name.
     """
     if isinstance(there, Disk):
-        with suppress(OSError):  # it is no link
+        with suppress(OSError):  # not a link
             target = there.path.parent / os.readlink(there.path)
             beside = os.path.realpath(target.parent) == os.path.realpath(there.path.parent)
-            if beside and there.exists():  # links may lead to each other
+            if beside and there.exists():  # False for links that lead to each other
                 return without_alias(there.parent / target.name)
     return there
 
@@ -145,18 +148,22 @@ def _named(where: str | Path) -> Place:
     if str(where).startswith(BUCKETS):
         if not _BUCKET.match(str(where)):
             raise UserError(
-                f"{where} names no bucket: use {BUCKETS}BUCKET/..., with a name of small letters, "
-                "digits, hyphens, underscores and dots"
+                f"{where} is not a valid bucket path: use {BUCKETS}BUCKET/..., where BUCKET has "
+                "only lowercase letters, digits, hyphens, underscores and dots"
             )
         return Bucket(str(where).rstrip("/"))
     if address := _ADDRESS.match(str(where)):
-        raise UserError(f"{address[0]} is not known; name a directory, or {BUCKETS}BUCKET/...")
+        raise UserError(
+            f"{address[0]} paths are not supported: use a directory or {BUCKETS}BUCKET/..."
+        )
     path = on_disk(where)
     return Disk(path if path.name not in ("", "..") else path.resolve())
 
 
 def on_disk(where: str | Path) -> Path:
-    """The path of what is written to a disk alone."""
+    """Returns the path of something that is only ever written to a disk."""
     if _ADDRESS.match(str(where)):
-        raise UserError(f"{where} is on no disk: name a path here, and copy from there afterwards")
+        raise UserError(
+            f"{where} is not a local path: write to a local path and copy it afterwards"
+        )
     return Path(os.path.expanduser(where))

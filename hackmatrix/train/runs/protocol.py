@@ -1,31 +1,31 @@
-"""What runs need of the place where they live: so little that a disk and a bucket both have it.
+"""The operations that runs need of the place where they live, few enough for a disk and a bucket.
 
-A bucket has no append, no rename and no directories. Whatever goes wrong is an OSError.
+A bucket has no append, no rename and no directories. Every failure is an OSError.
 """
 
 from __future__ import annotations
 
 from typing import Protocol, Self
 
-# What is written last into a directory of many files, such as a checkpoint, marks it as whole.
+# This file is written last into a directory such as a checkpoint, and marks it as whole.
 WHOLE = "commit_success.txt"
 
 
 def is_step(name: str) -> bool:
-    """Whether a checkpoint may be called so: by the number of a step, as such is written."""
+    """Whether this can be the name of a checkpoint: the number of a step, without leading zeros."""
     return name.isdecimal() and name == str(int(name))
 
 
 class Unavailable(ConnectionError):
-    """A place that cannot be reached now, and may be again."""
+    """A place cannot be reached now, but may be later."""
 
 
 class Place(Protocol):
-    """A directory or a file. Its text, for people and for `place`, is its path or address."""
+    """A directory or a file. Its `str`, for people and for `place`, is its path or address."""
 
     @property
     def address(self) -> str:
-        """What other libraries find it by, wherever the process is."""
+        """An absolute path or address, for other libraries."""
 
     @property
     def name(self) -> str: ...
@@ -36,33 +36,33 @@ class Place(Protocol):
     def __truediv__(self, name: str) -> Self: ...
 
     def names(self) -> list[str]:
-        """The names of what is in this directory; none if it is not there."""
+        """Returns the names of the entries of this directory; none if it does not exist."""
 
     def exists(self) -> bool:
-        """Whether this is there, be it a file or a directory."""
+        """Whether this file or directory exists."""
 
     def read(self) -> str:
-        """The text of this file; FileNotFoundError if it is not there."""
+        """Returns the text of this file; raises FileNotFoundError if it does not exist."""
 
     def write(self, text: str) -> None:
-        """Replaces this file, in a directory that is there: readers find all of it or the old."""
+        """Replaces this file atomically. Its directory must exist."""
 
     def create(self, text: str) -> bool:
-        """Makes this file if nobody has; of several that try at once, one does."""
+        """Creates this file unless it exists. If several try at once, one returns True."""
 
     def claim(self) -> bool:
-        """Makes this directory if nobody has; of several that try at once, one does."""
+        """Creates this directory unless it exists. If several try at once, one returns True."""
 
     def changed_at(self) -> float:
-        """When this file was written, in seconds since 1970."""
+        """Returns when this file was written, in seconds since 1970."""
 
     def move(self, name: str) -> None:
-        """Gives this directory another name beside its own. If that is interrupted, it is whole
-        under one of the two.
+        """Renames this directory within its parent. If interrupted, it is whole under one of the
+        two names.
         """
 
     def remove(self) -> None:
-        """Deletes this, with all that is in it; no error if it is not there."""
+        """Deletes this file or directory with its contents; no error if it does not exist."""
 
     def try_to_write(self) -> None:
-        """Makes this directory and writes into it, to find out whether that can be done."""
+        """Creates this directory and writes into it, to find out whether that is possible."""

@@ -20,8 +20,8 @@ _ROOT = Path(__file__).parents[3]
 
 
 def provenance() -> dict[str, Any]:
-    """Versions, revision, devices and command line of this process. It looks at the devices, so
-    `jax.distributed` has to be up before if it is wanted.
+    """Returns versions, revision, devices and command line of this process. It initialises JAX's
+    devices, so call `jax.distributed.initialize` first if it is needed.
     """
     import jax
 
@@ -43,13 +43,13 @@ def provenance() -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """The versions of the packages that a run depends on, as far as they are installed."""
+    """Returns the versions of those packages that a run depends on and that are installed."""
     return {name: found for name in _PACKAGES if (found := version(name))}
 
 
 def git(root: Path) -> dict[str, Any] | None:
-    """The revision of the work tree at `root`, and whether tracked files differ from it. None where
-    that cannot be known, as for an installed package.
+    """Returns the revision of the work tree at `root`, and whether tracked files differ from it;
+    None if that is unknown, as for an installed package.
     """
     try:
         if Path(_git(root, "rev-parse", "--show-toplevel")).resolve() != root.resolve():

@@ -1,4 +1,4 @@
-"""Tests whether a place is the same for all processes, by a sentinel file."""
+"""Tests with a sentinel file whether a place is the same for all processes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ PATIENCE = 10.0  # seconds
 
 
 def leave_sentinel(directory: Place) -> Place:
-    """A new empty file in the directory, which is made if need be."""
+    """Creates a new empty file in the directory, which is created if necessary."""
     sentinel = directory / f".seen-by-all-{uuid.uuid4().hex}"
     sentinel.create("")
     return sentinel
 
 
 def becomes_true(condition: Callable[[], bool]) -> bool:
-    """Whether it does so soon: a network disk may show late what another process did."""
+    """Whether the condition is true within PATIENCE seconds: on a network disk, changes of another
+    process may appear late.
+    """
     end = time.monotonic() + PATIENCE
     while not condition():
         if time.monotonic() > end:

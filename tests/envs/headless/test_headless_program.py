@@ -129,7 +129,7 @@ def test_it_soon_shows_a_sign_of_life_and_ends_with_its_input() -> None:
         assert client.program.stdout.read() == b""
         said = client.errors().splitlines()
         assert said[0] == "launch.serve: loading JAX and the game ..."
-        assert "end of the commands" in said[-1]
+        assert "end of input" in said[-1]
 
 
 def test_a_policy_that_is_named_advises_clients() -> None:

@@ -115,7 +115,7 @@ def test_another_network_is_refused_with_both_shapes(two: Path) -> None:
     )
     assert f"learner/{kernel}" in lines
     assert len(lines) == 6  # kernel, bias, and two moments of each
-    assert "has changed since; undo that, or begin a new run" in said
+    assert "has changed since it was saved; undo that change or start a new run" in said
     with pytest.raises(UserError, match=r"\nand 5 more$"):
         Checkpoints(two, keep=3).restore_newest(Layout(like(on(1), envs=2 * ENVS, hidden=7)))
 

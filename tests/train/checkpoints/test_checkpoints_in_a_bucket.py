@@ -63,7 +63,7 @@ def test_the_future_that_a_run_turned_from_is_put_aside(
     in_bucket.save(3, {"leaf": jnp.uint32(3)}, {})
     in_bucket.wait()
     assert names(in_bucket) == ["1", "3", "5.aside-1"]
-    assert said == [f"{in_bucket._directory / '5'} is kept as 5.aside-1"]
+    assert said == [f"{in_bucket._directory / '5'} was renamed to 5.aside-1"]
 
 
 def test_what_was_being_saved_when_the_process_was_killed_is_not_used(
@@ -83,7 +83,7 @@ def test_what_was_being_saved_when_the_process_was_killed_is_not_used(
     assert restored is not None
     assert restored.step == 1
     assert said == [
-        f"{in_bucket._directory / '2'} is not finished, or not yet: an older one is tried"
+        f"{in_bucket._directory / '2'} is unfinished or still being written: trying an older one"
     ]
     in_bucket.save(3, restored.state, {})
     in_bucket.wait()

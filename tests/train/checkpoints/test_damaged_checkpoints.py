@@ -157,7 +157,7 @@ def test_a_flipped_byte_is_always_noticed(two: Path, said: list[str]) -> None:
             assert "is damaged" in said[0]
         else:
             harmless[name] += 1
-            assert f"is used, as its arrays are whole, but {name} changed" in said[0]
+            assert f"is used because its arrays are intact, but {name} changed" in said[0]
             assert restored is not None
             assert bits(restored.state) == saved, f"byte {position} of {path}, mask {mask}"
             assert restored.metadata == {"update": 2}
@@ -182,7 +182,7 @@ def test_a_damaged_checkpoint_is_put_aside_when_its_step_is_saved_again(
     checkpoints.save(3, state(on(2), seed=3), {"update": 3})
     checkpoints.wait()
     assert sorted(each.name for each in two.iterdir()) == ["2.aside-1", "3"]
-    assert said[1:] == [f"{two / '2'} is kept as 2.aside-1"]
+    assert said[1:] == [f"{two / '2'} was renamed to 2.aside-1"]
 
 
 def test_a_best_checkpoint_that_is_damaged_is_not_replaced_by_another(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_a_file_that_nobody_needs_may_be_unreadable(two: Path, said: list[str], 
     assert restored is not None
     assert restored.step == 2
     (line,) = said
-    assert f"is used, as its arrays are whole, but {name} changed" in line
+    assert f"is used because its arrays are intact, but {name} changed" in line
 
 
 def test_damaged_checkpoints_are_not_kept_in_place_of_good_ones(two: Path) -> None:

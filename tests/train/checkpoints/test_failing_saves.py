@@ -113,7 +113,7 @@ def test_a_checkpoint_that_cannot_be_put_aside_is_named_and_only_a_later_one_is_
     checkpoints = Checkpoints(two, keep=3, say=said.append)
     assert checkpoints.restore_newest(Layout(like(on(1)))) is not None
     said.clear()
-    stays = f"{two / '2'} cannot be put aside: Permission denied"
+    stays = f"{two / '2'} cannot be renamed: Permission denied"
     checkpoints.save(3, state(on(1), seed=3), {})
     checkpoints.wait()
     assert checkpoints.saved == 3
@@ -176,8 +176,8 @@ def test_what_was_being_saved_when_the_process_was_killed_is_not_used(
     )
     assert restored is not None
     assert restored.step == 1
-    assert [line.split(",")[0] for line in said] == [
-        f"{tmp_path / 'run' / '2.orbax-checkpoint-tmp'} is not finished"
+    assert [line.partition(" or ")[0] for line in said] == [
+        f"{tmp_path / 'run' / '2.orbax-checkpoint-tmp'} is unfinished"
     ]
     checkpoints.save(3, restored.state, {})
     checkpoints.wait()

@@ -65,7 +65,7 @@ def test_a_process_that_alone_cannot_begin_to_save_does_not_let_the_others_wait(
     found: list[dict[str, Any]],
 ) -> None:
     for each in found:
-        assert each["error"] == "checkpoint 6 could not be begun: the bucket is away"
+        assert each["error"] == "could not begin to save checkpoint 6: the bucket is away"
 
 
 def test_what_the_first_process_cannot_read_is_an_error_of_all(found: list[dict[str, Any]]) -> None:

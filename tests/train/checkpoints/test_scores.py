@@ -96,6 +96,6 @@ def test_a_score_by_another_number_of_games_is_not_compared_and_that_is_said(
     assert after.is_due(3, EvaluationResult({}, 3.1))
     after.close()
     assert said == [
-        f"The best so far, at step {BATCH}, was measured by 1 game, and is not compared with this "
-        "agent"
+        f"The best checkpoint, at step {BATCH}, was evaluated on 1 game, so it is not comparable "
+        "with this agent"
     ]

@@ -100,13 +100,13 @@ def test_settings_that_are_unknown_or_missing_are_named() -> None:
     unknown, missing = str(raised.value).splitlines()
     assert (
         unknown == "num_env is not a setting: did you mean num_envs? "
-        "configs/default.py has them all"
+        "configs/default.py lists all settings"
     )
     assert missing.startswith("gamma is missing")
 
 
 def test_a_file_where_a_module_is_to_be_named_is_answered_with_the_module() -> None:
-    with pytest.raises(UserError, match=r"leave out \.py, .*: use my_algorithm:Mine$"):
+    with pytest.raises(UserError, match=r"name of the module, .*: use my_algorithm:Mine$"):
         resolve({**default.get_config(), "algorithm": "my_algorithm.py:Mine"}, "cpu", 1)
 
 
@@ -156,7 +156,7 @@ def test_more_updates_than_32_bits_can_count_are_refused(given: dict[str, Any]) 
     steps = 2**31 * resolved(**given).batch_size
     (line,) = errors(total_timesteps=steps, **given)
     assert line == (
-        f"total_timesteps={steps} is 2147483648 updates, and at most 2147483647 can be counted; "
+        f"total_timesteps={steps} is 2147483648 updates, but a run can have at most 2147483647; "
         "lower it, or raise num_envs or num_steps"
     )
     assert resolved(total_timesteps=steps - 1, **given).num_updates == 2**31 - 1

@@ -66,7 +66,7 @@ def test_a_file_in_the_home_of_the_user_may_be_named_by_a_tilde(
     [
         (
             "config = {}",
-            r"mine\.py gives NoneType in place of settings: its get_config\(\) has to end",
+            r"mine\.py returns NoneType instead of settings: its get_config\(\) has to end",
         ),
         ("return (", r"mine\.py cannot be read: '\(' was never closed \(mine\.py, line 2\)"),
         ("open('nowhere')", r"mine\.py cannot be read: No such file or directory: 'nowhere'"),

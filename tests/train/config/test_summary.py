@@ -33,7 +33,9 @@ def test_the_summary_says_what_will_run() -> None:
 def test_a_run_that_the_time_ends_says_where_its_learning_rate_stood() -> None:
     config = resolved(time_limit_minutes=30.0, total_timesteps=20_000_000, anneal_lr=True)
     told = time_is_up(config, 3_000_000)
-    assert told.startswith("The time is up: time_limit_minutes=30; the learning rate")
-    assert "stood at 85% of lr: --config.total_timesteps=3000000 would let it fall to 0" in told
+    assert told.startswith("The time limit is reached: time_limit_minutes=30; the learning rate")
+    assert (
+        "was still at 85% of lr: with --config.total_timesteps=3000000 it would fall to 0" in told
+    )
     constant = resolved(time_limit_minutes=0.5, anneal_lr=False)
-    assert time_is_up(constant, 3_000_000) == "The time is up: time_limit_minutes=0.5"
+    assert time_is_up(constant, 3_000_000) == "The time limit is reached: time_limit_minutes=0.5"

@@ -58,7 +58,7 @@ def test_rewards_and_boards_may_be_constants(limit: int) -> None:
 
 def test_a_loop_that_begins_with_a_constant_is_told_of_and_can_be_trained_on() -> None:
     (fault,) = static_checks.faults(Looping())
-    assert fault.startswith("within shard_map, which checks types in training, it fails: TypeError")
+    assert fault.startswith("it fails the type check of shard_map, as used in training: TypeError")
     assert "while_loop body function carry" in fault
     assert Path(__file__).name in fault
     assert fault.endswith("set `types_are_checked = False`")

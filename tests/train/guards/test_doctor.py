@@ -51,7 +51,7 @@ def test_what_is_required_and_missing_is_named_with_what_to_run(
     found = installed.packages()
     assert not found.is_good
     assert found.text == (
-        "no-such_package: missing, so no run starts: pip install -e . -c constraints.txt"
+        "no-such_package: not installed, so no run can start: pip install -e . -c constraints.txt"
     )
 
 
@@ -99,8 +99,8 @@ def test_where_no_compiled_programs_can_be_kept_training_starts_all_the_same(
     found = doctor.cache(str(file / "cache"))
     assert found.is_good
     assert f"{file / 'cache'} cannot be written" in found.text
-    assert "each start compiles anew: set JAX_COMPILATION_CACHE_DIR" in found.text
-    assert doctor.cache(str(tmp_path / "cache")).text.startswith("compiled programs are kept in")
+    assert "every start recompiles: set JAX_COMPILATION_CACHE_DIR" in found.text
+    assert doctor.cache(str(tmp_path / "cache")).text.startswith("compiled programs are cached in")
 
 
 def test_a_place_that_another_process_does_not_see_is_not_shared(
@@ -113,7 +113,7 @@ def test_a_place_that_another_process_does_not_see_is_not_shared(
     monkeypatch.setattr(doctor, "gather", gather)
     found = doctor.directory(str(tmp_path))
     assert not found.is_good
-    assert found.text.startswith(f"processes [1] see another {tmp_path}: name a shared one")
+    assert found.text.startswith(f"processes [1] see a different {tmp_path}: use a shared one")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -148,7 +148,7 @@ def test_a_lock_is_held(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("opened", "said"),
     [
-        ({"return_value": []}, "is left from a program that ended: remove it"),
+        ({"return_value": []}, "was left behind by a program that ended: remove it"),
         ({"side_effect": PermissionError}, "shows who holds it; if nobody does, remove it"),
     ],
     ids=["by nobody", "by nobody that this user may know of"],
@@ -168,12 +168,12 @@ def test_clocks_and_versions_of_processes_are_compared() -> None:
     assert not doctor.clocks([100.0, 160.0]).is_good
     assert doctor.same_versions([{"jax": "1"}, {"jax": "1"}]).is_good
     lacking = doctor.same_versions([{"jax": "1"}, {}, {"jax": "1"}])
-    assert lacking.text == "process 1 has jax = None, the others have 1: install the same"
+    assert lacking.text == "process 1 has jax = None, the others have 1: install the same versions"
     other = doctor.same_versions([{"jax": "1"}, {"jax": "2", "flax": "3"}])
     assert not other.is_good
     assert other.text == (
         "process 1 has flax = 3, the others have None; process 1 has jax = 2, the others have 1: "
-        "install the same"
+        "install the same versions"
     )
 
 
@@ -181,10 +181,10 @@ def test_a_bucket_is_tried_as_a_directory_is(bucket_address: str) -> None:
     assert doctor.directory(bucket_address) == installed.Finding(
         "workdir", f"{bucket_address} can be written"
     )
-    assert doctor.cache(bucket_address).text == f"compiled programs are kept in {bucket_address}"
+    assert doctor.cache(bucket_address).text == f"compiled programs are cached in {bucket_address}"
     for wrong in ("gs://nobody/runs", "s3://bucket/runs"):
         assert not doctor.directory(wrong).is_good
-        assert "so each start compiles anew" in doctor.cache(wrong).text
+        assert "so every start recompiles" in doctor.cache(wrong).text
 
 
 def test_two_processes_are_examined_together(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def on_this_machine(workdir: Any, name: str) -> Path:
             "compile",
         ),
         (TypeError("of a network of one's own"), "of one's own", "compile"),
-        (TypeError("of an algorithm of one's own"), "of one's own", "parameters"),
+        (TypeError("of an algorithm of one's own"), "of one's own", "num_parameters"),
     ],
 )
 def test_a_run_that_fails_before_it_has_begun_leaves_nothing(
@@ -105,7 +105,7 @@ def test_a_supervisor_forgets_a_run_that_a_signal_ends_before_its_first_update(
     begun: tuple[Supervision, Plan],
 ) -> None:
     supervision, plan = begun
-    ending.leave_no_trace(supervision, plan)
+    ending.undo_on_signal(supervision, plan)
     given_back: Any = plan.lease
     given_back.give_back.side_effect = lambda: plan.run.directory.mkdir()  # others wait for it
     supervision.signals._undo()
@@ -121,7 +121,7 @@ def test_a_run_that_was_resumed_or_that_another_process_has_taken_is_not_removed
     supervision, made = begun
     lease: Any = Mock(is_ours=lambda: is_ours)
     plan = Plan(made.run, resumes, True, None, None, lease)
-    ending.leave_no_trace(supervision, plan)
+    ending.undo_on_signal(supervision, plan)
     supervision.signals._undo()
     ending.after_failing(supervision, plan, TypeError)
     assert plan.run.directory.exists()

@@ -17,7 +17,9 @@ def test_the_first_interrupt_asks_the_run_to_stop_and_the_second_is_raised() -> 
     with interrupts.noted(said.append):
         signal.raise_signal(signal.SIGINT)
         assert interrupts.asked_to_stop
-        assert said == ["Interrupted: saving and stopping; again stops at once, without saving"]
+        assert said == [
+            "Interrupted: saving and stopping; interrupt again to stop at once, without saving"
+        ]
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) == before

@@ -89,7 +89,7 @@ def test_a_second_ctrl_c_ends_it_at_once_although_it_is_busy(start: Start) -> No
     process.send_signal(signal.SIGINT)
     told, errors = process.communicate(timeout=SECONDS)
     assert process.returncode == 42
-    assert (told, errors) == ("", "Stopped at once; what was saved before stays\n")
+    assert (told, errors) == ("", "Stopped without saving; earlier checkpoints remain\n")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

@@ -115,10 +115,10 @@ def test_a_policy_in_a_bucket_is_refused_with_what_to_do(tmp_path: Path) -> None
 def test_an_installation_without_policies_says_where_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(UserError, match="there is no policies/sinner; there is policies/"):
+    with pytest.raises(UserError, match="there is no policies/sinner: choose one of policies/"):
         policies.load(tmp_path, None, "policies/sinner", print)
     monkeypatch.setattr(files, "_FOLDER", tmp_path)
-    with pytest.raises(UserError, match="this installation has no policies, which a checkout"):
+    with pytest.raises(UserError, match="has no shipped agents; they come with a checkout"):
         policies.load(tmp_path, None, "policies/winner", print)
 
 
@@ -167,8 +167,9 @@ def test_a_run_without_checkpoints_has_no_policy(tmp_path: Path) -> None:
     empty = create(tmp_path, resolved(run_name="empty"))
     with pytest.raises(UserError, match="has no checkpoint yet"):
         policies.of_run(empty)
-    with pytest.raises(UserError, match="has saved a checkpoint"):
-        policies.load(tmp_path / "nowhere", "auto", None, print)
+    for latest in ("auto", None):
+        with pytest.raises(UserError, match="has saved a checkpoint"):
+            policies.load(tmp_path / "nowhere", latest, None, print)
     with pytest.raises(UserError, match="there is no run 'other'"):
         policies.load(tmp_path, "other", None, print)
 
@@ -188,7 +189,9 @@ def test_a_run_may_start_from_another_policy(found: Run, tmp_path: Path) -> None
     checkpoints.save(STEP, state, {})
     checkpoints.wait()
     other = Program(resolved(**{**given, "hidden_dim": 8}), meshes.over(jax.devices()[:1]))
-    with pytest.raises(UserError, match=r"another network: give this run --config\.hidden_dim=16"):
+    with pytest.raises(
+        UserError, match=r"different network: start this run with --config\.hidden_dim=16"
+    ):
         _ = other.params_to_start_from
     bfloat16 = Program(resolved(**{**given, "compute_dtype": "bfloat16"}), other.mesh)
     jax.tree.map(np.testing.assert_array_equal, bfloat16.params_to_start_from, policy.params)
@@ -217,7 +220,7 @@ def test_a_policy_of_an_environment_that_has_changed_is_refused(found: Run, tmp_
 
 
 def test_a_policy_that_is_not_shipped_is_refused_with_those_that_are() -> None:
-    with pytest.raises(UserError, match="there is no policies/nobody; there is policies/"):
+    with pytest.raises(UserError, match="there is no policies/nobody: choose one of policies/"):
         policies.load("runs", "policies/nobody", None, print)
 
 

@@ -128,7 +128,7 @@ def test_a_network_that_does_something_else_when_it_is_wider_is_refused(
     spec = dataclasses.replace(NARROW, network=f"{__name__}:{torso.__name__}")
     old = saved(spec, tmp_path)
     wide = networks.make(dataclasses.replace(spec, hidden_dim=10), ENV)
-    with pytest.raises(UserError, match=r"another network: give this run --config\.hidden_dim=6"):
+    with pytest.raises(UserError, match=r"start this run with --config\.hidden_dim=6"):
         warm_start.params_of(old.source, ENV, wide, jax.random.key(7))
 
 
@@ -160,7 +160,7 @@ def test_what_a_network_was_before_its_code_changed_is_refused_in_a_line(
     monkeypatch.setattr(Changing, "width", 16)
     said = (
         rf"{old.source} does not fit network={__name__}:Changing, which has changed since: "
-        r"params/actor/kernel is \[8, 4\] in the file, and \[16, 4\] here$"
+        r"params/actor/kernel is \[8, 4\] in the file and \[16, 4\] in the network$"
     )
     with pytest.raises(UserError, match=f"^{said}"):
         policies.of_file(old.source)

@@ -191,7 +191,7 @@ def test_the_end_says_what_was_reached_and_where_it_lies(
         "Stopped at step 4,096, after 2m 05s",
         "last chunk return +0.53, stage 1.78, best 4, stage 1 done 63%, entropy 1.92, KL 0.021",
         "run runs/a-run",
-        "go on with python -m launch.train --resume=runs/a-run",
+        "resume python -m launch.train --resume=runs/a-run",
         "report python -m launch.report --run=runs/a-run",
         "TensorBoard tensorboard --logdir runs",
     ]
@@ -215,7 +215,7 @@ def test_a_run_that_ended_before_its_first_chunk_has_an_end_too(
     Console(config, DECLARED, out).end("Stopped", 12_800, Disk(Path("runs/a-run")))
     assert "Stopped at step 12,800" in out.getvalue()
     assert "last chunk" not in out.getvalue()
-    assert "go on with" not in out.getvalue()
+    assert "resume" not in out.getvalue()
 
 
 def test_a_long_warning_stays_within_the_width(out: io.StringIO, config: Config) -> None:

@@ -76,7 +76,7 @@ def test_a_place_that_cannot_be_written_is_said_and_the_run_goes_on(tmp_path: Pa
         sinks.write(1, METRICS)
     for line, place in zip(said[:2], places, strict=True):
         assert str(place) in line
-    lacking = "1 of its last lines could not be written"
+    lacking = "1 line could not be written"
     assert said[2:] == [f"JsonLines: {lacking}", f"TensorBoard: {lacking}"]
     assert memory.written == [(1, METRICS)]
 
@@ -104,8 +104,8 @@ class Broken(Memory):
 @pytest.mark.parametrize(
     ("broken", "told"),
     [
-        (["write"], "Broken failed, the run goes on without it: ValueError: cannot write and why"),
-        (["write", "close"], "Broken failed, the run goes on without it: ValueError: cannot write"),
+        (["write"], "Broken failed; the run goes on without it: ValueError: cannot write and why"),
+        (["write", "close"], "Broken failed; the run goes on without it: ValueError: cannot write"),
         (["close"], "Broken failed: ValueError: cannot close and why"),
     ],
 )
@@ -133,7 +133,7 @@ def test_a_sink_that_cannot_be_opened_is_said_and_the_others_are(
     monkeypatch.setattr(sink_list, "SINKS", [of_a_server, lambda _: None, lambda _: memory])
     assert [*sink_list.opened(Mock(), said.append)] == [memory]
     assert said == [
-        "of_a_server opens no sink, the run goes on without it: "
+        "of_a_server could not open its sink; the run goes on without it: "
         "ConnectionRefusedError: nobody answers"
     ]
 
@@ -285,7 +285,7 @@ def test_a_checkpoint_that_cannot_be_uploaded_costs_no_curve(wandb: MagicMock, r
     with closing(Sinks(WeightsAndBiases(run, say=said.append), say=said.append)) as sinks:
         for step in (3, 4):
             sinks.write(step, METRICS)
-    assert said[1:] == ["A checkpoint is not at Weights & Biases, the run goes on: no room left"]
+    assert said[1:] == ["A checkpoint could not be uploaded; the run goes on: no room left"]
     assert [call.kwargs["step"] for call in page.log.call_args_list] == [3, 4]
     page.finish.assert_called_once()
 
@@ -296,5 +296,5 @@ def test_what_wandb_warns_of_while_a_page_is_open_is_said_once(wandb: MagicMock,
     assert [call.args[1] is None for call in wandb.termsetup.call_args_list] == [True, False]
     for _ in range(2):
         wandb.termsetup.call_args.args[1].warning("wandb: WARNING Fatal error.\nUse `wandb sync`.")
-    assert said[1:] == ["wandb: WARNING Fatal error. Use `wandb sync`. (It is in here.)"]
+    assert said[1:] == ["wandb: WARNING Fatal error. Use `wandb sync`. (A copy is in here.)"]
     assert not logging.getLogger("opentelemetry.sdk").isEnabledFor(logging.ERROR)

@@ -42,7 +42,7 @@ def test_a_healthy_run_is_not_warned_about() -> None:
         ("entropy", 0.05, "raise --config.ent_coef"),
         ("step_penalty", -0.005, "mask is broken"),
         ("step_penalty", -0.02, "reward is broken"),
-        ("skipped_updates", 1.0, "that are not finite; lower --config.lr"),
+        ("skipped_updates", 1.0, "that are not finite are skipped; lower --config.lr"),
     ],
 )
 def test_a_metric_outside_for_long_is_warned_about_once_an_excursion(

@@ -27,8 +27,8 @@ LOSS = "train/loss"
 @pytest.mark.parametrize(
     ("update", "said"),
     [
-        (0, "in the first update that is a reward, an observation or the network itself"),
-        (7, "go on with a lower --config.lr, or with --config.skip_nonfinite=True"),
+        (0, "in the first update the cause is a reward, an observation or the network itself"),
+        (7, "resume with a lower --config.lr, or with --config.skip_nonfinite=True"),
     ],
 )
 def test_what_may_have_broken_an_update_depends_on_whether_it_was_the_first(
@@ -196,7 +196,7 @@ def test_of_a_trace_that_was_made_nobody_says_that_it_was_not() -> None:
             tracer.reached(update, Mock())
     tracer.finish(Mock())
     (line,) = said
-    assert line.startswith("A trace is in ")
+    assert line.startswith("The trace is in ")
 
 
 def test_a_trace_begins_and_ends_apart_from_chunks(device: Device) -> None:

@@ -87,7 +87,7 @@ def test_the_best_game_is_played_again_by_what_was_learned(
     games, said = Games(7.5), list[str]()
     told = of_a_run(tmp_path, program, games.play, said).best(STEP, params, 5, 7.5)
     file = tmp_path / f"run/replays/{STEP}.html"
-    assert told == f"The best was game 5 with a return of 7.50: {file}"
+    assert told == f"The best was game 5, with a return of 7.50: {file}"
     assert file.read_text() == f"game 5 at step {STEP}"
     assert [each.name for each in file.parent.iterdir()] == [file.name]
     ((policy, *asked),) = games.asked
@@ -103,7 +103,7 @@ def test_a_game_that_takes_another_course_is_admitted(
     tmp_path: Path, program: Program, params: Any
 ) -> None:
     told = of_a_run(tmp_path, program, Games(1.25).play, []).best(STEP, params, 5, 7.5)
-    assert "7.50 (1.25 when it was played again for this)" in str(told)
+    assert "7.50 (1.25 in this replay)" in str(told)
 
 
 def test_what_prevents_a_replay_is_a_line_and_not_the_end_of_the_run(
@@ -145,6 +145,20 @@ def test_where_training_needs_the_cpu_no_game_is_played_before_its_end(
     assert [(policy.step, number) for policy, _, number, _ in games.asked] == [(2, 0), (2, 4)]
     assert (tmp_path / "run/replays/2.html").read_text() == "game 4 at step 2"
     assert said == ["shown at 2: game 4 at step 2"]
+
+
+def test_what_is_compiled_ahead_is_what_plays_the_best_game_and_leaves_no_page(
+    tmp_path: Path, program: Program, params: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replays, "_idle_cpu", lambda: jax.local_devices()[1])
+    games, said = Games(1), list[str]()  # the best game fails
+    mine = of_a_run(tmp_path, program, games.play, said)
+    mine.prepare(2, params)
+    assert mine.best(2, params, 4, 2) is None
+    assert not (tmp_path / "run/replays/2.html").exists()
+    assert len(said) == 1
+    of_both = [jax.tree.leaves(policy.params)[0].devices() for policy, *_ in games.asked]
+    assert of_both == [{jax.local_devices()[0]}] * 2
 
 
 def test_games_that_cannot_be_drawn_are_not_played(tmp_path: Path) -> None:

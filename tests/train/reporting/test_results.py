@@ -200,10 +200,9 @@ def test_the_json_of_a_single_game_is_strict() -> None:
 
 
 def test_a_single_game_is_not_called_games() -> None:
-    assert results.games({"episodes": 1, "seed": 3}) == "1 game of seed 3"
-    assert (
-        results.games({"episodes": 1000, "seed": 3, "step": 7}) == "1,000 games of seed 3 at step 7"
-    )
+    assert results.describe_games({"episodes": 1, "seed": 3}) == "1 game of seed 3"
+    told = results.describe_games({"episodes": 1000, "seed": 3, "step": 7})
+    assert told == "1,000 games of seed 3 at step 7"
 
 
 def test_actions_of_other_environments_are_numbered() -> None:

@@ -207,7 +207,7 @@ def test_where_the_page_is_is_said_and_nothing_else(
         sinks.write(1, METRICS)
         sinks.write(2, METRICS)
     (place,) = begun.directory.glob("wandb/offline-run-*")
-    assert said == [f"Weights & Biases: offline, `wandb sync {place}` sends it, but no checkpoints"]
+    assert said == [f"Weights & Biases: offline; `wandb sync {place}` uploads all but checkpoints"]
     assert capfd.readouterr() == ("", "")
 
 
@@ -226,7 +226,7 @@ def test_a_run_goes_on_when_nobody_answers_and_has_its_page_later(
         environment.setenv("WANDB_MODE", "offline")
         sinks.write(2, METRICS)
     failed, works = said
-    assert failed.startswith("WeightsAndBiases failed; the run goes on, and it is tried again ")
+    assert failed.startswith("WeightsAndBiases failed; the run goes on, and retries it ")
     assert len(failed.splitlines()) == 1
     assert works == "WeightsAndBiases works again"
     (found,) = sessions(begun)

@@ -133,7 +133,7 @@ def test_a_run_that_was_killed_before_it_began_does_not_keep_its_name(
     assert held == ["mine"]
     (tmp_path / "other").mkdir()
     (tmp_path / "other/notes").touch()
-    with pytest.raises(UserError, match="exists already"):
+    with pytest.raises(UserError, match="already exists"):
         create(tmp_path, dataclasses.replace(config, run_name="other"))
 
 
@@ -143,7 +143,7 @@ def test_a_run_that_another_process_begins_meanwhile_is_left_to_it(
     """Both found the name free; the other one had the lease first, and has given it back."""
     named = dataclasses.replace(config, run_name="mine", seed=1)
     other = dataclasses.replace(named, seed=2)
-    with pytest.raises(UserError, match="mine exists already"):
+    with pytest.raises(UserError, match="mine already exists"):
         create(tmp_path, named, lambda run: write_down(Run(run.directory, other)))
     assert find(tmp_path, "mine") == Run(tmp_path / "mine", other)
 

@@ -99,9 +99,7 @@ def test_a_run_that_does_not_exist_is_refused_beside_those_that_do(
         find(tmp_path, "lost")
     (tmp_path / "out/exported").mkdir(parents=True)
     (tmp_path / "out/exported/policy.npz").touch()
-    with pytest.raises(
-        UserError, match="exported is a policy that was exported, as --policy takes"
-    ):
+    with pytest.raises(UserError, match="exported is an exported policy; use it with --policy"):
         find(tmp_path, "out/exported")
     (tmp_path / "lost/checkpoints").mkdir(parents=True)
     for which in ("lost", str(tmp_path / "lost")):

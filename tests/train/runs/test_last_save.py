@@ -107,7 +107,7 @@ def test_what_prevents_the_last_save_for_a_while_costs_nothing(
     checkpointer.finish(1, state)
     assert not checkpointer.is_unsaved(1)
     assert refusing == [64] * 3
-    again = "Saving the last state is tried again, for 5 minutes"
+    again = "Could not save the last state; retrying for 5 minutes"
     assert capsys.readouterr().out.splitlines().count(again) == 1
     assert checkpointer.steps() == [64]
 
@@ -143,7 +143,7 @@ def test_a_run_that_goes_on_from_an_older_checkpoint_takes_no_damaged_one_for_it
     again = Checkpointer(Run(tmp_path, settings), program, Clock(), print)
     again.restore()
     assert again.schedule.steps == 64
-    assert again.what_is_kept() == "the checkpoint at step 64 is good and kept"
+    assert again.describe_newest() == "the checkpoint at step 64 is intact"
     assert (tmp_path / "checkpoints/128.aside-1").is_dir()
 
 
@@ -159,9 +159,9 @@ def test_where_nobody_can_look_at_the_checkpoints_a_run_that_measures_itself_goe
     monkeypatch.setattr(Disk, "names", stale)
     assert not checkpointer.is_due(1, EvaluationResult({}, 1.0))
     (said,) = capsys.readouterr().out.splitlines()
-    assert said.startswith("Whether this agent is the best cannot be told: ")
+    assert said.startswith("Cannot compare this agent with the best checkpoint: ")
     assert "Stale file handle" in said
-    assert checkpointer.what_is_kept().startswith("what is kept cannot be told: ")
+    assert checkpointer.describe_newest().startswith("the saved checkpoints cannot be listed: ")
 
 
 @pytest.mark.usefixtures("refusing")

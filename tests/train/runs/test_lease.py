@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -96,11 +97,32 @@ def test_the_run_of_a_process_that_has_died_here_is_taken_over_at_once(run: Plac
 def test_a_process_that_was_killed_is_gone_although_nobody_has_waited_for_it() -> None:
     """Its id stays taken until then, and where nobody ever does, for good."""
     process = subprocess.Popen(["sleep", "60"])
-    assert lease.begun(process.pid)
+    assert lease.process_started(process.pid)
     process.kill()
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-    assert lease.begun(process.pid) is None
+    assert lease.process_started(process.pid) is None
     process.wait()
+
+
+@pytest.mark.parametrize("hides", [PermissionError, FileNotFoundError])  # hidepid is 1 or 2
+def test_another_users_process_that_proc_hides_is_not_taken_for_gone(
+    run: Place, monkeypatch: pytest.MonkeyPatch, hides: type[OSError]
+) -> None:
+    take(run)
+    owner = lease._owner(run, 1)
+    assert owner
+    read = Path.read_text
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(os, "kill", Mock(side_effect=PermissionError))
+        meanwhile.setattr(
+            Path,
+            "read_text",
+            lambda path, *given: (
+                Mock(side_effect=hides)() if path.name == "stat" else read(path, *given)
+            ),
+        )
+        assert lease.process_started(owner.process) == ""
+        assert not owner.is_gone
 
 
 def test_a_process_of_the_same_id_as_one_that_has_died_is_not_taken_for_it(run: Place) -> None:
@@ -117,7 +139,7 @@ def test_the_run_of_a_machine_that_fell_silent_is_taken_over_after_a_while(run: 
     elsewhere(run)
     said: list[str] = []
     lease.take(run, said.append, stale_after=1.0).confirm()
-    assert ["on far had" in line for line in said] == [True]
+    assert ["on far was the last" in line for line in said] == [True]
     assert (run / "owner").names() == ["2.json"]
 
 
@@ -177,7 +199,7 @@ def test_a_run_that_was_moved_is_not_said_to_be_trained_by_another(tmp_path: Pat
     held = take(place(run))
     held.confirm()
     run.rename(tmp_path / "moved")
-    with pytest.raises(TakenOver, match="run is not there any more: it was moved or deleted"):
+    with pytest.raises(TakenOver, match="run no longer exists: it was moved or deleted"):
         held.confirm()
     held.give_back()
     assert [each.name for each in tmp_path.iterdir()] == ["moved"]
@@ -225,7 +247,7 @@ def test_a_bucket_that_is_away_for_a_while_costs_nobody_the_run(
         time.sleep(1.2)
         held.confirm()
         away.setattr(type(held), "_renew", _never)
-        held.confirm(asks=False)
+        held.confirm(renew_if_stale=False)
         silent_since = held._renewed_at
     held.confirm()
     assert held._renewed_at > silent_since

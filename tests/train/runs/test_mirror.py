@@ -155,7 +155,7 @@ def test_what_a_process_that_was_killed_has_left_here_is_removed_if_it_was_sent(
     sent, unsent, of_wandb, _ = left
     for each in left:
         each.mkdir()
-    copies.keep(unsent)
+    copies.mark_unsent(unsent)
     (of_wandb / copies.WANDB).mkdir()  # which is uploaded by itself
     resume(found_again(run), run.config)
     assert [each for each in left if not each.exists()] == [sent]
@@ -179,10 +179,10 @@ def test_a_bucket_that_is_away_is_said_and_the_files_stay_here(
         bucket_service.fault = "refuse"
         assert "the files of the run cannot be copied: gs://" in (there.catch_up() or "")
     bucket_service.fault = None
-    assert f"The files in {run.directory} are not all in {run.place}: " in said[-1]
+    assert f"Some files in {run.directory} could not be copied to {run.place}: " in said[-1]
     assert not there.has_sent_all
     assert run.metrics.read_text() == "one\n"
-    monkeypatch.setattr(copies, "begun", lambda _: None)  # as once this process has ended
+    monkeypatch.setattr(copies, "process_started", lambda _: None)  # as once this process has ended
     resume(found_again(run), run.config)
     assert run.metrics.read_text() == "one\n"
 

@@ -83,7 +83,7 @@ def test_where_no_checkpoint_would_be_found_again_nothing_is_begun(
 ) -> None:
     there = place(tmp_path / name / "run")
     for begin in (there.claim, there.try_to_write):
-        with pytest.raises(OSError, match="no checkpoint is found again where a path has"):
+        with pytest.raises(OSError, match="checkpoints cannot be stored at a path that contains"):
             begin()
     assert list(tmp_path.iterdir()) == []
 
@@ -209,7 +209,7 @@ def test_a_bucket_that_is_not_there_is_an_error_of_one_line() -> None:
 def test_where_there_is_no_bucket_whoever_writes_is_told_how_one_is_made(tmp_path: Path) -> None:
     there, here = Bucket("gs://nobody/runs/file"), tmp_path / "file"
     here.write_text("")
-    told = "^there is no bucket gs://nobody, which gcloud storage buckets create gs://nobody -"
+    told = "^gs://nobody does not exist; create it with: gcloud storage .* create gs://nobody -"
     for write in (lambda: there.write(""), lambda: there.create(""), lambda: there.store(here)):
         with pytest.raises(OSError, match=told) as failure:
             write()
@@ -223,7 +223,7 @@ def test_a_bucket_that_wants_to_know_who_asks_is_told_with_what_to_do(
 ) -> None:
     anonymous = OSError("Anonymous caller does not have storage.objects.get access, 401")
     monkeypatch.setattr(service(), "cat_file", Mock(side_effect=anonymous))
-    said = "nobody is logged in .gcloud auth application-default login"
+    said = "no Google Cloud credentials; run `gcloud auth application-default login`"
     with pytest.raises(Unavailable, match=said):
         Bucket("gs://bucket/run/file").read()
 
@@ -259,7 +259,7 @@ def test_the_mark_that_a_checkpoint_is_whole_comes_last_and_goes_first(
 
 @pytest.mark.parametrize("address", ["gs://", "gs:///runs", "gs://MY-BUCKET/runs", "gs://-a/runs"])
 def test_an_address_without_the_name_of_a_bucket_is_refused(address: str) -> None:
-    with pytest.raises(UserError, match=f"^{address} names no bucket: use gs://BUCKET/"):
+    with pytest.raises(UserError, match=f"^{address} is not a valid bucket path: use gs://BUCKET/"):
         place(address)
 
 
@@ -270,7 +270,7 @@ def test_a_path_may_begin_at_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 
 @pytest.mark.parametrize("address", ["s3://bucket/runs", "http://host/runs", "gs:/bucket"])
 def test_other_addresses_are_refused(address: str) -> None:
-    with pytest.raises(UserError, match="is not known; name a directory, or gs://"):
+    with pytest.raises(UserError, match="paths are not supported: use a directory or gs://"):
         place(address)
 
 

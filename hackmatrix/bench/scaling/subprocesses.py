@@ -23,56 +23,57 @@ from hackmatrix.parallel.startup import Membership
 
 T = TypeVar("T")
 _SIMULATED_DEVICES = "--xla_force_host_platform_device_count"
-_JOIN_SECONDS = 120  # they all start at once, on a machine that may be busy
+_JOIN_SECONDS = 120  # all start at once, on a machine that may be busy
 
 
-def together(processes: int, devices_each: int, work: Callable[..., T], *arguments: Any) -> T:
-    """What the first of so many processes gives, which do the same work on all of their devices. A
-    single one meets the other hosts where this machine is one of several in a TPU slice.
+def run_in_group(processes: int, devices_each: int, work: Callable[..., T], *arguments: Any) -> T:
+    """Runs the same work in several processes on all of their devices, and returns the result of
+    the first. A single process joins the other hosts where this machine is one of a TPU slice.
 
-    A CPU pretends to have `devices_each`. Of GPUs, each of several processes takes one.
+    Each process simulates `devices_each` devices on a CPU. Of several on GPUs, each takes one GPU.
     """
     coordinator = f"127.0.0.1:{_free_port()}"
     members = [Membership(coordinator, processes, each) for each in range(processes)]
     with environment(XLA_FLAGS=_with_devices(devices_each)):
-        return of_all(
+        return run_all(
             [
-                functools.partial(_joined, each if processes > 1 else None, work, *arguments)
+                functools.partial(_join_and_run, each if processes > 1 else None, work, *arguments)
                 for each in members
             ]
         )[0]
 
 
-def on_cpu(work: Callable[..., T], *arguments: Any) -> T:
-    """What a process gives that leaves accelerators alone."""
+def run_on_cpu(work: Callable[..., T], *arguments: Any) -> T:
+    """Runs work in a process that leaves accelerators alone, and returns its result."""
     with environment(JAX_PLATFORMS="cpu"):
-        return of_all([functools.partial(work, *arguments)])[0]
+        return run_all([functools.partial(work, *arguments)])[0]
 
 
-def of_all(works: Sequence[Callable[[], T]]) -> list[T]:
-    """What they give, each in a process of its own. As soon as one has failed the others are ended,
-    which may wait for it; and so are all of them where this process is interrupted or killed.
+def run_all(works: Sequence[Callable[[], T]]) -> list[T]:
+    """Runs each work in a process of its own, and returns their results. As soon as one fails the
+    others, which may wait for it, are killed. All end when this process is interrupted or killed.
     """
-    spawn = get_context("spawn")
+    spawn, others = get_context("spawn"), active_children()
     with ProcessPoolExecutor(len(works), spawn, initializer=_end_with_parent) as pool:
         try:
             with _interrupts_held():
                 submitted = [pool.submit(work) for work in works]
             for each in wait(submitted, return_when=FIRST_EXCEPTION).done:
-                each.result()  # raises what has ended it
+                each.result()  # raises its error, if it failed
             return [each.result() for each in submitted]
         except BaseException as error:
             for child in active_children():
-                child.kill()
+                if child not in others:
+                    child.kill()
             if isinstance(error, BrokenProcessPool):
-                why = "a process that measured was killed, for lack of memory perhaps"
+                why = "a benchmark process was killed, perhaps for lack of memory"
                 raise UserError(why) from error
             raise
 
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Processes that are started meanwhile get none: it is this one that ends them, and says so."""
+    """Blocks SIGINT inside, and so in processes started there: this process ends them itself."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield
@@ -81,7 +82,7 @@ def _interrupts_held() -> Iterator[None]:
 
 
 def _end_with_parent() -> None:
-    """Without its parent a process would wait for work for ever, and keep its device."""
+    """Ends this process with its parent: alone it would wait for ever, and hold its device."""
     parent = parent_process()
     assert parent is not None
 
@@ -92,10 +93,10 @@ def _end_with_parent() -> None:
     threading.Thread(target=follow, daemon=True).start()
 
 
-def _joined(given: Membership | None, work: Callable[..., T], *arguments: Any) -> T:
+def _join_and_run(given: Membership | None, work: Callable[..., T], *arguments: Any) -> T:
     if given:
         os.environ["JAX_LOCAL_DEVICE_IDS"] = str(given.process)
-        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # Gloo tells there whom it has met
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # Gloo prints its connections there
     startup.join(given, program="launch.bench", heartbeat_seconds=30, join_seconds=_JOIN_SECONDS)
     result = work(*arguments)
     if jax.distributed.is_initialized():
@@ -118,7 +119,7 @@ def _free_port() -> int:
 
 @contextmanager
 def environment(**changes: str) -> Iterator[None]:
-    """Sets variables for what is done, and for the processes that are started, inside."""
+    """Sets environment variables inside the block, also for processes that are started there."""
     before = {name: os.environ.get(name) for name in changes}
     os.environ.update(changes)
     try:
