@@ -1,6 +1,6 @@
 """A bucket service on this machine, which speaks the real protocol, with faults on demand.
 
-Clients talk to a proxy in this process, which forwards their requests unless told to spoil them.
+Clients talk to a proxy in this process, which forwards their requests unless a fault is set.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Service:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables that lead clients here: gcsfs, and TensorStore, which writes arrays."""
+        """The variables that point clients here: gcsfs, and TensorStore, which writes arrays."""
         return {"STORAGE_EMULATOR_HOST": self.address, "TENSORSTORE_GCS_HTTP_URL": self.address}
 
     def names(self, prefix: str = "") -> list[str]:
@@ -63,9 +63,9 @@ class Service:
         finally:
             self.fault = None
 
-    def spoils(self, request: str) -> str | None:
+    def fault_of(self, request: str) -> str | None:
         """Returns the fault for this request, if any. "third" never fails the same request twice in
-        a row: with several threads, one of them might be the third until it gives up.
+        a row: with several threads, a retry might otherwise be the third every time.
         """
         third = next(self._count) % 3 == 0
         if self.fault != "third":
@@ -80,12 +80,12 @@ class Service:
 def _proxy(service: Service) -> ThreadingHTTPServer:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True  # or a body would wait 40 ms for the receipt of its headers
+        disable_nagle_algorithm = True  # or a body waits 40 ms until its headers are acknowledged
 
-        def _pass_on(self) -> None:
+        def _forward(self) -> None:
             body = self._body()
             service.received += len(body)
-            fault = service.spoils(f"{self.command} {self.path}")
+            fault = service.fault_of(f"{self.command} {self.path}")
             if fault == "refuse":
                 self.close_connection = True
                 self.connection.shutdown(socket.SHUT_RDWR)
@@ -96,7 +96,7 @@ def _proxy(service: Service) -> ThreadingHTTPServer:
             if fault == "slow":
                 time.sleep(0.05)
             if fault == "hang":
-                self._say_nothing()
+                self._hang()
                 return
             target = http.client.HTTPConnection(service._server.removeprefix("http://"))
             headers = {name: value for name, value in self.headers.items() if name != "Host"}
@@ -105,32 +105,32 @@ def _proxy(service: Service) -> ThreadingHTTPServer:
             target.request(self.command, self.path, body, headers)
             answer = target.getresponse()
             content = answer.read()
-            told = dict(answer.getheaders())
-            if location := told.get("Location"):  # for the rest of an upload: through here too
-                told["Location"] = location.replace(service._server, service.address)
-            self._answer(answer.status, told, content)
+            received = dict(answer.getheaders())
+            if location := received.get("Location"):  # the rest of an upload comes here too
+                received["Location"] = location.replace(service._server, service.address)
+            self._answer(answer.status, received, content)
             target.close()
 
-        do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = do_HEAD = _pass_on  # noqa: N815
+        do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = do_HEAD = _forward  # noqa: N815
 
         def _body(self) -> bytes:
             if self.headers.get("Transfer-Encoding") != "chunked":
-                return self._whole(int(self.headers.get("Content-Length", 0)))
+                return self._read(int(self.headers.get("Content-Length", 0)))
             body = b""
             while size := int(self.rfile.readline(), 16):
-                body += self._whole(size)
+                body += self._read(size)
                 self.rfile.readline()
             self.rfile.readline()
             return body
 
-        def _whole(self, size: int) -> bytes:
-            """Reads so many bytes; fails on a part, all that a killed client has sent."""
+        def _read(self, size: int) -> bytes:
+            """Reads `size` bytes; fails on fewer, as a killed client may send only a part."""
             part = self.rfile.read(size)
             if len(part) < size:
                 raise ConnectionError("the client has gone away")
             return part
 
-        def _say_nothing(self) -> None:
+        def _hang(self) -> None:
             self.close_connection = True
             while service.fault == "hang":
                 time.sleep(0.02)
@@ -153,7 +153,7 @@ def _proxy(service: Service) -> ThreadingHTTPServer:
         daemon_threads = True
         request_queue_size = 128
 
-        def handle_error(self, *_: Any) -> None:  # clients that have gone
+        def handle_error(self, *_: Any) -> None:  # clients that disconnected
             pass
 
     return Server(("127.0.0.1", 0), Handler)

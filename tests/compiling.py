@@ -8,10 +8,11 @@ COMPILE_FAST = (
     "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
     " --xla_disable_hlo_passes=simplify-while-loops,while-loop-invariant-code-motion"
 )
-# With COMPILE_FAST, rounding depends on the rest of a program. This takes longer and does not.
+# With COMPILE_FAST, rounding depends on the rest of a program. With this it does not, but it takes
+# longer to compile.
 COMPILE_REPRODUCIBLY = "--xla_backend_optimization_level=0"
 
 
 def xla_flags(devices: int, compile_as: str = COMPILE_FAST) -> str:
-    """Returns the XLA_FLAGS for so many simulated devices in a process."""
+    """Returns XLA_FLAGS for a process with this number of simulated devices."""
     return f"{SIMULATED_DEVICES}={devices} {compile_as}"

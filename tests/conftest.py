@@ -1,4 +1,4 @@
-"""Sets what JAX reads when it is first imported, and decides which tests share a process."""
+"""Sets the environment that JAX reads when it is first imported, and groups tests by process."""
 
 import gc
 import os
@@ -25,10 +25,11 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1]
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3")
 # Otherwise every program that a test starts would compile our sources to bytecode anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-# Otherwise a program that does not flush what it prints, or fails to when it ends, would pass.
+# Otherwise a program that does not flush its output, or fails to as it exits, would pass.
 os.environ.pop("PYTHONUNBUFFERED", None)
 
-# Collecting garbage again and again among all that JAX has traced takes a twentieth of the time.
+# With Python's defaults a twentieth of the tests' time goes into garbage collections, as JAX holds
+# many objects of what it has traced.
 gc.set_threshold(100_000, 20, 20)
 
 TESTS = Path(__file__).parent
@@ -80,7 +81,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Togethe
 @pytest.fixture(scope="session", autouse=True)
 def own_temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Puts temporary files where pytest removes them some sessions later: runs in buckets have
-    their local files there, and leave them behind where a test wants them to.
+    their local files there, and some tests make them leave those behind.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("temporary")))
@@ -89,16 +90,16 @@ def own_temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
 
 @pytest.fixture(scope="session", autouse=True)
 def quick_programs() -> Iterator[None]:
-    """Spares programs under test imports that take seconds and are not needed: tests/stand_ins."""
+    """Lets programs under test import tests/stand_ins for slow libraries that they do not need."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(TESTS / "stand_ins"), prepend=os.pathsep)
         yield
 
 
 @pytest.fixture(autouse=True)
-def signals_are_heard() -> None:
-    """Stops ignoring signals, or programs that a test starts would ignore them too: this process
-    may run under nohup or in a shell's background; and libtpu, once loaded, ignores SIGHUP.
+def signals_are_not_ignored() -> None:
+    """Stops ignoring signals, as programs that a test starts would inherit that: this process may
+    run under nohup or in a shell's background, and libtpu makes it ignore SIGHUP.
     """
     for number in (signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
@@ -115,13 +116,13 @@ def bucket_service() -> Iterator[Service]:
 
 
 @pytest.fixture
-def patient_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets requests that fail be retried as often as usual, but without seconds of waiting."""
+def retries_without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retries failed requests as often as usual, but without seconds of waiting."""
     monkeypatch.setattr("gcsfs.retry.min", lambda *_: 0.01, raising=False)  # it sleeps for min(...)
 
 
 @pytest.fixture
 def bucket_address(bucket_service: Service, request: pytest.FixtureRequest) -> Iterator[str]:
-    """An empty folder of a bucket; its service has no fault any more after the test."""
+    """An empty folder of a bucket. A fault of its service is cleared after the test."""
     yield f"{BUCKET}/{re.sub(r'[^a-z_]', '-', request.node.name)}"
     bucket_service.fault = None

@@ -1,5 +1,5 @@
-"""The layout of the source and of the tests: who imports whom, how long a module is, what it may be
-called.
+"""The layout of the source and of the tests: which module imports which, how long a module is, and
+what it may be called.
 
 Each check takes the root of a tree and returns what is wrong in it, one line each; so it can be
 tried on a small wrong tree as well as on ours.
@@ -41,7 +41,7 @@ def test_no_modules_need_each_other_in_a_circle() -> None:
     assert circles(ROOT) == []
 
 
-def test_every_room_has_its_place_in_the_order() -> None:
+def test_every_room_has_a_place_in_the_order_of_imports() -> None:
     assert unlisted(ROOT) == []
 
 
@@ -57,7 +57,7 @@ def test_a_folder_has_few_enough_modules_to_know_them() -> None:
     assert large_folders(ROOT) == []
 
 
-def test_a_module_is_named_after_its_idea() -> None:
+def test_no_module_has_a_vague_name() -> None:
     assert vague_names(ROOT) == []
 
 
@@ -69,15 +69,15 @@ def test_no_line_names_a_place_that_only_some_machines_have() -> None:
     assert foreign_text(ROOT) == []
 
 
-def test_an_installed_package_has_the_files_that_are_no_modules() -> None:
+def test_an_installed_package_has_its_files_that_are_not_modules() -> None:
     pages = {".html", ".css", ".js"}
     tools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
-    told = tools["setuptools"]["package-data"]
+    package_data = tools["setuptools"]["package-data"]
     found = [path for path in (ROOT / "hackmatrix").rglob("*") if path.suffix in pages]
     assert found
     for path in found:
         package = ".".join(path.relative_to(ROOT).parent.parts)
-        assert f"*{path.suffix}" in told.get(package, []), f"{path.name} is not installed"
+        assert f"*{path.suffix}" in package_data.get(package, []), f"{path.name} is not installed"
 
 
 def test_the_source_of_the_game_is_found() -> None:
@@ -178,7 +178,9 @@ def test_a_broken_rule_is_reported(tmp_path: Path, check: Check, path: str, text
     assert len(check(tmp_path)) == 1
 
 
-def test_a_circle_is_reported_but_not_what_is_imported_later_or_for_types(tmp_path: Path) -> None:
+def test_a_circle_is_reported_but_not_one_by_late_imports_or_those_for_types(
+    tmp_path: Path,
+) -> None:
     write(tmp_path, "hackmatrix/rl/draws.py", "from hackmatrix.rl import tally")
     write(tmp_path, "hackmatrix/rl/tally.py", "class Tally:\n    from hackmatrix.rl import rollout")
     for later in (
@@ -211,7 +213,7 @@ def test_a_circle_is_reported_but_not_what_is_imported_later_or_for_types(tmp_pa
         ("tests/train/test_loop.py", "from tests.processes.pod import Pod", True),
     ],
 )
-def test_helpers_come_from_around_or_from_below(
+def test_helpers_of_tests_come_from_folders_around_or_rooms_below(
     tmp_path: Path, path: str, line: str, is_wrong: bool
 ) -> None:
     for folder in ("rl", "envs", "ppo", "processes", "train/runs", "train/guards"):
@@ -220,7 +222,7 @@ def test_helpers_come_from_around_or_from_below(
     assert len(wrong_helpers(tmp_path)) == is_wrong
 
 
-def test_folders_are_counted_without_what_is_there_for_python(tmp_path: Path) -> None:
+def test_init_files_do_not_count_as_modules_of_a_folder(tmp_path: Path) -> None:
     for number in range(12):
         write(tmp_path, f"hackmatrix/rl/draws_{number}.py", "")
     write(tmp_path, "hackmatrix/rl/__init__.py", "")

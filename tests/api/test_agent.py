@@ -32,14 +32,14 @@ GAMES = 8
 
 
 class Variant(GridWalk):
-    """Its name is inherited, and it says that it can be drawn."""
+    """A variant that inherits its name, and claims that it can be drawn."""
 
     is_drawable = True
 
 
 @pytest.fixture(scope="module")
 def agent(tmp_path_factory: pytest.TempPathFactory) -> hackmatrix.Agent:
-    """It plays CartPole, which compiles in seconds."""
+    """An agent for CartPole, which compiles in seconds."""
     run = saved_run(tmp_path_factory.mktemp("runs"), env="gymnax:CartPole-v1")
     return hackmatrix.load(run.directory)
 
@@ -49,21 +49,19 @@ def expert() -> hackmatrix.Agent:
     return hackmatrix.load("policies/expert")
 
 
-def seen(boards: int) -> tuple[np.ndarray, np.ndarray]:
+def random_boards(boards: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     return rng.random((boards, 1545), np.float32), rng.random((boards, 28)) < 0.3
 
 
-def test_what_a_policy_is_fits_on_a_screen_without_its_parameters(
-    expert: hackmatrix.Agent,
-) -> None:
-    told = repr(expert.policy)
-    assert "policies/expert" in told
-    assert len(told) < 1000
+def test_the_repr_of_a_policy_is_short_and_omits_its_parameters(expert: hackmatrix.Agent) -> None:
+    text = repr(expert.policy)
+    assert "policies/expert" in text
+    assert len(text) < 1000
 
 
-def test_it_takes_valid_actions_one_at_a_time_or_many(expert: hackmatrix.Agent) -> None:
-    observations, masks = seen(64)
+def test_an_agent_takes_valid_actions_for_one_board_or_many(expert: hackmatrix.Agent) -> None:
+    observations, masks = random_boards(64)
     actions = expert.act(observations, masks)
     assert masks[np.arange(64), actions].all()
     assert actions.dtype == np.int32
@@ -74,15 +72,15 @@ def test_it_takes_valid_actions_one_at_a_time_or_many(expert: hackmatrix.Agent) 
     assert (none.dtype, len(none)) == (np.int32, 0)
 
 
-def test_the_likeliest_actions_are_those_of_the_exported_policy(expert: hackmatrix.Agent) -> None:
-    observations, masks = seen(64)
+def test_greedy_actions_are_those_of_the_exported_policy(expert: hackmatrix.Agent) -> None:
+    observations, masks = random_boards(64)
     plain = NumpyPolicy("policies/expert")
     expected = [plain.act(*each) for each in zip(observations, masks, strict=True)]
     np.testing.assert_array_equal(expert.act(observations, masks, greedy=True), expected)
     np.testing.assert_array_equal(plain.act(observations, masks), expected)
 
 
-def test_actions_are_drawn_as_often_as_they_are_likely(agent: hackmatrix.Agent) -> None:
+def test_actions_are_drawn_with_their_probabilities(agent: hackmatrix.Agent) -> None:
     observations = np.zeros((10_000, 4), np.float32)
     logits, _ = agent.policy.network(agent.policy.params, {"observation": observations[0]})
     right = 1 / (1 + np.exp(logits[0] - logits[1]))
@@ -91,7 +89,9 @@ def test_actions_are_drawn_as_often_as_they_are_likely(agent: hackmatrix.Agent) 
     assert share == pytest.approx(right, abs=0.02)
 
 
-def test_a_seed_draws_the_same_actions_and_no_seed_others(agent: hackmatrix.Agent) -> None:
+def test_a_seed_repeats_its_actions_and_without_one_they_differ(
+    agent: hackmatrix.Agent,
+) -> None:
     observations, masks = np.zeros((256, 4)), np.ones((256, 2))
     first, again, other = (agent.act(observations, masks, seed=seed) for seed in (3, 3, 4))
     np.testing.assert_array_equal(first, again)
@@ -100,7 +100,7 @@ def test_a_seed_draws_the_same_actions_and_no_seed_others(agent: hackmatrix.Agen
 
 
 @pytest.mark.parametrize(
-    ("observation", "mask", "said"),
+    ("observation", "mask", "message"),
     [
         (np.zeros(5), np.ones(2), "not [5] and [2]"),
         (np.zeros((3, 4)), np.ones(2), "not [3, 4] and [2]"),
@@ -108,15 +108,15 @@ def test_a_seed_draws_the_same_actions_and_no_seed_others(agent: hackmatrix.Agen
         (np.full(4, np.nan), np.ones(2), "the observation is not finite"),
     ],
 )
-def test_what_is_no_observation_is_refused(
-    agent: hackmatrix.Agent, observation: np.ndarray, mask: np.ndarray, said: str
+def test_invalid_observations_and_masks_are_refused(
+    agent: hackmatrix.Agent, observation: np.ndarray, mask: np.ndarray, message: str
 ) -> None:
     with pytest.raises(hackmatrix.UserError) as refused:
         agent.act(observation, mask)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
-def test_its_results_are_numbers_a_table_and_a_page(agent: hackmatrix.Agent) -> None:
+def test_results_are_available_as_numbers_as_text_and_as_html(agent: hackmatrix.Agent) -> None:
     results = agent.evaluate(GAMES, seed=5)
     assert list(results.players) == ["agent", "agent_greedy", "random"]
     returns = results.played["agent"]["train/mean_episode_return"]
@@ -137,8 +137,8 @@ def test_its_results_are_numbers_a_table_and_a_page(agent: hackmatrix.Agent) -> 
     assert copied != results
 
 
-def test_with_a_plan_it_looks_ahead() -> None:
-    """An agent that knows nothing, where what follows can be known."""
+def test_with_a_plan_an_untrained_agent_plays_well() -> None:
+    """In an environment where nothing is hidden."""
     network = mlp(Toy(), hidden_dim=8, num_layers=1)
     params = network.init(jax.random.key(0))
     signal = RewardSignal(gamma=0.1, potential_shaping=False)
@@ -150,7 +150,7 @@ def test_with_a_plan_it_looks_ahead() -> None:
     assert results.title.startswith("a test at step 0, 32 games per move: 16 games of seed 0")
 
 
-def test_the_game_that_is_asked_for_is_watched_in_the_way_that_is_asked_for(
+def test_watch_plays_the_given_game_in_the_given_way(
     expert: hackmatrix.Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     play = Mock()
@@ -162,24 +162,24 @@ def test_the_game_that_is_asked_for_is_watched_in_the_way_that_is_asked_for(
     assert play.call_args.kwargs["planner"].games == 16
 
 
-def test_how_an_agent_played_is_in_the_title(
+def test_titles_say_how_the_agent_played(
     expert: hackmatrix.Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = Mock()
     monkeypatch.setattr(games, "record", record)
-    for greedy, plan, told in (
+    for greedy, plan, suffix in (
         (False, 0, ""), (True, 0, ", the likeliest actions"), (False, 16, ", 16 games per move"),
     ):  # fmt: skip
         expert.watch(3, seed=5, greedy=greedy, plan=plan)
-        assert record.call_args.args[0] == f"{expert.title}{told}, game 3 of seed 5"
+        assert record.call_args.args[0] == f"{expert.title}{suffix}, game 3 of seed 5"
         played = Results(expert.policy, 8, 0, greedy, plan, {})
-        assert played.title == f"{expert.title}{told}: 8 games of seed 0, 95% intervals"
+        assert played.title == f"{expert.title}{suffix}: 8 games of seed 0, 95% intervals"
 
 
-def test_what_cannot_be_done_is_told_in_a_line(
+def test_wrong_arguments_are_refused_with_the_reason(
     agent: hackmatrix.Agent, expert: hackmatrix.Agent
 ) -> None:
-    for refused, said in (
+    for refused, message in (
         (lambda: agent.evaluate(0), "games=0 must be at least 1"),
         (lambda: agent.evaluate(plan=16), "plan is not supported by gymnax:CartPole-v1.*redrawn"),
         (lambda: agent.evaluate(plan=-1), "plan=-1 must be a whole number from 0"),
@@ -211,11 +211,11 @@ def test_what_cannot_be_done_is_told_in_a_line(
         (lambda: hackmatrix.load("nowhere.npz"), "there is no file nowhere.npz"),
         (lambda: hackmatrix.load("policies/expert", best=True), "only a run has a best one"),
     ):
-        with pytest.raises(hackmatrix.UserError, match=said):
+        with pytest.raises(hackmatrix.UserError, match=message):
             refused()
 
 
-def test_what_it_exports_is_the_same_agent(
+def test_an_exported_agent_is_the_same_agent(
     agent: hackmatrix.Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -232,7 +232,7 @@ def test_what_it_exports_is_the_same_agent(
         assert again.title == agent.title
 
 
-def test_an_export_that_fails_leaves_the_one_before(
+def test_an_export_that_fails_leaves_the_previous_one_unchanged(
     agent: hackmatrix.Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(given: Any, **arrays: Any) -> None:
@@ -259,7 +259,7 @@ def test_an_export_that_fails_leaves_the_one_before(
     assert files() == before
 
 
-def test_what_was_learned_in_a_variant_of_an_environment_plays_that_variant(tmp_path: Path) -> None:
+def test_an_agent_trained_on_a_variant_of_an_environment_plays_that_variant(tmp_path: Path) -> None:
     address = f"{__name__}:Variant"
     trained = hackmatrix.load(saved_run(tmp_path, env=address).directory)
     trained.export(tmp_path / "exported")
@@ -270,7 +270,7 @@ def test_what_was_learned_in_a_variant_of_an_environment_plays_that_variant(tmp_
             agent.watch()
 
 
-def test_the_game_is_drawn_but_no_variant_of_it() -> None:
+def test_the_game_can_be_drawn_but_no_variant_of_it() -> None:
     class Rich(HackMatrix):
         pass
 

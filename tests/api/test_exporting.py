@@ -1,4 +1,4 @@
-"""What is exported says in NumPy what the network says."""
+"""Exported policies compute in NumPy what the network computes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FAILS = "its `in_numpy` fails with parameters read from a file"
 
 
 def in_numpy(params: Mapping[str, Any], parts: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Without the relu."""
+    """The forward pass of Linear, which is that of Forgotten without the relu."""
     layer = params["layer"]
     return parts["wanted"] @ layer["kernel"] + layer["bias"]
 
@@ -60,7 +60,7 @@ class Forgotten(Linear):
 
 
 class Folded(Linear):
-    """The same as long as nothing below 0 is seen."""
+    """Equal to `in_numpy` as long as no observation is below 0."""
 
     @nn.compact
     def __call__(self, parts: Parts) -> jax.Array:
@@ -76,7 +76,7 @@ class Failing(Linear):
 
 
 class Named(Linear):
-    """Its layer has a name that files take apart."""
+    """Its layer has a slash in its name, which files take for a level of the tree."""
 
     in_numpy = f"{__name__}:as_named"
 
@@ -90,7 +90,7 @@ class TakenApart(Named):
 
 
 class InHalves(Linear):
-    """It rounds more than NumPy does."""
+    """Rounds more than NumPy does."""
 
     @nn.compact
     def __call__(self, parts: Parts) -> jax.Array:
@@ -98,7 +98,7 @@ class InHalves(Linear):
 
 
 class Below(Toy):
-    """What is wanted is the only 0 among numbers below it."""
+    """Shows the wanted action as 0 and every other one as -1."""
 
     def decode(self, seen: Boards) -> tuple[dict[str, jax.Array], jax.Array]:
         parts, mask = super().decode(seen)
@@ -113,7 +113,7 @@ def agent(torso: type[Torso], env: Environment | None = None) -> hackmatrix.Agen
     return hackmatrix.Agent(Policy(env, network, params, "mine", 0, RewardSignal(0.99, False)))
 
 
-def test_the_landmark_of_an_environment_may_be_a_number_of_numpy(tmp_path: Path) -> None:
+def test_the_landmark_of_an_environment_may_be_a_numpy_integer(tmp_path: Path) -> None:
     exported = agent(Linear)
     vars(exported.env).update(landmark=np.int64(1))
     plain, _ = exported.export(tmp_path)
@@ -129,26 +129,28 @@ def test_a_network_that_is_the_same_function_in_numpy_is_exported(
     assert np.ptp(logits) > 0
 
 
-def test_the_player_of_a_made_up_observation_stands_on_the_board(tmp_path: Path) -> None:
+def test_random_observations_have_the_player_on_the_board(tmp_path: Path) -> None:
     agent(Around, GridWalk()).export(tmp_path)
     assert NumpyPolicy(tmp_path).about.spec.network == f"{__name__}:Around"
 
 
 @pytest.mark.parametrize(
-    ("torso", "said"),
+    ("torso", "message"),
     [
         (Forgotten, "its `in_numpy` computes another function: on random observations its logits"),
         (Failing, rf"{FAILS}: KeyError: 'nothing like that', test_exporting\.py:\d+"),
         (Named, rf"{FAILS}: KeyError: 'in/layer', test_exporting\.py:\d+"),
     ],
 )
-def test_one_that_is_another_function_is_not(torso: type[Torso], said: str, tmp_path: Path) -> None:
-    with pytest.raises(hackmatrix.UserError, match=f"{said}.*; nothing was exported"):
+def test_a_network_that_is_another_function_in_numpy_is_not_exported(
+    torso: type[Torso], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(hackmatrix.UserError, match=f"{message}.*; nothing was exported"):
         agent(torso).export(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_games_begin_with_is_asked_about_too(tmp_path: Path) -> None:
+def test_exports_are_also_compared_on_the_first_observations_of_games(tmp_path: Path) -> None:
     agent(Folded).export(tmp_path / "never below 0")
     with pytest.raises(hackmatrix.UserError, match="computes another function"):
         agent(Folded, Below()).export(tmp_path / "below")

@@ -13,7 +13,7 @@ NOTEBOOK = ROOT / "docs/from-nothing-to-a-replay.ipynb"
 CELLS = [
     cell for cell in json.loads(NOTEBOOK.read_text("utf-8"))["cells"] if cell["cell_type"] == "code"
 ]
-# Two updates have to do, and CartPole, which compiles in seconds. The game is the winner's part.
+# Two updates of CartPole, which compiles in seconds, have to do. The winner plays the game.
 SMALL = """
 from configs import cpu
 
@@ -56,7 +56,7 @@ def test_every_cell_of_the_notebook_works(tmp_path: Path) -> None:
     assert "<script" in (tmp_path / "game.html").read_text("utf-8")
 
 
-def test_the_notebook_holds_no_more_than_a_little_text() -> None:
+def test_the_outputs_in_the_notebook_are_text_and_the_notebook_is_small() -> None:
     outputs = [output for cell in CELLS for output in cell["outputs"]]
     assert all(output["output_type"] == "stream" for output in outputs)
     assert NOTEBOOK.stat().st_size < 30_000

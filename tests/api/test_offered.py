@@ -28,7 +28,7 @@ except hackmatrix.UserError as error:
 """
 
 
-def test_the_import_is_light_and_modules_of_the_trainer_do_not_take_the_place_of_train() -> None:
+def test_the_import_is_light_and_the_package_train_does_not_shadow_the_function() -> None:
     done = subprocess.run(
         [sys.executable, "-c", LIGHT], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -38,7 +38,7 @@ def test_the_import_is_light_and_modules_of_the_trainer_do_not_take_the_place_of
 
 @pytest.mark.skipif(machine.has_tpu() or machine.has_gpu(), reason="JAX is to look for it")
 @pytest.mark.parametrize("imports", ["hackmatrix, jax", "jax, hackmatrix"])
-def test_the_import_keeps_jax_from_a_tpu_that_is_not_there(tmp_path: Path, imports: str) -> None:
+def test_the_import_keeps_jax_from_looking_for_a_missing_tpu(tmp_path: Path, imports: str) -> None:
     (tmp_path / "libtpu.py").touch()
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     environment.pop("JAX_PLATFORMS", None)
@@ -49,14 +49,14 @@ def test_the_import_keeps_jax_from_a_tpu_that_is_not_there(tmp_path: Path, impor
     assert (done.stdout, done.stderr) == ("cpu\n", "")
 
 
-def test_all_that_is_offered_is_there_and_nothing_else() -> None:
+def test_every_public_name_exists_and_others_do_not() -> None:
     for name in hackmatrix.__all__:
         assert getattr(hackmatrix, name) is not None
     with pytest.raises(AttributeError, match="has no attribute 'evaluate'"):
         hackmatrix.evaluate  # type: ignore[attr-defined]  # noqa: B018
 
 
-def test_a_mistake_is_no_traceback_in_a_notebook() -> None:
+def test_a_user_error_shows_no_traceback_in_a_notebook() -> None:
     assert hackmatrix.UserError("lr=-1 is wrong")._render_traceback_() == [
         "UserError: lr=-1 is wrong"
     ]

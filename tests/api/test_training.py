@@ -1,4 +1,4 @@
-"""Training from Python, in this process. CartPole stands in for the game: it compiles soon."""
+"""Training from Python, in this process, on CartPole, which compiles faster than the game."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CARTPOLE: dict[str, Any] = {
 
 
 class Free(Toy):
-    """It forgets the boards' axis of what a step is worth."""
+    """Its reward lacks the axis of the boards."""
 
     def step(self, keys: Any, states: Any, actions: Any) -> tuple[Any, Step]:
         after, step = super().step(keys, states, actions)
@@ -43,7 +43,7 @@ class Free(Toy):
 
 
 class Blind(Torso):
-    """It sees nothing of what it is given."""
+    """A torso whose output has no features."""
 
     @nn.compact
     def __call__(self, parts: Any) -> Any:
@@ -52,7 +52,7 @@ class Blind(Torso):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> hackmatrix.Run:
-    """In a thread, as some notebooks run their cells."""
+    """A finished run, trained in a thread, in which some notebooks run their cells."""
     settings = {**CARTPOLE, "total_timesteps": 6 * BATCH, "run_name": "mine"}
     workdir = tmp_path_factory.mktemp("runs")
     with ThreadPoolExecutor(1) as threads:
@@ -60,9 +60,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> hackmatrix.Run:
         return training.result()
 
 
-def test_a_configuration_is_trained_with_but_for_what_is_given_beside_it(
-    run: hackmatrix.Run,
-) -> None:
+def test_settings_given_by_keyword_override_the_configuration(run: hackmatrix.Run) -> None:
     assert run.config.gamma == cpu.get_config().gamma != 0.99
     assert run.config.hidden_dim == 8
     assert run.config.total_timesteps == 6 * BATCH
@@ -74,7 +72,7 @@ def test_the_metrics_of_a_run_are_arrays_over_its_chunks(run: hackmatrix.Run) ->
     assert {values.shape for values in run.metrics.values()} == {(3,)}
 
 
-def test_a_run_is_found_again_under_all_its_names(run: hackmatrix.Run) -> None:
+def test_an_agent_is_loaded_by_any_name_of_its_run(run: hackmatrix.Run) -> None:
     assert run.name == "mine"
     workdir = Path(run.directory).parent
     titles = {
@@ -87,8 +85,8 @@ def test_a_run_is_found_again_under_all_its_names(run: hackmatrix.Run) -> None:
     assert titles == {f"mine at step {6 * BATCH:,}"}
 
 
-def test_an_interrupt_saves_and_the_run_goes_on_later(tmp_path: Path) -> None:
-    """As its button in a notebook, or Ctrl-C, does."""
+def test_an_interrupted_run_is_saved_and_can_be_resumed(tmp_path: Path) -> None:
+    """By SIGINT, as Ctrl-C or the button of a notebook sends it."""
 
     def interrupt() -> None:
         while not (tmp_path / "stopped/metrics.jsonl").exists():
@@ -110,7 +108,7 @@ def test_an_interrupt_saves_and_the_run_goes_on_later(tmp_path: Path) -> None:
     assert rest.metrics["step"][-1] == saved + 2 * BATCH
 
 
-def test_an_interrupt_of_the_last_games_leaves_them_to_be_played_later(
+def test_an_interrupted_final_evaluation_is_made_up_for_when_the_run_is_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start = {**CARTPOLE, "total_timesteps": 2 * BATCH, "eval_episodes": 4}
@@ -124,7 +122,7 @@ def test_an_interrupt_of_the_last_games_leaves_them_to_be_played_later(
     assert (rest.evaluation or {})["episodes"] == 4
 
 
-def test_a_run_that_is_interrupted_before_it_has_anything_to_tell_leaves_nothing(
+def test_a_run_that_is_interrupted_before_it_trains_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_: Any) -> None:
@@ -141,21 +139,21 @@ def test_a_run_that_is_interrupted_before_it_has_anything_to_tell_leaves_nothing
     [(Program, "prefetch", "first_state"), (session, "load_ahead", "compile")],
     ids=["the training program is looked for", "what metrics are written with is imported"],
 )
-def test_what_training_would_wait_for_is_begun_beside_other_work(
+def test_what_training_would_wait_for_is_started_beside_other_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: Any, begun: str, meanwhile: str
 ) -> None:
-    noted = Mock()
-    monkeypatch.setattr(place, begun, noted)
+    started = Mock()
+    monkeypatch.setattr(place, begun, started)
     monkeypatch.setattr(Program, meanwhile, Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         hackmatrix.train(cpu.get_config(), workdir=tmp_path, **CARTPOLE)
-    noted.assert_called_once_with()
+    started.assert_called_once_with()
 
 
-def test_a_run_whose_first_files_cannot_be_written_is_free_again(
+def test_a_run_whose_first_files_could_not_be_written_can_be_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A lease that this very process kept would be in its own way."""
+    """A lease that the failed start had kept would block the next one."""
     start = functools.partial(hackmatrix.train, workdir=tmp_path, run_name="mine", **CARTPOLE)
     full = OSError(28, "No space left on device")
     with monkeypatch.context() as patch:
@@ -166,7 +164,7 @@ def test_a_run_whose_first_files_cannot_be_written_is_free_again(
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"gama": 0.9}, "gama is not a setting: did you mean gamma?"),
         (
@@ -187,12 +185,12 @@ def test_a_run_whose_first_files_cannot_be_written_is_free_again(
         ({"config": {3: 4}}, "{3: 4} is not a configuration"),
     ],
 )
-def test_what_is_wrong_is_told_and_leaves_nothing_behind(
-    tmp_path: Path, given: dict[str, Any], said: str
+def test_wrong_arguments_are_reported_and_leave_nothing_behind(
+    tmp_path: Path, given: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(hackmatrix.UserError) as refused:
         hackmatrix.train(workdir=tmp_path, **given)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert not list(tmp_path.iterdir())
 
 
@@ -201,14 +199,14 @@ def test_training_where_jax_computes_in_64_bits_is_refused(tmp_path: Path) -> No
         hackmatrix.train(workdir=tmp_path)
 
 
-def test_a_configuration_file_that_gives_nothing_is_told(tmp_path: Path) -> None:
+def test_a_get_config_that_returns_nothing_is_reported(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("def get_config():\n    config = {}\n")
-    said = r"mine\.py returns NoneType instead of settings: its get_config\(\) has to end with"
-    with pytest.raises(hackmatrix.UserError, match=said):
+    message = r"mine\.py returns NoneType instead of settings: its get_config\(\) has to end with"
+    with pytest.raises(hackmatrix.UserError, match=message):
         hackmatrix.train(tmp_path / "mine.py", workdir=tmp_path)
 
 
-def test_numbers_of_numpy_and_jax_are_numbers(tmp_path: Path) -> None:
+def test_settings_may_be_numbers_of_numpy_and_jax(tmp_path: Path) -> None:
     given = {"seed": np.int64(3), "lr": np.float32(0.5), "gamma": jnp.float32(0.25)}
     with pytest.raises(hackmatrix.UserError) as refused:
         hackmatrix.train(workdir=tmp_path, num_envs=0, **given)
@@ -220,7 +218,7 @@ def test_a_policy_to_start_from_may_be_a_path(tmp_path: Path) -> None:
         hackmatrix.train(start_from=Path("runs/nobody"), workdir=tmp_path)
 
 
-def test_a_configuration_of_the_trainer_is_found_from_any_directory(
+def test_the_configs_of_the_trainer_are_found_from_any_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -230,17 +228,15 @@ def test_a_configuration_of_the_trainer_is_found_from_any_directory(
         hackmatrix.train("configs/gnu.py")
 
 
-def test_what_could_not_be_saved_is_told_before_it_is_trained(tmp_path: Path) -> None:
-    said = "learner/params/.* has no elements, and checkpoints cannot store empty arrays"
-    with pytest.raises(hackmatrix.UserError, match=said):
+def test_a_state_that_could_not_be_saved_is_reported_before_training(tmp_path: Path) -> None:
+    message = "learner/params/.* has no elements, and checkpoints cannot store empty arrays"
+    with pytest.raises(hackmatrix.UserError, match=message):
         hackmatrix.train(workdir=tmp_path, **{**CARTPOLE, "network": f"{__name__}:Blind"})
     assert not [*tmp_path.iterdir()]
 
 
-def test_an_environment_that_cannot_be_trained_on_is_told_before_a_run_begins(
-    tmp_path: Path,
-) -> None:
-    said = r"Free: step: reward must be float32\[2\], one number per board, but is float32\[\]"
-    with pytest.raises(hackmatrix.UserError, match=said):
+def test_an_invalid_environment_is_reported_before_a_run_begins(tmp_path: Path) -> None:
+    message = r"Free: step: reward must be float32\[2\], one number per board, but is float32\[\]"
+    with pytest.raises(hackmatrix.UserError, match=message):
         hackmatrix.train(workdir=tmp_path, **{**CARTPOLE, "env": f"{__name__}:Free"})
     assert not [*tmp_path.iterdir()]

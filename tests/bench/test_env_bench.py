@@ -1,4 +1,4 @@
-"""The benchmark of the environment: that it measures what it says, not how fast it is."""
+"""The environment benchmark: that it measures what it claims to, not how fast that is."""
 
 import itertools
 import json
@@ -53,12 +53,12 @@ ENTRY %main (x: f32[8]) -> f32[8] {
 
 @pytest.fixture(scope="module")
 def played() -> list[environment.Play]:
-    """New games and the four steps after, each on its own."""
-    playing = [environment.new_play(BOARDS, environment.at_observation)]
+    """New games, and what each of their first four steps returns."""
+    plays = [environment.new_play(BOARDS, environment.at_observation)]
     for _ in range(4):
-        before = jax.tree.map(jnp.copy, playing[-1])  # it is given away
-        playing.append(environment.play(before, environment.at_observation, 1))
-    return playing
+        before = jax.tree.map(jnp.copy, plays[-1])  # it is donated
+        plays.append(environment.play(before, environment.at_observation, 1))
+    return plays
 
 
 def test_every_step_writes_out_the_mask_and_the_observation(played: list[environment.Play]) -> None:
@@ -70,7 +70,7 @@ def test_every_step_writes_out_the_mask_and_the_observation(played: list[environ
         assert after.reward.shape == after.done.shape == (BOARDS,)
 
 
-def test_every_step_moves_the_games_on(played: list[environment.Play]) -> None:
+def test_every_step_advances_the_games(played: list[environment.Play]) -> None:
     assert any(np.asarray(each.reward).any() for each in played[1:])
     assert [int(each.number) for each in played] == [0, 1, 2, 3, 4]
     for before, after in itertools.pairwise(played):
@@ -78,13 +78,13 @@ def test_every_step_moves_the_games_on(played: list[environment.Play]) -> None:
 
 
 def test_no_game_ends_by_an_invalid_action(played: list[environment.Play]) -> None:
-    """Few games are over so early: a siphon's enemies need time, and so does a stage."""
+    """Few games end so early: a siphon's enemies need time, and so does a stage."""
     turns = np.asarray(played[-1].states.turn)
     assert turns.max() == 4
     assert (turns == 4).mean() > 0.8
 
 
-def test_boards_are_played_at_some_rate() -> None:
+def test_a_measured_rate_is_positive_and_has_all_its_samples() -> None:
     work = environment.work(BOARDS, environment.at_observation, steps=1)
     (rate,) = timing.in_turns(work, seconds=0)
     assert len(rate.samples) == timing.REPEATS
@@ -93,14 +93,14 @@ def test_boards_are_played_at_some_rate() -> None:
 
 def test_the_crowd_is_the_longest_list_so_far(played: list[environment.Play]) -> None:
     states = played[-1].states
-    lists = [
+    lengths = [
         np.bitwise_count(np.asarray(each.present)).max()
         for each in (states.enemies, states.transmissions)
     ]
     seen = HackMatrix().encode(states)
     longest = environment.at_crowd(states, seen, jnp.array([0, 33]))
-    assert longest.tolist() == [lists[0], 33]
-    assert environment.at_crowd(states, seen, jnp.array([33, 0])).tolist() == [33, lists[1]]
+    assert longest.tolist() == [lengths[0], 33]
+    assert environment.at_crowd(states, seen, jnp.array([33, 0])).tolist() == [33, lengths[1]]
     assert environment.Crowd(1, enemies=32, transmissions=3).capacity_reached
     assert not environment.Crowd(1, enemies=31, transmissions=3).capacity_reached
 
@@ -112,12 +112,12 @@ def test_words_are_the_compact_observation(played: list[environment.Play]) -> No
     np.testing.assert_array_equal(observation.decode(words), game.observe(states))
 
 
-def test_a_board_holds_as_many_bytes_as_its_arrays(played: list[environment.Play]) -> None:
-    held = sum(leaf.nbytes for leaf in jax.tree.leaves(played[0].states))
-    assert environment.bytes_per_board() * BOARDS == held
+def test_the_bytes_of_a_board_are_those_of_its_arrays(played: list[environment.Play]) -> None:
+    total = sum(leaf.nbytes for leaf in jax.tree.leaves(played[0].states))
+    assert environment.bytes_per_board() * BOARDS == total
 
 
-def test_each_valid_action_is_chosen_as_often_and_no_other() -> None:
+def test_valid_actions_are_chosen_equally_often_and_no_others() -> None:
     valid = 1 << 0 | 1 << 2 | 1 << 7 | 1 << 27
     keys = environment.step_keys(jnp.uint32(1), 10_000)
     chosen = environment.choose(keys, jnp.full(10_000, valid, jnp.uint32))
@@ -126,7 +126,7 @@ def test_each_valid_action_is_chosen_as_often_and_no_other() -> None:
     assert (abs(counts / counts.sum() - 1 / 4) < 0.02).all()
 
 
-def test_rates_are_measured_in_turns_after_a_first_call_of_each() -> None:
+def test_rates_are_measured_in_turns_after_a_warm_up_call_of_each() -> None:
     calls: list[str] = []
 
     def run(value: str) -> str:
@@ -156,18 +156,18 @@ def test_the_network_learns_from_every_step() -> None:
         assert (old != np.asarray(new)).any()
 
 
-def test_instructions_are_counted_where_the_program_runs_them() -> None:
+def test_instructions_are_counted_once_per_call_and_not_inside_fusions() -> None:
     counts = compiled.instructions(HLO)
-    assert counts["fusion"] == 3  # one in the loop, one at each of two calls
+    assert counts["fusion"] == 3  # one in the loop, one in each of two calls
     assert counts["while"] == 1
     assert counts["all-reduce"] == 1
     assert counts["compare"] == 1
-    assert counts["negate"] == 0  # inside of a fusion
+    assert counts["negate"] == 0  # inside a fusion
 
 
-def test_facts_of_a_program_name_its_loops_and_collectives() -> None:
+def test_facts_of_a_program_include_its_loops_and_collectives() -> None:
     mesh = jax.sharding.Mesh(np.array(jax.devices()[:2]), ("x",))
-    split, same = jax.sharding.PartitionSpec("x"), jax.sharding.PartitionSpec()
+    sharded, replicated = jax.sharding.PartitionSpec("x"), jax.sharding.PartitionSpec()
 
     def body(number: jax.Array, total: jax.Array) -> jax.Array:
         return total + jnp.sin(total + number)
@@ -175,10 +175,10 @@ def test_facts_of_a_program_name_its_loops_and_collectives() -> None:
     def summed(values: jax.Array) -> jax.Array:
         return jax.lax.psum(jax.lax.fori_loop(0, values[0].astype(int), body, values), "x")
 
-    program = jax.shard_map(summed, mesh=mesh, in_specs=split, out_specs=same)
+    program = jax.shard_map(summed, mesh=mesh, in_specs=sharded, out_specs=replicated)
     lowered = jax.jit(program).lower(jnp.zeros(64))
-    made, seconds = compiled.compile_afresh(lowered)
-    facts = compiled.facts(made)
+    executable, seconds = compiled.compile_afresh(lowered)
+    facts = compiled.facts(executable)
     assert seconds > 0
     assert facts.loops == 1
     assert facts.fusions >= 1
@@ -186,7 +186,7 @@ def test_facts_of_a_program_name_its_loops_and_collectives() -> None:
     assert jax.config.values["jax_enable_compilation_cache"]
 
 
-def test_the_flags_by_which_a_compiler_dumps_its_code_are_gone_afterwards(
+def test_flags_that_make_a_compiler_dump_its_code_are_removed_afterwards(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("LIBTPU_INIT_ARGS", "--given")
@@ -195,7 +195,7 @@ def test_the_flags_by_which_a_compiler_dumps_its_code_are_gone_afterwards(
     assert os.environ["LIBTPU_INIT_ARGS"] == "--given"
 
 
-def test_a_row_is_printed_as_a_line_of_the_table_or_of_json(
+def test_a_row_is_printed_as_a_line_of_a_table_or_as_json(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     fast, slow = timing.Rate((1e6, 2e6, 3e6)), timing.Rate((1e4, 1e4, 1e4))
@@ -221,7 +221,7 @@ def test_a_row_is_printed_as_a_line_of_the_table_or_of_json(
     ],
     ids=" ".join,
 )
-def test_what_cannot_be_measured_is_said_in_one_line(arguments: list[str]) -> None:
+def test_what_cannot_be_measured_is_reported_in_one_line(arguments: list[str]) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "launch.bench", *arguments], cwd=ROOT, capture_output=True, text=True
     )

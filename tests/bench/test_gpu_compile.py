@@ -1,4 +1,4 @@
-"""Programs compile for GPUs that are not there."""
+"""Programs compile for GPUs that this machine does not have."""
 
 import json
 import os
@@ -29,18 +29,18 @@ def launched(program: str, *arguments: str, path: Path | str) -> subprocess.Comp
     )  # fmt: skip
 
 
-def test_names_say_which_and_how_many() -> None:
+def test_names_state_the_model_and_the_number_of_gpus() -> None:
     assert [each.name for each in GPUS][2:4] == ["h100-1", "h100-8"]
 
 
 @pytest.mark.parametrize("gpus", GPUS[::2], ids=lambda each: each.model.name)
-def test_a_program_gets_three_quarters_of_the_memory_as_jax_takes_it(gpus: Gpus) -> None:
+def test_a_program_gets_the_three_quarters_of_the_memory_that_jax_takes(gpus: Gpus) -> None:
     assert gpus.memory_of_a_program / gpus.memory == pytest.approx(0.75)
     assert gpus.memory >= 79 * 2**30
 
 
 @needs_compiler
-def test_training_compiles_for_eight_gpus_and_reduces_gradients_among_them() -> None:
+def test_training_compiles_for_eight_gpus_and_all_reduces_gradients() -> None:
     done = launched("preflight", "--slice=h100-8", "--json", *CARTPOLE, path=COMPILER)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
@@ -51,7 +51,7 @@ def test_training_compiles_for_eight_gpus_and_reduces_gradients_among_them() -> 
 
 @pytest.mark.slow
 @needs_compiler
-def test_a_step_is_a_few_kernels_or_one_of_ours_and_what_brings_its_words_together() -> None:
+def test_a_step_is_few_fusions_or_one_pallas_kernel_and_an_op_that_joins_its_words() -> None:
     done = launched("bench", "env", "--slice=h100-1", "--json", path=COMPILER)
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
@@ -62,7 +62,9 @@ def test_a_step_is_a_few_kernels_or_one_of_ours_and_what_brings_its_words_togeth
     assert program["loops"] <= 4
     assert (kernel["loops"], kernel["others"]) == (0, 1)
     assert 5_000 < program["instructions"] < 50_000
-    assert kernel["instructions"] < program["instructions"] / 5  # besides those that Mosaic makes
+    assert (
+        kernel["instructions"] < program["instructions"] / 5
+    )  # without those that Mosaic generates
 
 
 @pytest.mark.parametrize(
@@ -74,7 +76,7 @@ def test_a_step_is_a_few_kernels_or_one_of_ours_and_what_brings_its_words_togeth
     ],
     ids=" ".join,
 )
-def test_where_the_compiler_is_missing_a_line_says_where_to_get_it(arguments: list[str]) -> None:
+def test_without_the_compiler_the_last_line_says_how_to_get_it(arguments: list[str]) -> None:
     done = launched(*arguments, path="")
     assert (done.returncode, done.stdout) == (1, "")  # before anything was measured
     assert "make .cache/compiler-for-gpus" in done.stderr.splitlines()[-1]

@@ -1,4 +1,4 @@
-"""The speed of the Gymnasium environments, with small ones in place of the game's."""
+"""The benchmark of the Gymnasium environments, with small ones in place of the game's."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from hackmatrix.bench import gymnasium_envs
 from hackmatrix.bench.report import Report
 from hackmatrix.bench.timing import REPEATS
 
-LENGTH = 3  # of a game
+LENGTH = 3  # steps of a game
 CALLS = 12
 
 
 class Small(gymnasium.Env[int, int]):
-    """Ends after a few steps, and takes no action that the mask forbids."""
+    """Ends after a few steps, and refuses actions that the mask forbids."""
 
     observation_space: gymnasium.Space[Any] = gymnasium.spaces.Discrete(2)
     action_space: gymnasium.Space[Any] = gymnasium.spaces.Discrete(4)
-    begun = steps = 0
+    resets = steps = 0
 
     def action_masks(self) -> np.ndarray:
         return np.arange(4) == self.steps % 4
 
     def reset(self, *, seed: Any = None, options: Any = None) -> tuple[int, dict[str, Any]]:
         self.steps = 0
-        type(self).begun += 1
+        type(self).resets += 1
         return 0, {}
 
     def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
@@ -41,7 +41,7 @@ class Small(gymnasium.Env[int, int]):
 
 
 class SmallVector(gymnasium.vector.VectorEnv[Any, Any, Any]):
-    """As many, each of which takes only the action of the last mask."""
+    """Several that never end; each takes only the action that the last mask allows."""
 
     metadata = {"autoreset_mode": gymnasium.vector.AutoresetMode.NEXT_STEP}  # noqa: RUF012
     single_observation_space = observation_space = gymnasium.spaces.Discrete(2)
@@ -69,7 +69,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     gymnasium.register(
         "Small-v0",
         entry_point=lambda **_: Small(),
-        vector_entry_point=lambda **given: SmallVector(**given),
+        vector_entry_point=lambda **kwargs: SmallVector(**kwargs),
     )
     monkeypatch.setattr(gymnasium_envs, "ENVIRONMENT", "Small-v0")
     monkeypatch.setattr(gymnasium_envs, "NUMBERS", (1, 8))
@@ -79,7 +79,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def test_many_games_are_compared_with_a_single_one(bench: Any) -> None:
-    before = Small.begun
+    before = Small.resets
     speeds = bench.measure(seconds=0)
     assert [(each.name, each.games) for each in speeds] == [
         ("make", None),
@@ -89,12 +89,12 @@ def test_many_games_are_compared_with_a_single_one(bench: Any) -> None:
     for each in speeds:
         assert len(each.rate.samples) == REPEATS
         assert each.times_single == pytest.approx(each.rate.over(speeds[0].rate))
-    # The first, then one whenever a game has ended: that call counts as a step, as many games'.
+    # One at first, then one after each game: it is a call of its own, as with many games.
     calls = (1 + REPEATS) * CALLS
-    assert Small.begun - before == 1 + calls // (LENGTH + 1)
+    assert Small.resets - before == 1 + calls // (LENGTH + 1)
 
 
-def test_every_speed_is_a_line(bench: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_speed_is_printed_as_a_line(bench: Any, capsys: pytest.CaptureFixture[str]) -> None:
     speeds = bench.measure(seconds=0)
     bench.tell(speeds, Report(as_json=False))
     heading, *rows = capsys.readouterr().out.splitlines()
@@ -105,6 +105,6 @@ def test_every_speed_is_a_line(bench: Any, capsys: pytest.CaptureFixture[str]) -
         ["make_vec", "8"],
     ]
     bench.tell(speeds, Report(as_json=True))
-    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [each["games"] for each in told] == [1, 1, 8]
-    assert all(each["steps_per_second"]["median"] > 0 for each in told)
+    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [each["games"] for each in printed] == [1, 1, 8]
+    assert all(each["steps_per_second"]["median"] > 0 for each in printed)

@@ -55,7 +55,7 @@ GRADIENT = 2_352_948  # bytes: float32, of the network in configs/v4_*.py
 
 @pytest.fixture(scope="module")
 def largest() -> Preflight:
-    """The largest slice of v4, with its own configuration."""
+    """What preflight finds for the largest v4 slice with the slice's own configuration."""
     with without_persistent_cache():
         return examine(v4_64.get_config(), "v4-64")
 
@@ -81,14 +81,14 @@ def test_training_fits_the_largest_v4_slice(largest: Preflight) -> None:
         ("v4-32", v4_32.get_config(), 16, 4),
     ],
 )
-def test_training_fits_the_smaller_ones(
+def test_training_fits_the_smaller_v4_slices(
     name: str, config: ConfigDict, devices: int, hosts: int
 ) -> None:
     expect_room(examine(config, name), devices, hosts)
 
 
 @pytest.mark.slow
-def test_settings_that_nobody_gave_fit_too() -> None:
+def test_the_default_settings_fit_too() -> None:
     expect_room(examine(default.get_config(), "v4-64"), 32, 8, boards_per_device=512)
 
 
@@ -110,21 +110,21 @@ def test_training_compiles_for_newer_chips(
     assert [each.kind for each in found.collectives] == ["all-reduce"]
 
 
-def test_a_minibatch_needs_one_reduction_of_its_gradient(largest: Preflight) -> None:
+def test_a_minibatch_needs_one_all_reduce_of_its_gradient(largest: Preflight) -> None:
     assert largest.collectives == [Collective("all-reduce", GRADIENT)]
 
 
-def test_a_program_that_does_not_fit_is_refused_by_its_size() -> None:
+def test_the_size_of_a_program_that_does_not_fit_is_read_from_the_error() -> None:
     assert preflight.memory_refused(REFUSAL) == 51.5 * GIB
     with pytest.raises(UserError, match="INTERNAL: no idea"):
         preflight.memory_refused("INTERNAL: no idea\nand more")
 
 
 @pytest.mark.parametrize("gibibytes", ["108.00", "30.76"])
-def test_fewer_environments_are_advised_at_each_refusal_until_there_are_none(
+def test_each_refusal_advises_fewer_environments_until_none_are_left(
     gibibytes: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where what is refused is hardly too large: it reads low."""
+    """Also where a program is hardly too large: the compiler reports a size that is too low."""
     refused = jax.errors.JaxRuntimeError(REFUSAL.replace("51.50", gibibytes))
     monkeypatch.setattr(compiled, "compile_afresh", Mock(side_effect=refused))
     monkeypatch.setattr(Program, "lower", Mock())
@@ -159,7 +159,7 @@ def launched(*arguments: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def test_what_was_found_is_printed_as_json() -> None:
+def test_the_findings_are_printed_as_json() -> None:
     done = launched("--slice=v4-16", "--json", "--config.num_envs=1024", *CARTPOLE)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
@@ -176,15 +176,15 @@ def test_a_network_that_is_too_large_does_not_fit() -> None:
         "--slice=v4-8", *CARTPOLE, "--config.num_layers=2", "--config.hidden_dim=100000"
     )
     assert done.returncode == 1
-    said = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
-    assert said["slice"] == "v4-8: 4 devices on 1 host"
-    assert said["verdict"].startswith("does not fit")
+    printed = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+    assert printed["slice"] == "v4-8: 4 devices on 1 host"
+    assert printed["verdict"].startswith("does not fit")
     assert "no environments" in done.stdout
-    assert "collectives" not in said
+    assert "collectives" not in printed
 
 
-def test_lines_say_what_a_person_asks(largest: Preflight) -> None:
-    said = "\n".join(preflight.lines(largest))
+def test_lines_state_the_devices_sizes_memory_collectives_and_verdict(largest: Preflight) -> None:
+    text = "\n".join(preflight.lines(largest))
     for words in (
         "v4-64: 32 devices on 8 hosts", "32,768, 1,024 per device",
         "32,768 x 16 = 524,288 samples per update",
@@ -192,7 +192,7 @@ def test_lines_say_what_a_person_asks(largest: Preflight) -> None:
         "compiled in", "fits",
         f"with --config.num_envs={largest.estimated_largest_num_envs} to refine",
     ):  # fmt: skip
-        assert words in said
+        assert words in text
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_lines_say_what_a_person_asks(largest: Preflight) -> None:
     ],
     ids=["an unknown slice", "too few environments", "no slice"],
 )
-def test_what_cannot_be_compiled_is_said_in_the_last_line(
+def test_what_cannot_be_compiled_is_reported_in_the_last_line(
     arguments: list[str], reason: str
 ) -> None:
     done = launched(*arguments)
@@ -214,7 +214,7 @@ def test_what_cannot_be_compiled_is_said_in_the_last_line(
     assert "Traceback" not in done.stderr
 
 
-def test_what_a_slice_runs_keeps_nothing_apart_as_programs_for_cpus_do() -> None:
+def test_only_programs_for_cpus_have_functions_that_are_not_inlined() -> None:
     def lowered(mesh: Mesh) -> str:
         given = {"env": "tests.networks.grid:GridWalk", "num_envs": 32, "num_steps": 4}
         return Program(config(**given), mesh).lower().as_text()

@@ -1,4 +1,4 @@
-"""The scaling benchmark, on a small environment: that it says what it measured, and of what."""
+"""The scaling benchmark, on a small environment: that it reports what it measured, and how."""
 
 import csv
 import os
@@ -37,7 +37,7 @@ SMALL = (
 )  # fmt: skip
 BUSY = """
 import os, signal, time
-signal.raise_signal(signal.SIGINT)  # Ctrl-C is heeded by its parent alone
+signal.raise_signal(signal.SIGINT)  # only the parent heeds Ctrl-C
 print(os.getpid(), flush=True)
 time.sleep(600)
 """
@@ -51,12 +51,12 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def printed(directory: Path) -> list[str]:
-    """By the command, of one and of two processes, and of a slice that is not there."""
+    """What the command prints for one and two processes, and a slice that is not present."""
     given = f"--out={directory}", "--processes=1,2", "--slices=v4-8"
     done = subprocess.run(
         [sys.executable, "-m", "launch.bench", "scaling", *SMALL, *given],
         cwd=ROOT,
-        # With what draws the plot, and not with what stands in for it elsewhere.
+        # With the real matplotlib, not with what stands in for it in other tests.
         env={**os.environ, "XLA_FLAGS": COMPILE_FAST, "PYTHONPATH": ""},
         capture_output=True,
         text=True,
@@ -73,7 +73,7 @@ def rows(printed: list[str], directory: Path) -> list[Row]:
         return list(csv.DictReader(file))
 
 
-def test_a_curve_has_more_environments_or_as_many(rows: list[Row]) -> None:
+def test_weak_scaling_adds_environments_and_strong_scaling_does_not(rows: list[Row]) -> None:
     names = ("kind", "devices", "hosts", "envs_a_device", "batch", "source")
     assert [tuple(row[name] for name in names) for row in rows] == [
         ("weak", "1", "1", "4", "32", "measured"),
@@ -84,36 +84,36 @@ def test_a_curve_has_more_environments_or_as_many(rows: list[Row]) -> None:
     ]
 
 
-def test_speeds_are_of_several_repeats_and_compared_with_the_first_point(rows: list[Row]) -> None:
+def test_speeds_are_of_several_repeats_and_relative_to_the_first_point(rows: list[Row]) -> None:
     for first, row in ((rows[0], rows[1]), (rows[2], rows[3]), (rows[0], rows[0])):
-        speed, a_device = float(row["steps_per_second"]), float(row["steps_per_second_a_device"])
+        speed, per_device = float(row["steps_per_second"]), float(row["steps_per_second_a_device"])
         assert int(row["repeats"]) >= REPEATS
         assert 0 < float(row["step_p50"]) <= float(row["step_p95"])
         assert speed == pytest.approx(float(row["batch"]) / float(row["step_p50"]))
-        assert a_device == pytest.approx(speed / int(row["devices"]))
-        promised = float(first["steps_per_second_a_device"])
-        assert float(row["efficiency"]) == pytest.approx(a_device / promised)
+        assert per_device == pytest.approx(speed / int(row["devices"]))
+        baseline = float(first["steps_per_second_a_device"])
+        assert float(row["efficiency"]) == pytest.approx(per_device / baseline)
 
 
-def test_what_is_only_compiled_has_no_speed(rows: list[Row]) -> None:
+def test_a_slice_that_is_only_compiled_for_has_no_speed(rows: list[Row]) -> None:
     compiled = rows[-1]
     assert float(compiled["compile_seconds"]) > 0
     for name in ("steps_per_second", "steps_per_second_a_device", "efficiency", "step_p50"):
         assert compiled[name] == ""
 
 
-def test_the_table_has_a_line_a_row_and_says_what_made_it(
+def test_the_table_has_a_line_per_row_and_states_revision_and_command(
     printed: list[str], rows: list[Row]
 ) -> None:
-    made, heading, *lines = printed
-    assert rows[0]["revision"] in made
-    assert "--processes=1,2" in made
+    origin, heading, *lines = printed
+    assert rows[0]["revision"] in origin
+    assert "--processes=1,2" in origin
     assert len(heading.split("  ")) >= 13
     assert [line.split()[-1] for line in lines] == [row["source"] for row in rows]
     assert all(row["revision"] and "--processes=1,2" in row["command"] for row in rows)
 
 
-def test_the_plot_and_the_events_hold_the_same(rows: list[Row], directory: Path) -> None:
+def test_a_plot_is_written_and_the_events_hold_the_rows(rows: list[Row], directory: Path) -> None:
     assert (directory / "scaling.png").read_bytes().startswith(b"\x89PNG")
     (curves,) = (directory / "tensorboard").iterdir()
     found = {each.name: scalars(each) for each in curves.iterdir()}
@@ -126,7 +126,7 @@ def test_the_plot_and_the_events_hold_the_same(rows: list[Row], directory: Path)
 
 
 def scalars(directory: Path) -> dict[str, dict[int, float]]:
-    """By tag and step."""
+    """Returns the scalars in event files by tag and step."""
     found: dict[str, dict[int, float]] = {}
     for event in events(directory):
         for value in event.summary.value:
@@ -134,13 +134,13 @@ def scalars(directory: Path) -> dict[str, dict[int, float]]:
     return found
 
 
-def test_a_process_has_so_many_simulated_devices() -> None:
+def test_a_process_has_the_requested_number_of_simulated_devices() -> None:
     assert subprocesses.run_in_group(1, 3, jax.device_count) == 3
 
 
 @pytest.fixture
 def other() -> Iterator[BaseProcess]:
-    """A process that something else has started."""
+    """A process that the benchmark has not started."""
     process = get_context("spawn").Process(target=time.sleep, args=(600,))
     process.start()
     yield process
@@ -148,14 +148,16 @@ def other() -> Iterator[BaseProcess]:
     process.join()
 
 
-def test_a_process_that_fails_ends_the_others_that_would_wait_for_it(other: BaseProcess) -> None:
+def test_a_failing_process_ends_those_that_would_wait_for_it_but_no_foreign_one(
+    other: BaseProcess,
+) -> None:
     works: list[partial[Any]] = [partial(time.sleep, 600), partial(int, "x")]
     with pytest.raises(ValueError, match="invalid literal"):
         subprocesses.run_all(works)
     assert other.is_alive()
 
 
-def test_a_process_that_is_killed_is_told_in_a_line() -> None:
+def test_a_killed_process_is_reported_in_one_line() -> None:
     with pytest.raises(UserError, match="was killed"):
         subprocesses.run_all([os.abort])
 
@@ -185,14 +187,14 @@ subprocesses.run_all([partial(exec, {BUSY!r})])
         busy = int(parent.stdout.readline())
         try:
             kill(parent.pid, sent)
-            _, told = parent.communicate(timeout=20)  # till nobody can write there any more
+            _, errors = parent.communicate(timeout=20)  # until no process has the pipe open
         except subprocess.TimeoutExpired:
             os.kill(busy, signal.SIGKILL)
             raise
-    assert told.count("Traceback") == tracebacks
+    assert errors.count("Traceback") == tracebacks
 
 
-def test_a_machine_without_the_devices_that_it_is_to_use_is_told_in_a_line(
+def test_a_machine_without_the_requested_devices_is_reported_in_one_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(jax, "devices", Mock(side_effect=AssertionError))
@@ -200,7 +202,7 @@ def test_a_machine_without_the_devices_that_it_is_to_use_is_told_in_a_line(
         curves._machine()
 
 
-def test_what_was_measured_before_a_failure_is_kept(
+def test_points_measured_before_a_failure_are_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def failing(*_: Any, **__: Any) -> Iterator[curves.Point]:
@@ -215,7 +217,7 @@ def test_what_was_measured_before_a_failure_is_kept(
     assert (tmp_path / "scaling.csv").read_text().splitlines()[1].startswith("weak,measured,1,1,4")
 
 
-def test_each_process_has_a_gpu_of_its_own() -> None:
+def test_more_processes_than_gpus_are_refused() -> None:
     with pytest.raises(UserError, match="--processes=2: each process needs a device of its own"):
         curves.check({}, curves.Machine("gpu", 1, 1, is_first=True), [1, 2], [], envs=64)
 
@@ -235,7 +237,7 @@ def test_each_process_has_a_gpu_of_its_own() -> None:
         ("--seconds=nan", "flag --seconds=nan: must be a number"),
     ],
 )
-def test_what_cannot_be_measured_is_said_in_one_line(
+def test_what_cannot_be_measured_is_reported_in_one_line(
     argument: str, reason: str, tmp_path: Path
 ) -> None:
     done = subprocess.run(

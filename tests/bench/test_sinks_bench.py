@@ -1,4 +1,4 @@
-"""The cost of the sinks, measured on a small environment, and what is said of it."""
+"""The benchmark of the sinks, on a small environment, and its report."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def found() -> Found:
     return sinks.measure(resolve(given, "cpu", 8), seconds=0)
 
 
-def test_every_sink_is_measured_against_the_chunk(
+def test_each_sink_is_measured_as_a_share_of_a_chunk(
     found: Found, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names = ["Console", "JsonLines", "TensorBoard"]
@@ -41,7 +41,7 @@ def test_every_sink_is_measured_against_the_chunk(
 
 
 @pytest.mark.parametrize(("a_chunk", "verdict"), [(0.004, "under"), (0.006, "OVER")])
-def test_what_all_cost_together_is_held_against_the_limit(
+def test_the_cost_of_all_sinks_together_is_compared_with_the_limit(
     a_chunk: float, verdict: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     costs = tuple(Cost(name, 0.5, a_chunk, a_chunk) for name in ("One", "Other"))

@@ -1,4 +1,4 @@
-"""What is measured of starts: one with an empty cache, and some with what that one kept."""
+"""The benchmark of starts: one with an empty cache, and some with what that one cached."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_temporary_directory_may_have_spaces(
     assert len(list(starts.measure(tmp_path))) == 1
 
 
-def test_a_program_that_fails_is_named_with_its_last_words(
+def test_a_failing_program_is_reported_with_its_exit_code_and_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "failing.py").write_text("import sys; sys.exit('no such thing')")
@@ -41,7 +41,7 @@ def test_a_program_that_fails_is_named_with_its_last_words(
         list(starts.measure(tmp_path))
 
 
-def test_each_program_finds_an_empty_cache_and_then_what_it_kept(
+def test_each_program_finds_an_empty_cache_and_then_what_it_cached(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "frugal.py").write_text(PROGRAM)

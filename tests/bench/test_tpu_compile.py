@@ -18,7 +18,7 @@ MOST_LOOPS = 40
 
 
 @pytest.mark.parametrize("described", slices.TPUS, ids=lambda each: each.name)
-def test_a_slice_has_the_devices_and_hosts_that_it_says(described: slices.Slice) -> None:
+def test_a_slice_has_its_stated_devices_and_hosts(described: slices.Slice) -> None:
     devices = described.devices()
     assert described.chips == len(devices)
     assert described.hosts == len({device.process_index for device in devices})
@@ -27,11 +27,11 @@ def test_a_slice_has_the_devices_and_hosts_that_it_says(described: slices.Slice)
 def test_names_count_cores_or_chips_as_google_does() -> None:
     chips = {each.name: each.chips for each in slices.TPUS}
     assert chips["v4-8"] == chips["v5p-8"] == chips["v5e-4"] == chips["v6e-4"] == 4
-    assert max(chips.values()) == 64  # more than that cannot share the groups of boards
+    assert max(chips.values()) == 64  # more chips cannot share the groups of boards
 
 
-@pytest.mark.slow  # that the kernel compiles is shown where a slice's training does
-def test_a_step_needs_no_other_device_and_as_one_kernel_a_fraction_of_the_code() -> None:
+@pytest.mark.slow  # test_preflight.py already shows that the kernel compiles
+def test_a_step_has_no_collectives_and_as_one_kernel_a_fraction_of_the_code() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "launch.bench", "env", "--slice=v4-8", "--json"],
         cwd=ROOT, capture_output=True, text=True,

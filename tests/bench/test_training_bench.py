@@ -18,7 +18,7 @@ from hackmatrix.parallel.failures import out_of_memory_as_user_error
 from tests.train.test_evaluator import GRID
 
 
-def test_what_is_measured_as_compiling_is_no_load_from_a_cache() -> None:
+def test_the_measured_compilation_does_not_load_from_a_cache() -> None:
     class Compiled(Exception):
         pass
 
@@ -32,7 +32,7 @@ def test_what_is_measured_as_compiling_is_no_load_from_a_cache() -> None:
     assert jax.config.values["jax_enable_compilation_cache"]
 
 
-def test_an_algorithm_without_halves_is_refused_before_anything_is_measured(
+def test_an_algorithm_without_play_and_learn_is_refused_before_measuring(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(measuring, "Program", lambda *_: Mock(algorithm=object()))
@@ -43,39 +43,39 @@ def test_an_algorithm_without_halves_is_refused_before_anything_is_measured(
 def test_training_its_halves_and_the_network_alone_are_measured_on_all_devices(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those of a CPU share its cores, so the network alone does the work of all of them. What that
-    takes of the memory is not training's.
+    """Simulated devices share the cores of a CPU, so the network alone does the work of all of
+    them. The memory that it needs does not count as training's.
     """
     monkeypatch.setattr(network, "work", alone := Mock(wraps=network.work))
     monkeypatch.setattr(training, "_peak_bytes", lambda: 1 + alone.call_count)
     raw = default.get_config()
     raw.update(env=GRID, num_envs=8, num_steps=4, num_minibatches=1, hidden_dim=8)
     measuring.measure_training(raw, 0, Report(as_json=True))
-    machine, told = map(json.loads, capsys.readouterr().out.splitlines())
+    machine, printed = map(json.loads, capsys.readouterr().out.splitlines())
     assert machine["devices"].startswith("8 x cpu (simulated: they share its cores), jax ")
     assert machine["versions"]["jax"] == jax.__version__
-    assert told["setting"].startswith(f"{GRID} with mlp, 8 x 4, 1 minibatches")
+    assert printed["setting"].startswith(f"{GRID} with mlp, 8 x 4, 1 minibatches")
     assert alone.call_args.args[1] == 8
-    assert told["peak_bytes"] == 1
+    assert printed["peak_bytes"] == 1
     for rate in ("training", "network_alone", "rollouts_alone", "updates_alone"):
-        assert 0 < told[rate]["min"] <= told[rate]["median"] <= told[rate]["max"]
-    below, above = told["of_network_quartiles"]
-    assert below <= told["of_network"] <= above
-    assert told["compilations"] == 0
-    assert told["state_bytes"] > 0
+        assert 0 < printed[rate]["min"] <= printed[rate]["median"] <= printed[rate]["max"]
+    below, above = printed["of_network_quartiles"]
+    assert below <= printed["of_network"] <= above
+    assert printed["compilations"] == 0
+    assert printed["state_bytes"] > 0
 
 
-def test_a_lack_of_memory_is_told_in_a_line() -> None:
-    said = pytest.raises(UserError, match="out of memory: measure fewer boards")
-    with said, out_of_memory_as_user_error(measuring.TOO_LARGE):
+def test_running_out_of_memory_is_reported_in_one_line() -> None:
+    refused = pytest.raises(UserError, match="out of memory: measure fewer boards")
+    with refused, out_of_memory_as_user_error(measuring.TOO_LARGE):
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")
 
 
-def test_beside_the_share_of_the_network_is_told_how_much_it_varied(
+def test_the_share_of_the_network_is_printed_with_its_quartiles(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     fast, slow = Rate((2.0, 3.0, 8.0)), Rate((2.0, 2.0, 2.0))
     Report(as_json=False).training("8 x 4", Training(1.0, fast, slow, fast, fast, 0.0, 0, 1, 1, 1))
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "of network" in line]
-    told = "of network 1.500 (1.250 - 2.750, quartiles of 3 pairs of updates)"
-    assert line.split() == told.split()
+    expected = "of network 1.500 (1.250 - 2.750, quartiles of 3 pairs of updates)"
+    assert line.split() == expected.split()

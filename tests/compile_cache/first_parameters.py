@@ -1,4 +1,4 @@
-"""Draws the parameters that a network begins with, by a kept program, as a process of its own."""
+"""Draws the initial parameters of a network with a cached program, in a process of its own."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ NETWORK = make(Spec("mlp", 4, 1, 4, False, "float32"), envs.make("hackmatrix"))
 
 
 def draw() -> tuple[list[Any], bool]:
-    """The parameters, and whether the program was traced for them."""
+    """Returns the parameters, and whether the program was traced to draw them."""
     is_traced = False
 
-    def begin(key: Any) -> Any:
+    def init(key: Any) -> Any:
         nonlocal is_traced
         is_traced = True
         return NETWORK.init(key)
 
     made_of = functools.partial(Network.init, NETWORK)
-    params = CachedJit(jax.jit(begin), made_of)(np.zeros(2, np.uint32))
+    params = CachedJit(jax.jit(init), made_of)(np.zeros(2, np.uint32))
     return [np.asarray(leaf).tolist() for leaf in jax.tree.leaves(params)], is_traced
 
 

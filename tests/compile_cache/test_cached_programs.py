@@ -1,4 +1,4 @@
-"""Programs that were compiled before are found again, and only where they are the same."""
+"""Compiled programs are found again, but only where they are the same."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PARTS = {name: RNG.random((2, *shape), np.float32) for name, shape in GAME.obser
 
 @contextmanager
 def counted() -> Iterator[Counter[str]]:
-    """How often something is traced and compiled meanwhile."""
+    """Counts how often something is traced and compiled within the block."""
     counts: Counter[str] = Counter()
 
     def note(event: str, duration_secs: float, **kwargs: str | int) -> None:
@@ -66,12 +66,12 @@ def test_while_a_program_is_traced_no_garbage_is_collected() -> None:
     assert gc.isenabled()
 
 
-def answer(params: Any, network: Network = NETWORK) -> list[np.ndarray]:
-    """What a network says at another start of the program."""
+def run_after_restart(params: Any, network: Network = NETWORK) -> list[np.ndarray]:
+    """Returns the outputs of a network after a restart of the program."""
     programs._in_use.clear()
     forward = functools.partial(Network.__call__, network)
-    said = CachedJit(jax.jit(forward), forward)(params, PARTS)
-    return [np.asarray(each) for each in said]
+    outputs = CachedJit(jax.jit(forward), forward)(params, PARTS)
+    return [np.asarray(each) for each in outputs]
 
 
 def test_at_the_second_start_nothing_is_traced_and_the_result_is_the_same_bit_for_bit(
@@ -79,21 +79,21 @@ def test_at_the_second_start_nothing_is_traced_and_the_result_is_the_same_bit_fo
 ) -> None:
     plain = jax.jit(NETWORK.__call__)(params, PARTS)
     with counted() as first:
-        compiled = answer(params)
+        compiled = run_after_restart(params)
     assert first[TRACED]
     assert first[COMPILED]
     with counted() as second:
-        found = answer(params)
+        found = run_after_restart(params)
     assert not second[TRACED]
     assert not second[COMPILED]
     for each in zip(plain, compiled, found, strict=True):
         assert len({np.asarray(leaf).tobytes() for leaf in each}) == 1
 
 
-def test_a_typed_key_and_its_words_are_two_programs(
+def test_a_typed_key_and_its_raw_words_are_two_programs(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where the compiler is told the same of both."""
+    """Also where the compiler gets the same text for both."""
     monkeypatch.setattr(jax.stages.Lowered, "as_text", lambda lowered: "the same")
     typed = jax.random.split(jax.random.key(0), 4)
     for keys in (typed, jax.random.key_data(typed)):
@@ -103,75 +103,73 @@ def test_a_typed_key_and_its_words_are_two_programs(
 
 
 def test_another_network_is_another_program(cache: Path, params: Any) -> None:
-    answer(params)
+    run_after_restart(params)
     wider = make_network(Spec("mlp", 16, 1, 4, False, "float32"), GAME)
     initial = jax.device_get(wider.init(jax.random.key(0)))
     with counted() as counts:
-        answer(initial, wider)
+        run_after_restart(initial, wider)
     assert counts[COMPILED]
 
 
 @pytest.mark.parametrize("content", [b"", b"no program", b"\x80\x04N."])
-def test_damaged_files_are_passed_over_and_replaced(
-    cache: Path, params: Any, content: bytes
-) -> None:
-    expected = answer(params)
+def test_damaged_files_are_ignored_and_replaced(cache: Path, params: Any, content: bytes) -> None:
+    expected = run_after_restart(params)
     files = programs.Files(cache)
     for each in list(cache.iterdir()):
-        files.write(each.name, content)  # whole, but nothing that could be used
-    np.testing.assert_equal(answer(params), expected)
+        files.write(each.name, content)  # intact, but not a usable program
+    np.testing.assert_equal(run_after_restart(params), expected)
     with counted() as counts:
-        np.testing.assert_equal(answer(params), expected)
+        np.testing.assert_equal(run_after_restart(params), expected)
     assert not counts[TRACED]
 
 
-def test_after_a_change_of_the_sources_a_program_that_says_the_same_is_not_compiled_again(
+def test_after_a_change_of_the_sources_a_program_with_the_same_text_is_not_recompiled(
     cache: Path, params: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected = answer(params)
+    expected = run_after_restart(params)
     monkeypatch.setattr(programs, "source_hash", lambda: "another")
     with counted() as changed:
-        np.testing.assert_equal(answer(params), expected)
+        np.testing.assert_equal(run_after_restart(params), expected)
     assert changed[TRACED]
     assert not changed[COMPILED]
     with counted() as counts:
-        np.testing.assert_equal(answer(params), expected)
+        np.testing.assert_equal(run_after_restart(params), expected)
     assert not counts[TRACED]
 
 
-def test_while_the_sources_are_edited_no_program_is_taken_for_that_of_what_they_say_now(
+def test_while_the_sources_are_edited_no_program_is_found_or_cached_by_its_fingerprint(
     cache: Path, params: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected = answer(params)
+    expected = run_after_restart(params)
     with monkeypatch.context() as patched, counted() as counts:
         patched.setattr(programs, "has_changed", lambda: True)
-        np.testing.assert_equal(answer(params), expected)
+        np.testing.assert_equal(run_after_restart(params), expected)
         assert counts[TRACED]
         assert not counts[COMPILED]
         for each in cache.iterdir():
             each.unlink()
-        answer(params)
+        run_after_restart(params)
     with counted() as counts:
-        answer(params)
+        run_after_restart(params)
     assert counts[TRACED]
 
 
-def test_another_version_does_not_find_it(
+def test_a_program_of_another_package_version_is_not_found(
     cache: Path, params: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected = answer(params)
+    expected = run_after_restart(params)
     monkeypatch.setattr(programs.fingerprints, "version", lambda _: "0.0.1")
     with counted() as counts:
-        np.testing.assert_equal(answer(params), expected)
+        np.testing.assert_equal(run_after_restart(params), expected)
     assert counts[COMPILED]
 
 
-def test_what_has_a_part_from_elsewhere_is_found_by_what_it_says(cache: Path, params: Any) -> None:
+def test_a_program_with_a_foreign_part_is_found_by_its_text(cache: Path, params: Any) -> None:
     def start(times: int) -> tuple[int, float]:
         function = jax.jit(lambda params, parts: NETWORK(params, parts)[1].sum() * times)
         with counted() as counts:
-            said = CachedJit(function)(params, PARTS)
-        return counts[COMPILED], float(said)
+            result = CachedJit(function)(params, PARTS)
+        return counts[COMPILED], float(result)
 
     first, second, other = (start(times) for times in (2, 2, 4))
     assert first[0] == other[0] == 1
@@ -180,25 +178,25 @@ def test_what_has_a_part_from_elsewhere_is_found_by_what_it_says(cache: Path, pa
 
 
 def on_a_tpu(words: jax.Array) -> jax.Array:
-    def one_more(given: Any, made: Any) -> None:
-        made[...] = given[...] + 1
+    def increment(input_ref: Any, output_ref: Any) -> None:
+        output_ref[...] = input_ref[...] + 1
 
-    return pl.pallas_call(one_more, jax.ShapeDtypeStruct(words.shape, words.dtype))(words)
+    return pl.pallas_call(increment, jax.ShapeDtypeStruct(words.shape, words.dtype))(words)
 
 
 def on_a_gpu(words: jax.Array) -> jax.Array:
-    def one_more(given: Any, made: Any) -> None:
-        made[...] = given[...] + 1
+    def increment(input_ref: Any, output_ref: Any) -> None:
+        output_ref[...] = input_ref[...] + 1
 
     kind = jax.ShapeDtypeStruct(words.shape, words.dtype)
-    return pl.kernel(one_more, out_type=kind, mesh=mosaic_gpu.Mesh())(words)
+    return pl.kernel(increment, out_type=kind, mesh=mosaic_gpu.Mesh())(words)
 
 
 @pytest.mark.parametrize(
     ("kernel", "platform", "name"),
     [(on_a_tpu, "tpu", "tpu_custom_call"), (on_a_gpu, "cuda", "mosaic_gpu_v2")],
 )
-def test_a_kernel_is_code_within_a_program_which_need_not_be_lowered_at_every_start(
+def test_a_kernel_is_no_external_call_so_its_program_is_not_lowered_at_every_start(
     kernel: Any, platform: str, name: str
 ) -> None:
     words = jax.ShapeDtypeStruct((8, 128), jnp.int32)
@@ -210,7 +208,7 @@ def test_a_kernel_is_code_within_a_program_which_need_not_be_lowered_at_every_st
 
 @pytest.mark.usefixtures("cache")
 def test_a_function_of_arrays_on_several_devices_is_found_again_for_these_devices() -> None:
-    """Such as the digests of a checkpoint."""
+    """An example is the digests of a checkpoint."""
     over_two = mesh.split(mesh.over(jax.devices()[:2]))
     state = [jax.device_put(np.arange(number, dtype=np.float32), over_two) for number in (4, 6)]
 
@@ -229,7 +227,7 @@ def test_a_function_of_arrays_on_several_devices_is_found_again_for_these_device
 
 
 @pytest.mark.parametrize("is_wanted", [False, True])
-def test_the_cache_of_jax_is_as_before_once_it_was_left_out(is_wanted: bool) -> None:
+def test_the_cache_of_jax_is_as_before_after_it_was_switched_off(is_wanted: bool) -> None:
     setting = "jax_enable_compilation_cache"
     before = jax.config.values[setting]
     try:
@@ -241,44 +239,44 @@ def test_the_cache_of_jax_is_as_before_once_it_was_left_out(is_wanted: bool) -> 
         jax.config.update(setting, before)
 
 
-def test_programs_are_kept_while_another_thread_compiles_one(
+def test_programs_are_cached_while_another_thread_compiles_one(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For which the cache of JAX is off, in all threads."""
-    left_out, where = programs.without_persistent_cache, []
+    """Meanwhile the cache of JAX is off in all threads."""
+    without_cache, caches = programs.without_persistent_cache, []
 
     @contextmanager
     def compiling() -> Iterator[None]:
-        with left_out():
-            where.append(programs._cache_for(jax.local_devices()[:1], None))
+        with without_cache():
+            caches.append(programs._cache_for(jax.local_devices()[:1], None))
             yield
 
     monkeypatch.setattr(programs, "without_persistent_cache", compiling)
     assert CachedJit(jax.jit(lambda number: number + 1))(1) == 2
-    assert [each and each.files for each in where] == [Files(cache)]
+    assert [each and each.files for each in caches] == [Files(cache)]
 
 
 @pytest.mark.usefixtures("cache")
-def test_where_jax_is_told_to_compile_nothing_a_function_is_called_as_it_is() -> None:
-    one_more = CachedJit(jax.jit(lambda number: number + 1))
+def test_with_jit_disabled_a_function_is_called_as_it_is() -> None:
+    increment = CachedJit(jax.jit(lambda number: number + 1))
     with jax.disable_jit():
-        assert one_more(1) == 2
-        assert one_more.shapes(1).shape == ()
+        assert increment(1) == 2
+        assert increment.shapes(1).shape == ()
 
 
 @pytest.mark.usefixtures("cache")
-def test_nothing_is_kept_in_a_bucket() -> None:
-    here = jax.devices()[:1]
-    assert programs._cache_for(here, None)
+def test_no_program_is_cached_in_a_bucket() -> None:
+    devices = jax.devices()[:1]
+    assert programs._cache_for(devices, None)
     jax.config.update("jax_compilation_cache_dir", "gs://bucket/.compiled")
-    assert programs._cache_for(here, None) is None
+    assert programs._cache_for(devices, None) is None
 
 
-def test_nothing_is_kept_where_jax_keeps_nothing(params: Any, tmp_path: Path) -> None:
+def test_no_program_is_cached_where_jax_has_no_cache(params: Any, tmp_path: Path) -> None:
     before = jax.config.values["jax_compilation_cache_dir"]
     jax.config.update("jax_compilation_cache_dir", None)
     try:
-        answer(params)
+        run_after_restart(params)
         assert not programs._in_use
     finally:
         jax.config.update("jax_compilation_cache_dir", before)

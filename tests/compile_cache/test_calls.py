@@ -1,5 +1,5 @@
-"""Programs that call code outside of them, such as LAPACK's, which orthogonal parameters need: a
-process dies of such a call that is not ready.
+"""Programs that call external code, such as LAPACK's for orthogonal parameters: a process crashes
+at such a call that has not been made ready.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.compile_cache.first_parameters import draw
 ROOT = Path(__file__).parents[2]
 
 
-def drawn_by_a_process(folder: Path) -> Any:
+def draw_in_a_process(folder: Path) -> Any:
     given = [str(folder), str(folder / "drawn.json")]
     subprocess.run(
         [sys.executable, "-m", "tests.compile_cache.first_parameters", *given], cwd=ROOT, check=True
@@ -26,8 +26,10 @@ def drawn_by_a_process(folder: Path) -> Any:
     return json.loads((folder / "drawn.json").read_text())
 
 
-def test_such_a_program_is_found_by_a_process_that_has_lowered_none(tmp_path: Path) -> None:
-    (params, was_traced), (again, is_traced) = (drawn_by_a_process(tmp_path) for _ in range(2))
+def test_a_program_with_such_calls_is_found_by_a_process_that_has_lowered_none(
+    tmp_path: Path,
+) -> None:
+    (params, was_traced), (again, is_traced) = (draw_in_a_process(tmp_path) for _ in range(2))
     assert was_traced
     assert not is_traced
     assert params == again
@@ -39,7 +41,7 @@ def test_names_of_calls_may_be_in_quotes() -> None:
 
 
 @pytest.mark.usefixtures("cache")
-def test_one_whose_calls_cannot_be_made_ready_is_lowered_at_every_start(
+def test_a_program_whose_calls_cannot_be_made_ready_is_lowered_at_every_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(calls, "_of_decomposition", lambda: frozenset({"lapack_other"}))

@@ -26,12 +26,12 @@ def test_a_file_is_read_as_it_was_written(files: Files) -> None:
 
 
 @pytest.mark.parametrize("damage", ["cut short", "a bit turned over", "emptied"])
-def test_a_damaged_file_is_none_and_can_be_written_again(files: Files, damage: str) -> None:
+def test_a_damaged_file_reads_as_none_and_can_be_written_again(files: Files, damage: str) -> None:
     files.write("name", CONTENT)
     path = files.directory / "name"
     whole = path.read_bytes()
-    turned = whole[:-1] + bytes([whole[-1] ^ 1])
-    path.write_bytes({"cut short": whole[:-7], "emptied": b""}.get(damage, turned))
+    flipped = whole[:-1] + bytes([whole[-1] ^ 1])
+    path.write_bytes({"cut short": whole[:-7], "emptied": b""}.get(damage, flipped))
     assert files.read("name") is None
     files.write("name", CONTENT)
     assert files.read("name") == CONTENT
@@ -47,18 +47,18 @@ def test_a_file_of_another_user_is_not_read(files: Files, monkeypatch: pytest.Mo
 def test_a_file_that_cannot_be_marked_as_used_is_read(
     files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on a disk that can only be read."""
+    """As on a read-only disk."""
     files.write("name", CONTENT)
     monkeypatch.setattr(os, "utime", Mock(side_effect=OSError(30, "Read-only file system")))
     assert files.read("name") == CONTENT
 
 
-def test_nobody_else_can_look_into_the_directory(files: Files) -> None:
+def test_no_other_user_can_access_the_directory(files: Files) -> None:
     files.write("name", CONTENT)
     assert stat.S_IMODE(files.directory.stat().st_mode) == 0o700
 
 
-def test_who_reads_a_file_while_it_is_replaced_has_the_old_one(files: Files) -> None:
+def test_a_reader_of_a_file_that_is_replaced_reads_the_old_content(files: Files) -> None:
     files.write("name", CONTENT)
     path = files.directory / "name"
     before = path.read_bytes()
@@ -68,14 +68,14 @@ def test_who_reads_a_file_while_it_is_replaced_has_the_old_one(files: Files) -> 
     assert [each.name for each in files.directory.iterdir()] == ["name"]
 
 
-def test_where_nothing_can_be_written_nothing_is_kept(tmp_path: Path) -> None:
+def test_where_nothing_can_be_written_nothing_is_cached(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     files = Files(tmp_path / "file" / "cache")
     files.write("name", CONTENT)
     assert files.read("name") is None
 
 
-def test_what_could_not_be_put_in_its_place_leaves_nothing_behind(
+def test_a_failed_write_leaves_nothing_behind(
     files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = OSError(28, "No space left on device")
@@ -84,8 +84,8 @@ def test_what_could_not_be_put_in_its_place_leaves_nothing_behind(
     assert list(files.directory.iterdir()) == []
 
 
-def test_what_was_not_used_for_longest_is_removed(tmp_path: Path) -> None:
-    size = 200  # of each, and a digest
+def test_the_least_recently_used_file_is_removed(tmp_path: Path) -> None:
+    size = 200  # of each file, which also has a digest
     files = Files(tmp_path, most_bytes=3 * (size + 50))
     for age, name in enumerate(("newest", "older", "oldest")):
         files.write(name, os.urandom(size))

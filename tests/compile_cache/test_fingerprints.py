@@ -1,4 +1,4 @@
-"""Programs are told apart by all that they are made of."""
+"""Fingerprints distinguish programs by everything that they are made of."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def planner(**changes: Any) -> Planner:
     return Planner(GAME, network(), **own)
 
 
-def test_the_same_parts_are_told_alike() -> None:
+def test_equal_parts_have_equal_fingerprints() -> None:
     first, second = (player(Actor(make("hackmatrix"), network())) for _ in range(2))
     assert first is not second
     assert fingerprints.of(first) == fingerprints.of(second)
@@ -70,7 +70,7 @@ def test_the_same_parts_are_told_alike() -> None:
         functools.partial(games.begin, Actor(GAME, network()), 16),
     ],
 )
-def test_another_part_is_told_otherwise(other: Callable[..., Any]) -> None:
+def test_another_part_changes_the_fingerprint(other: Callable[..., Any]) -> None:
     assert fingerprints.of(other) != fingerprints.of(player(Actor(GAME, network())))
 
 
@@ -82,11 +82,11 @@ def test_another_part_is_told_otherwise(other: Callable[..., Any]) -> None:
         (np.zeros((3, 1)), np.zeros(3)),
     ],
 )
-def test_another_value_is_told_otherwise(one: Any, other: Any) -> None:
+def test_another_value_changes_the_fingerprint(one: Any, other: Any) -> None:
     assert fingerprints.of(one) != fingerprints.of(other)
 
 
-def test_arrays_that_are_built_in_are_told_by_what_they_hold_and_where() -> None:
+def test_constant_arrays_are_identified_by_values_type_shape_and_device() -> None:
     arrays = [
         jnp.zeros(3),
         jnp.ones(3),
@@ -95,24 +95,26 @@ def test_arrays_that_are_built_in_are_told_by_what_they_hold_and_where() -> None
         jax.device_put(jnp.zeros(3), jax.devices()[0]),
         jax.device_put(jnp.zeros(3), jax.devices()[1]),
     ]
-    told = [fingerprints.of(functools.partial(draws.seed_key, each)) for each in arrays]
-    assert len({*told}) == len(arrays)
-    assert told[0] == fingerprints.of(functools.partial(draws.seed_key, jnp.zeros(3)))
+    found = [fingerprints.of(functools.partial(draws.seed_key, each)) for each in arrays]
+    assert len({*found}) == len(arrays)
+    assert found[0] == fingerprints.of(functools.partial(draws.seed_key, jnp.zeros(3)))
 
 
 @pytest.mark.parametrize(
     "changes", [{"games": 9}, {"signal": RewardSignal(0.9, False, False)}, {"env": GAME.limited(9)}]
 )
-def test_planners_are_told_apart(changes: dict[str, Any]) -> None:
+def test_different_planners_have_different_fingerprints(changes: dict[str, Any]) -> None:
     other = dataclasses.replace(planner(), **changes)
     assert fingerprints.of(other.look_ahead) != fingerprints.of(planner().look_ahead)
 
 
-def test_environments_of_gymnax_are_told_with_its_sources(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = fingerprints.of(make("gymnax:CartPole-v1"))
-    assert told == fingerprints.of(make("gymnax:CartPole-v1"))
-    assert told != fingerprints.of(make("gymnax:Acrobot-v1"))
-    assert told != fingerprints.of(make("gymnax:CartPole-v1").limited(9))
+def test_fingerprints_of_gymnax_environments_include_its_sources(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cartpole = fingerprints.of(make("gymnax:CartPole-v1"))
+    assert cartpole == fingerprints.of(make("gymnax:CartPole-v1"))
+    assert cartpole != fingerprints.of(make("gymnax:Acrobot-v1"))
+    assert cartpole != fingerprints.of(make("gymnax:CartPole-v1").limited(9))
     monkeypatch.setattr(
         fingerprints, "source_hash", lambda package: f"other sources of {package.name}"
     )
@@ -120,7 +122,7 @@ def test_environments_of_gymnax_are_told_with_its_sources(monkeypatch: pytest.Mo
 
 
 class Foreign:
-    """From outside of the package."""
+    """A class from outside of the package."""
 
 
 @pytest.mark.parametrize(
@@ -135,34 +137,36 @@ class Foreign:
         functools.partial(draws.seed_key, jax.random.key(0)),
     ],
 )
-def test_what_may_change_without_this_package_is_untold(part: Any) -> None:
+def test_a_part_that_may_change_without_this_package_is_unknown(part: Any) -> None:
     with pytest.raises(fingerprints.Unknown):
         fingerprints.of(part)
 
 
-def test_arguments_of_other_shapes_types_or_places_are_told_apart() -> None:
-    here = jax.devices()[1]
+def test_arguments_of_other_shapes_types_or_devices_are_distinguished() -> None:
+    device = jax.devices()[1]
     many = [
         np.zeros(3, np.float32),
         np.zeros(4, np.float32),
         np.zeros(3, np.int32),
         {"name": np.zeros(3, np.float32)},
-        jax.device_put(np.zeros(3, np.float32), here),
+        jax.device_put(np.zeros(3, np.float32), device),
         jnp.float32(0),
-        jnp.asarray(0.0),  # of a weak type
+        jnp.asarray(0.0),  # weakly typed
     ]
     assert len({fingerprints.arguments(each) for each in many}) == len(many)
 
 
-def test_surroundings_are_told_apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_surroundings_depend_on_the_device_settings_and_flags(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     devices = jax.devices()[:1]
     usual = fingerprints.surroundings(devices)
     assert fingerprints.surroundings(devices) == usual
     assert fingerprints.surroundings(jax.devices()[1:2]) != usual
-    here = {name: getattr(devices[0], name) for name in ("id", "device_kind", "process_index")}
-    for elsewhere in ({}, {"process_index": 1}, {"coords": (0, 0, 1)}, {"slice_index": 1}):
-        device: Any = SimpleNamespace(client=devices[0].client, **{**here, **elsewhere})
-        assert (fingerprints.surroundings([device]) == usual) == (not elsewhere)
+    own = {name: getattr(devices[0], name) for name in ("id", "device_kind", "process_index")}
+    for changes in ({}, {"process_index": 1}, {"coords": (0, 0, 1)}, {"slice_index": 1}):
+        device: Any = SimpleNamespace(client=devices[0].client, **{**own, **changes})
+        assert (fingerprints.surroundings([device]) == usual) == (not changes)
     with jax.default_matmul_precision("highest"):
         assert fingerprints.surroundings(devices) != usual
     for name in ("XLA_FLAGS", "LIBTPU_INIT_ARGS"):
@@ -172,20 +176,20 @@ def test_surroundings_are_told_apart(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     flags = tmp_path / "flags"
     with monkeypatch.context() as patch:
         patch.setenv("XLA_FLAGS", str(flags))
-        told = {fingerprints.surroundings(devices)}  # of a file that is not there
+        found = {fingerprints.surroundings(devices)}  # the file does not exist yet
         for each in ("--xla_cpu_enable_fast_math=true", "--xla_cpu_enable_fast_math=false"):
             flags.write_text(each)
-            told.add(fingerprints.surroundings(devices))
-        assert len({usual, *told}) == 4
+            found.add(fingerprints.surroundings(devices))
+        assert len({usual, *found}) == 4
 
 
 def one_device(**others: Any) -> Any:
-    """The first, but for what its compiler tells of itself."""
+    """Returns a copy of the first device, with changes to what its client reports."""
     device = jax.devices()[0]
     of_client = ("platform", "platform_version", "process_index", "devices")
     client = SimpleNamespace(**{name: getattr(device.client, name) for name in of_client} | others)
-    here = {name: getattr(device, name) for name in ("id", "device_kind", "process_index")}
-    return SimpleNamespace(client=client, **here)
+    own = {name: getattr(device, name) for name in ("id", "device_kind", "process_index")}
+    return SimpleNamespace(client=client, **own)
 
 
 @pytest.mark.parametrize(
@@ -197,7 +201,7 @@ def one_device(**others: Any) -> Any:
         {"devices": lambda: 9 * jax.devices()},
     ],
 )
-def test_surroundings_of_another_compiler_are_told_apart(other: dict[str, Any]) -> None:
+def test_another_compiler_has_other_surroundings(other: dict[str, Any]) -> None:
     usual = fingerprints.surroundings(jax.devices()[:1])
     assert fingerprints.surroundings([one_device()]) == usual
     assert fingerprints.surroundings([one_device(**other)]) != usual
@@ -211,13 +215,13 @@ def test_surroundings_of_another_compiler_are_told_apart(other: dict[str, Any]) 
         (fingerprints, "version", lambda package: package != "jaxlib" and version(package)),
     ],
 )
-def test_surroundings_on_another_machine_are_told_apart(
+def test_another_machine_or_package_version_has_other_surroundings(
     of: Any, name: str, other: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
         fingerprints, "_machine", fingerprints._machine.__wrapped__
-    )  # what it is by now
+    )  # without its cache
     usual = fingerprints.surroundings(jax.devices()[:1])
     with monkeypatch.context() as patch:
-        patch.setattr(of, name, other, raising=False)  # not every system tells of cores
+        patch.setattr(of, name, other, raising=False)  # not every system has sched_getaffinity
         assert fingerprints.surroundings(jax.devices()[:1]) != usual

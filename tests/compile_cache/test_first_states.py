@@ -1,4 +1,4 @@
-"""What a run begins with is drawn by kept programs, too."""
+"""The initial state of a run is drawn by cached programs, too."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ pytestmark = pytest.mark.usefixtures("cache")
 
 @pytest.fixture
 def starts(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], tuple[Program, set[str]]]:
-    """Gives the program of another start, and which of its boards and its learner are traced."""
+    """Restarts; returns the program, and which of its boards and its learner were traced."""
     traced: set[str] = set()
     reset, init = FromGymnax.reset, Network.init
 
-    def noted(env: FromGymnax, keys: Any) -> Any:
+    def noted_reset(env: FromGymnax, keys: Any) -> Any:
         traced.add("boards")
         return reset(env, keys)
 
-    def noted_too(network: Network, key: Any) -> Any:
+    def noted_init(network: Network, key: Any) -> Any:
         traced.add("learner")
         return init(network, key)
 
-    monkeypatch.setattr(FromGymnax, "reset", noted)
-    monkeypatch.setattr(Network, "init", noted_too)
+    monkeypatch.setattr(FromGymnax, "reset", noted_reset)
+    monkeypatch.setattr(Network, "init", noted_init)
 
     def start(devices: int) -> tuple[Program, set[str]]:
         programs._in_use.clear()
@@ -65,7 +65,7 @@ def test_at_the_second_start_the_first_state_is_the_same_and_nothing_of_it_is_tr
     assert kinds[0] == kinds[1]
 
 
-def test_who_has_no_use_for_boards_draws_and_traces_none(
+def test_without_a_need_for_boards_none_are_drawn_or_traced(
     starts: Callable[[int], tuple[Program, set[str]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program, _ = starts(1)
@@ -75,7 +75,7 @@ def test_who_has_no_use_for_boards_draws_and_traces_none(
 
 
 def leaves(state: TrainState) -> list[np.ndarray]:
-    """With keys as numbers, which NumPy can hold."""
+    """Returns the leaves, with keys as numbers, which NumPy can hold."""
     key = jax.random.key_data(state.learner.key)
     state = state.replace(learner=state.learner.replace(key=key))
     return [np.asarray(each) for each in jax.tree.leaves(state)]

@@ -1,4 +1,4 @@
-"""A program that was kept is loaded while other things are done, and found when it is needed."""
+"""A cached program is loaded in the background, and found when it is needed."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ NUMBERS = [np.arange(8, dtype=np.float32)]
 
 
 @pytest.fixture
-def here(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[jax.Device]]:
-    """A device for which the program is kept, at another start."""
+def devices(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[jax.Device]]:
+    """The device for which the program is cached, after a restart."""
     devices = jax.local_devices()[:1]
     compiled(devices)
     programs._in_use.clear()
@@ -34,11 +34,11 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The threads in which programs are loaded."""
     load, threads = serialize_executable.deserialize_and_load, []
 
-    def noted(*given: Any) -> jax.stages.Compiled:
+    def noted_load(*arguments: Any) -> jax.stages.Compiled:
         threads.append(threading.current_thread().name)
-        return load(*given)
+        return load(*arguments)
 
-    monkeypatch.setattr(serialize_executable, "deserialize_and_load", noted)
+    monkeypatch.setattr(serialize_executable, "deserialize_and_load", noted_load)
     return threads
 
 
@@ -48,37 +48,39 @@ def compiled(devices: list[jax.Device], lower: Callable[..., Any] | None = None)
     return found
 
 
-def test_it_is_loaded_once_and_in_another_thread(here: list[jax.Device], loads: list[str]) -> None:
-    programs.prefetch(digest, here)
-    assert compiled(here, never) == digest(NUMBERS).tolist()
+def test_a_program_is_loaded_once_and_in_another_thread(
+    devices: list[jax.Device], loads: list[str]
+) -> None:
+    programs.prefetch(digest, devices)
+    assert compiled(devices, never) == digest(NUMBERS).tolist()
     assert loads == ["programs"]
 
 
-def test_what_is_in_use_is_not_prefetched(here: list[jax.Device], loads: list[str]) -> None:
-    compiled(here, never)
-    programs.prefetch(digest, here)
+def test_a_program_in_use_is_not_prefetched(devices: list[jax.Device], loads: list[str]) -> None:
+    compiled(devices, never)
+    programs.prefetch(digest, devices)
     assert loads == ["MainThread"]
 
 
-def test_what_was_damaged_meanwhile_is_compiled(
-    here: list[jax.Device], cache: Path, loads: list[str]
+def test_a_program_whose_file_is_damaged_is_compiled(
+    devices: list[jax.Device], cache: Path, loads: list[str]
 ) -> None:
     for file in cache.iterdir():
         file.write_bytes(b"damaged")
-    programs.prefetch(digest, here)
-    assert compiled(here) == digest(NUMBERS).tolist()
+    programs.prefetch(digest, devices)
+    assert compiled(devices) == digest(NUMBERS).tolist()
     assert not loads
 
 
-def test_what_has_a_part_from_elsewhere_is_not_prefetched(here: list[jax.Device]) -> None:
-    programs.prefetch(lambda: None, here)
+def test_a_program_with_a_foreign_part_is_not_prefetched(devices: list[jax.Device]) -> None:
+    programs.prefetch(lambda: None, devices)
 
 
-def test_what_several_processes_run_together_is_not_prefetched(
-    here: list[jax.Device], monkeypatch: pytest.MonkeyPatch
+def test_a_program_of_several_processes_is_not_prefetched(
+    devices: list[jax.Device], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jax, "local_devices", lambda **_: jax.devices()[1:])
-    programs.prefetch(digest, here)
+    programs.prefetch(digest, devices)
 
 
 def never() -> jax.stages.Lowered:

@@ -1,4 +1,4 @@
-"""What several processes run together is found by all of them, or compiled by all."""
+"""A program of several processes is found by all of them, or compiled by all."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from hackmatrix.train.checkpoints.digest import digest
 
 
 class Process:
-    """One of two: the second device belongs to the other."""
+    """One of two processes; the second device belongs to the other."""
 
-    def __init__(self, others_say: bool) -> None:
+    def __init__(self, others_agree: bool) -> None:
         self.asked: list[bool] = []
-        self._others_say = others_say
+        self._others_agree = others_agree
 
     def every_process(self, is_so: bool) -> bool:
         self.asked.append(is_so)
-        return is_so and self._others_say
+        return is_so and self._others_agree
 
 
 @pytest.fixture
 def compiles(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Process | None], bool]:
-    """Whether another start of the process compiles the program to keep it."""
+    """Returns, after a restart of the process, whether it compiles the program for the cache."""
     devices = jax.devices()[:2]
     monkeypatch.setattr(jax, "local_devices", lambda **_: devices[:1])
     state = [jax.device_put(np.arange(8, dtype=np.float32), mesh.split(mesh.over(devices)))]
@@ -48,29 +48,33 @@ def compiles(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Process 
     return start
 
 
-def test_it_is_found_where_the_others_find_it_too(compiles: Callable[[Process], bool]) -> None:
-    assert compiles(Process(others_say=True))
-    process = Process(others_say=True)
+def test_a_program_is_found_if_the_other_process_finds_it_too(
+    compiles: Callable[[Process], bool],
+) -> None:
+    assert compiles(Process(others_agree=True))
+    process = Process(others_agree=True)
     assert not compiles(process)
     assert process.asked == [True]
 
 
-def test_it_is_compiled_where_another_has_to(compiles: Callable[[Process], bool]) -> None:
-    lacks, has = Process(others_say=True), Process(others_say=False)
+def test_a_program_is_compiled_if_one_of_the_processes_has_to_compile_it(
+    compiles: Callable[[Process], bool],
+) -> None:
+    lacks, has = Process(others_agree=True), Process(others_agree=False)
     assert compiles(lacks)
     assert compiles(has)
     assert lacks.asked == [False, False]
-    assert has.asked == [True, True]  # as often, or one of them would wait for ever
+    assert has.asked == [True, True]  # as many questions, or one process would wait forever
 
 
-def test_it_is_not_kept_where_they_cannot_agree(
+def test_a_program_is_not_cached_if_the_processes_cannot_agree(
     compiles: Callable[[Process | None], bool], cache: Path
 ) -> None:
     assert not compiles(None)
     assert not cache.exists()
 
 
-def test_processes_that_make_the_same_have_the_same_name_for_it() -> None:
+def test_processes_that_build_the_same_program_have_the_same_name_for_it() -> None:
     def never() -> jax.stages.Lowered:
         raise AssertionError("nothing is traced for it")
 
@@ -78,7 +82,7 @@ def test_processes_that_make_the_same_have_the_same_name_for_it() -> None:
     assert names[0] == names[1] != names[2]
 
 
-def test_what_has_a_part_from_elsewhere_is_named_by_what_it_says() -> None:
+def test_a_program_with_a_foreign_part_is_named_by_its_text() -> None:
     def named(number: int) -> str:
         def own(given: jax.Array) -> jax.Array:
             return given + number

@@ -1,4 +1,4 @@
-"""A training program is found by what is in it, and not by how long a run is or what it keeps."""
+"""A training program is found by what it contains, not by the length of a run or what it saves."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def name() -> str:
     ],
     ids=str,
 )  # fmt: skip
-def test_a_run_of_another_length_or_that_is_looked_at_otherwise_finds_it(
+def test_a_run_with_other_inputs_length_or_outputs_has_the_same_program(
     name: str, setting: dict[str, Any]
 ) -> None:
     assert program(**setting).name == name
@@ -58,13 +58,13 @@ def test_another_program_has_another_name(name: str, setting: dict[str, Any]) ->
     assert program(**setting).name != name
 
 
-def test_an_algorithm_of_ours_is_traced_with_the_settings_that_it_says_it_reads(
+def test_a_bundled_algorithm_reads_only_the_settings_that_it_declares(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     read: set[str] = set()
     given = inputs.with_inputs
 
-    class Noting:
+    class Recording:
         def __init__(self, *of: Any) -> None:
             self._given = given(*of)
 
@@ -72,16 +72,16 @@ def test_an_algorithm_of_ours_is_traced_with_the_settings_that_it_says_it_reads(
             read.add(name)
             return getattr(self._given, name)
 
-    monkeypatch.setattr(inputs, "given", Noting)
+    monkeypatch.setattr(inputs, "with_inputs", Recording)
     of_cartpole = program(anneal_lr=True)
     of_cartpole.lower()
-    said = settings_of("ppo", type(of_cartpole.algorithm))
-    assert said is not None
-    assert read <= said
+    declared = settings_of("ppo", type(of_cartpole.algorithm))
+    assert declared is not None
+    assert read <= declared
     assert {"num_minibatches", "anneal_lr", "clip_eps"} <= read
 
 
-def test_it_begins_with_the_parameters_of_any_agent(name: str) -> None:
+def test_programs_that_start_from_an_agent_have_one_name_for_all_agents(name: str) -> None:
     one, other = (program(start_from=policy).name for policy in ("policies/a", "policies/b"))
     assert one == other != name
 
@@ -94,22 +94,22 @@ def test_it_begins_with_the_parameters_of_any_agent(name: str) -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_so_has_expert_iteration_with_other_settings(setting: dict[str, Any]) -> None:
+def test_another_program_of_expert_iteration_has_another_name(setting: dict[str, Any]) -> None:
     ours = {"algorithm": "expert", "env": "hackmatrix", "update_epochs": 1}
     assert program(**ours, **setting).name != program(**ours).name
     assert program(**ours, total_timesteps=1_000_000).name == program(**ours).name
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_what_an_algorithm_of_ours_may_read_are_settings(algorithm: str) -> None:
-    said = settings_of(algorithm, find(algorithm))
-    assert said is not None
-    assert {"num_steps", "anneal_lr", "owned_reward_end"} <= said
+def test_what_a_bundled_algorithm_declares_to_read_are_settings(algorithm: str) -> None:
+    declared = settings_of(algorithm, find(algorithm))
+    assert declared is not None
+    assert {"num_steps", "anneal_lr", "owned_reward_end"} <= declared
     config = program().config
-    assert all(hasattr(config, name) for name in said - {"extra_updates"})
+    assert all(hasattr(config, name) for name in declared - {"extra_updates"})
 
 
-def test_of_an_algorithm_from_elsewhere_any_setting_may_be_a_part() -> None:
+def test_any_setting_may_change_the_program_of_a_foreign_algorithm() -> None:
     one, other = (
         program(algorithm="hackmatrix.ppo:PPO", log_interval=updates).name for updates in (3, 4)
     )

@@ -1,4 +1,4 @@
-"""Algorithms from outside of the package: what is no algorithm is refused in a line."""
+"""Algorithms from outside the package: invalid ones are refused in one line."""
 
 from __future__ import annotations
 
@@ -63,26 +63,26 @@ class Spelt(PPO):
 
 
 class Loose(PPO):
-    """Its learner is a tree, but cannot be told how often it was updated."""
+    """Its learner is a dict, in which the trainer cannot replace `update`."""
 
     def init(self, key: jax.Array) -> Any:
         return {"params": super().init(key).params, "update": 0}
 
 
-class Kept(NamedTuple):
+class PlainLearner(NamedTuple):
     params: Any
     update: jax.Array
     key: jax.Array
 
 
 class Plain(PPO):
-    """Its learner is a tuple, its names are a list."""
+    """Its learner is a named tuple, and its `vital` is a list."""
 
     vital = [*PPO.vital]  # type: ignore[assignment]  # noqa: RUF012
 
     def init(self, key: jax.Array) -> Any:
         learner = super().init(key)
-        return Kept(learner.params, learner.update, learner.key)
+        return PlainLearner(learner.params, learner.update, learner.key)
 
     def acting(self, learner: Any) -> Any:
         return learner.params
@@ -110,14 +110,14 @@ class Short(PPO):
 
 class Many(PPO):
     def update(self, *given: Any) -> Any:
-        learner, players, tally, told = super().update(*given)
-        return learner, players, tally, {**told, "train/each": jnp.ones(3)}
+        learner, players, tally, metrics = super().update(*given)
+        return learner, players, tally, {**metrics, "train/each": jnp.ones(3)}
 
 
 class Unaveraged(PPO):
     def update(self, learner: Learner, players: Players, tally: Tally) -> Any:
-        *others, told = super().update(learner, players, tally)
-        return *others, {**told, "train/length": players.episode_length.mean()}
+        *others, metrics = super().update(learner, players, tally)
+        return *others, {**metrics, "train/length": players.episode_length.mean()}
 
 
 class Falling(PPO):
@@ -127,17 +127,17 @@ class Falling(PPO):
 
 
 class Calm(PPO):
-    """The example of CONTRIBUTING.md, with a weight that shows soon."""
+    """The example of CONTRIBUTING.md, with a weight large enough for a short test."""
 
     sections: ClassVar = (*PPO.sections, Section("Calm", (Metric("train/logits", "logits"),)))
 
     def loss(
         self, params: Params, samples: Samples, entropy_weight: jax.Array | float
     ) -> tuple[jax.Array, Metrics]:
-        total, told = super().loss(params, samples, entropy_weight)
+        total, metrics = super().loss(params, samples, entropy_weight)
         logits, _ = self.network(params, self.env.decode(samples.seen)[0])
         square = jnp.square(logits).mean()
-        return total + 10 * square, {**told, "train/logits": square}
+        return total + 10 * square, {**metrics, "train/logits": square}
 
 
 def address(kind: type) -> str:
@@ -145,7 +145,7 @@ def address(kind: type) -> str:
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"),
+    ("kind", "message"),
     [
         (Bare, "has no update, acting, sections, vital, health"),
         (Misnaming, "its `inputs` must name settings, not warmth"),
@@ -164,14 +164,14 @@ def address(kind: type) -> str:
         (Unacting, "its `acting` must return the network's parameters, a tree like"),
     ],
 )
-def test_what_lacks_a_part_of_an_algorithm_is_refused(kind: type, said: str) -> None:
+def test_an_invalid_algorithm_is_refused(kind: type, message: str) -> None:
     with pytest.raises(UserError) as refused:
         Program(resolved(algorithm=address(kind)), meshes.over(jax.devices()[:1]))
     assert f"algorithm={address(kind)}" in str(refused.value)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
-def test_a_learner_is_any_tree_unless_the_trainer_is_to_change_it() -> None:
+def test_a_learner_may_be_any_tree_unless_the_trainer_has_to_change_it() -> None:
     def made(**settings: Any) -> Program:
         devices = meshes.over(jax.devices()[:1])
         return Program(resolved(algorithm=address(Plain), **settings), devices)
@@ -182,15 +182,15 @@ def test_a_learner_is_any_tree_unless_the_trainer_is_to_change_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"),
+    ("kind", "message"),
     [
         (Short, "Short.update: it must return four values: learner, players, tally, metrics"),
         (Many, r"Many.update: its metric train/each must be a scalar, but has shape \[3\]"),
         (Unaveraged, "Unaveraged.update: its results may differ among devices: its gradients"),
     ],
 )
-def test_an_update_that_gives_something_else_is_refused_in_a_line(kind: type, said: str) -> None:
-    with pytest.raises(UserError, match=said):
+def test_an_update_with_invalid_results_is_refused_in_one_line(kind: type, message: str) -> None:
+    with pytest.raises(UserError, match=message):
         Program(config(env=GRID, algorithm=address(kind)), meshes.over()).lower()
 
 
@@ -201,7 +201,9 @@ def test_an_algorithm_that_is_refused_leaves_no_run(kind: type, tmp_path: Path) 
     assert not list(tmp_path.iterdir())
 
 
-def test_who_does_not_count_its_updates_is_told_so_after_the_first_chunk(tmp_path: Path) -> None:
+def test_an_algorithm_that_does_not_count_its_updates_is_refused_after_the_first_chunk(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(
         UserError, match="Uncounting: its `update` must add 1 to the learner's `update`"
     ):
@@ -209,7 +211,7 @@ def test_who_does_not_count_its_updates_is_told_so_after_the_first_chunk(tmp_pat
     assert not list(tmp_path.iterdir())
 
 
-def test_ppo_takes_another_term_into_its_loss_and_tells_of_it(tmp_path: Path) -> None:
+def test_a_subclass_of_ppo_can_add_a_term_to_its_loss_and_log_it(tmp_path: Path) -> None:
     run = trained(tmp_path, "calm", 0.0, algorithm=address(Calm))
-    told = [json.loads(line)["train/logits"] for line in run.metrics.read_text().splitlines()]
-    assert 0 < told[-1] < 0.5 * told[0]
+    logits = [json.loads(line)["train/logits"] for line in run.metrics.read_text().splitlines()]
+    assert 0 < logits[-1] < 0.5 * logits[0]

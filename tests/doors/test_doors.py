@@ -1,4 +1,4 @@
-"""What a newcomer adds, added from outside of the package, as CONTRIBUTING.md says."""
+"""Extensions from outside the package, made by the recipes of CONTRIBUTING.md."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SIZES = (
 
 
 def run(*arguments: str | Path) -> str:
-    """What a program prints that has the modules outside of the package on its path."""
+    """Runs a program with the modules in OUTSIDE on its path, and returns what it prints."""
     done = attempt(*arguments)
     assert done.returncode == 0, done.stdout
     return done.stdout
@@ -65,8 +65,8 @@ def metrics(run: Path) -> list[dict[str, float]]:
 
 
 def config(run: Path) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads((run / "config.json").read_text())
-    return told
+    settings: dict[str, Any] = json.loads((run / "config.json").read_text())
+    return settings
 
 
 @pytest.fixture(scope="module")
@@ -74,22 +74,22 @@ def network_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of the game with the toy network, resumed once."""
     workdir = tmp_path_factory.mktemp("network")
     train(workdir, "--config.network=toy_network:Toy", "--config.total_timesteps=256", *SIZES)
-    told = train(workdir, "--resume=toy", "--config.total_timesteps=512")
-    assert "Resuming from the checkpoint at step 256" in told
+    output = train(workdir, "--resume=toy", "--config.total_timesteps=512")
+    assert "Resuming from the checkpoint at step 256" in output
     return workdir / "toy"
 
 
-def test_a_network_of_ones_own_trains_and_resumes(network_run: Path) -> None:
+def test_a_custom_network_trains_and_resumes(network_run: Path) -> None:
     assert config(network_run)["network"] == "toy_network:Toy"
     assert [line["step"] for line in metrics(network_run)] == [128, 256, 384, 512]
 
 
-def test_a_network_of_ones_own_is_exported_in_both_forms(network_run: Path) -> None:
+def test_a_custom_network_is_exported_in_both_forms(network_run: Path) -> None:
     run("-m", "launch.export", f"--run={network_run}")
     exported = network_run / "exported"
     seen = np.random.default_rng(0).random((4, 1545), np.float32)
     compiled = jax.export.deserialize(bytearray((exported / "policy.jax").read_bytes()))
-    said = compiled.call(seen, np.ones((4, 28), bool))
+    expected = compiled.call(seen, np.ones((4, 28), bool))
     _, about = files.read(exported / "policy.npz")
     assert about.spec.network == "toy_network:Toy"
     assert about.in_numpy == "toy_network_in_numpy:toy"
@@ -98,12 +98,12 @@ def test_a_network_of_ones_own_is_exported_in_both_forms(network_run: Path) -> N
         logits, values = NumpyPolicy(exported / "policy.npz").outputs(seen)
     finally:
         sys.path.remove(str(OUTSIDE))
-    np.testing.assert_allclose(logits, said["logits"], atol=1e-5)
-    np.testing.assert_allclose(values, said["value"], atol=1e-5)
+    np.testing.assert_allclose(logits, expected["logits"], atol=1e-5)
+    np.testing.assert_allclose(values, expected["value"], atol=1e-5)
     assert np.ptp(logits) > 1e-3
 
 
-def test_a_game_of_a_network_of_ones_own_is_drawn(network_run: Path, tmp_path: Path) -> None:
+def test_a_game_of_a_custom_network_is_drawn(network_run: Path, tmp_path: Path) -> None:
     page = tmp_path / "game.html"
     run("-m", "launch.watch", f"--run={network_run}", f"--html={page}")
     assert "toy at step 512, game 0" in page.read_text()
@@ -117,28 +117,28 @@ def reinforce_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return workdir / "mine"
 
 
-def test_an_algorithm_of_ones_own_is_short_and_learns(reinforce_run: Path) -> None:
+def test_a_custom_algorithm_is_short_and_learns(reinforce_run: Path) -> None:
     assert len((OUTSIDE / "reinforce.py").read_text().splitlines()) < 100
     returns = [line["train/mean_episode_return"] for line in metrics(reinforce_run)]
     assert returns[0] < 60
     assert max(returns) > 180
 
 
-def test_an_algorithm_of_ones_own_resumes_bit_for_bit(reinforce_run: Path, tmp_path: Path) -> None:
+def test_a_custom_algorithm_resumes_bit_for_bit(reinforce_run: Path, tmp_path: Path) -> None:
     shutil.copytree(reinforce_run, resumed := tmp_path / "mine")
     for lost in (40, 50):
         shutil.rmtree(resumed / f"checkpoints/{lost * BATCH}")
-    told = train(tmp_path, "--resume=mine")
-    assert f"Resuming from the checkpoint at step {20 * BATCH:,}" in told
+    output = train(tmp_path, "--resume=mine")
+    assert f"Resuming from the checkpoint at step {20 * BATCH:,}" in output
     assert digests(resumed, 50 * BATCH) == digests(reinforce_run, 50 * BATCH)
 
 
 def digests(run: Path, step: int) -> Any:
-    """What the checkpoint says of every leaf: two states with the same are the same."""
+    """Returns the digest of every leaf in a checkpoint; equal digests mean equal states."""
     return json.loads((run / f"checkpoints/{step}/record/metadata").read_text())["digests"]
 
 
-def test_a_setting_of_ones_own_is_checked_and_saved(reinforce_run: Path, tmp_path: Path) -> None:
+def test_a_custom_setting_is_checked_and_saved(reinforce_run: Path, tmp_path: Path) -> None:
     assert config(reinforce_run)["baseline_decay"] == 0.9
     refused = attempt(
         "-m",
@@ -148,14 +148,14 @@ def test_a_setting_of_ones_own_is_checked_and_saved(reinforce_run: Path, tmp_pat
         "--config.baseline_decay=2.0",
     )
     assert refused.returncode == 1
-    said = refused.stdout.splitlines()[-1]
-    assert said == "launch.train: baseline_decay=2.0 must be a number from 0 to 1"
+    last = refused.stdout.splitlines()[-1]
+    assert last == "launch.train: baseline_decay=2.0 must be a number from 0 to 1"
 
 
-def test_a_run_from_before_a_setting_was_there_goes_on_as_it_did(
+def test_a_run_from_before_a_setting_existed_gets_the_value_for_such_runs(
     reinforce_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The setting says what such runs did, which need not be its default."""
+    """Its declaration says which, and that need not be the default (`before` in reinforce.py)."""
     monkeypatch.syspath_prepend(OUTSIDE)
     older = config(reinforce_run)
     del older["baseline_decay"]
@@ -168,8 +168,8 @@ def test_a_run_from_before_a_setting_was_there_goes_on_as_it_did(
     assert plan.config.settings()["baseline_decay"] == 0.8
 
 
-def test_a_sink_of_ones_own_receives_every_chunk(tmp_path: Path) -> None:
-    told = run(
+def test_a_custom_sink_receives_every_chunk(tmp_path: Path) -> None:
+    output = run(
         OUTSIDE / "train_with_sink.py",
         f"--workdir={tmp_path}",
         "--config.run_name=sunk",
@@ -180,15 +180,15 @@ def test_a_sink_of_ones_own_receives_every_chunk(tmp_path: Path) -> None:
         "--config.total_timesteps=5120",
         "--config.eval_episodes=0",
     )
-    received = [line.split()[1:] for line in told.splitlines() if line.startswith("sink: ")]
+    received = [line.split()[1:] for line in output.splitlines() if line.startswith("sink: ")]
     chunks = metrics(tmp_path / "sunk")
     assert received[-1] == ["closed"]
     assert [int(step) for step, _ in received[:-1]] == [chunk["step"] for chunk in chunks]
     assert len(chunks) == 4
 
 
-def test_an_environment_of_ones_own_is_trained_on(tmp_path: Path) -> None:
-    told = train(
+def test_an_agent_learns_to_play_a_custom_environment(tmp_path: Path) -> None:
+    output = train(
         tmp_path,
         "--config.env=toy_environment:Corridor",
         "--config.num_envs=16",
@@ -200,19 +200,19 @@ def test_an_environment_of_ones_own_is_trained_on(tmp_path: Path) -> None:
         "--config.eval_episodes=64",
         "--config.run_name=walk",
     )
-    assert "reached (%)" in told
+    assert "reached (%)" in output
     reached = json.loads((tmp_path / "walk/evaluation.json").read_text())
     assert reached["agent"]["corridor/reached"]["mean"] == 1
     assert reached["random"]["corridor/reached"]["mean"] < 0.8
 
 
-def test_an_environment_of_ones_own_keeps_to_the_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_custom_environment_follows_the_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(OUTSIDE)
     conformance.check(make("toy_environment:Corridor"))
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         (
             {"network": "nowhere:Toy"},
@@ -232,14 +232,14 @@ def test_an_environment_of_ones_own_keeps_to_the_protocol(monkeypatch: pytest.Mo
         ),
     ],
 )
-def test_a_name_that_leads_nowhere_is_one_line(given: dict[str, str], said: str) -> None:
+def test_an_unknown_name_is_reported_in_one_line(given: dict[str, str], message: str) -> None:
     with pytest.raises(UserError) as raised:
         Program(small(**given), over(jax.devices()[:1]))
     (line,) = str(raised.value).splitlines()
-    assert said in line
+    assert message in line
 
 
-def test_a_program_says_of_such_a_name_no_more_than_the_line(tmp_path: Path) -> None:
+def test_a_program_reports_an_unknown_name_without_a_traceback(tmp_path: Path) -> None:
     name = "toy_network:Tay"
     refused = attempt("-m", "launch.train", f"--workdir={tmp_path}", f"--config.network={name}")
     assert refused.returncode == 1

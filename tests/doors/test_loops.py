@@ -1,4 +1,4 @@
-"""Networks from outside of the package: what no gradient leads through is refused in a line."""
+"""Networks from outside the package: those without a gradient are refused in one line."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Array = jax.Array
 
 
 class Loop(Torso):
-    """Adds up what it sees, a feature at a time."""
+    """Sums up its input in a loop over the features."""
 
-    def begin(self, of: Array) -> Array:
-        return jnp.zeros_like(of)
+    def initial(self, like: Array) -> Array:
+        return jnp.zeros_like(like)
 
-    def added(self, seen: Array) -> Array:
+    def total(self, seen: Array) -> Array:
         total, _ = jax.lax.scan(
-            lambda total, each: (total + each, None), self.begin(seen[0]), jnp.sin(seen)
+            lambda total, each: (total + each, None), self.initial(seen[0]), jnp.sin(seen)
         )
         return total
 
@@ -37,16 +37,16 @@ class Loop(Torso):
     def __call__(self, parts: Parts) -> Any:
         part = parts["cells"]
         seen = jnp.moveaxis(nn.Dense(4)(part.reshape(*part.shape[:-3], -1)), -1, 0)
-        return nn.Dense(4)(self.added(seen)[..., None])
+        return nn.Dense(4)(self.total(seen)[..., None])
 
 
 class Constant(Loop):
-    def begin(self, of: Array) -> Array:
-        return jnp.zeros(of.shape)
+    def initial(self, like: Array) -> Array:
+        return jnp.zeros(like.shape)
 
 
 class Endless(Loop):
-    def added(self, seen: Array) -> Array:
+    def total(self, seen: Array) -> Array:
         return jax.lax.while_loop(lambda total: total.sum() < 9, lambda total: total + 1, seen[0])
 
 
@@ -62,7 +62,7 @@ product.defvjp(
 
 
 class Own(Torso):
-    """Its gradient is given by itself."""
+    """Defines its own gradient."""
 
     @nn.compact
     def __call__(self, parts: Parts) -> Any:
@@ -78,7 +78,7 @@ def lowered(torso: type) -> str:
 
 
 @pytest.mark.parametrize("torso", [Loop, Own])
-def test_a_network_may_have_a_loop_or_a_gradient_of_its_own(torso: type) -> None:
+def test_a_network_may_contain_a_loop_or_define_its_gradient(torso: type) -> None:
     assert "while" in lowered(torso)
 
 
@@ -86,23 +86,25 @@ def test_a_network_may_have_a_loop_or_a_gradient_of_its_own(torso: type) -> None
     ("torso", "why"),
     [(Constant, "TypeError: scan body function carry"), (Endless, "ValueError: Reverse-mode")],
 )
-def test_a_loop_through_which_no_gradient_leads_is_named(torso: type, why: str) -> None:
+def test_a_network_whose_loop_cannot_be_differentiated_is_named(torso: type, why: str) -> None:
     with pytest.raises(UserError) as refused:
         lowered(torso)
-    said = str(refused.value)
-    assert f"network={__name__}:{torso.__name__}: its gradient cannot be traced ({why}" in said
-    assert "with an initial carry derived from their input, for example by jnp.zeros_like" in said
-    assert "\n" not in said
+    message = str(refused.value)
+    assert f"network={__name__}:{torso.__name__}: its gradient cannot be traced ({why}" in message
+    assert (
+        "with an initial carry derived from their input, for example by jnp.zeros_like" in message
+    )
+    assert "\n" not in message
 
 
 class Blind(GridWalk):
-    """It looks the same always."""
+    """Every observation of it looks the same."""
 
     def decode(self, seen: Any) -> tuple[Any, Array]:
         parts, mask = super().decode(seen)
         return {name: jnp.ones(part.shape, part.dtype) for name, part in parts.items()}, mask
 
 
-def test_what_is_thought_of_an_environment_may_be_a_constant() -> None:
-    """And so the same on all devices, as what comes of it is not."""
+def test_what_a_network_computes_may_be_the_same_for_every_board() -> None:
+    """It is then also the same on all devices, unlike the rest of an update."""
     Program(config(env=f"{__name__}:Blind"), meshes.over()).lower()

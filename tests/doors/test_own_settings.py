@@ -1,5 +1,5 @@
-"""Settings that an algorithm from outside of the package declares: what is not one is refused in
-a line, before anything is trained with it.
+"""Settings declared by an algorithm from outside the package: invalid declarations are refused in
+one line, before anything is trained.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Forgetful(Config):
 
 
 class Algorithm:
-    """All that is asked of one here is what it is configured with."""
+    """Only its config class is looked at here."""
 
     config_class: Any
 
@@ -84,7 +84,7 @@ def address(kind: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("kind", "given", "said"),
+    ("kind", "given", "message"),
     [
         (Hasty, {}, "gamma is a setting of the trainer, whose default Hasty cannot change"),
         (Quick, {}, "lr is a setting of the trainer, whose default Quick cannot change"),
@@ -104,22 +104,22 @@ def address(kind: Any) -> str:
         ("Mine", {}, ": its config_class must be a subclass of hackmatrix.train.config.Config"),
     ],
 )
-def test_a_class_that_declares_no_sound_settings_is_refused_in_a_line(
-    kind: Any, given: dict[str, Any], said: str
+def test_a_class_with_an_invalid_declaration_is_refused_in_one_line(
+    kind: Any, given: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UserError) as refused:
         resolved(algorithm=address(kind), **given)
     (line,) = str(refused.value).splitlines()
-    assert said in line
+    assert message in line
 
 
-def test_settings_of_every_kind_come_back_as_they_were_saved() -> None:
+def test_settings_of_every_type_are_saved_and_loaded() -> None:
     config = resolved(algorithm=address(Sound), warmth=0.75, end=0.25)
     assert from_json(to_json(config)) == config
 
 
-def test_a_run_from_before_a_setting_was_declared_tells_what_the_declaration_lacks() -> None:
-    """Without `since` every run is to have it."""
+def test_a_run_from_before_a_setting_existed_reports_what_its_declaration_lacks() -> None:
+    """Without `since`, every run must have the setting."""
     saved = json.loads(to_json(resolved(algorithm=address(Forgetful))))
     del saved["warmth"]
     with pytest.raises(ValueError, match=r"warmth is missing, .*: declare it with `since=2` and "):
@@ -127,10 +127,10 @@ def test_a_run_from_before_a_setting_was_declared_tells_what_the_declaration_lac
 
 
 @pytest.mark.parametrize("kind", [Forgetful, Config])
-def test_a_setting_that_is_declared_no_more_is_to_be_declared_again(kind: type) -> None:
+def test_a_saved_setting_that_is_no_longer_declared_is_reported(kind: type) -> None:
     saved = json.loads(to_json(resolved(algorithm=address(Sound))))
     address(kind)
     with pytest.raises(ValueError, match="is not a setting") as refused:
         from_json(json.dumps(saved))
-    said = "steps is not a setting, but the run was saved with it: declare it again, or use the "
-    assert any(line.startswith(said) for line in str(refused.value).splitlines())
+    message = "steps is not a setting, but the run was saved with it: declare it again, or use the "
+    assert any(line.startswith(message) for line in str(refused.value).splitlines())

@@ -1,8 +1,8 @@
-"""A learner that speaks the interface of Gymnax before 1.0: PPO in one compiled function.
+"""PPO in one compiled function, for the interface of Gymnax before 1.0.
 
-It knows an environment only as `reset(key, params)`, `step(key, state, action, params)` with five
-results, and its two spaces; it keeps the information of all steps, counts on new games beginning by
-themselves, and wraps the environment in a class that hands everything else on.
+It uses only `reset(key, params)`, `step(key, state, action, params)` with five results, and the two
+spaces. It stacks the information of all steps, relies on new games beginning automatically, and
+wraps the environment in a class that forwards all other attributes.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Transition(NamedTuple):
 
 
 def train(key: Array, env: Any, params: Any, envs: int, steps: int, updates: int) -> Transition:
-    """All that was seen, leaves [updates, steps, envs, ...]."""
+    """Trains, and returns all transitions, with leaves [updates, steps, envs, ...]."""
     env = CountReturns(env)
     network: Any = ActorCritic(env.action_space(params).n)
     optimiser = optax.chain(optax.clip_by_global_norm(0.5), optax.adam(1e-3))
@@ -88,7 +88,7 @@ def train(key: Array, env: Any, params: Any, envs: int, steps: int, updates: int
         seen, state, reward, done, info = step(
             jax.random.split(step_key, envs), state, action, params
         )
-        likelihood = _of(nn.log_softmax(logits), action)
+        likelihood = _pick(nn.log_softmax(logits), action)
         transition = Transition(observation, action, likelihood, value, reward, done, info)
         return (weights, state, seen, key), transition
 
@@ -100,7 +100,7 @@ def train(key: Array, env: Any, params: Any, envs: int, steps: int, updates: int
         key, shuffle_key = jax.random.split(key)
         order = jax.random.permutation(shuffle_key, jnp.arange(steps * envs))
         order = jnp.tile(order.reshape(MINIBATCHES, -1), (EPOCHS, 1))
-        # What is learnt from has no information: only the numbers of the transitions.
+        # Learning needs the numbers of the transitions, but not their information.
         rows = jax.tree.map(
             lambda leaf: leaf.reshape(steps * envs, *leaf.shape[2:]),
             (played._replace(info={}), advantages),
@@ -109,8 +109,8 @@ def train(key: Array, env: Any, params: Any, envs: int, steps: int, updates: int
         def learn(learner: Any, minibatch: Array) -> Any:
             weights, moments = learner
             batch = jax.tree.map(lambda leaf: leaf[minibatch], rows)
-            slope = jax.grad(_loss)(weights, network, *batch)
-            change, moments = optimiser.update(slope, moments)
+            gradient = jax.grad(_loss)(weights, network, *batch)
+            change, moments = optimiser.update(gradient, moments)
             return (optax.apply_updates(weights, change), moments), None
 
         (weights, moments), _ = jax.lax.scan(learn, (weights, moments), order)
@@ -135,13 +135,13 @@ def _advantages(played: Transition, last_value: Array) -> Array:
 def _loss(weights: Any, network: Any, batch: Transition, advantages: Array) -> Array:
     logits, value = network.apply(weights, batch.observation)
     every = nn.log_softmax(logits)
-    ratio = jnp.exp(_of(every, batch.action) - batch.likelihood)
+    ratio = jnp.exp(_pick(every, batch.action) - batch.likelihood)
     scaled = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
     gain = jnp.minimum(ratio * scaled, jnp.clip(ratio, 1 - CLIP, 1 + CLIP) * scaled).mean()
     entropy = -(jnp.exp(every) * every).sum(-1).mean()
-    missed = jnp.square(value - (advantages + batch.value)).mean()
-    return 0.5 * missed - gain - ENTROPY * entropy
+    value_loss = jnp.square(value - (advantages + batch.value)).mean()
+    return 0.5 * value_loss - gain - ENTROPY * entropy
 
 
-def _of(row: Array, index: Array) -> Array:
+def _pick(row: Array, index: Array) -> Array:
     return jnp.take_along_axis(row, index[..., None], -1)[..., 0]

@@ -1,4 +1,4 @@
-"""Games of the game that is played at random: what is seen turn by turn."""
+"""Random play: the observations, masks and boards of successive turns."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The game itself, to compare its faces with.
+"""The game itself, as the reference for its environments.
 
-Boards are stepped BATCH at a time, with rows filled up to as many: it takes long to compile a step,
-and other tests have compiled this one already.
+Boards are stepped in batches of BATCH, padded with repeated rows: it takes long to compile a step,
+and other tests have compiled one for this size already.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ _observe = jax.jit(jax.vmap(game.observe))
 
 
 def step(keys: np.ndarray, states: Any, actions: np.ndarray) -> tuple[Any, Any]:
-    """States [E] and outcomes, for raw keys [E, 2]."""
-    full = filled_up((states, np.asarray(actions, np.int32)))
+    """Returns states [E] and outcomes, for raw keys [E, 2]."""
+    full = padded((states, np.asarray(actions, np.int32)))
     return _rows(_step(_typed(keys), *full), len(keys))
 
 
 def new_games(keys: np.ndarray) -> Any:
-    """One a key, however many there are."""
+    """Returns a new game for each key, of which there may be any number."""
     parts = [keys[start : start + BATCH] for start in range(0, len(keys), BATCH)]
     begun = [_rows(_new_games(_typed(part)), len(part)) for part in parts]
     return jax.tree.map(lambda *leaves: np.concatenate(leaves), *begun)
 
 
 def valid_actions(states: Any, boards: int) -> np.ndarray:
-    return _rows(_valid_actions(filled_up(states)), boards)
+    return _rows(_valid_actions(padded(states)), boards)
 
 
 def observe(states: Any, boards: int) -> np.ndarray:
-    return _rows(_observe(filled_up(states)), boards)
+    return _rows(_observe(padded(states)), boards)
 
 
-def filled_up(rows: Any) -> Any:
-    """A batch of these rows over and over."""
+def padded(rows: Any) -> Any:
+    """Returns a batch of BATCH that repeats these rows."""
     return jax.tree.map(lambda leaf: np.asarray(leaf)[np.arange(BATCH) % len(leaf)], rows)
 
 
 def chosen(mask: np.ndarray, new: Any, old: Any) -> Any:
-    """`new` on the boards of the mask, else `old`."""
+    """Returns `new` on the boards of the mask, else `old`."""
 
     def choose(new: Any, old: Any) -> np.ndarray:
         return np.where(mask.reshape(-1, *[1] * (np.ndim(old) - 1)), new, old)
@@ -57,7 +57,7 @@ def chosen(mask: np.ndarray, new: Any, old: Any) -> Any:
 
 
 def _typed(keys: np.ndarray) -> jax.Array:
-    return jax.random.wrap_key_data(filled_up(keys))
+    return jax.random.wrap_key_data(padded(keys))
 
 
 def _rows(batch: Any, number: int) -> Any:

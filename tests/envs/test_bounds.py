@@ -23,7 +23,7 @@ def test_a_board_with_the_greatest_of_everything_reaches_the_bounds_and_no_more(
         "step": 1, "atk_uses": 0, "pending": 0, "interval": 12, "next_task": 12,
     }  # fmt: skip
     state = game.scenario.load(board)
-    # They are greater than those of a board that may be set up, and can be reached all the same.
+    # A board cannot be set up with as many, but play can reach them.
     most = state.player.replace(data_siphons=np.int32(4095), attack=np.int32(4095))
     seen, high = np.asarray(game.observe(state.replace(player=most))), bounds.highest()
     assert (seen <= high + 1e-6).all()

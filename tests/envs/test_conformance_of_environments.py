@@ -1,4 +1,4 @@
-"""Conformance of our environments, and of ones that break a promise; names from outside."""
+"""Conformance of our environments and of faulty ones; environments made from addresses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.envs.toy import ACTIONS, LENGTH, Boards, Toy
 Array = jax.Array
 
 
-def test_a_class_in_place_of_an_environment_is_named() -> None:
+def test_a_class_in_place_of_an_environment_is_reported() -> None:
     with pytest.raises(conformance.Broken, match=r"Toy is a class: pass an instance, Toy\(\)"):
         conformance.check(Toy)  # type: ignore[arg-type]
 
@@ -31,7 +31,7 @@ def test_a_class_in_place_of_an_environment_is_named() -> None:
         ("gymnax:MountainCar-v0", 240),
     ],
 )
-def test_our_environments_keep_to_the_protocol(name: str, steps: int) -> None:
+def test_our_environments_conform_to_the_protocol(name: str, steps: int) -> None:
     conformance.check(make(name), steps=steps)
 
 
@@ -41,7 +41,7 @@ def test_an_environment_may_truncate_or_not(truncates: bool) -> None:
 
 
 class Keyed(Toy):
-    """Each board has a typed key of its own among its states."""
+    """The state of each board contains a typed key."""
 
     def boards(self, keys: Array, time: Array) -> Any:
         return super().boards(keys, time), jax.random.wrap_key_data(keys)
@@ -57,7 +57,7 @@ class Keyed(Toy):
         return super().encode(states[0])
 
 
-def test_an_environment_may_keep_typed_keys() -> None:
+def test_states_may_contain_typed_keys() -> None:
     conformance.check(Keyed())
 
 
@@ -85,7 +85,7 @@ class Weak(Toy):
 
 
 class Unbatched(Toy):
-    """What was seen cannot be decoded in another batch."""
+    """Observations decode correctly only in a batch of 8."""
 
     def decode(self, seen: Boards) -> tuple[Parts, Array]:
         parts, mask = super().decode(seen)
@@ -93,7 +93,7 @@ class Unbatched(Toy):
 
 
 class Comparing(Toy):
-    """What is seen of a board is compared with the mean of all."""
+    """The observation of a board is relative to the mean of the batch."""
 
     def decode(self, seen: Boards) -> tuple[Parts, Array]:
         parts, mask = super().decode(seen)
@@ -101,14 +101,14 @@ class Comparing(Toy):
 
 
 class Forgetful(Toy):
-    """With what is hidden, all else is drawn anew."""
+    """Redraws the whole board, not only what is hidden."""
 
     def redrawn(self, keys: Array, states: Boards) -> Boards:
         return self.reset(keys)
 
 
 class InHundredths(Toy):
-    """A metric in per cent is told times 100."""
+    """A metric in per cent is a number up to 100 instead of up to 1."""
 
     def step(self, keys: Array, states: Any, actions: Array) -> tuple[Any, Step]:
         after, step = super().step(keys, states, actions)
@@ -116,14 +116,14 @@ class InHundredths(Toy):
 
 
 class Belated(Toy):
-    """What it says is seen after a step is what was seen before it."""
+    """`step_and_encode` returns the observation before the step."""
 
     def step_and_encode(self, keys: Array, states: Any, actions: Array) -> tuple[Any, Step, Any]:
         return *self.step(keys, states, actions), self.encode(states)
 
 
 class Scant(Toy):
-    """What it says is seen after a step is of another structure than what is seen."""
+    """`step_and_encode` returns an observation of another structure than `encode`."""
 
     def step_and_encode(self, keys: Array, states: Any, actions: Array) -> tuple[Any, Step, Any]:
         after, step = self.step(keys, states, actions)
@@ -131,7 +131,7 @@ class Scant(Toy):
 
 
 class Undeclared(Toy):
-    """It tells a metric that nobody knows."""
+    """Reports a metric that it does not declare."""
 
     def step(self, keys: Array, states: Any, actions: Array) -> tuple[Any, Step]:
         after, step = super().step(keys, states, actions)
@@ -139,7 +139,7 @@ class Undeclared(Toy):
 
 
 class Truncating(Toy):
-    """It cuts episodes off, and says that it does not."""
+    """Truncates episodes although `truncates` is False."""
 
     def step(self, keys: Array, states: Any, actions: Array) -> tuple[Any, Step]:
         after, step = super().step(keys, states, actions)
@@ -155,7 +155,7 @@ class Endless(Toy):
 
 
 class Once(Toy):
-    """After the first episode no other begins: its time goes on."""
+    """No new episode begins after the first one: its time runs on."""
 
     def step(self, keys: Array, states: Any, actions: Array) -> tuple[Any, Step]:
         after, step = super().step(keys, states, actions)
@@ -164,7 +164,7 @@ class Once(Toy):
 
 
 class Stuck(Toy):
-    """In the midst of an episode there is nothing to do."""
+    """In the middle of an episode no action is valid."""
 
     def decode(self, seen: Boards) -> tuple[Parts, Array]:
         parts, mask = super().decode(seen)
@@ -180,7 +180,7 @@ class Infinite(Toy):
 
 
 class Potential(Toy):
-    """The time that is left, but the next episode's begins at the end of the last."""
+    """The potential is the time left, but after the last step that of the next episode."""
 
     has_potential = True
 
@@ -191,7 +191,7 @@ class Potential(Toy):
 
 
 class Unsteady(Potential):
-    """The potential is another one every time that it is asked for."""
+    """The potential after a step is not the one before the next step."""
 
     def step(self, keys: Array, states: Any, actions: Array) -> tuple[Any, Step]:
         after, step = super().step(keys, states, actions)
@@ -201,7 +201,7 @@ class Unsteady(Potential):
 
 
 @pytest.mark.parametrize(
-    ("env", "said"),
+    ("env", "message"),
     [
         (Peeking, "depends on the keys of other boards"),
         (Placed, "depends on its place in the batch"),
@@ -222,10 +222,10 @@ class Unsteady(Potential):
         (Unsteady, "the potential after a step differs from the one before the next"),
     ],
 )
-def test_a_broken_promise_is_named(env: type[Toy], said: str) -> None:
+def test_a_violation_of_the_protocol_is_reported(env: type[Toy], message: str) -> None:
     with pytest.raises(conformance.Broken) as broken:
         conformance.check(env(), steps=20)
-    assert said in str(broken.value)
+    assert message in str(broken.value)
 
 
 class Sized(Toy):
@@ -276,7 +276,7 @@ class Falling(Toy):
 
 
 @pytest.mark.parametrize("name", ["Peeking", "sized", "Frozen", "Slotted"])
-def test_an_environment_from_outside_is_called_by_its_address(name: str) -> None:
+def test_an_environment_made_from_an_address_is_named_by_it(name: str) -> None:
     address = f"{__name__}:{name}"
     limited = make(address).limited(4).limited(9)
     assert (limited.name, limited.episode_limit) == (address, 9)
@@ -284,7 +284,7 @@ def test_an_environment_from_outside_is_called_by_its_address(name: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("Unbegun", " does not define decode, step, which every environment must"),
         ("Sized", " must be callable without arguments: missing a required argument: 'size'"),
@@ -294,7 +294,7 @@ def test_an_environment_from_outside_is_called_by_its_address(name: str) -> None
         ("nothing", "() must return a hackmatrix.envs.protocol.Environment, not NoneType"),
     ],
 )
-def test_a_name_that_stands_for_no_environment_is_refused(name: str, said: str) -> None:
+def test_an_address_without_a_usable_environment_is_refused(name: str, message: str) -> None:
     with pytest.raises(UserError) as refused:
         make(f"{__name__}:{name}")
-    assert str(refused.value).startswith(f"{__name__}:{name}{said}")
+    assert str(refused.value).startswith(f"{__name__}:{name}{message}")

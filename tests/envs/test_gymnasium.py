@@ -1,4 +1,4 @@
-"""HackMatrix-v0 as users of Gymnasium meet it."""
+"""HackMatrix-v0 as users of Gymnasium use it."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def test_importing_the_package_registers_it_without_loading_jax() -> None:
     assert not {"jax", "hackmatrix.envs", "hackmatrix.game"} & set(loaded)
 
 
-def test_the_package_does_without_a_gymnasium_that_can_be_imported(tmp_path: Any) -> None:
+def test_the_package_works_where_gymnasium_cannot_be_imported(tmp_path: Any) -> None:
     (tmp_path / "gymnasium.py").write_text("raise ImportError('a library of it is missing')")
     code = f"import sys; sys.path.insert(0, '{tmp_path}'); import hackmatrix.game; print('plays')"
     assert run(code) == "plays\n"
 
 
-def test_environments_of_a_process_share_what_is_compiled() -> None:
+def test_environments_of_a_process_share_compiled_programs() -> None:
     HostedGames(boards=1).new_games()
     made = hosted._compiled_turn.cache_info().misses
     HostedGames(boards=1).new_games()
@@ -66,58 +66,58 @@ def test_environments_of_a_process_share_what_is_compiled() -> None:
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
-def test_a_copy_plays_on_alike(env: Any, copied: Any) -> None:
+def test_a_copy_plays_on_like_the_original(env: Any, copied: Any) -> None:
     env.reset(seed=1)
     other = copied(env)
     for action in (env.action_masks().argmax() for _ in range(4)):
-        (seen, *told), (other_seen, *other_told) = env.step(action), other.step(action)
+        (seen, *results), (other_seen, *other_results) = env.step(action), other.step(action)
         np.testing.assert_array_equal(seen, other_seen)
-        assert told[:3] == other_told[:3]
+        assert results[:3] == other_results[:3]
 
 
 @pytest.mark.parametrize("render_mode", [None, "ansi", "rgb_array"])
-def test_gymnasium_finds_nothing_to_complain_about(render_mode: str | None) -> None:
+def test_the_checker_of_gymnasium_accepts_the_environment(render_mode: str | None) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_env(gymnasium.make("HackMatrix-v0", render_mode=render_mode).unwrapped)
 
 
-def test_stable_baselines_finds_nothing_to_complain_about(env: Any) -> None:
+def test_the_checker_of_stable_baselines_accepts_the_environment(env: Any) -> None:
     checker = pytest.importorskip("stable_baselines3.common.env_checker", reason="needs PyTorch")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         checker.check_env(env)
 
 
-def test_an_episode_is_a_game_as_the_rules_tell_it(env: Any) -> None:
-    observation, told = env.reset(seed=0)
+def test_an_episode_is_a_game_by_the_rules(env: Any) -> None:
+    observation, info = env.reset(seed=0)
     env.action_space.seed(0)
     total, terminated = 0.0, False
     parts = dict.fromkeys(game.PARTS, 0)
     while not terminated:
         assert env.observation_space.contains(observation)
-        np.testing.assert_array_equal(told["action_mask"], env.action_masks())
-        action = env.action_space.sample(told["action_mask"].astype(np.int8))
-        observation, reward, terminated, truncated, told = env.step(action)
+        np.testing.assert_array_equal(info["action_mask"], env.action_masks())
+        action = env.action_space.sample(info["action_mask"].astype(np.int8))
+        observation, reward, terminated, truncated, info = env.step(action)
         total += reward
-        parts = {name: parts[name] + told["reward_parts"][name] for name in parts}
+        parts = {name: parts[name] + info["reward_parts"][name] for name in parts}
         assert not truncated
-    assert told["died"] or told["won"] or told["invalid"]
-    assert told["died"] == (told["hp"] == 0)
+    assert info["died"] or info["won"] or info["invalid"]
+    assert info["died"] == (info["hp"] == 0)
     assert total == pytest.approx(sum(parts.values()), abs=1e-3)
-    assert observation[5] == pytest.approx((told["stage"] - 1) / 7)
+    assert observation[5] == pytest.approx((info["stage"] - 1) / 7)
 
 
-def test_an_action_that_is_not_valid_ends_the_game_without_reward(env: Any) -> None:
+def test_an_invalid_action_ends_the_game_without_reward(env: Any) -> None:
     before, _ = env.reset(seed=1)
-    after, reward, terminated, _, told = env.step(int(np.argmin(env.action_masks())))
+    after, reward, terminated, _, info = env.step(int(np.argmin(env.action_masks())))
     assert terminated
-    assert told["invalid"]
+    assert info["invalid"]
     assert reward == 0
     np.testing.assert_array_equal(before, after)
 
 
-def test_a_game_that_is_over_is_not_played_on(env: Any) -> None:
+def test_a_game_that_is_over_must_be_reset(env: Any) -> None:
     env.reset(seed=1)
     env.step(int(np.argmin(env.action_masks())))
     with pytest.raises(gymnasium.error.ResetNeeded, match="this game is over: call reset"):
@@ -159,7 +159,7 @@ def test_games_differ_after_each_reset_but_not_after_the_same_seed(env: Any) -> 
     assert len(set(first)) == 5
 
 
-def test_before_the_first_reset_there_is_no_game() -> None:
+def test_calls_before_the_first_reset_are_refused() -> None:
     env: Any = gymnasium.make("HackMatrix-v0", render_mode="ansi").unwrapped
     games: Any = gymnasium.make_vec("HackMatrix-v0", num_envs=2, render_mode="rgb_array")
     calls = [env.action_masks, env.render, games.action_masks, games.render]
@@ -168,29 +168,29 @@ def test_before_the_first_reset_there_is_no_game() -> None:
             call()
 
 
-def test_another_render_mode_is_refused() -> None:
+def test_an_unsupported_render_mode_is_refused() -> None:
     with pytest.raises(ValueError, match="must be one of ansi, rgb_array"):
         HackMatrixEnv(render_mode="svg")
     with pytest.raises(ValueError, match="must be rgb_array"):
         gymnasium.make_vec("HackMatrix-v0", num_envs=2, render_mode="ansi")
 
 
-def test_many_games_at_once_are_the_same_as_each_alone(games: Any) -> None:
-    """The step after the end of a game begins the next one, and counts as one of its own. Where
-    some games are begun anew, the others go on as if nothing had been.
+def test_games_of_a_vector_environment_equal_separate_ones(games: Any) -> None:
+    """The step after the end of a game begins the next one and plays no turn of it. A reset of some
+    games does not change the others.
     """
     alone = gymnasium.make_vec("HackMatrix-v0", num_envs=GAMES, vectorization_mode="sync")
     rng, ended = np.random.default_rng(3), 0
 
     def alike(call: str, *given: Any, **named: Any) -> Any:
-        """What is said, which is the same where Gymnasium tells of a game that is left alone."""
-        (*told, info), (*expected, of_each) = (
+        """Calls both and returns our results. Infos of games that a reset skips are ignored."""
+        (*results, info), (*expected, expected_info) = (
             getattr(each, call)(*given, **copy.deepcopy(named)) for each in (games, alone)
         )
-        only = functools.partial(jax.tree.map, lambda leaf: leaf[of_each["_stage"]])
-        np.testing.assert_equal([*told, only(info)], [*expected, only(of_each)])
+        only = functools.partial(jax.tree.map, lambda leaf: leaf[expected_info["_stage"]])
+        np.testing.assert_equal([*results, only(info)], [*expected, only(expected_info)])
         np.testing.assert_array_equal(info["action_mask"], games.action_masks())
-        return *told, info
+        return *results, info
 
     alike("reset", seed=20)
     for turn in range(TURNS):
@@ -203,7 +203,7 @@ def test_many_games_at_once_are_the_same_as_each_alone(games: Any) -> None:
     assert ended > GAMES
 
 
-def test_what_is_told_of_many_games_is_what_gymnasium_gives_to_its_wrappers(games: Any) -> None:
+def test_infos_of_many_games_have_the_form_that_gymnasiums_wrappers_expect(games: Any) -> None:
     wrappers = gymnasium.wrappers.vector
     wrapped = wrappers.DictInfoToList(wrappers.RecordEpisodeStatistics(games))
     wrapped.reset(seed=0)
@@ -211,11 +211,11 @@ def test_what_is_told_of_many_games_is_what_gymnasium_gives_to_its_wrappers(game
     returns: list[float] = []
     while len(returns) < 3:
         masks = tuple(games.action_masks().astype(np.int8))
-        *_, told = wrapped.step(games.action_space.sample(masks))
-        assert not any(each["invalid"] for each in told)
-        assert len(told) == GAMES
-        assert all(set(each["reward_parts"]) == set(game.PARTS) for each in told)
-        returns += [each["episode"]["r"] for each in told if "episode" in each]
+        *_, infos = wrapped.step(games.action_space.sample(masks))
+        assert not any(each["invalid"] for each in infos)
+        assert len(infos) == GAMES
+        assert all(set(each["reward_parts"]) == set(game.PARTS) for each in infos)
+        returns += [each["episode"]["r"] for each in infos if "episode" in each]
     assert all(np.isfinite(returns))
 
 
@@ -233,7 +233,7 @@ def test_a_list_of_seeds_gives_each_game_its_own(games: Any) -> None:
         games.step(np.zeros(3, int))
 
 
-def test_a_reset_of_no_game_is_refused_and_the_first_is_of_all() -> None:
+def test_a_reset_of_no_game_is_refused_and_the_first_must_be_of_all_games() -> None:
     games: Any = gymnasium.make_vec("HackMatrix-v0", num_envs=2)
     for mask in ([False, False], [True], [1, 0]):
         with pytest.raises(ValueError, match=r"must be bool\[2\], True for at least one game"):
@@ -242,26 +242,26 @@ def test_a_reset_of_no_game_is_refused_and_the_first_is_of_all() -> None:
         games.reset(options={"reset_mask": np.array([True, False])})
 
 
-def test_games_that_are_given_no_seed_are_not_all_the_same() -> None:
+def test_games_without_a_seed_differ() -> None:
     games: Any = gymnasium.make_vec("HackMatrix-v0", num_envs=GAMES)
     first, _ = games.reset(seed=[1, None, None, None])
     assert len({each.tobytes() for each in first}) == GAMES
 
 
-def test_many_games_are_cut_off_at_a_limit_of_steps() -> None:
+def test_games_of_a_vector_environment_are_truncated_at_the_limit_of_steps() -> None:
     limited: Any = {"max_episode_steps": 3}
     games: Any = gymnasium.make_vec("HackMatrix-v0", num_envs=GAMES, **limited)
     games.reset(seed=0)
     masks = games.action_masks()
     steps = [games.step(games.action_masks().argmax(-1)) for _ in range(7)]
     assert not any(step[2].any() for step in steps)
-    cut_off = [step[3].tolist() for step in steps]
-    assert cut_off == [[number in (2, 6)] * GAMES for number in range(7)]  # the fourth begins anew
+    truncated = [step[3].tolist() for step in steps]
+    assert truncated == [[number in (2, 6)] * GAMES for number in range(7)]  # the fourth is a reset
     np.testing.assert_array_equal(games.reset(seed=0)[1]["action_mask"], masks)
     assert not games.step(masks.argmax(-1))[3].any()
 
 
-def test_minus_one_is_no_limit_and_others_below_one_are_refused() -> None:
+def test_minus_one_means_no_limit_of_steps_and_counts_of_zero_are_refused() -> None:
     games: Any = gymnasium.make_vec("HackMatrix-v0", num_envs=1, max_episode_steps=-1)
     games.reset(seed=0)
     assert not games.step(games.action_masks().argmax(-1))[3].any()
@@ -282,7 +282,7 @@ def test_a_picture_of_each_game_is_drawn(games: Any) -> None:
 
 
 def test_maskable_ppo_of_stable_baselines_trains(env: Any) -> None:
-    """A few updates: what it plays by then is still poor, but it is trained, and plays on."""
+    """After a few updates it still plays poorly, but its weights have changed and it plays on."""
     contrib = pytest.importorskip("sb3_contrib", reason="needs PyTorch")
     settings = {"n_steps": 512, "batch_size": 128, "n_epochs": 2, "seed": 0, "device": "cpu"}
     model = contrib.MaskablePPO("MlpPolicy", gymnasium.make("HackMatrix-v0"), **settings)
@@ -294,7 +294,7 @@ def test_maskable_ppo_of_stable_baselines_trains(env: Any) -> None:
     )
     lengths = [episode["l"] for episode in model.ep_info_buffer]
     assert len(lengths) > 10
-    assert np.mean(lengths) > 20  # an action that is not valid would have ended the game
+    assert np.mean(lengths) > 20  # an invalid action would have ended the game
     observation, _ = env.reset(seed=0)
     action, _ = model.predict(observation, action_masks=env.action_masks())
     assert env.action_masks()[action]

@@ -1,4 +1,4 @@
-"""The game as users of Gymnax meet it, of 1.x and of the versions before."""
+"""The game as users of Gymnax use it, with Gymnax 1.x and with the versions before."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def play(params: EnvParams, turns: int) -> Iterator[Turn]:
     for turn in range(turns):
         keys = jax.random.split(jax.random.PRNGKey(turn), GAMES)
         actions = (rng.random((GAMES, game.ACTIONS)) * np.asarray(mask_of(state))).argmax(-1)
-        told = step(keys, state, actions, params)
-        yield Turn(*jax.tree.map(np.asarray, (keys, state, actions, *told)))
-        state = told[1]
+        results = step(keys, state, actions, params)
+        yield Turn(*jax.tree.map(np.asarray, (keys, state, actions, *results)))
+        state = results[1]
 
 
-def test_a_step_is_that_of_the_game_and_a_new_game_where_one_ends() -> None:
-    """As Gymnax does it: with one key for the step, and another for the new game."""
+def test_a_step_equals_that_of_the_game_and_begins_a_new_game_where_one_ends() -> None:
+    """As in Gymnax, the key is split into one for the step and one for the new game."""
     ends = 0
     for turn in play(env.default_params, TURNS):
         step_keys, reset_keys = np.asarray(jax.vmap(jax.random.split)(turn.keys)).swapaxes(0, 1)
@@ -90,28 +90,28 @@ def test_a_step_is_that_of_the_game_and_a_new_game_where_one_ends() -> None:
     assert ends > GAMES // 2
 
 
-def test_a_limit_of_steps_cuts_games_off_but_not_just_as_a_stage_begins() -> None:
+def test_the_limit_of_steps_truncates_games_but_not_as_they_complete_a_stage() -> None:
     cut = late = 0
     for turn in play(EnvParams(max_steps_in_episode=LIMIT), 4 * LIMIT):
-        time, told = turn.before.time + 1, turn.information
-        begun = told["stage_completed"] & ~turn.terminated
+        time, information = turn.before.time + 1, turn.information
+        begun = information["stage_completed"] & ~turn.terminated
         np.testing.assert_array_equal(
-            turn.truncated, (time >= LIMIT) & ~turn.terminated & ~told["stage_completed"]
+            turn.truncated, (time >= LIMIT) & ~turn.terminated & ~information["stage_completed"]
         )
-        np.testing.assert_array_equal(told["truncated"], turn.truncated)
+        np.testing.assert_array_equal(information["truncated"], turn.truncated)
         over = turn.terminated | turn.truncated
         np.testing.assert_array_equal(turn.state.time, np.where(over, 0, time))
         assert (turn.state.board.stage[turn.truncated] == 1).all()
-        differs = (turn.observation != told["final_observation"]).any(-1)
+        differs = (turn.observation != information["final_observation"]).any(-1)
         np.testing.assert_array_equal(differs, over)
         cut += int(turn.truncated.sum())
         late += int((begun & (time >= LIMIT)).sum())
     assert cut > GAMES
 
 
-@pytest.mark.parametrize("of", [HackMatrixGymnax, HackMatrixGymnax0])
-def test_a_state_shows_its_observation_and_that_the_game_goes_on(of: Any) -> None:
-    one, key = of(), jax.random.PRNGKey(3)
+@pytest.mark.parametrize("kind", [HackMatrixGymnax, HackMatrixGymnax0])
+def test_the_observation_and_the_discount_can_be_computed_from_a_state(kind: Any) -> None:
+    one, key = kind(), jax.random.PRNGKey(3)
     observation, state = one.reset(key)
     np.testing.assert_array_equal(one.observe(key, state, None, one.default_params), observation)
     np.testing.assert_array_equal(one.get_obs(state), observation)
@@ -130,7 +130,7 @@ def test_observations_and_actions_are_in_their_spaces() -> None:
     assert env.action_space(params).n == env.num_actions == game.ACTIONS
 
 
-def test_the_wrappers_of_gymnax_fit() -> None:
+def test_the_wrappers_of_gymnax_work() -> None:
     keys = jax.random.split(jax.random.PRNGKey(0), GAMES)
     wrapped = gymnax.wrappers.purerl.LogWrapper(
         gymnax.wrappers.purerl.FlattenObservationWrapper(env)
@@ -145,11 +145,11 @@ def test_the_wrappers_of_gymnax_fit() -> None:
     assert terminated.dtype == truncated.dtype == bool
 
 
-def test_a_step_that_ends_with_a_game_offers_the_choices_too(
+def test_step_env_follows_the_choice_for_invalid_actions_and_is_traced_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As its information tells: only where it may cost something is that a part of the reward. And
-    it is traced once, however often it is called outside of a program.
+    """Its information shows the choice: only with "cost" is the cost a part of the reward. The step
+    is traced once, however often it is called outside of a compiled function.
     """
     gymnax_env._step_of_one.cache_clear()
     traced = Mock(wraps=invalid_actions.take_action)
@@ -161,48 +161,50 @@ def test_a_step_that_ends_with_a_game_offers_the_choices_too(
         return costly.step_env(key, state, 0, costly.default_params)
 
     for _ in range(2):
-        *_, told = jax.eval_shape(lambda key: a_step(key), jax.random.PRNGKey(0))
-    assert {*told["reward_parts"]} == {*game.PARTS, COST_PART}
+        *_, information = jax.eval_shape(lambda key: a_step(key), jax.random.PRNGKey(0))
+    assert {*information["reward_parts"]} == {*game.PARTS, COST_PART}
     traced.assert_called_once()
 
 
-@pytest.mark.parametrize("of", [HackMatrixGymnax, HackMatrixGymnax0])
-def test_a_copy_of_an_environment_uses_what_was_compiled_for_it(of: Any) -> None:
-    assert copy.deepcopy(of("cost")) == of("cost")
-    assert hash(copy.deepcopy(of())) == hash(of())
-    assert of("cost") != of("redraw")
+@pytest.mark.parametrize("kind", [HackMatrixGymnax, HackMatrixGymnax0])
+def test_a_copy_of_an_environment_equals_it_and_so_shares_compiled_programs(kind: Any) -> None:
+    assert copy.deepcopy(kind("cost")) == kind("cost")
+    assert hash(copy.deepcopy(kind())) == hash(kind())
+    assert kind("cost") != kind("redraw")
     assert HackMatrixGymnax() != HackMatrixGymnax0()
 
 
-def test_a_client_of_the_older_interface_plays_on_from_game_to_game() -> None:
-    """Unmasked: what is not valid costs a little, and games are cut off after LIMIT steps."""
+def test_a_client_of_the_older_interface_plays_game_after_game() -> None:
+    """Without masks: invalid actions cost a little, and games are truncated after LIMIT steps."""
     envs, steps, updates = 8, 64, 3
     play = jax.jit(pure_client.train, static_argnums=(1, 3, 4, 5))
     params = EnvParams(max_steps_in_episode=LIMIT)
     key = jax.random.PRNGKey(0)
     played = play(key, HackMatrixGymnax0(invalid="cost"), params, envs, steps, updates)
-    # All that is kept of a step is an observation and single numbers.
+    # The information of a step consists of single numbers: it has no observation.
     assert {leaf.shape for leaf in jax.tree.leaves(played.info)} == {(updates, steps, envs)}
-    seen, reward, done, told = jax.tree.map(
+    seen, reward, done, information = jax.tree.map(
         lambda leaf: np.asarray(leaf).reshape(updates * steps, *leaf.shape[2:]),
         (played.observation, played.reward, played.done, played.info),
     )
     assert done.dtype == bool
-    np.testing.assert_array_equal(done, told["terminated"] | told["truncated"])
-    np.testing.assert_array_equal(told["terminated"], told["died"] | told["won"])
-    np.testing.assert_array_equal(told["truncated"], told["length_so_far"] == LIMIT)
-    invalid = told["invalid"]
+    np.testing.assert_array_equal(done, information["terminated"] | information["truncated"])
+    np.testing.assert_array_equal(
+        information["terminated"], information["died"] | information["won"]
+    )
+    np.testing.assert_array_equal(information["truncated"], information["length_so_far"] == LIMIT)
+    invalid = information["invalid"]
     assert 0.5 < invalid.mean() < 1
     assert (reward[invalid] == np.float32(-INVALID_COST)).all()
     stays = (seen[1:] == seen[:-1]).all(-1)
     assert stays[(invalid & ~done)[:-1]].all()
-    np.testing.assert_array_equal(told["length_so_far"][1:][done[:-1]], 1)
-    np.testing.assert_allclose(reward, sum(told["reward_parts"].values()), atol=1e-5)
+    np.testing.assert_array_equal(information["length_so_far"][1:][done[:-1]], 1)
+    np.testing.assert_allclose(reward, sum(information["reward_parts"].values()), atol=1e-5)
 
 
-@pytest.mark.slow  # another client of it plays above
+@pytest.mark.slow  # the client above covers the interface
 def test_an_unmodified_ppo_learns_to_choose_valid_actions() -> None:
-    """It knows no mask, so an action that is not valid ends its games: that is what it learns."""
+    """It uses no mask. Invalid actions end its games, so it learns to avoid them."""
     steps = 20 * 64 * GAMES
     ppo = PPO.create(
         env=HackMatrixGymnax0(),

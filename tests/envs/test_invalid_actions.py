@@ -1,4 +1,4 @@
-"""What an action that is not valid leads to, as the client of an environment chooses."""
+"""What invalid actions lead to, as the client of an environment chooses."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from hackmatrix.envs.hosted import HostedGames, Turn
 from hackmatrix.envs.invalid_actions import CHOICES, COST_PART, INVALID_COST, PURPOSE
 from hackmatrix.game.randomness import Purpose
 
-GAMES = 1  # as an environment alone has, so that what was compiled for that serves here
+GAMES = 1  # as in a single environment, to reuse the programs compiled for it
 DRAWS = 400
-VALID = 3  # actions on the board that is drawn on
+VALID = 3  # the number of valid actions on the board on which actions are drawn
 
 
-def begun(choice: str) -> tuple[HostedGames, Turn]:
+def new_games(choice: str) -> tuple[HostedGames, Turn]:
     games = HostedGames(GAMES, choice)
     for number in range(GAMES):
         games.seed(number, np.random.default_rng(number))
@@ -30,7 +30,7 @@ def begun(choice: str) -> tuple[HostedGames, Turn]:
 
 
 def play(games: HostedGames, turn: Turn, turns: int) -> Turn:
-    """So many turns of random valid actions; a new game where one is over."""
+    """Plays random valid actions for some turns, and a new game where one is over."""
     rng = np.random.default_rng(0)
     for _ in range(turns):
         valid = (rng.random(turn.mask.shape) * turn.mask).argmax(-1)
@@ -43,7 +43,7 @@ def same(tree: Any, other: Any) -> bool:
 
 
 def boxed_in() -> game.State:
-    """A board on which no action is valid: blocks on both sides of the player's corner."""
+    """Returns a board on which no action is valid: blocks on both sides of the player's corner."""
     blank = {"c": 0, "e": 0, "s": 0, "m": 0}
     cells: list[Any] = [[".", blank] for _ in range(36)]
     cells[1] = cells[6] = ["D", 1, 1, {**blank, "s": 1}]
@@ -55,8 +55,8 @@ def boxed_in() -> game.State:
 
 
 @pytest.mark.parametrize("choice", ["cost", "redraw"])
-def test_valid_actions_lead_to_the_same_whatever_is_chosen(choice: str) -> None:
-    (one, turn), (other, again) = begun("end"), begun(choice)
+def test_valid_actions_have_the_same_effect_whatever_the_choice(choice: str) -> None:
+    (one, turn), (other, again) = new_games("end"), new_games(choice)
     for _ in range(8):
         turn, again = play(one, turn, 8), play(other, again, 8)
         assert same((turn.observation, turn.mask), (again.observation, again.mask))
@@ -65,32 +65,32 @@ def test_valid_actions_lead_to_the_same_whatever_is_chosen(choice: str) -> None:
 
 
 @pytest.mark.parametrize("turns", [0, 20])
-def test_it_may_cost_a_little_and_change_nothing(turns: int) -> None:
-    games, turn = begun("cost")
+def test_an_invalid_action_may_cost_a_little_and_change_nothing(turns: int) -> None:
+    games, turn = new_games("cost")
     turn = play(games, turn, turns)
     for number in (int(turn.mask[0].argmin()), game.ACTIONS, -1):
         before = jax.tree.map(np.asarray, games.states)
-        told = games.play(np.full(GAMES, number))
+        after = games.play(np.full(GAMES, number))
         assert same(before, games.states)
-        assert same((told.observation, told.mask), (turn.observation, turn.mask))
-        assert told.outcome.invalid.all()
-        assert not told.outcome.done.any()
-        np.testing.assert_array_equal(told.outcome.reward, np.float32(-INVALID_COST))
-        parts = told.outcome.parts
-        np.testing.assert_array_equal(parts[COST_PART], told.outcome.reward)
+        assert same((after.observation, after.mask), (turn.observation, turn.mask))
+        assert after.outcome.invalid.all()
+        assert not after.outcome.done.any()
+        np.testing.assert_array_equal(after.outcome.reward, np.float32(-INVALID_COST))
+        parts = after.outcome.parts
+        np.testing.assert_array_equal(parts[COST_PART], after.outcome.reward)
         assert not any(part.any() for name, part in parts.items() if name != COST_PART)
 
 
-def test_a_valid_action_may_be_drawn_in_its_place_each_as_likely_as_the_others() -> None:
-    """What it leads to is what that action would have led to."""
-    games, turn = begun("redraw")
+def test_an_invalid_action_may_be_replaced_by_a_valid_one_drawn_uniformly() -> None:
+    """The result is the same as if that action had been taken."""
+    games, turn = new_games("redraw")
     while turn.mask.sum() < VALID:
         turn = play(games, turn, 1)
     start, mask = games.board(0), turn.mask[0]
     keys = np.random.default_rng(1).integers(1 << 32, size=(DRAWS, 2), dtype=np.uint32)
 
     def played(action: int, key: np.ndarray) -> tuple[Turn, list[bytes]]:
-        """From the same board, and what the board is after it, leaf by leaf."""
+        """Plays an action from the same board. Also returns the next board, leaf by leaf."""
         games.put(0, start)
         games.draw_from(0, key, 0)
         turn = games.play(np.array([action]))
@@ -98,9 +98,9 @@ def test_a_valid_action_may_be_drawn_in_its_place_each_as_likely_as_the_others()
 
     counted = dict.fromkeys(np.flatnonzero(mask).tolist(), 0)
     for key in keys:
-        told, state = played(int(mask.argmin()), key)
-        assert told.outcome.invalid.all()
-        assert not told.outcome.done.any()
+        after, state = played(int(mask.argmin()), key)
+        assert after.outcome.invalid.all()
+        assert not after.outcome.done.any()
         leading_there = [each for each in counted if played(each, key)[1] == state]
         assert len(leading_there) == 1
         counted[leading_there[0]] += 1
@@ -109,36 +109,36 @@ def test_a_valid_action_may_be_drawn_in_its_place_each_as_likely_as_the_others()
     assert max(abs(count - DRAWS / VALID) for count in counted.values()) < 3 * deviation
 
 
-def test_the_draw_is_independent_of_those_of_the_game() -> None:
+def test_the_draw_of_an_action_is_independent_of_the_draws_of_the_game() -> None:
     assert PURPOSE not in [*Purpose]
 
 
 @pytest.mark.parametrize("choice", CHOICES)
-def test_where_nothing_is_valid_the_game_ends_whatever_is_chosen(choice: str) -> None:
-    games, _ = begun(choice)
+def test_where_no_action_is_valid_the_game_ends_whatever_the_choice(choice: str) -> None:
+    games, _ = new_games(choice)
     for number in range(GAMES):
         games.put(number, boxed_in())
-    told = games.play(np.zeros(GAMES, int))
-    assert told.outcome.done.all()
-    assert told.outcome.invalid.all()
-    assert not told.outcome.reward.any()
+    after = games.play(np.zeros(GAMES, int))
+    assert after.outcome.done.all()
+    assert after.outcome.invalid.all()
+    assert not after.outcome.reward.any()
 
 
 @pytest.mark.parametrize(
     "make", [HackMatrixEnv, HackMatrixVectorEnv, HackMatrixGymnax, HackMatrixGymnax0, HostedGames]
 )
-def test_another_choice_is_refused(make: Any) -> None:
+def test_an_unknown_choice_is_refused(make: Any) -> None:
     with pytest.raises(ValueError, match="invalid='ignore' must be one of end, cost, redraw"):
         make(**({"boards": 1} if make is HostedGames else {}), invalid="ignore")
 
 
-def test_environments_of_gymnasium_are_made_with_a_choice() -> None:
+def test_gymnasium_makes_environments_with_a_choice() -> None:
     env: Any = gymnasium.make("HackMatrix-v0", invalid="cost", max_episode_steps=5)
     env.reset(seed=0)
     invalid = int(env.unwrapped.action_masks().argmin())
-    told = [env.step(invalid) for _ in range(5)]
-    assert all(step[1] == np.float32(-INVALID_COST) for step in told)
-    assert [step[2:4] for step in told] == [(False, False)] * 4 + [(False, True)]
+    steps = [env.step(invalid) for _ in range(5)]
+    assert all(step[1] == np.float32(-INVALID_COST) for step in steps)
+    assert [step[2:4] for step in steps] == [(False, False)] * 4 + [(False, True)]
     games: Any = gymnasium.make_vec("HackMatrix-v0", num_envs=GAMES, invalid="redraw")
     games.reset(seed=0)
     _, rewards, terminated, _, _ = games.step(games.action_masks().argmin(-1))

@@ -1,4 +1,4 @@
-"""What a learner is told in place of rewards that would lead it astray."""
+"""The shaped rewards that a learner gets in place of ones that would lead it astray."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from hackmatrix.game.programs import Program
 from hackmatrix.rl.reward_signal import RewardSignal
 
 FLAGS = {"c": 0, "e": 0, "s": 0, "m": 0}
-BOARDS = 8  # as the conformance suite plays, so that what is compiled for that serves here
+BOARDS = 8  # as many as the conformance suite plays, to reuse the programs compiled for it
 SIGNAL = RewardSignal(gamma=1.0, potential_shaping=True)
 
 _step = jax.jit(HackMatrix().step)
 
 
 def played(boards: list[game.State], actions: list[list[int]]) -> list[Step]:
-    """Two boards, over and over to fill a batch; two actions for each turn."""
+    """Plays a batch of repetitions of these boards. `actions` has one a board for each turn."""
     rows = np.arange(BOARDS) % len(boards)
     states: Any = jax.tree.map(lambda *leaves: np.stack(leaves)[rows], *boards)
     taken = []
     for of_turn in actions:
         given = np.array(of_turn, np.int32)[rows]
-        states, happened = _step(np.zeros((BOARDS, 2), np.uint32), states, given)
-        taken.append(jax.tree.map(lambda leaf: np.asarray(leaf)[: len(boards)], happened))
+        states, step = _step(np.zeros((BOARDS, 2), np.uint32), states, given)
+        taken.append(jax.tree.map(lambda leaf: np.asarray(leaf)[: len(boards)], step))
     return taken
 
 
 def board(owned: list[int]) -> game.State:
-    """A data siphon lies two steps from the player, on its way to the exit."""
+    """Returns a board with a data siphon two steps from the player, on the way to the exit."""
     cells: list[list[Any]] = [[".", dict(FLAGS)] for _ in range(36)]
     cells[2], cells[5] = ["S", dict(FLAGS)], ["X", dict(FLAGS)]
     return game.scenario.load(
@@ -53,8 +53,8 @@ def board(owned: list[int]) -> game.State:
 
 @pytest.fixture(scope="module")
 def steps() -> list[Step]:
-    """Of a player without UNDO and of one who has it, which take the data siphon. Then the first
-    goes to and fro, and the second takes the turn back and does it again.
+    """Steps of a player without UNDO and of one with it. Both take the data siphon. Then the first
+    walks back and forth, and the second undoes the turn and repeats it.
     """
     left, right = ACTION_NAMES.index("left"), ACTION_NAMES.index("right")
     return played(
@@ -70,7 +70,7 @@ def steps() -> list[Step]:
 
 
 def test_programs_are_gained_by_a_siphon_and_lost_again_by_undo() -> None:
-    """Where a game ends, nothing is gained any more: here by an enemy beside the player."""
+    """Nothing is gained in a step that ends the game, here through an enemy beside the player."""
     safe = game.scenario.dump(board(owned=[Program.UNDO.number, Program.WAIT.number]))
     safe["player"] = [0, 0, 2, 5, 6, 2, 1, 0]
     safe["cells"][1] = ["P", Program.POLY.number, 0, dict(FLAGS)]
@@ -89,25 +89,25 @@ def test_programs_are_gained_by_a_siphon_and_lost_again_by_undo() -> None:
 
 
 def learned(steps: list[Step]) -> np.ndarray:
-    """f32[steps, 2]."""
+    """Returns the rewards to learn from, f32[steps, 2]."""
     return np.array([SIGNAL.learned(step.reward, step.shaping) for step in steps])
 
 
-def test_what_is_taken_back_and_done_again_pays_once_for_all_by_the_rules(
+def test_by_the_rules_what_is_undone_and_repeated_pays_again(
     steps: list[Step],
 ) -> None:
     data_siphons = [step.each_step["reward/data_siphon"] for step in steps]
     np.testing.assert_array_equal(data_siphons, [[0, 0], [1, 1], [0, 0], [0, 0], [0, 1]])
 
 
-def test_a_learner_gains_nothing_by_what_it_can_take_back(steps: list[Step]) -> None:
+def test_a_learner_gains_nothing_by_what_it_can_undo(steps: list[Step]) -> None:
     penalty, way = -0.01, 0.05
     np.testing.assert_allclose(
         learned(steps),
         [
             [penalty + way, penalty + way],
             [penalty + way + 1, penalty + way],
-            [penalty - way, penalty],  # back to the end of the turn, where it still is
+            [penalty - way, penalty],  # UNDO restores the end of the turn: nothing moves
             [penalty - way, penalty - way],
             [penalty + way, penalty + way],
         ],
@@ -115,10 +115,8 @@ def test_a_learner_gains_nothing_by_what_it_can_take_back(steps: list[Step]) -> 
     )
 
 
-def test_beside_a_kernel_for_tpus_the_shaping_is_that_of_a_tpu_too_where_a_cpu_compiles_it() -> (
-    None
-):
-    """Nothing is kept apart, as it would not be on a TPU itself."""
+def test_shaping_beside_a_kernel_is_lowered_for_the_platform_of_the_kernel() -> None:
+    """For a TPU no call is excluded from inlining, also where a CPU compiles the program."""
     keys = jnp.zeros((2, 2), jnp.uint32)
     states = jax.eval_shape(game.reset_batch, keys)
     after, outcome = jax.eval_shape(game.step_batch, keys, states, jnp.zeros(2, jnp.int32))
@@ -126,8 +124,8 @@ def test_beside_a_kernel_for_tpus_the_shaping_is_that_of_a_tpu_too_where_a_cpu_c
     def lowered(platform: str) -> str:
         env = HackMatrix().on(platform)
         seen = jnp.zeros((2, 47), jnp.uint32), jnp.zeros(2, jnp.uint32)
-        told = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), outcome)
-        kernel = lambda keys, states, actions: (states, told, seen)  # noqa: E731
+        zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), outcome)
+        kernel = lambda keys, states, actions: (states, zeros, seen)  # noqa: E731
         env._kernels = Mock(step_batch_and_restart=kernel)
         step = jax.jit(env.step_and_encode)
         return step.lower(keys, after, jnp.zeros(2, jnp.int32)).as_text()
@@ -148,7 +146,7 @@ class AlwaysLate(Late):
         return super().step(*given)
 
 
-def test_a_subclass_cannot_begin_games_in_its_own_way_if_our_step_begins_the_later_ones() -> None:
+def test_a_subclass_that_overrides_reset_must_override_step_too() -> None:
     AlwaysLate().on("cpu")
     with pytest.raises(UserError, match=r"^mine:Late overrides `reset` but not `step`"):
         Late().on("cpu")
@@ -165,7 +163,7 @@ class Harsh(HackMatrix):
         return f"what Harsh sees {states}"
 
 
-def test_a_subclass_is_rewarded_by_its_own_step_also_where_there_are_kernels(
+def test_a_subclass_uses_its_own_step_and_encode_even_if_there_are_kernels(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(HackMatrix, "_by_kernel", lambda *_: ("after", 1, "what a kernel saw"))

@@ -1,4 +1,4 @@
-"""Environments that are not what they declare."""
+"""Faults of environments that are found without playing them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Array = jax.Array
 
 
 class OfOneBoard(Environment):
-    """It is written for one board at a time."""
+    """Written for one board at a time."""
 
     action_names = "left", "right"
     observation = {"place": (1,)}  # noqa: RUF012
@@ -40,20 +40,20 @@ class OfOneBoard(Environment):
 
 
 class Forgetful(Toy):
-    """Its time is another kind of number where what is hidden is drawn anew."""
+    """`redrawn` changes the dtype of the time."""
 
     def redrawn(self, keys: Array, states: Boards) -> Boards:
         return states.replace(time=1.0 * states.time)
 
 
 def facing(landmark: Any, **observation: tuple[int, ...]) -> Toy:
-    """A toy with directions and a landmark on a board of these parts."""
+    """Returns a toy with directions, a landmark, and an observation of these parts."""
     names = "up", "down", "left", "right"
     return declaring(landmark=landmark, action_names=names, observation=observation)
 
 
 def declaring(**attributes: Any) -> Toy:
-    """A toy with these attributes, or methods, in place of its own."""
+    """Returns a toy with these attributes or methods in place of its own."""
     env = Toy()
     vars(env).update(attributes)
     return env
@@ -65,13 +65,13 @@ def undeclared(name: str) -> Toy:
     return env
 
 
-def telling(env: Toy | None = None, **changed: Callable[[Step], Any]) -> Toy:
-    """A toy, or this one, of whose steps these fields are others."""
+def altered(env: Toy | None = None, **changed: Callable[[Step], Any]) -> Toy:
+    """Returns a toy, or the one given, with these fields of its steps replaced."""
     env = env or Toy()
-    told = env.step
+    original = env.step
 
     def step(keys: Array, states: Any, actions: Array) -> tuple[Any, Step]:
-        after, step = told(keys, states, actions)
+        after, step = original(keys, states, actions)
         return after, step.replace(**{name: new(step) for name, new in changed.items()})
 
     vars(env).update(step=step)
@@ -79,12 +79,12 @@ def telling(env: Toy | None = None, **changed: Callable[[Step], Any]) -> Toy:
 
 
 def seeing(change: Callable[[Any, Array], Any]) -> Toy:
-    """A toy whose parts and mask are others."""
+    """Returns a toy whose decoded parts and mask are changed."""
     return declaring(decode=lambda seen: change(*Toy().decode(seen)))
 
 
 def later(change: Callable[[Any], Any]) -> Toy:
-    """A toy whose states are others after a step."""
+    """Returns a toy whose states after a step are changed."""
 
     def step(keys: Array, states: Any, actions: Array) -> tuple[Any, Step]:
         after, step = Toy().step(keys, states, actions)
@@ -94,17 +94,17 @@ def later(change: Callable[[Any], Any]) -> Toy:
 
 
 def ending(change: Callable[[Boards], Any]) -> Toy:
-    """A toy that shows something else where it truncates."""
-    return telling(Toy(truncates=True), final=lambda step: change(step.final))
+    """Returns a toy that truncates, with changed final observations."""
+    return altered(Toy(truncates=True), final=lambda step: change(step.final))
 
 
 def shaped(change: Callable[[Shaping], Any]) -> Toy:
-    """A toy with a potential that it tells in another way."""
-    return telling(declaring(has_potential=True), shaping=lambda step: change(shaping(step)))
+    """Returns a toy with a potential whose shaping is changed."""
+    return altered(declaring(has_potential=True), shaping=lambda step: change(shaping(step)))
 
 
 def counting(seen: Boards) -> Any:
-    """Its loop begins with a constant."""
+    """Decodes with a loop whose carry begins with a constant."""
     parts, mask = Toy().decode(seen)
     count = jax.lax.fori_loop(0, 3, lambda _, sum_: sum_ + seen.time, jnp.zeros(seen.time.shape))
     return {**parts, "wanted": parts["wanted"] + count[:, None]}, mask
@@ -119,7 +119,7 @@ def shaping(step: Step) -> Shaping:
 
 
 @pytest.mark.parametrize(
-    ("env", "said"),
+    ("env", "message"),
     [
         (3, "it is of type int, which is not a subclass of hackmatrix.envs.protocol.Environment"),
         (undeclared("truncates"), "it does not define truncates: see hackmatrix.envs.protocol"),
@@ -193,11 +193,11 @@ def shaping(step: Step) -> Shaping:
             later(lambda after: after.replace(time=1.0 * after.time)),
             "step: its states differ from those of reset: the leaf .time is float32[2]",
         ),
-        (telling(reward=lambda _: 1.0), "reward must be float32[2], one number per board, but is"),
-        (telling(reward=lambda step: step.ended), "reward must be float32[2]"),
-        (telling(terminated=lambda step: step.reward), "terminated must be bool[2]"),
-        (telling(truncated=lambda _: None), "truncated must be bool[2], one number per board"),
-        (telling(final=lambda step: step.reward), "`final` must be set if `truncates` is True"),
+        (altered(reward=lambda _: 1.0), "reward must be float32[2], one number per board, but is"),
+        (altered(reward=lambda step: step.ended), "reward must be float32[2]"),
+        (altered(terminated=lambda step: step.reward), "terminated must be bool[2]"),
+        (altered(truncated=lambda _: None), "truncated must be bool[2], one number per board"),
+        (altered(final=lambda step: step.reward), "`final` must be set if `truncates` is True"),
         (declaring(truncates=True), "`final` must be set if `truncates` is True"),
         (Toy(truncates=True), None),
         (
@@ -213,40 +213,40 @@ def shaping(step: Step) -> Shaping:
             "differ from those of encode: the leaf .wanted is float32[2], not int32[2]",
         ),
         (
-            telling(shaping=shaping),
+            altered(shaping=shaping),
             "`shaping` must be set if `has_potential` is True, and None if not",
         ),
         (declaring(has_potential=True), "`shaping` must be set if `has_potential` is True"),
-        (shaped(lambda told: told.before), "`shaping` must be a hackmatrix.envs.protocol.Shaping"),
+        (shaped(lambda old: old.before), "`shaping` must be a hackmatrix.envs.protocol.Shaping"),
         (
-            shaped(lambda told: told.replace(after=0.0)),
+            shaped(lambda old: old.replace(after=0.0)),
             "step: shaping.after must be float32[2], one number per board, but is float32[]",
         ),
-        (shaped(lambda told: told.replace(rewarded=told.before > 0)), "but is bool[2]"),
-        (shaped(lambda told: told), None),
-        (telling(each_step=lambda _: None), "`each_step` must be a dict of metrics whose keys"),
-        (telling(each_step=lambda step: {5: step.reward}), "whose keys are tags (strings)"),
-        (telling(each_episode=lambda step: {5: step.reward}), "whose keys are tags (strings)"),
-        (telling(highest=lambda step: {5: step.reward}), "whose keys are tags (strings)"),
-        (telling(highest=lambda _: {"a/b": 1.0}), "the metric a/b must have one number per board"),
+        (shaped(lambda old: old.replace(rewarded=old.before > 0)), "but is bool[2]"),
+        (shaped(lambda old: old), None),
+        (altered(each_step=lambda _: None), "`each_step` must be a dict of metrics whose keys"),
+        (altered(each_step=lambda step: {5: step.reward}), "whose keys are tags (strings)"),
+        (altered(each_episode=lambda step: {5: step.reward}), "whose keys are tags (strings)"),
+        (altered(highest=lambda step: {5: step.reward}), "whose keys are tags (strings)"),
+        (altered(highest=lambda _: {"a/b": 1.0}), "the metric a/b must have one number per board"),
         (
-            telling(each_step=lambda step: {"train/cut_off": step.reward}),
+            altered(each_step=lambda step: {"train/cut_off": step.reward}),
             "`each_step` has train/cut_off, which the trainer logs itself",
         ),
         (
-            telling(each_episode=lambda step: {"a/score": step.reward, "b/score": step.reward}),
+            altered(each_episode=lambda step: {"a/score": step.reward, "b/score": step.reward}),
             "two metrics would both be logged as eval/score: use distinct names",
         ),
         (
-            telling(each_episode=lambda step: {"toy/ended": step.reward}),
+            altered(each_episode=lambda step: {"toy/ended": step.reward}),
             "two metrics would both be logged as eval/ended: use distinct names",
         ),
         (
-            telling(each_episode=lambda step: {"toy/cut_off": step.reward}),
+            altered(each_episode=lambda step: {"toy/cut_off": step.reward}),
             "two metrics would both be logged as eval/cut_off: use distinct names",
         ),
         (
-            telling(highest=lambda step: {**step.highest, **step.each_step}),
+            altered(highest=lambda step: {**step.highest, **step.each_step}),
             "more than one of each_step, each_episode, highest has toy/invalid: rename one",
         ),
         (declaring(goal="toy/invalid"), "`each_episode` does not have the metric toy/invalid"),
@@ -259,15 +259,15 @@ def shaping(step: Step) -> Shaping:
         (declaring(goal="toy/last_wanted"), None),
     ],
 )
-def test_what_an_environment_does_not_keep_is_found_without_playing(
-    env: Any, said: str | None
+def test_violations_of_the_protocol_are_found_without_playing(
+    env: Any, message: str | None
 ) -> None:
-    assert [line for line in static_checks.faults(env) if not (said and said in line)] == []
-    assert bool(list(static_checks.faults(env))) == bool(said)
+    assert [line for line in static_checks.faults(env) if not (message and message in line)] == []
+    assert bool(list(static_checks.faults(env))) == bool(message)
 
 
-def test_possessions_are_told_with_the_shaping() -> None:
-    env = telling(shaping=shaping)
+def test_an_environment_with_possessions_must_report_them_in_its_shaping() -> None:
+    env = altered(shaping=shaping)
     vars(env).update(has_potential=True, has_possessions=True)
     assert "`shaping.gained` must be set" in "".join(static_checks.faults(env))
 
@@ -277,15 +277,15 @@ def test_the_parts_may_come_in_any_order() -> None:
     assert not [*static_checks.faults(env)]
 
 
-def test_all_faults_are_told_at_once_with_what_finds_more() -> None:
+def test_all_faults_are_reported_at_once_with_a_hint_how_to_find_more() -> None:
     with pytest.raises(UserError) as refused:
-        static_checks.check(telling(reward=lambda _: 1.0, terminated=lambda step: step.reward))
+        static_checks.check(altered(reward=lambda _: 1.0, terminated=lambda step: step.reward))
     first, second, hint = str(refused.value).splitlines()
     assert first.startswith("toy: step: reward must be")
     assert second.startswith("toy: step: terminated must be")
     assert hint.startswith("run hackmatrix.envs.conformance.check(env)")
 
 
-def test_what_is_not_as_declared_is_not_played() -> None:
+def test_the_conformance_suite_does_not_play_environments_with_faults() -> None:
     with pytest.raises(conformance.Broken, match="the array has no leading axis of boards"):
         conformance.check(OfOneBoard())

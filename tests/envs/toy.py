@@ -1,7 +1,7 @@
 """A small environment whose every number can be worked out by hand.
 
 Each board shows a set of valid actions and one of them as the wanted one; the wanted action is
-worth 1, another valid one nothing, one that is not valid -1. An episode ends after LENGTH steps.
+worth 1, another valid one 0, an invalid one -1. An episode ends after LENGTH steps.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How much a PPO that knows no mask learns: Rejax's, unmodified.
+"""Measures how much Rejax's PPO, unmodified and without masks, learns.
 
     python -m tests.envs.unmasked --invalid=cost --network=around --seeds=3 --steps=1048576
 
-For each seed it tells the share of games that complete stage 1 before, during and after learning.
+For each seed it prints the share of games that complete stage 1 before, during and after learning.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from hackmatrix.envs.protocol import in_parts
 from hackmatrix.game.observation import PARTS
 
 Array = jax.Array
-GAMES = 500  # that are evaluated
-LOOKS = 1  # before and after; more of them while it learns
+GAMES = 500  # per evaluation
+EVALUATIONS = 1  # after the one before training; more than 1 evaluates during training too
 LIMIT = 500  # steps of a game
-RATE = 7e-4  # at the beginning; it goes down to 0
+RATE = 7e-4  # at first; decays linearly to 0
 SETTINGS: dict[str, Any] = {
     "num_envs": 64,
     "num_steps": 64,
@@ -45,8 +45,8 @@ LAYERS: dict[str, Any] = {"hidden_layer_sizes": (WIDTH, WIDTH), "activation": nn
 
 
 class AroundThePlayer(nn.Module):
-    """Layers that see the board from where the player stands: what is a step to the left is always
-    the same input. Beyond the board there are zeros.
+    """Layers over the board centred on the player: the cell to the left of the player is always the
+    same input. Cells beyond the board are zeros.
     """
 
     @nn.compact
@@ -87,47 +87,47 @@ NETWORKS = {
 
 
 def evaluate(ppo: Any, learner: Any, key: Array) -> dict[str, Array]:
-    """What is told of the first game on each of GAMES boards; actions are sampled."""
+    """Returns statistics of the first game on each of GAMES boards; actions are sampled."""
     env, params, act = ppo.env, ppo.env_params, jax.vmap(ppo.make_act(learner))
     reset = jax.vmap(env.reset, in_axes=(0, None))
     step = jax.vmap(env.step, in_axes=(0, 0, 0, None))
 
     def play(carry: Any) -> Any:
-        key, observation, state, over, told = carry
+        key, observation, state, over, stats = carry
         key, act_key, step_key = jax.random.split(key, 3)
         actions = act(observation, jax.random.split(act_key, GAMES))
         observation, state, reward, done, info = step(
             jax.random.split(step_key, GAMES), state, actions, params
         )
         so_far = {
-            "left stage 1": told["left stage 1"] | info["stage_completed"],
-            "return": told["return"] + reward,
-            "steps": told["steps"] + 1,
-            "invalid": told["invalid"] + info["invalid"],
+            "left stage 1": stats["left stage 1"] | info["stage_completed"],
+            "return": stats["return"] + reward,
+            "steps": stats["steps"] + 1,
+            "invalid": stats["invalid"] + info["invalid"],
         }
-        told = jax.tree.map(lambda new, old: jnp.where(over, old, new), so_far, told)
-        return key, observation, state, over | done, told
+        stats = jax.tree.map(lambda new, old: jnp.where(over, old, new), so_far, stats)
+        return key, observation, state, over | done, stats
 
     key, reset_key = jax.random.split(key)
     observation, state = reset(jax.random.split(reset_key, GAMES), params)
     nothing, never = jnp.zeros(GAMES), jnp.zeros(GAMES, bool)
-    told = {"left stage 1": never, "return": nothing, "steps": nothing, "invalid": nothing}
-    start = (key, observation, state, never, told)
+    stats = {"left stage 1": never, "return": nothing, "steps": nothing, "invalid": nothing}
+    start = (key, observation, state, never, stats)
     return jax.lax.while_loop(lambda carry: ~carry[3].all(), play, start)[-1]
 
 
 def learn(
     invalid: str, network: str, seeds: int, steps: int
 ) -> Iterator[tuple[int, int, dict[str, np.ndarray]]]:
-    """Seed, steps taken, and what is told of games."""
+    """Yields the seed, the steps taken, and the statistics of games."""
     env, (policy, value) = HackMatrixGymnax0(invalid=invalid), NETWORKS[network]
     gradient_steps = SETTINGS["num_epochs"] * SETTINGS["num_minibatches"]
     batch = SETTINGS["num_envs"] * SETTINGS["num_steps"]
     ppo = PPO.create(
         env=env,
         env_params=EnvParams(LIMIT),
-        total_timesteps=steps // LOOKS,
-        eval_freq=steps // LOOKS,
+        total_timesteps=steps // EVALUATIONS,
+        eval_freq=steps // EVALUATIONS,
         skip_initial_evaluation=True,
         learning_rate=optax.linear_schedule(RATE, 0, steps // batch * gradient_steps),
         **SETTINGS,
@@ -136,18 +136,18 @@ def learn(
         critic=value(**LAYERS),
         eval_callback=lambda ppo, learner, key: learner.global_step,
     )
-    begin, look = jax.jit(ppo.init_state), jax.jit(lambda *of: evaluate(ppo, *of))
-    go_on = jax.jit(lambda learner: ppo.train(train_state=learner)[0])
+    begin, evaluated = jax.jit(ppo.init_state), jax.jit(lambda *args: evaluate(ppo, *args))
+    train = jax.jit(lambda learner: ppo.train(train_state=learner)[0])
     for seed in range(seeds):
         learner = begin(jax.random.PRNGKey(seed))
-        for chunk in range(LOOKS + 1):
-            learner = go_on(learner) if chunk else learner
+        for chunk in range(EVALUATIONS + 1):
+            learner = train(learner) if chunk else learner
             key = jax.random.fold_in(jax.random.PRNGKey(seed), chunk)
-            yield seed, int(learner.global_step), jax.tree.map(np.asarray, look(learner, key))
+            yield seed, int(learner.global_step), jax.tree.map(np.asarray, evaluated(learner, key))
 
 
 def among_seeds(shares: list[float]) -> str:
-    """Their mean with a 95% interval (Student's t)."""
+    """Formats the mean over seeds with a 95% interval (Student's t)."""
     mean = np.mean(shares)
     if len(shares) == 1:
         return f"{mean:.1%}"
@@ -157,19 +157,21 @@ def among_seeds(shares: list[float]) -> str:
 
 def main() -> None:
     flags = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    flags.add_argument("--invalid", choices=CHOICES, default="cost", help="what not valid leads to")
+    flags.add_argument(
+        "--invalid", choices=CHOICES, default="cost", help="what invalid actions lead to"
+    )
     flags.add_argument("--network", choices=NETWORKS, default="around")
     flags.add_argument("--seeds", type=int, default=3)
     flags.add_argument("--steps", type=int, default=1_048_576, help="of each seed")
     given = flags.parse_args()
     start, shares = time.monotonic(), dict[int, list[float]]()
-    for seed, steps, told in learn(given.invalid, given.network, given.seeds, given.steps):
-        share = float(told["left stage 1"].mean())
+    for seed, steps, stats in learn(given.invalid, given.network, given.seeds, given.steps):
+        share = float(stats["left stage 1"].mean())
         shares.setdefault(steps, []).append(share)
         print(
             f"seed {seed}, {steps:9,} steps: stage 1 in {share:.1%} of {GAMES} games, "
-            f"return {told['return'].mean():.2f}, {told['steps'].mean():.0f} steps a game, "
-            f"{told['invalid'].sum() / told['steps'].sum():.0%} of them invalid "
+            f"return {stats['return'].mean():.2f}, {stats['steps'].mean():.0f} steps a game, "
+            f"{stats['invalid'].sum() / stats['steps'].sum():.0%} of them invalid "
             f"({(time.monotonic() - start) / 60:.1f} min)",
             flush=True,
         )

@@ -1,4 +1,4 @@
-"""Whether a step of the game is one that the reference can take."""
+"""Checks that a step of the game is one that the reference can take."""
 
 from __future__ import annotations
 
@@ -9,22 +9,25 @@ import reference
 from boards import snapshot
 
 State = dict[str, Any]
-Step = tuple[State, list[float], dict[str, bool]]  # as from reference.step
+Step = tuple[State, list[float], dict[str, bool]]  # as reference.step returns it
 Facts = dict[str, Any]
 
-TRIES = 3000  # how often the reference may try before its never doing something counts
-FEW = 3  # with at most so many that move or change, the reference soon shows every whole result
+TRIES = 3000  # samples of the reference, after which a fact that it never had is wrong
+# With at most so many enemies and transmissions, whole results are compared, too: the reference
+# soon has every one.
+FEW = 3
 SINGLE = [
     *("stage", "turn", "show", "calm", "step", "atk_uses", "pending", "interval", "next_task"),
     "history_depth",
 ]
 
 
-def never_done(before: State, action: int, seen: Step, tries: int = TRIES) -> str:
-    """What of this step no step of the reference does; empty where all agrees.
+def mismatch(before: State, action: int, seen: Step, tries: int = TRIES) -> str:
+    """Describes the facts of a step that no sampled step of the reference has; empty if none.
 
-    Where chance decides, each fact of the result must be a fact of some result of the reference. It
-    is asked until it has shown them all, so a right game fails only by an outcome rarer than that.
+    Where chance decides, each fact of the result must be a fact of some result of the reference.
+    The reference is sampled until it has had them all or the tries are used up, so a right game
+    fails only by an outcome too rare for these.
     """
     missing = _facts(before, action, seen)
     for seed in range(tries):
@@ -76,8 +79,8 @@ def _facts(before: State, action: int, result: Step) -> Facts:
 
 
 def _sorted(state: State) -> State:
-    """The state without what does not matter: the order in which programs came to be owned."""
-    snapshots = [{**kept, "owned": sorted(kept["owned"])} for kept in state["history"]]
+    """The state with its owned programs sorted, as their order does not matter."""
+    snapshots = [{**each, "owned": sorted(each["owned"])} for each in state["history"]]
     return {
         **state,
         "owned": sorted(state["owned"]),

@@ -1,4 +1,4 @@
-"""Generated boards: any contents that the rules allow, also where play seldom gets to."""
+"""Generated boards: any contents that the rules allow, also those that are rare in play."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ SNAPSHOT = [
     *("player", "turn", "cells", "enemies", "transmissions", "owned", "show", "calm", "atk_uses"),
 ]
 MOST_HP = (2, 3, 2, 2)
-HISTORY = 4
+DEEPEST_HISTORY = 4
 
 FLAGS = {"c": 0, "e": 0, "s": 0, "m": 0}
 
-# Every cell and every entry is one draw from a table, or a batch would take too many draws.
+# Every cell and every entry is a single draw from a table: else a batch would take too many.
 _RESOURCES = [(0, 0), *((n, 0) for n in range(1, 8)), *((0, n) for n in range(1, 8))]
 _FLAGS = [
     {"c": c, "e": e, "s": s, "m": m}
@@ -80,7 +80,7 @@ def board(draw: st.DrawFn) -> State:
         *(draw(st.integers(*limits)) for limits in _HP_CREDITS_ENERGY_SIPHONS_ATTACK_SCORE),
     ]
     cells = draw(st.lists(_cell, min_size=CELLS, max_size=CELLS))
-    # The exit cell is not always the exit position: UNDO brings back only the cells.
+    # The exit among the cells is not always at the exit's position: UNDO restores only the cells.
     exits = draw(st.lists(_position, min_size=1, max_size=2))
     for row, column in exits[draw(st.sampled_from([0, 0, 0, 1])) :]:
         cells[SIZE * row + column] = ["X", cells[SIZE * row + column][-1]]
@@ -104,18 +104,18 @@ def board(draw: st.DrawFn) -> State:
 
 
 def snapshot(state: State) -> State:
-    """What the history keeps of a board."""
-    kept = {name: state[name] for name in SNAPSHOT}
+    """The snapshot of a board, as the history holds it."""
+    taken = {name: state[name] for name in SNAPSHOT}
     for name in ("enemies", "transmissions"):
-        kept[name] = [[*entry[:-2], 0, 0] for entry in state[name]]
-    return kept
+        taken[name] = [[*entry[:-2], 0, 0] for entry in state[name]]
+    return taken
 
 
 @st.composite
 def batches(draw: st.DrawFn, number: int) -> list[State]:
-    """Boards of which each remembers up to 4 of the others."""
+    """Boards, each with snapshots of up to 4 of the others as its history."""
     made = draw(st.lists(board(), min_size=number, max_size=number))
-    depths = draw(st.lists(st.integers(0, HISTORY), min_size=number, max_size=number))
+    depths = draw(st.lists(st.integers(0, DEEPEST_HISTORY), min_size=number, max_size=number))
     return [
         {
             **state,

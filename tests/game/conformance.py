@@ -1,8 +1,8 @@
-"""Checks a game against golden cases. The functions return what differs, as text.
+"""Checks a game against golden cases. The functions return the differences, as text.
 
-A case's action is sampled FIRST.times, and the results are compared with the data in both
-directions, as the README of the golden data asks, and in frequency. What looks wrong there may be
-chance, for our sample has noise too: only what a second, larger sample confirms is a failure.
+The action of each case is sampled FIRST.times times. The results are compared with the data in both
+directions, as the README of the golden data asks, and in frequency. A difference may be chance, as
+our sample is noisy, too: it is a failure only if a second, larger sample confirms it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ ACTION_NAMES = [
     *("DEBUG", "ROW", "COL", "UNDO", "STEP", "SIPH+", "EXCH", "SHOW", "RESET", "CALM", "D_BOM"),
     *("DELAY", "ANTI-V", "SCORE", "REDUC", "ATK+", "HACK"),
 ]
-SHARE = 0.06  # outcomes this common must be produced
+SHARE = 0.06  # the game must produce outcomes at least this common in the data
 MISSED_BY_DATA = 0.001  # the chance at which the data may have missed an outcome
 OBSERVATION_TOLERANCE = 1e-6
-ENOUGH = 50  # cases with wrong outcomes, to look for no more
+ENOUGH = 50  # wrong cases, after which no others are sampled again
 
 
 class Subject(Protocol):
@@ -47,8 +47,8 @@ class Subject(Protocol):
 @dataclass(frozen=True)
 class Strictness:
     times: int
-    bound: float  # of the bound of the README on outcomes that the data lacks
-    chance: float  # below which the frequency of a value in data and sample counts as different
+    bound: float  # a factor on the README's bound for outcomes that the data lacks
+    chance: float  # of a difference in frequency; a difference with a smaller one is reported
 
 
 FIRST = Strictness(times=315, bound=0.8, chance=1e-6)
@@ -57,7 +57,7 @@ SECOND = Strictness(times=4095, bound=1.0, chance=1e-10)
 
 @dataclass(frozen=True)
 class Comparison:
-    number: int  # of the case in its list
+    number: int  # the index of the case in its list
     case: Case
     times: int
     expected: Views
@@ -96,7 +96,7 @@ def observation_failures(cases: Sequence[Case], subject: Subject) -> list[str]:
 
 
 def round_trip_failures(cases: Sequence[Case], subject: Subject) -> list[str]:
-    """Here list order counts, except for owned programs; the history, where it is given."""
+    """Here the order of lists counts, except of owned programs. The history counts where given."""
     failures = []
     reloaded = subject.reloaded([case["state"] for case in cases])
     for number, (case, seen) in enumerate(zip(cases, reloaded, strict=True)):
@@ -109,7 +109,7 @@ def round_trip_failures(cases: Sequence[Case], subject: Subject) -> list[str]:
 def outcome_failures(
     cases: Sequence[Case], subject: Subject, first: Sequence[Comparison] | None = None
 ) -> list[str]:
-    """`first` are the comparisons of the first samples, where they were already made."""
+    """`first` holds the comparisons of the first samples, if they were already made."""
     first = comparisons(cases, subject, FIRST.times) if first is None else first
     suspects = [each for each in first if disagreements(each, FIRST)]
     failures: list[str] = []
@@ -173,9 +173,9 @@ def _frequency_disagreements(comparison: Comparison, chance: float) -> list[str]
 
 
 def excess(comparisons: Sequence[Comparison]) -> float:
-    """By how many standard errors the frequencies differ more than chance makes them differ.
+    """By how many standard errors the frequencies differ more than expected by chance.
 
-    Finds what is too small to be seen in one case but in many, as a biased order of enemies.
+    This finds a bias too small to show in a single case, such as a biased order of enemies.
     """
     squares = []
     for each in comparisons:
@@ -209,7 +209,7 @@ def _counts(comparison: Comparison) -> tuple[list[tuple[str, str]], np.ndarray, 
 def differences(
     left: Any, right: Any, names: tuple[str, str] = ("data", "game"), path: str = ""
 ) -> list[str]:
-    """Where two JSON values differ, a line each."""
+    """The differences between two JSON values, one per line."""
     if left == right:
         return []
     if isinstance(left, dict) and isinstance(right, dict):
@@ -230,7 +230,7 @@ def differences(
 
 
 def _against_nearest(key: str, others: Counter[str], name: str, other_name: str) -> str:
-    """The value, or for a whole result only where it differs from the most similar one."""
+    """The value; of a whole result only the differences from the most similar of the others."""
     value = json.loads(key)
     if not isinstance(value, dict):
         return key

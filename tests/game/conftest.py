@@ -1,4 +1,4 @@
-"""The game under test, once for all tests: compiling a step of it takes longer than they do."""
+"""The game under test, shared by all tests: compiling its step takes longer than the tests."""
 
 import pytest
 from golden import Case, folder, read_cases

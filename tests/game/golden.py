@@ -1,4 +1,4 @@
-"""The golden data: reading it, and bringing its outcomes and a game's into one comparable form."""
+"""Reads the golden data, and puts its outcomes and those of a game into one comparable form."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any
 State = dict[str, Any]
 Case = dict[str, Any]
 Result = dict[str, Any]  # as in the data: reward, stage_advanced, won, died, state
-Sample = list[tuple[int, Result]]  # distinct results, each with how often it came
-Views = dict[str, Counter[str]]  # name of a view -> JSON text of a value -> how often it came
+Sample = list[tuple[int, Result]]  # distinct results, each after its count
+Views = dict[str, Counter[str]]  # name of a view -> JSON text of a value -> its count
 
 SHIPPED = Path(__file__).parents[1] / "golden"
 REWARD_PARTS = [
@@ -50,7 +50,7 @@ def read_stages(source: Path) -> list[dict[str, Any]]:
 
 
 def expected_views(case: Case, history_limit: int) -> Views:
-    """What the data says about a case, with the ruling on victory and a bounded history."""
+    """The results of a case in the data, with the ruling on victory and a bounded history."""
     if "marginals" in case:
         return {
             name: _counted(
@@ -65,7 +65,7 @@ def expected_views(case: Case, history_limit: int) -> Views:
 
 
 def seen_views(case: Case, sample: Sample, history_limit: int) -> Views:
-    """What a sample of a game's results for a case says, in the form of `expected_views`."""
+    """A sample of a game's results for a case, in the form of `expected_views`."""
     if "marginals" in case:
         return marginals(sample, history_limit)
     if "outcomes" in case:
@@ -117,7 +117,7 @@ def _views(name: str, sample: Sample, history_limit: int) -> Views:
 
 
 def _without_new_board(state: State, kept: list[Any] | None) -> State:
-    """A state after a stage was completed, as the data gives it: without all that is random."""
+    """A state after a completed stage, as the data gives it: without what is random."""
     left_out = ("cells", "exit", "transmissions")
     transmissions = state["transmissions"]
     return {
@@ -136,7 +136,7 @@ def _ruled(result: Result, case: Case) -> Result:
 
 
 def _adjusted(view: str, value: Any, case: Case, history_limit: int) -> Any:
-    """A value of one of the data's marginals as the ruling on victory and the history want it."""
+    """A value of the data's marginals, with the ruling on victory and a bounded history."""
     if view == "reward":
         value = _rounded(value)
         if value[COMPLETION] and case["state"]["stage"] == LAST_STAGE:

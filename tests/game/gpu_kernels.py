@@ -1,4 +1,4 @@
-"""Kernels for GPUs on a machine that has none: interpreted, and read."""
+"""Interprets kernels for GPUs, and inspects their jaxprs, on a machine without a GPU."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 from hackmatrix.game import spreading, warpgroups
 
 WARP = 32
-# These have programs within.
+# Primitives that have jaxprs among their parameters.
 LOOPS_AND_BRANCHES = "while", "scan", "cond"
 
 
 def interpreted(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, with its kernels for GPUs interpreted."""
+    """Makes a function interpret its kernels for GPUs."""
 
     @wraps(function)
     def run(*given: Any) -> Any:
-        with _interpreting():
+        with _interpret_mode():
             return function(*given)
 
     return run
 
 
 @contextmanager
-def _interpreting() -> Iterator[None]:
-    """A warp at a time, as each of them goes its own way."""
+def _interpret_mode() -> Iterator[None]:
+    """A block is a single warp here, as each warp branches on its own boards."""
     with (
         patch("jax.experimental.pallas.kernel", partial(pl.kernel, interpret=True)),
         patch("jax.lax.axis_index", lambda _: pl.program_id(0)),
@@ -44,8 +44,8 @@ def _interpreting() -> Iterator[None]:
 
 
 def not_spread(program: Jaxpr) -> Iterator[str]:
-    """The operations of a kernel that may be given a constant of which threads have none each, or
-    make one.
+    """Finds the operations of a kernel that may take or make a constant of which not every thread
+    has a copy.
     """
     spread = _spread(program)
     for equation in program.eqns:

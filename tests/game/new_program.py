@@ -21,7 +21,7 @@ step = jax.jit(game.step)
 
 
 def board(owned: list[int], credits: int = 5, energy: int = 4) -> Scenario:
-    """With a block of LOAN to the right of the player."""
+    """A board with a block of LOAN to the right of the player."""
     cells: list[list[Any]] = [[".", FLAGS] for _ in range(36)]
     cells[1] = ["P", 23, 9, FLAGS]
     return {
@@ -41,7 +41,7 @@ def take(state: game.State, action: int) -> game.State:
     return state
 
 
-def expect_a_valid_action_where_it_is_owned_affordable_and_usable() -> None:
+def expect_loan_to_be_valid_where_owned_affordable_and_usable() -> None:
     assert game.ACTIONS == 29
     assert is_valid(board(owned=[23]))
     assert not is_valid(board(owned=[22]))
@@ -49,11 +49,11 @@ def expect_a_valid_action_where_it_is_owned_affordable_and_usable() -> None:
     assert not is_valid(board(owned=[23], credits=20))
 
 
-def expect_to_find_run_and_undo_it() -> None:
+def expect_loan_to_be_siphoned_run_and_undone() -> None:
     start = game.scenario.load(board(owned=[9]))
-    seen = np.asarray(game.observe(start))
-    assert seen.shape == (10 + 24 + 36 * 43,)
-    block = seen[34:].reshape(36, 43)[1]
+    observed = np.asarray(game.observe(start))
+    assert observed.shape == (10 + 24 + 36 * 43,)
+    block = observed[34:].reshape(36, 43)[1]
     assert np.flatnonzero(block).tolist() == [8, 12 + 23, 36]
 
     siphoned = take(start, SIPHON)
@@ -68,7 +68,7 @@ def expect_to_find_run_and_undo_it() -> None:
     assert (undone["player"][3:5], undone["owned"]) == ([5, 4], [9, 23])
 
 
-def expect_new_boards_with_blocks_of_it() -> None:
+def expect_new_boards_to_have_blocks_of_loan() -> None:
     states = jax.jit(game.reset_batch)(jax.random.split(jax.random.key(0), 64))
     host = jax.tree.map(np.asarray, states)
     boards = [game.scenario.dump(jax.tree.map(lambda leaf, n=n: leaf[n], host)) for n in range(64)]
@@ -76,7 +76,7 @@ def expect_new_boards_with_blocks_of_it() -> None:
     assert {cell[2] for cell in cells if cell[0] in ("P", "QP") and cell[1] == 23} == {9}
 
 
-def expect_environments_with_an_action_for_it() -> None:
+def expect_environments_to_have_an_action_for_loan() -> None:
     env = make("hackmatrix")
     assert (env.num_actions, env.action_names[LOAN]) == (29, "loan")
     assert env.observation == {"player": (10,), "programs": (24,), "cells": (6, 6, 43)}
@@ -84,7 +84,7 @@ def expect_environments_with_an_action_for_it() -> None:
 
 
 if __name__ == "__main__":
-    expect_environments_with_an_action_for_it()
-    expect_a_valid_action_where_it_is_owned_affordable_and_usable()
-    expect_to_find_run_and_undo_it()
-    expect_new_boards_with_blocks_of_it()
+    expect_environments_to_have_an_action_for_loan()
+    expect_loan_to_be_valid_where_owned_affordable_and_usable()
+    expect_loan_to_be_siphoned_run_and_undone()
+    expect_new_boards_to_have_blocks_of_loan()

@@ -1,6 +1,6 @@
-"""Reads many boards at once into the form of `scenario.dump`, which takes one after the other.
+"""Reads many boards at once into the form of `scenario.dump`, which takes one board at a time.
 
-It repeats what the game knows of its arrays, so whoever uses it holds some boards against `dump`.
+It repeats the game's knowledge of its arrays, so its users compare some boards with `dump`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from golden import State
 
 from hackmatrix.game import history
 
-Tree = Any  # states of several boards: arrays with the boards in front
+Tree = Any  # states of several boards: arrays whose first axis is the boards
 
 SIZE = 6
 SLOTS = 32
@@ -48,7 +48,7 @@ class Reading:
         return {**self.board(index), "history": self._snapshots_of(index)}
 
     def board(self, index: int) -> State:
-        """Without the contents of its history."""
+        """A board without the contents of its history."""
         return {**self.without_cells(index), "cells": self._cells_of(index)}
 
     def without_cells(self, index: int) -> State:
@@ -63,7 +63,7 @@ class Reading:
 
     @cached_property
     def _cells(self) -> np.ndarray:
-        """[boards, cells, (which of KINDS, which of these, label, spawn, c, e, s, m)]"""
+        """[boards, cells, (group in KINDS, kind in the group, label, spawn, c, e, s, m)]"""
         board = self._states.board
         data, program, hidden = (
             _in_cells(each) for each in (board.data, board.program, board.question)
@@ -88,14 +88,14 @@ class Reading:
 
     @cached_property
     def _snapshots(self) -> Reading:
-        """All places of all histories."""
+        """The boards in all places of all histories."""
         unpacked = _unpacked(self._states)
         return Reading(
             jax.tree.map(lambda leaf: np.asarray(leaf).reshape(-1, *leaf.shape[2:]), unpacked)
         )
 
     def _snapshots_of(self, index: int) -> list[State]:
-        """Those that are known, oldest first."""
+        """The known snapshots of a board, oldest first."""
         held = self._states.history
         is_known = held.snapshots[index].any(-1)
         places = (held.head[index] + np.arange(-held.depth[index], 0)) % len(is_known)
@@ -114,7 +114,7 @@ class Reading:
 @jax.jit
 @jax.vmap
 def _unpacked(state: Tree) -> Tree:
-    """What is in each place of a board's history."""
+    """The snapshot in each place of a board's history, as a state."""
 
     def board(words: jax.Array) -> Tree:
         return history.unpack(words, state).replace(history=history.empty(1, state.turn))
@@ -123,7 +123,7 @@ def _unpacked(state: Tree) -> Tree:
 
 
 class _Lists:
-    """The enemies or transmissions of all boards, with these fields of each."""
+    """The enemies or transmissions of all boards, with the given fields."""
 
     def __init__(self, lists: Tree, fields: tuple[str, ...]) -> None:
         columns = []
@@ -148,5 +148,5 @@ def _number(digits: list[np.ndarray]) -> np.ndarray:
 
 
 def _bits(words: np.ndarray, number: int) -> np.ndarray:
-    """The lowest binary digits of each word, the lowest first, [boards, number]."""
+    """The lowest bits of each word, least significant first, [boards, number]."""
     return (words[:, None] >> np.arange(number, dtype=np.uint32) & 1).astype(int)

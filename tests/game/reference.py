@@ -1,8 +1,8 @@
-"""A second implementation of the game: slow, plain, and written only from game-rules.md.
+"""A second implementation of the game: slow, plain, and written only from docs/rules.md.
 
-It is the oracle for the fast one. A state is a plain dict with the keys of the golden data, and its
-`history` holds the newest 16 snapshots, oldest first; None stands for a snapshot whose contents the
-golden data leaves out.
+It is the oracle for the fast one; the docstrings cite sections of the rules. A state is a plain
+dict with the keys of the golden data. Its `history` holds the newest 16 snapshots, oldest first;
+None stands for a snapshot whose contents the golden data leaves out.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from random import Random
 
 import reference_stage
-from reference_effects import Events, attack
+from reference_effects import Events, hit
 from reference_observation import observation
 from reference_programs import FIRST_PROGRAM_ACTION, PROGRAMS
 from reference_reward import Reward, reward_of
@@ -53,33 +53,35 @@ def valid_actions(state: State) -> list[int]:
 
 
 def step(state: State, action: int, rng: Random) -> tuple[State, list[float], dict[str, bool]]:
-    """The state after the action, the 15 parts of its reward, and what happened."""
+    """Returns the state after the action, the 15 parts of its reward, and how the action ended."""
     before, game = load(state), load(state)
     if not _is_valid(before, action):
-        return dump(game), Reward().parts(), _info(invalid=True)
+        return dump(game), Reward().parts(), _ending(invalid=True)
     events = Events()
     _perform(game, action, events, rng)
     if events.exit_reached:
         reference_stage.complete_stage(game, rng)
-    elif action <= SIPHON or _name(action) == "WAIT":
+    elif action <= SIPHON or _action_name(action) == "WAIT":
         enemy_turn(game, rng)
-    info = _info(stage_advanced=events.exit_reached, won=game.stage > 8, died=game.player.hp == 0)
-    return dump(game), reward_of(before, game, _name(action), events).parts(), info
+    ending = _ending(
+        stage_advanced=events.exit_reached, won=game.stage > 8, died=game.player.hp == 0
+    )
+    return dump(game), reward_of(before, game, _action_name(action), events).parts(), ending
 
 
-def _info(**happened: bool) -> dict[str, bool]:
+def _ending(**happened: bool) -> dict[str, bool]:
     return {"stage_advanced": False, "won": False, "died": False, "invalid": False, **happened}
 
 
-def _name(action: int) -> str:
+def _action_name(action: int) -> str:
     names = ["UP", "DOWN", "LEFT", "RIGHT", "SIPHON", *[program.name for program in PROGRAMS]]
     return names[action]
 
 
 def _is_valid(game: Game, action: int) -> bool:
-    """Section 3."""
+    """Whether the action is valid (section 3)."""
     if action < SIPHON:
-        target = _adjacent(game, action)
+        target = _neighbour(game, action)
         return on_board(target) and (not game.is_block(target) or bool(game.enemies_at(target)))
     if action == SIPHON:
         return game.player.siphons > 0
@@ -89,14 +91,14 @@ def _is_valid(game: Game, action: int) -> bool:
     return index in game.owned and affordable and program.usable(game)
 
 
-def _adjacent(game: Game, direction: int) -> Position:
+def _neighbour(game: Game, direction: int) -> Position:
     row, col = DIRECTIONS[direction]
     return game.player.row + row, game.player.col + col
 
 
 def _perform(game: Game, action: int, events: Events, rng: Random) -> None:
     if action < SIPHON:
-        _move_or_attack(game, action, events)
+        _shoot_or_walk(game, action, events)
     elif action == SIPHON:
         _siphon(game)
     else:
@@ -106,22 +108,22 @@ def _perform(game: Game, action: int, events: Events, rng: Random) -> None:
         program.run(game, rng, events)
 
 
-def _move_or_attack(game: Game, direction: int, events: Events) -> None:
-    """Section 4."""
-    position = _first_target(game, direction)
+def _shoot_or_walk(game: Game, direction: int, events: Events) -> None:
+    """Takes a direction: shoots the nearest target, or else walks (section 4)."""
+    position = _nearest_target(game, direction)
     if position is None:
-        _move(game, _adjacent(game, direction), events)
+        _walk(game, _neighbour(game, direction), events)
     elif transmissions := game.transmissions_at(position):
         game.transmissions.remove(transmissions[0])
         events.kill(transmissions[0])
     else:
-        attack(game, game.enemies_at(position)[:1], game.player.attack, events)
+        hit(game, game.enemies_at(position)[:1], events)
 
 
-def _first_target(game: Game, direction: int) -> Position | None:
-    """The nearest cell in this direction with a transmission or an enemy."""
+def _nearest_target(game: Game, direction: int) -> Position | None:
+    """The nearest cell in view, in this direction, with a transmission or an enemy."""
     row, col = DIRECTIONS[direction]
-    position = _adjacent(game, direction)
+    position = _neighbour(game, direction)
     while on_board(position):
         if game.transmissions_at(position) or game.enemies_at(position):
             return position
@@ -131,7 +133,7 @@ def _first_target(game: Game, direction: int) -> Position | None:
     return None
 
 
-def _move(game: Game, target: Position, events: Events) -> None:
+def _walk(game: Game, target: Position, events: Events) -> None:
     if not on_board(target) or game.is_block(target):
         return
     game.player.place(target)
@@ -144,7 +146,7 @@ def _move(game: Game, target: Position, events: Events) -> None:
 
 
 def _siphon(game: Game) -> None:
-    """Section 5."""
+    """Siphons the cross of the player's cell (section 5)."""
     game.cells[game.player.position].centre = 1
     for position in cross(game.player.position):
         cell = game.cells[position]

@@ -24,20 +24,25 @@ from reference_state import (
 
 @dataclass
 class Events:
-    """What happened during an action that the states before and after do not tell."""
+    """What the reward needs to know of an action besides the states before and after it."""
 
     kills: int = 0
     data_siphon: bool = False
     exit_reached: bool = False
 
     def kill(self, killed: Enemy | Transmission) -> None:
+        """Counts a kill, unless it is a scheduled one."""
         self.kills += not killed.from_schedule
 
 
 Effect = Callable[[Game, Random, Events], None]
 
 
-def attack(game: Game, targets: Iterable[Enemy], damage: int, events: Events) -> None:
+def hit(game: Game, targets: Iterable[Enemy], events: Events) -> None:
+    deal_damage(game, targets, game.player.attack, events)
+
+
+def deal_damage(game: Game, targets: Iterable[Enemy], damage: int, events: Events) -> None:
     """Every target takes the damage; survivors are stunned."""
     for enemy in list(targets):
         enemy.hp -= damage
@@ -53,13 +58,14 @@ def remove_dead(game: Game, events: Events) -> None:
 
 
 def clear_enemies(game: Game, position: Position, events: Events) -> None:
-    """Removes all enemies of a cell, which counts as one kill, by the first one's flag."""
+    """Removes all enemies of a cell. Only the first counts as a kill."""
     if removed := game.enemies_at(position):
         events.kill(removed[0])
         game.enemies = [enemy for enemy in game.enemies if enemy not in removed]
 
 
 def clear_transmissions(game: Game, position: Position, events: Events) -> None:
+    """Removes all transmissions of a cell. Only the first counts as a kill."""
     if removed := game.transmissions_at(position):
         events.kill(removed[0])
         game.transmissions = [each for each in game.transmissions if each not in removed]
@@ -69,8 +75,8 @@ def _sign(value: int) -> int:
     return (value > 0) - (value < 0)
 
 
-def _shifted(game: Game, enemy: Enemy, towards: int) -> list[Position]:
-    """Where PUSH (towards -1) or PULL (+1) may take an enemy, in order of preference on ties."""
+def _moves_of(game: Game, enemy: Enemy, towards: int) -> list[Position]:
+    """Where PUSH (towards=-1) or PULL (towards=1) may move an enemy; the first wins a tie."""
     row_sign = _sign(game.player.row - enemy.row) * towards
     col_sign = _sign(game.player.col - enemy.col) * towards
     shifts = [(row_sign, col_sign)]
@@ -92,7 +98,7 @@ def _move_all(game: Game, destinations: list[Position | None]) -> None:
 
 def push(game: Game, rng: Random, events: Events) -> None:
     def destination(enemy: Enemy) -> Position | None:
-        candidates = _shifted(game, enemy, towards=-1)
+        candidates = _moves_of(game, enemy, towards=-1)
         return max(candidates, key=lambda cell: manhattan(cell, game.player.position), default=None)
 
     _move_all(game, [destination(enemy) for enemy in game.enemies])
@@ -102,7 +108,7 @@ def pull(game: Game, rng: Random, events: Events) -> None:
     player = game.player.position
 
     def destination(enemy: Enemy) -> Position | None:
-        candidates = [cell for cell in _shifted(game, enemy, towards=1) if cell != player]
+        candidates = [cell for cell in _moves_of(game, enemy, towards=1) if cell != player]
         return min(candidates, key=lambda cell: manhattan(cell, player), default=None)
 
     _move_all(game, [destination(enemy) for enemy in game.enemies])
@@ -163,13 +169,13 @@ def daemons(game: Game) -> list[Enemy]:
     return [enemy for enemy in game.enemies if enemy.type == DAEMON]
 
 
-def attack_all(targets: Callable[[Game], list[Enemy]]) -> Effect:
-    """DEBUG, ROW, COL and HACK."""
-    return lambda game, rng, events: attack(game, targets(game), game.player.attack, events)
+def hit_all(targets: Callable[[Game], list[Enemy]]) -> Effect:
+    """The effect of DEBUG, ROW, COL and HACK."""
+    return lambda game, rng, events: hit(game, targets(game), events)
 
 
 def anti_v(game: Game, rng: Random, events: Events) -> None:
-    attack(game, viruses(game), 1, events)
+    deal_damage(game, viruses(game), 1, events)
 
 
 def d_bom(game: Game, rng: Random, events: Events) -> None:
@@ -178,7 +184,8 @@ def d_bom(game: Game, rng: Random, events: Events) -> None:
     game.enemies.remove(daemon)
     events.kill(daemon)
     blast = surroundings(daemon.position)
-    attack(game, [enemy for enemy in game.enemies if enemy.position in blast], 1, events)
+    hurt = [enemy for enemy in game.enemies if enemy.position in blast]
+    deal_damage(game, hurt, 1, events)
 
 
 def undo(game: Game, rng: Random, events: Events) -> None:

@@ -1,4 +1,4 @@
-"""What the player sees: 1545 values (section 11)."""
+"""The observation: 1545 values (section 11)."""
 
 from __future__ import annotations
 

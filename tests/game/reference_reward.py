@@ -70,7 +70,7 @@ def reward_of(before: Game, after: Game, action_name: str, events: Events) -> Re
 
 
 def exit_distance(game: Game) -> int:
-    """The player's shortest path to the exit; 0 when there is none."""
+    """The length of the shortest path to the exit around blocks; 0 if there is none."""
     player = game.player.position
 
     def passable(position: Position) -> bool:
@@ -88,6 +88,8 @@ def siphon_enemy_beside_player(game: Game) -> bool:
 
 @dataclass
 class Yield:
+    """What siphoning at a place gives: points of each data block, and new programs."""
+
     credits: int
     energy: int
     points: list[int]
@@ -96,7 +98,7 @@ class Yield:
 
 def siphon_yield(game: Game, position: Position) -> Yield:
     cells = [game.cells[each] for each in cross(position)]
-    if game.is_block(position):
+    if game.is_block(position):  # the player's own cell, after WARP
         cells = []
     cells = [cell for cell in cells if not cell.siphoned]
     return Yield(
@@ -108,7 +110,7 @@ def siphon_yield(game: Game, position: Position) -> Yield:
 
 
 def siphon_quality(game: Game) -> float:
-    """Zero when no other cell gives the same data and programs with more resources."""
+    """0 if no other cell gives the same data and programs and more resources."""
     here = siphon_yield(game, game.player.position)
     better = [
         there

@@ -1,4 +1,4 @@
-"""New games (section 2) and the generation of a stage (section 9)."""
+"""New games (section 2), and the completion and generation of stages (section 9)."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ LAST_STAGE = 8
 
 def new_game(rng: Random) -> Game:
     player = Player(*rng.choice(CORNERS), MAX_HP, 0, 0, 0, 1, 0)
-    bonus, amount = rng.choice([("credits", 10), ("energy", 11), ("siphons", 1)])
-    setattr(player, bonus, amount)
+    gift, amount = rng.choice([("credits", 10), ("energy", 11), ("siphons", 1)])
+    setattr(player, gift, amount)
     game = Game(
         player=player,
         turn=0,
@@ -81,12 +81,12 @@ def _place_exit_and_siphons(game: Game, rng: Random) -> None:
 
 
 def _place_blocks(game: Game, rng: Random) -> None:
-    held = {each.position for each in game.enemies_and_transmissions()}
-    open_cells = [each for each in POSITIONS if each not in CORNERS and each not in held]
+    occupied = {each.position for each in game.enemies_and_transmissions()}
+    open_cells = [each for each in POSITIONS if each not in CORNERS and each not in occupied]
     count = min(rng.randint(5, 11), len(open_cells))
-    unused = list(range(len(PROGRAMS)))
+    unused_programs = list(range(len(PROGRAMS)))
     for position in _draw_layout(game.exit, open_cells, count, rng):
-        game.cells[position] = _draw_block(unused, rng)
+        game.cells[position] = _draw_block(unused_programs, rng)
 
 
 def _draw_layout(
@@ -111,16 +111,16 @@ def _is_accepted(exit: Position, blocks: list[Position]) -> bool:
         new = [each for each in neighbours(current) if each in non_blocks and each not in reached]
         reached.update(new)
         frontier.extend(new)
-    has_access = all(any(n in non_blocks for n in neighbours(block)) for block in blocks)
-    return len(reached) == len(non_blocks) and has_access
+    each_has_access = all(any(n in non_blocks for n in neighbours(block)) for block in blocks)
+    return len(reached) == len(non_blocks) and each_has_access
 
 
-def _draw_block(unused: list[int], rng: Random) -> Cell:
+def _draw_block(unused_programs: list[int], rng: Random) -> Cell:
     is_data, is_hidden = rng.random() < 0.5, rng.random() < 0.1
     if is_data:
         points = rng.randint(1, 9)
         return Cell(HIDDEN_DATA if is_hidden else DATA, points, points)
-    program = unused.pop(rng.randrange(len(unused)))
+    program = unused_programs.pop(rng.randrange(len(unused_programs)))
     return Cell(HIDDEN_PROGRAM if is_hidden else PROGRAM, program, PROGRAMS[program].spawn)
 
 

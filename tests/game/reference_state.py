@@ -77,12 +77,12 @@ class Transmission(Piece):
 @dataclass
 class Cell:
     kind: str = EMPTY
-    value: int = 0  # a data block's points, a program block's program
+    value: int = 0  # the points of a data block, the program of a program block
     spawn: int = 0
     credits: int = 0
     energy: int = 0
     siphoned: int = 0
-    centre: int = 0
+    centre: int = 0  # whether the player siphoned from here
 
     @property
     def is_block(self) -> bool:
@@ -156,7 +156,7 @@ def on_board(position: Position) -> bool:
 
 
 def neighbours(position: Position) -> list[Position]:
-    """The neighbours on the board, in direction order."""
+    """The neighbours on the board, in the order of directions."""
     row, col = position
     return [each for dr, dc in DIRECTIONS if on_board(each := (row + dr, col + dc))]
 
@@ -166,7 +166,7 @@ def cross(position: Position) -> list[Position]:
 
 
 def surroundings(position: Position) -> list[Position]:
-    """The up to 8 cells around a position."""
+    """The (up to 8) cells around a position, also diagonally."""
     row, col = position
     return [each for each in POSITIONS if max(abs(each[0] - row), abs(each[1] - col)) == 1]
 

@@ -1,4 +1,4 @@
-"""The enemy turn (section 7) and the spawning of transmissions (section 10)."""
+"""The enemy turn (section 7), and where transmissions appear (section 10)."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def enemy_turn(game: Game, rng: Random) -> None:
         game.step = 0
         return
     game.turn += 1
-    _transmissions_arrive(game)
+    _transmissions_become_enemies(game)
     _enemies_act(game, rng)
-    _scheduled_task(game, rng)
-    _pending_transmissions(game, rng)
+    _scheduled_transmission_appears(game, rng)
+    _pending_transmissions_appear(game, rng)
     _enemies_recover(game)
     game.push_snapshot()
 
 
-def _transmissions_arrive(game: Game) -> None:
+def _transmissions_become_enemies(game: Game) -> None:
     waiting = []
     for each in game.transmissions:
         if each.turns > 1:
@@ -61,6 +61,7 @@ def _enemies_act(game: Game, rng: Random) -> None:
 
 
 def _next_cell(game: Game, enemy: Enemy) -> Position | None:
+    """The cell to which an enemy that does not attack walks; None if it stays."""
     occupied = {other.position for other in game.enemies if other is not enemy}
     occupied |= {each.position for each in game.transmissions}
     goal = game.player.position
@@ -71,28 +72,28 @@ def _next_cell(game: Game, enemy: Enemy) -> Position | None:
     def free(position: Position) -> bool:
         return walkable(position) and position not in occupied
 
-    def first_step(obstacle_free: bool) -> Position | None:
+    def first_step(around_others: bool) -> Position | None:
         if not walkable(goal):
             return None
-        distances = distances_to(goal, free if obstacle_free else walkable)
+        distances = distances_to(goal, free if around_others else walkable)
         steps = [each for each in neighbours(enemy.position) if each in distances]
         return min(steps, key=distances.__getitem__, default=None)
 
-    if step := first_step(obstacle_free=True):
+    if step := first_step(around_others=True):
         return step
-    if (step := first_step(obstacle_free=False)) and step not in occupied:
+    if (step := first_step(around_others=False)) and step not in occupied:
         return step
     steps = [each for each in neighbours(enemy.position) if free(each)]
     return min(steps, key=lambda each: manhattan(each, goal), default=None)
 
 
-def _scheduled_task(game: Game, rng: Random) -> None:
+def _scheduled_transmission_appears(game: Game, rng: Random) -> None:
     if not game.calm and game.turn >= game.next_task:
         spawn_transmission(game, rng, from_schedule=1)
         game.next_task = game.turn + game.interval
 
 
-def _pending_transmissions(game: Game, rng: Random) -> None:
+def _pending_transmissions_appear(game: Game, rng: Random) -> None:
     for _ in range(game.pending):
         spawn_transmission(game, rng, from_siphon=1)
     game.pending = 0
@@ -107,9 +108,9 @@ def _enemies_recover(game: Game) -> None:
 def spawn_transmission(
     game: Game, rng: Random, from_siphon: int = 0, from_schedule: int = 0
 ) -> None:
-    candidates = [position for position in POSITIONS if _can_receive(game, position)]
-    preferred = [position for position in candidates if not _in_line_of_fire(game, position)]
-    for cells in (preferred, candidates):
+    possible = [position for position in POSITIONS if _is_possible(game, position)]
+    preferred = [position for position in possible if not _can_be_shot(game, position)]
+    for cells in (preferred, possible):
         if rng.random() < 1 - (1 - len(cells) / len(POSITIONS)) ** 100:
             row, col = rng.choice(cells)
             type = rng.choice([0, 1, 2, 3])
@@ -117,7 +118,7 @@ def spawn_transmission(
             return
 
 
-def _can_receive(game: Game, position: Position) -> bool:
+def _is_possible(game: Game, position: Position) -> bool:
     return not (
         position == game.player.position
         or game.is_block(position)
@@ -126,7 +127,7 @@ def _can_receive(game: Game, position: Position) -> bool:
     )
 
 
-def _in_line_of_fire(game: Game, position: Position) -> bool:
+def _can_be_shot(game: Game, position: Position) -> bool:
     player = game.player.position
     if position[0] != player[0] and position[1] != player[1]:
         return False

@@ -1,4 +1,4 @@
-"""What holds of every state after an action of a live game."""
+"""Invariants of the state after every action of a game that had not ended."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Tree = Any
 
 
 def faults(states: Tree) -> Iterator[str]:
-    """What is wrong with states of any batch shape, after an action of a live game."""
+    """Names the invariants that the states, of any batch shape, violate."""
     player, board, history = states.player, states.board, states.history
     places = history.snapshots.shape[-2]
     ranges = {

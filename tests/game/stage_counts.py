@@ -1,4 +1,4 @@
-"""What a generated board is made of, as counts in the families of golden/stages.json."""
+"""Counts what generated boards contain, in the families of golden/stages.json."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NEIGHBOURS = {
 }
 DATA, PROGRAMS = ("D", "QD"), ("P", "QP")
 BLOCKS = (*DATA, *PROGRAMS)
-RARE = 10  # values seen less often than this, in both together, are counted as one
+RARE = 10  # values seen less often than this, in both samples together, are pooled
 
 
 def count(boards: Iterable[State]) -> Counts:
@@ -31,8 +31,8 @@ def count(boards: Iterable[State]) -> Counts:
     return counts
 
 
-def chance_of_counts(some: Counter[str], others: Counter[str]) -> float:
-    """How likely such different counts are if the distributions are the same (chi-square)."""
+def p_value(some: Counter[str], others: Counter[str]) -> float:
+    """The probability of counts this different if the distributions are equal (chi-square)."""
     table = np.array([[some[key], others[key]] for key in some.keys() | others.keys()])
     rare = table.sum(1) < RARE
     table = np.vstack([table[~rare], table[rare].sum(0)])
@@ -41,7 +41,7 @@ def chance_of_counts(some: Counter[str], others: Counter[str]) -> float:
 
 
 def faults(board: State) -> Iterator[str]:
-    """What a board of a stage that just began can never be."""
+    """Names what is wrong with a board at the start of a stage."""
     cells = board["cells"]
     player = tuple(board["player"][:2])
     exit_cell = tuple(board["exit"])

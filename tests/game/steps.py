@@ -24,7 +24,7 @@ def keys(seed: int, number: int = BATCH) -> np.ndarray:
 
 
 class Programs(NamedTuple):
-    """What is compiled. Each takes and returns arrays of the host, of any number of boards."""
+    """The compiled functions. Each takes and returns NumPy arrays, for any number of boards."""
 
     reset: Callable[[np.ndarray], Tree]  # new games
     step: Step  # on one device
@@ -32,7 +32,7 @@ class Programs(NamedTuple):
 
 
 def compiled_programs() -> Programs:
-    """Compiling a step takes half a minute of one core, so all are compiled side by side."""
+    """Compiling a step takes half a minute of one core, so all are compiled in parallel."""
     split = PartitionSpec("boards")
     spread = jax.shard_map(
         game.step_batch_and_restart,
@@ -43,8 +43,8 @@ def compiled_programs() -> Programs:
     )
     with ThreadPoolExecutor() as pool:
         reset = pool.submit(compiled, game.reset_batch, keys(0))
-        step = pool.submit(compiled, game.step_batch, *given_to_step(SAMPLED))
-        on_devices = pool.submit(compiled, spread, *given_to_step(BATCH))
+        step = pool.submit(compiled, game.step_batch, *step_arguments(SAMPLED))
+        on_devices = pool.submit(compiled, spread, *step_arguments(BATCH))
     return Programs(
         in_parts(reset.result(), BATCH),
         in_parts(step.result(), SAMPLED),
@@ -52,28 +52,28 @@ def compiled_programs() -> Programs:
     )
 
 
-def given_to_step(number: int) -> Tree:
-    """Arrays as a step of so many boards is given."""
+def step_arguments(number: int) -> Tree:
+    """Arguments for a step of this many boards; the states are only shapes and dtypes."""
     states = jax.eval_shape(game.reset_batch, keys(0, number))
     return keys(0, number), states, np.zeros(number, np.int32)
 
 
 def compiled(function: Callable[..., Tree], *given: Tree) -> Callable[..., Tree]:
-    """A program that is run often enough to be optimised a little."""
+    """Compiles a function that runs often enough to be worth a little optimisation."""
     run = jax.jit(function).lower(*given).compile({"xla_backend_optimization_level": "1"})
     return lambda *given: jax.tree.map(np.asarray, run(*given))
 
 
 def in_parts(program: Callable[..., Tree], size: int) -> Callable[..., Tree]:
-    """A program that takes so many boards, for any number of them: the last part is filled with the
-    first boards.
+    """Makes a program of `size` boards take any number of them, a part at a time. The last part is
+    filled up with the first boards.
     """
 
     def run(*given: Tree) -> Tree:
         number = len(jax.tree.leaves(given)[0])
         parts = np.resize(np.arange(number), (-(-number // size), size))
-        made = [program(*rows(given, part)) for part in parts]
-        return jax.tree.map(lambda *leaves: np.concatenate(leaves)[:number], *made)
+        results = [program(*rows(given, part)) for part in parts]
+        return jax.tree.map(lambda *leaves: np.concatenate(leaves)[:number], *results)
 
     return run
 

@@ -1,4 +1,4 @@
-"""The game as the subject of `conformance`: many boards a call, one compiled program."""
+"""The game as the subject of `conformance`: one compiled step takes many boards a call."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from golden import ENDINGS, REWARD_PARTS, Case, Result, Sample, State
 from reading import Reading
 
-Tree = Any  # a state, states of several boards, or outcomes: arrays with the boards in front
+Tree = Any  # a state, or states or outcomes of several boards, which are the first axis of arrays
 
 Step = Callable[[np.ndarray, Tree, np.ndarray], tuple[Tree, Tree]]  # of keys, boards and actions
 
@@ -20,10 +20,10 @@ BATCH = 4096
 
 
 class JaxGame:
-    """Samples come in batches of BATCH boards, each case with the same number of them.
+    """Samples the game in batches of BATCH boards, the same number for each case.
 
-    A batch takes its cases from all over the list, which spreads those that complete a stage: they
-    are slow.
+    A batch takes its cases from all over the list, to spread those that complete a stage: they are
+    slow.
     """
 
     def __init__(self, game: ModuleType, history_limit: int, step: Step) -> None:
@@ -38,7 +38,7 @@ class JaxGame:
         return jax.tree.map(lambda *leaves: np.stack(leaves), *map(self._loaded, states))
 
     def _loaded(self, state: State) -> Tree:
-        """Loads a state once. It is kept with its board, so that its id stays its own."""
+        """Loads a state, once. The cache holds the state, too, so that no other gets its id."""
         if id(state) not in self._boards:
             board = jax.tree.map(np.asarray, self._scenario.load(state))
             self._boards[id(state)] = state, board
@@ -77,9 +77,9 @@ class JaxGame:
     def _samples(
         self, results: tuple[Tree, Tree], times: int, has_cells: list[bool]
     ) -> Iterator[Sample]:
-        """The results of some cases, so many of each."""
-        texts = _texts(results)
-        groups = [_distinct(texts, times * place, times) for place in range(len(has_cells))]
+        """The samples of some cases, from results that have `times` of each in a row."""
+        values = _as_bytes(results)
+        groups = [_distinct(values, times * place, times) for place in range(len(has_cells))]
         distinct = _Results(self._scenario, *rows(results, np.concatenate([g[0] for g in groups])))
         stop = 0
         for (firsts, counts), with_cells in zip(groups, has_cells, strict=True):
@@ -99,7 +99,7 @@ class _Results:
         self._endings = np.stack(endings, axis=1).astype(int)
 
     def between(self, start: int, stop: int, with_cells: bool) -> Iterator[Result]:
-        """Most results are of cases that do not look at the cells, so these are left out there."""
+        """Most cases do not compare the cells; their results leave them out."""
         read = self._reading.board if with_cells else self._reading.without_cells
         for index in range(start, stop):
             endings = zip(ENDINGS, self._endings[index].tolist(), strict=True)
@@ -118,22 +118,22 @@ def rows(tree: Tree, chosen: np.ndarray | int) -> Tree:
 
 
 def _with_blank_history(states: Tree) -> Tree:
-    """Snapshots are not compared, and slow to dump; a blank one is one that is not known. One blank
-    word a board is enough for that, where the snapshots are nine tenths of it.
+    """Replaces the snapshots by one blank word per board. They are not compared, slow to dump, and
+    nine tenths of a board; a blank one counts as unknown.
     """
     blank = np.zeros((len(states.stage), 1, 1), np.uint32)
     return states.replace(history=states.history.replace(snapshots=blank))
 
 
-def _texts(tree: Tree) -> np.ndarray:
-    """Each row of all arrays as one value, equal where all that they hold is equal."""
+def _as_bytes(tree: Tree) -> np.ndarray:
+    """One value per board, made of the bytes of all its arrays: equal if and only if they are."""
     leaves = [np.ascontiguousarray(leaf) for leaf in jax.tree.leaves(tree)]
     joined = np.concatenate([leaf.reshape(len(leaf), -1).view(np.uint8) for leaf in leaves], axis=1)
     return joined.view(np.dtype((np.void, joined.shape[1]))).ravel()
 
 
-def _distinct(texts: np.ndarray, start: int, length: int) -> tuple[np.ndarray, np.ndarray]:
-    """Where each value in this part of the texts is first, and how often it is there."""
-    part = texts[start : start + length]
+def _distinct(values: np.ndarray, start: int, length: int) -> tuple[np.ndarray, np.ndarray]:
+    """Where each distinct value in a part of the values is first, and its count."""
+    part = values[start : start + length]
     _, first, counts = np.unique(part, return_index=True, return_counts=True)
     return start + first, counts

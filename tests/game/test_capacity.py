@@ -1,4 +1,4 @@
-"""Lists that are full drop the newcomer and nothing else."""
+"""A full list drops new entries and nothing else."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def crowded(**lists: Any) -> State:
 
 
 def far_cells(number: int) -> list[list[int]]:
-    """So many cells, the farthest from the first cell before the others."""
+    """This many cells, from the last cell of the board backwards."""
     return [list(divmod(35 - index, 6)) for index in range(number)]
 
 
@@ -33,7 +33,7 @@ def wait(programs: Programs, state: State) -> State:
     return after
 
 
-def test_transmissions_that_find_the_enemy_list_full_are_dropped(programs: Programs) -> None:
+def test_new_enemies_are_dropped_when_the_list_of_enemies_is_full(programs: Programs) -> None:
     enemies = [[1, *cell, 3, 1, 0, 0, 0] for cell in far_cells(31)]
     arriving = [[0, 1, 1, 0, 1, 0], [0, 2, 1, 2, 0, 1], [0, 3, 9, 3, 0, 0]]
     for number in (30, 31, 32):
@@ -46,7 +46,7 @@ def test_transmissions_that_find_the_enemy_list_full_are_dropped(programs: Progr
         assert state["transmissions"] == [[0, 3, 8, 3, 0, 0]]
 
 
-def test_transmissions_that_find_their_list_full_are_dropped(programs: Programs) -> None:
+def test_new_transmissions_are_dropped_when_their_list_is_full(programs: Programs) -> None:
     waiting = [[*cell, 9, number % 4, 0, 0] for number, cell in enumerate(far_cells(31))]
     for number in (30, 31, 32):
         full = [*waiting, [1, 1, 9, 3, 1, 1]][:number]

@@ -1,4 +1,4 @@
-"""The checker of the golden cases finds what is wrong with a game, and nothing with a right one."""
+"""The checks against golden cases report every wrong game, and never a right one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from golden import SHIPPED, Case, Sample, State, folder, marginals, read_cases
 
 
 class Echo:
-    """A game that answers what one case says."""
+    """A game that returns the data of one case."""
 
     history_limit = 5
 
@@ -160,7 +160,7 @@ WRONG = [(check, *wrong) for check, wrongs in CHECKS.items() for wrong in wrongs
 @pytest.mark.parametrize(
     ("check", "case", "change"), WRONG, ids=[each[2].__name__ for each in WRONG]
 )
-def test_a_game_is_reported_that(
+def test_a_wrong_game_is_reported(
     check: Callable, case: Case, change: Callable[[Case], None]
 ) -> None:
     game = Echo(case)
@@ -173,14 +173,14 @@ def test_a_game_is_reported_that(
 @pytest.mark.parametrize(
     "change", [loses_an_outcome, has_another_reward, has_another_enemy, has_other_frequencies]
 )
-def test_what_is_wrong_is_found_in_marginals_too(change: Callable[[Case], None]) -> None:
+def test_a_wrong_game_is_reported_from_marginals_alone(change: Callable[[Case], None]) -> None:
     game, wide = Echo(UNCERTAIN), with_marginals(UNCERTAIN)
     assert outcome_failures([wide], game) == []
     change(game.case)
     assert len(outcome_failures([wide], game)) == 1
 
 
-def test_other_data_are_read_where_the_environment_names_their_folder(
+def test_an_environment_variable_names_the_folder_of_the_golden_data(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("HACKMATRIX_GOLDEN", raising=False)
@@ -189,7 +189,7 @@ def test_other_data_are_read_where_the_environment_names_their_folder(
     assert folder() == Path("elsewhere")
 
 
-def test_a_failure_says_what_differed_and_how() -> None:
+def test_a_failure_names_the_field_and_both_values() -> None:
     game = Echo(ADVANCED)
     turn = ADVANCED["advance"][0][1]["state"]["turn"]
     counts_another_turn(game.case)
@@ -222,7 +222,7 @@ def test_a_small_bias_in_many_cases_is_found() -> None:
     random = np.random.default_rng(0)
 
     def excess_of(bias: float) -> float:
-        """For games that give the first outcome that much more often than the data."""
+        """The excess where the data has the first outcome this much more often than the games."""
         compared = []
         for case in cases:
             game, n = Echo(case), case["n"]

@@ -1,4 +1,4 @@
-"""Arithmetic on binary digits is arithmetic, in the cells of a board and in the slots of a list."""
+"""Bit-sliced arithmetic equals NumPy's, for the cells of a board and for the slots of a list."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RANDOM = np.random.default_rng(0)
 
 
 class Carrier(NamedTuple):
-    """A kind of set, and how to write sets down and to read them."""
+    """A kind of set, how to make one from its members, and how to list its members."""
 
     size: int
     everything: Any
@@ -49,11 +49,11 @@ def carrier(request: pytest.FixtureRequest) -> Carrier:
     return CARRIERS[request.param]
 
 
-def drawn(carrier: Carrier, places: int = PLACES) -> np.ndarray:
+def random_numbers(carrier: Carrier, places: int = PLACES) -> np.ndarray:
     return RANDOM.integers(1 << places, size=carrier.size)
 
 
-def written(carrier: Carrier, numbers: np.ndarray, places: int = PLACES) -> Any:
+def in_digits(carrier: Carrier, numbers: np.ndarray, places: int = PLACES) -> Any:
     return tuple(
         carrier.of(np.flatnonzero(numbers >> place & 1).tolist()) for place in range(places)
     )
@@ -70,57 +70,57 @@ def some_members(carrier: Carrier) -> np.ndarray:
     return RANDOM.random(carrier.size) < 0.5
 
 
-def test_sums_have_a_digit_more(carrier: Carrier) -> None:
+def test_sums_have_one_more_digit(carrier: Carrier) -> None:
     for places in (1, 2, PLACES, 5):
-        left, right = drawn(carrier), drawn(carrier, places)
-        total = digits.add(written(carrier, left), written(carrier, right, places))
+        left, right = random_numbers(carrier), random_numbers(carrier, places)
+        total = digits.add(in_digits(carrier, left), in_digits(carrier, right, places))
         assert read(carrier, total) == (left + right).tolist()
         assert len(total) == max(PLACES, places) + 1
 
 
-def test_differences_wrap_where_they_are_negative(carrier: Carrier) -> None:
-    left, right = drawn(carrier), drawn(carrier)
-    difference, negative = digits.subtract(written(carrier, left), written(carrier, right))
+def test_negative_differences_wrap(carrier: Carrier) -> None:
+    left, right = random_numbers(carrier), random_numbers(carrier)
+    difference, negative = digits.subtract(in_digits(carrier, left), in_digits(carrier, right))
     assert read(carrier, difference) == ((left - right) % (1 << PLACES)).tolist()
     assert carrier.members(negative) == np.flatnonzero(left < right).tolist()
 
 
 def test_distances_are_never_negative(carrier: Carrier) -> None:
-    left, right = drawn(carrier), drawn(carrier)
-    distance = digits.distance(written(carrier, left), written(carrier, right))
+    left, right = random_numbers(carrier), random_numbers(carrier)
+    distance = digits.distance(in_digits(carrier, left), in_digits(carrier, right))
     assert read(carrier, distance) == abs(left - right).tolist()
 
 
-def test_one_more_and_one_less_wrap_and_leave_the_others_alone(carrier: Carrier) -> None:
-    numbers, chosen = drawn(carrier), some_members(carrier)
+def test_plus_one_and_minus_one_wrap_and_change_only_the_chosen_members(carrier: Carrier) -> None:
+    numbers, chosen = random_numbers(carrier), some_members(carrier)
     members = carrier.of(np.flatnonzero(chosen).tolist())
     for change, by in ((digits.plus_one, 1), (digits.minus_one, -1)):
-        changed = change(written(carrier, numbers), members)
+        changed = change(in_digits(carrier, numbers), members)
         assert read(carrier, changed) == ((numbers + by * chosen) % (1 << PLACES)).tolist()
 
 
-def test_numbers_that_are_too_great_become_the_greatest(carrier: Carrier) -> None:
-    numbers = drawn(carrier, 5)
-    bounded = digits.saturate(written(carrier, numbers, 5), PLACES)
+def test_saturate_caps_numbers_at_the_greatest_that_fits(carrier: Carrier) -> None:
+    numbers = random_numbers(carrier, 5)
+    bounded = digits.saturate(in_digits(carrier, numbers, 5), PLACES)
     assert read(carrier, bounded) == np.minimum(numbers, 7).tolist()
 
 
 def test_comparisons_are_made_member_by_member(carrier: Carrier) -> None:
-    left, right = drawn(carrier), drawn(carrier)
-    greater, equal = digits.compare(written(carrier, left), written(carrier, right))
+    left, right = random_numbers(carrier), random_numbers(carrier)
+    greater, equal = digits.compare(in_digits(carrier, left), in_digits(carrier, right))
     assert carrier.members(greater) == np.flatnonzero(left > right).tolist()
     assert carrier.members(equal) == np.flatnonzero(left == right).tolist()
     for value in (0, jnp.int32(5)):
-        same = digits.equals(written(carrier, left), value)
+        same = digits.equals(in_digits(carrier, left), value)
         assert carrier.members(same) == np.flatnonzero(left == value).tolist()
-    nonzero = digits.nonzero(written(carrier, left))
+    nonzero = digits.nonzero(in_digits(carrier, left))
     assert carrier.members(nonzero) == np.flatnonzero(left).tolist()
 
 
-def test_members_are_chosen_and_replaced(carrier: Carrier) -> None:
-    left, right, chosen = drawn(carrier), drawn(carrier), some_members(carrier)
+def test_numbers_of_chosen_members_are_selected_masked_and_written(carrier: Carrier) -> None:
+    left, right, chosen = random_numbers(carrier), random_numbers(carrier), some_members(carrier)
     members = carrier.of(np.flatnonzero(chosen).tolist())
-    numbers, others = written(carrier, left), written(carrier, right)
+    numbers, others = in_digits(carrier, left), in_digits(carrier, right)
     picked = np.where(chosen, left, right).tolist()
     assert read(carrier, digits.select(members, numbers, others)) == picked
     assert read(carrier, digits.masked(numbers, members)) == (left * chosen).tolist()
@@ -129,17 +129,17 @@ def test_members_are_chosen_and_replaced(carrier: Carrier) -> None:
     assert read(carrier, repeated) == (6 * chosen).tolist()
 
 
-def test_a_number_is_read_where_its_member_is(carrier: Carrier) -> None:
-    numbers = drawn(carrier)
+def test_the_number_of_one_member_is_read(carrier: Carrier) -> None:
+    numbers = random_numbers(carrier)
     for member in (0, 17, 18, 31):
-        assert digits.read(written(carrier, numbers), carrier.of([member])) == numbers[member]
-    assert digits.read(written(carrier, numbers), carrier.of([])) == 0
+        assert digits.read(in_digits(carrier, numbers), carrier.of([member])) == numbers[member]
+    assert digits.read(in_digits(carrier, numbers), carrier.of([])) == 0
 
 
-def test_sums_and_extremes_are_those_of_the_members(carrier: Carrier) -> None:
-    numbers, chosen = drawn(carrier, 5), some_members(carrier)
+def test_total_greatest_and_least_consider_only_the_given_members(carrier: Carrier) -> None:
+    numbers, chosen = random_numbers(carrier, 5), some_members(carrier)
     members = carrier.of(np.flatnonzero(chosen).tolist())
-    held = written(carrier, numbers, 5)
+    held = in_digits(carrier, numbers, 5)
     among = numbers[chosen]
     assert digits.total(held, members) == among.sum()
     assert digits.greatest(held, members) == among.max()

@@ -1,4 +1,4 @@
-"""Rules that few boards need do to any number of boards what they do to all of them."""
+"""A rule applied to a few boards at a time has the result of applying it to all boards at once."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from hackmatrix.game.few import Width
 
 Array = jax.Array
 WIDTH = Width(one_of=8, least=4)
-# All at once, then so many at a time as are the least, then one of eight.
+# The first two are processed all at once, the next three `least` at a time, the last by eighths.
 for_numbers_of_boards = pytest.mark.parametrize("boards", [1, 8, 9, 32, 33, 80])
 for_shares = pytest.mark.parametrize("share", [0, 0.1, 1])
 
 
 def counters(boards: int, share: float) -> np.ndarray:
-    """What is left to do on each board."""
+    """How often each board needs the rule."""
     random = np.random.default_rng(boards)
     return np.where(random.random(boards) < share, random.integers(1, 6, boards), 0)
 
@@ -31,12 +31,12 @@ def is_needed(work: tuple[Array, Array]) -> Array:
 
 
 def once(work: tuple[Array, Array]) -> tuple[Array, Array]:
-    """One thing less to do, where there is any."""
+    """The rule: each board that needs it needs it once less."""
     left, done = work
     return jnp.maximum(left - 1, 0), done + (left > 0)
 
 
-def begun(left: np.ndarray) -> tuple[Array, Array]:
+def at_start(left: np.ndarray) -> tuple[Array, Array]:
     return jnp.asarray(left), jnp.zeros(left.shape, int)
 
 
@@ -47,7 +47,7 @@ def check(found: Any, left: Any, done: Any) -> None:
 @pytest.mark.parametrize(
     ("boards", "at_a_time"), [(1, 1), (8, 8), (9, 4), (32, 4), (40, 5), (800, 100)]
 )
-def test_boards_are_gathered_where_they_are_more_than_twice_the_width(
+def test_boards_are_gathered_if_there_are_more_than_twice_the_width(
     boards: int, at_a_time: int
 ) -> None:
     assert WIDTH.among(boards) == at_a_time
@@ -58,7 +58,7 @@ def test_boards_are_gathered_where_they_are_more_than_twice_the_width(
 def test_a_rule_is_applied_once_to_the_boards_that_need_it(boards: int, share: float) -> None:
     left = counters(boards, share)
     needed = jnp.asarray(left > 2)
-    found = few.apply_once(needed, once, begun(left), WIDTH)
+    found = few.apply_once(needed, once, at_start(left), WIDTH)
     check(found, left - (left > 2), left > 2)
 
 
@@ -66,19 +66,19 @@ def test_a_rule_is_applied_once_to_the_boards_that_need_it(boards: int, share: f
 @for_shares
 def test_a_rule_is_applied_until_no_board_needs_it(boards: int, share: float) -> None:
     left = counters(boards, share)
-    check(few.apply(is_needed, once, begun(left), WIDTH), 0 * left, left)
+    check(few.apply(is_needed, once, at_start(left), WIDTH), 0 * left, left)
     for reselect in (False, True):
-        check(few.repeat(is_needed, once, begun(left), WIDTH, reselect), 0 * left, left)
+        check(few.repeat(is_needed, once, at_start(left), WIDTH, reselect), 0 * left, left)
 
 
-def test_the_rest_is_left_to_what_comes_next() -> None:
+def test_a_rest_of_boards_is_left_to_the_next_rule() -> None:
     left = np.ones(80, int)
     rest = Width(one_of=4, least=4)
-    after, done = few.apply(is_needed, once, begun(left), WIDTH, rest)
+    after, done = few.apply(is_needed, once, at_start(left), WIDTH, rest)
     assert (after + done == left).all()
     assert 0 < after.sum() <= rest.among(80)
 
 
-def test_to_a_rest_that_is_all_boards_nothing_is_done_and_nothing_compiled() -> None:
+def test_a_rule_is_not_even_traced_if_the_rest_covers_all_boards() -> None:
     left = np.ones(8, int)
-    check(few.apply(is_needed, Mock(), begun(left), WIDTH, WIDTH), left, 0 * left)
+    check(few.apply(is_needed, Mock(), at_start(left), WIDTH, WIDTH), left, 0 * left)

@@ -89,7 +89,7 @@ def test_an_invalid_action_changes_nothing_and_ends_the_game_without_reward(
 
 
 def batches_of(number: int) -> list[np.ndarray]:
-    """The numbers below this one in batches of BATCH, the last one filled with the first ones."""
+    """The numbers below this one in batches of BATCH; the last is filled up with the first ones."""
     return list(np.resize(np.arange(number), (-(-number // BATCH), BATCH)))
 
 

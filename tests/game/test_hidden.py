@@ -1,4 +1,4 @@
-"""What the player cannot know is drawn anew, and nothing of what was there stays."""
+"""What the player cannot know is redrawn, and nothing of the true values remains."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _redrawn(states: Tree, number: int) -> Tree:
 
 
 def redraw(states: Tree, number: int) -> Tree:
-    """In arrays of the host, of which boards are taken one by one."""
+    """Returns NumPy arrays, from which the tests take boards one at a time."""
     return jax.tree.map(np.asarray, _redrawn(states, number))
 
 
@@ -40,7 +40,7 @@ valid_actions = jax.jit(jax.vmap(game.valid_actions))
 
 @pytest.fixture(scope="module")
 def boards(programs: Programs) -> Tree:
-    """Boards in the middle of games in which much has happened. Who dies begins anew."""
+    """Boards of eventful games in progress. Games that ended were restarted."""
     states = programs.reset(keys(1))
     player = states.player.replace(
         **{name: np.full(BATCH, number, np.int32) for name, number in MIGHTY.items()}
@@ -58,51 +58,51 @@ def row(states: Tree, number: int) -> Tree:
     return jax.tree.map(lambda leaf: leaf[number], states)
 
 
-def same(some: Tree, others: Tree) -> list[bool]:
+def equal_leaves(some: Tree, others: Tree) -> list[bool]:
     pairs = zip(jax.tree.leaves(some), jax.tree.leaves(others), strict=True)
     return [np.array_equal(one, other) for one, other in pairs]
 
 
-def test_a_redrawn_board_looks_the_same_and_is_a_board_that_can_be(boards: Tree) -> None:
+def test_a_redrawn_board_looks_the_same_and_is_sound(boards: Tree) -> None:
     other = redraw(boards, 5)
     assert np.array_equal(observe(other), observe(boards))
-    but = [action for action in range(28) if action not in (Program.CRASH, Program.DEBUG)]
-    assert np.array_equal(valid_actions(other)[:, but], valid_actions(boards)[:, but])
+    others = [action for action in range(28) if action not in (Program.CRASH, Program.DEBUG)]
+    assert np.array_equal(valid_actions(other)[:, others], valid_actions(boards)[:, others])
     assert list(faults(jax.tree.map(np.asarray, other))) == []
-    assert not all(same(other, boards))
+    assert not all(equal_leaves(other, boards))
 
 
 def test_boards_that_look_alike_are_redrawn_alike(boards: Tree) -> None:
-    """However all that is hidden was changed before, the same key leads to the same board: nothing
-    of the truth is left in it.
+    """One key redraws boards that differ only in hidden values to one board, so nothing of the true
+    values is left in it.
     """
-    assert all(same(redraw(redraw(boards, 6), 5), redraw(boards, 5)))
+    assert all(equal_leaves(redraw(redraw(boards, 6), 5), redraw(boards, 5)))
 
 
-def test_what_stands_under_an_enemy_is_not_known() -> None:
+def test_an_enemy_under_another_one_is_redrawn() -> None:
     seen, others = [0, 0, 3, 2, 0, 0, 0, 0], ([1, 0, 3, 3], [2, 0, 3, 1], [3, 0, 3, 2])
     boards = [{**plain(), "enemies": [seen, [*other, 0, 0, 1, 0]]} for other in others]
     drawn = [redraw(load([board]), 5) for board in boards]
-    assert all(same(drawn[0], drawn[1]) + same(drawn[0], drawn[2]))
+    assert all(equal_leaves(drawn[0], drawn[1]) + equal_leaves(drawn[0], drawn[2]))
     enemies = [game.scenario.dump(row(drawn[0], number))["enemies"] for number in range(BATCH)]
     assert all(each[0] == seen and each[1][1:3] == [0, 3] for each in enemies)
     assert {(each[1][0], each[1][3]) for each in enemies} == {(0, 2), (1, 3), (2, 2), (3, 2)}
 
 
 @pytest.mark.parametrize("credits", [0, 5])
-def test_what_reduc_has_left_is_known_where_it_can_be_paid_for(credits: int) -> None:
+def test_hidden_spawns_of_zero_are_known_only_if_reduc_is_affordable(credits: int) -> None:
     reduced, not_reduced = plain(), plain()
     for board, spawn in (reduced, 0), (not_reduced, 4):
         board["owned"] = [Program.REDUC.number]
         board["player"][3] = credits
         board["cells"][14] = ["QD", 4, spawn, board["cells"][14][-1]]
     drawn = [redraw(load([board]), 5) for board in (reduced, not_reduced)]
-    assert all(same(*drawn)) == (credits == 0)
+    assert all(equal_leaves(*drawn)) == (credits == 0)
     for board, each in zip((reduced, not_reduced), drawn, strict=True):
         assert np.array_equal(valid_actions(each), valid_actions(load([board])))
 
 
-def test_cryptogs_out_of_sight_are_in_cells_of_their_own() -> None:
+def test_cryptogs_out_of_sight_are_redrawn_into_different_cells() -> None:
     board = plain()
     board["enemies"] = [[3, 3, column, 2, 0, 0, 0, 0] for column in range(1, 6)]
     for number in range(3):
@@ -112,16 +112,16 @@ def test_cryptogs_out_of_sight_are_in_cells_of_their_own() -> None:
             assert len({tuple(enemy[1:3]) for enemy in enemies}) == len(enemies) == 5
 
 
-def test_the_boards_that_undo_restores_are_redrawn_alike(boards: Tree) -> None:
+def test_snapshots_are_redrawn_and_look_the_same_after_undo(boards: Tree) -> None:
     restored = [undo(redraw(boards, number), np.ones(BATCH, bool)) for number in (5, 6)]
     possible = np.asarray(valid_actions(boards))[:, Program.UNDO]
     assert possible.sum() > 50
-    looks = [np.asarray(observe(each))[possible] for each in restored]
-    assert np.array_equal(*looks)
-    assert not all(same(*restored))
+    observations = [np.asarray(observe(each))[possible] for each in restored]
+    assert np.array_equal(*observations)
+    assert not all(equal_leaves(*restored))
 
 
-def test_what_is_hidden_has_the_distribution_that_the_rules_give_it() -> None:
+def test_hidden_values_have_the_distributions_of_the_rules() -> None:
     board = plain()
     board["cells"][14] = ["QD", 3, 3, board["cells"][14][-1]]
     board["cells"][15] = ["QP", 7, 2, board["cells"][15][-1]]
@@ -139,6 +139,7 @@ def test_what_is_hidden_has_the_distribution_that_the_rules_give_it() -> None:
     kinds = [each["transmissions"][0][3] for each in seen]
     assert np.bincount(kinds) / BATCH == pytest.approx(0.25, abs=0.08)
     places = {tuple(each["enemies"][0][1:3]) for each in seen}
-    assert len(places) == 25 - 3 - 1  # beside the player's row and column, blocks, a transmission
+    # not in the player's row or column, nor on a block or a transmission
+    assert len(places) == 25 - 3 - 1
     due = [each["next_task"] - each["turn"] for each in seen]
     assert set(due) == set(range(1, 13))

@@ -1,5 +1,5 @@
-"""A step as one kernel does what the program does, bit for bit (here kernels are interpreted), and
-the program for GPUs what that for CPUs does.
+"""A step as one kernel equals the program, bit for bit, and the program for GPUs equals the one for
+CPUs. Kernels are interpreted here.
 """
 
 from __future__ import annotations
@@ -39,53 +39,53 @@ def by_program_for_gpus(*given: Any) -> Any:
         return by_program(*given)
 
 
-def by_program_for_gpus_kept_apart(*given: Any) -> Any:
-    """The same, but with functions kept apart from their callers, which a CPU compiles sooner."""
+def by_program_for_gpus_outlined(*given: Any) -> Any:
+    """The same with outlined functions, which compiles faster on a CPU."""
     with patch("hackmatrix.game.outline.on_cpu", return_value=True):
         return by_program_for_gpus(*given)
 
 
-OTHERWISE = {
+VARIANTS = {
     "kernel": KERNELS.step_batch_and_restart,
     "kernel for GPUs": interpreted(FOR_GPUS.step_batch_and_restart),
-    "program for GPUs": by_program_for_gpus_kept_apart,
+    "program for GPUs": by_program_for_gpus_outlined,
 }
 
 
-@pytest.fixture(scope="module", params=OTHERWISE)
+@pytest.fixture(scope="module", params=VARIANTS)
 def steps(request: pytest.FixtureRequest, programs: Programs) -> tuple[Step, Step]:
-    """By the program for CPUs, and otherwise."""
+    """A step by the program for CPUs, and a variant of it."""
     encode, valid = jax.jit(observation.encode), jax.jit(valid_word)
 
     def program(*given: Any) -> Any:
         after, outcome = programs.step_and_restart(*given)
         return after, outcome, (encode(after), valid(after))
 
-    return program, jax.jit(OTHERWISE[request.param])
+    return program, jax.jit(VARIANTS[request.param])
 
 
-def expect_the_same(steps: tuple[Step, Step], *given: Any) -> Any:
-    """What both make of it."""
+def expect_equal(steps: tuple[Step, Step], *given: Any) -> Any:
+    """Checks that both steps have the same result, and returns it."""
     expected, found = (step(*given) for step in steps)
     jax.tree.map(np.testing.assert_array_equal, found, expected)
     return expected
 
 
-def test_on_all_recorded_boards_it_is_the_program(
+def test_a_variant_equals_the_program_on_all_recorded_boards(
     steps: tuple[Step, Step], cases: list[Case], subject: JaxGame
 ) -> None:
     boards = subject.load([case["state"] for case in cases])
     actions = np.array([case["action"] for case in cases], np.int32)
     for start in range(0, len(cases), BOARDS):
         chosen = np.arange(start, start + BOARDS) % len(cases)
-        expect_the_same(steps, keys(start, BOARDS), rows(boards, chosen), actions[chosen])
+        expect_equal(steps, keys(start, BOARDS), rows(boards, chosen), actions[chosen])
 
 
-def test_in_games_of_any_valid_actions_with_new_stages_and_new_games_too(
+def test_a_variant_equals_the_program_in_random_games_with_new_stages_and_restarts(
     steps: tuple[Step, Step], programs: Programs
 ) -> None:
     states = programs.reset(keys(0, BOARDS))
-    rich = np.arange(BOARDS, dtype=np.int32) % 2  # these can soon pay for any program
+    rich = np.arange(BOARDS, dtype=np.int32) % 2  # half of the boards can soon pay for any program
     valid = jax.jit(valid_word)
     ended = 0
     for number in range(1, 26):
@@ -96,13 +96,13 @@ def test_in_games_of_any_valid_actions_with_new_stages_and_new_games_too(
         )
         drawn = keys(number, BOARDS)
         actions = np.asarray(choose(jnp.asarray(drawn), valid(states)))
-        states, outcome, _ = expect_the_same(steps, drawn, states, actions)
+        states, outcome, _ = expect_equal(steps, drawn, states, actions)
         ended += int(outcome.done.sum())
     assert ended > BOARDS / 10
 
 
 @pytest.mark.parametrize("look", [KERNELS.look, interpreted(FOR_GPUS.look)], ids=["", "for GPUs"])
-def test_what_is_seen_of_boards_is_what_the_program_sees(
+def test_a_kernel_observes_boards_as_the_program_does(
     look: Callable[[game.State], Any], programs: Programs
 ) -> None:
     states = programs.reset(keys(1, BOARDS))
@@ -111,7 +111,7 @@ def test_what_is_seen_of_boards_is_what_the_program_sees(
     np.testing.assert_array_equal(valid, jax.jit(valid_word)(states))
 
 
-def test_bits_are_counted_where_there_is_no_instruction_for_it() -> None:
+def test_popcount_is_right_where_kernels_have_no_instruction_for_it() -> None:
     words = np.random.default_rng(0).integers(1 << 32, size=1000, dtype=np.uint32)
     words[:2] = 0, 0xFFFFFFFF
     with tracing.inside_of_kernel("gpu"):
@@ -125,15 +125,15 @@ def shapes(boards: int) -> tuple[Any, game.State, Any]:
     return keys, states, jax.ShapeDtypeStruct((boards,), jnp.int32)
 
 
-def test_a_program_for_gpus_keeps_nothing_apart_and_puts_nothing_back_leaf_by_leaf() -> None:
+def test_a_program_for_gpus_outlines_nothing_and_does_not_scatter_every_leaf() -> None:
     step = jax.jit(by_program_for_gpus).trace(*shapes(4096))
     text = step.lower(lowering_platforms=("cuda",)).as_text()
     assert "inlineable" not in text
-    assert text.count('"stablehlo.scatter"') == 1  # the row of a ring that a snapshot is put into
+    assert text.count('"stablehlo.scatter"') == 1  # of a snapshot into a row of its ring buffer
     assert text.count("stablehlo.while") <= 4
 
 
-def test_mosaic_is_given_one_kernel_for_gpus_with_its_constants_spread_over_threads() -> None:
+def test_a_step_is_one_kernel_for_gpus_with_constants_spread_over_threads() -> None:
     step = jax.jit(FOR_GPUS.step_batch_and_restart).trace(*shapes(4096))
     assert list(not_spread(step.jaxpr.jaxpr)) == []
     text = step.lower(lowering_platforms=("cuda",)).as_text()
@@ -141,7 +141,7 @@ def test_mosaic_is_given_one_kernel_for_gpus_with_its_constants_spread_over_thre
 
 
 def test_a_step_is_one_kernel_for_tpus() -> None:
-    """That it compiles for them is shown with the training (tests/bench/test_preflight.py)."""
+    """tests/bench/test_preflight.py compiles it, with the training."""
     step = jax.jit(Kernels("tpu").step_batch_and_restart).trace(*shapes(4096))
     text = step.lower(lowering_platforms=("tpu",)).as_text()
     assert text.count("custom_call @tpu_custom_call") == 1

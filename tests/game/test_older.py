@@ -1,4 +1,4 @@
-"""States that were saved in an older layout go on as if nothing had changed.
+"""States saved in an older layout are upgraded, and play continues as if nothing had changed.
 
 `data/older_states.npz` was made with the last revision of that layout (2b050d8): 16 boards after 26
 steps of random play from `jax.random.key(5)`. Three quarters of them began with all programs, 120
@@ -54,13 +54,13 @@ def spec(leaf: Any) -> tuple[Any, Any]:
     return leaf.shape, leaf.dtype
 
 
-def named(path: Any) -> str:
+def path_name(path: Any) -> str:
     return jax.tree_util.keystr(path, simple=True, separator="/")
 
 
 def restored(saved: dict[str, np.ndarray]) -> OlderState:
     return jax.tree_util.tree_map_with_path(
-        lambda path, _: saved[f"state/{named(path)}"], layout(BOARDS)
+        lambda path, _: saved[f"state/{path_name(path)}"], layout(BOARDS)
     )
 
 
@@ -69,9 +69,9 @@ def dumped(states: Tree) -> list[Any]:
     return json.loads(json.dumps(boards))
 
 
-def test_the_older_layout_is_that_of_the_saved_states(saved: dict[str, np.ndarray]) -> None:
+def test_the_older_layout_matches_the_saved_states(saved: dict[str, np.ndarray]) -> None:
     leaves, _ = jax.tree_util.tree_flatten_with_path(layout(BOARDS))
-    expected = {f"state/{named(path)}": (leaf.shape, leaf.dtype) for path, leaf in leaves}
+    expected = {f"state/{path_name(path)}": (leaf.shape, leaf.dtype) for path, leaf in leaves}
     found = {
         name: (array.shape, array.dtype)
         for name, array in saved.items()
@@ -80,7 +80,7 @@ def test_the_older_layout_is_that_of_the_saved_states(saved: dict[str, np.ndarra
     assert found == expected
 
 
-def test_the_older_layout_lies_where_the_states_lie() -> None:
+def test_the_older_layout_has_the_sharding_of_the_states() -> None:
     mesh = Mesh(np.array(jax.devices()[:2]), ("boards",))
     sharding = NamedSharding(mesh, PartitionSpec("boards"))
     shapes = jax.tree.map(
@@ -90,7 +90,7 @@ def test_the_older_layout_lies_where_the_states_lie() -> None:
     assert {leaf.sharding for leaf in jax.tree.leaves(older_layout(shapes))} == {sharding}
 
 
-def test_a_history_with_more_places_has_the_same_snapshots_and_forgets_the_oldest_later() -> None:
+def test_a_history_with_more_places_has_the_same_snapshots_and_drops_the_oldest_later() -> None:
     pushed = np.array([0, 2, 4, 7])
     shallow = history.empty(4, jnp.zeros(4))
     for number in range(7):
@@ -102,10 +102,10 @@ def test_a_history_with_more_places_has_the_same_snapshots_and_forgets_the_oldes
     deep = deep.pushed(fifth, jnp.ones(4, bool))
     for taken in range(5):
         np.testing.assert_array_equal(deep.depth, np.maximum(np.array([1, 3, 5, 5]) - taken, 0))
-        held = np.asarray(deep.depth) > 0
+        filled = np.asarray(deep.depth) > 0
         expected = 9 if taken == 0 else pushed - taken
-        np.testing.assert_array_equal(deep.newest[0][held], np.broadcast_to(expected, 4)[held])
-        deep = deep.taken(jnp.asarray(held))
+        np.testing.assert_array_equal(deep.newest[0][filled], np.broadcast_to(expected, 4)[filled])
+        deep = deep.taken(jnp.asarray(filled))
 
 
 def test_the_shallow_layout_is_that_of_boards_with_four_snapshots() -> None:
@@ -128,7 +128,7 @@ def test_an_upgraded_state_is_the_same_scenario_with_the_same_history(
     assert {snapshot["show"] + 2 * snapshot["calm"] for snapshot in snapshots} == {0, 1, 2, 3}
 
 
-def test_upgraded_states_have_the_shapes_and_types_of_today(states: game.State) -> None:
+def test_upgraded_states_have_the_current_shapes_and_dtypes(states: game.State) -> None:
     today = jax.eval_shape(game.reset_batch, jax.ShapeDtypeStruct((BOARDS, 2), np.uint32))
     jax.tree.map(
         lambda new, leaf: np.testing.assert_equal((leaf.shape, leaf.dtype), (new.shape, new.dtype)),
@@ -149,20 +149,20 @@ def test_states_of_any_batch_shape_are_upgraded(
     jax.tree.map(np.testing.assert_array_equal, result, reshaped(states))
 
 
-def test_play_goes_on_as_it_did_in_the_older_layout(
+def test_play_continues_as_it_did_in_the_older_layout(
     saved: dict[str, np.ndarray], states: game.State, programs: Programs
 ) -> None:
-    several = np.resize(np.arange(BOARDS), BATCH)
-    boards = rows(states, several)
+    chosen = np.resize(np.arange(BOARDS), BATCH)
+    boards = rows(states, chosen)
     actions = saved["actions"]
     assert np.sum(actions == UNDO) > 30
     for number, data in enumerate(saved["keys"]):
-        keys = data[several]
-        boards, outcome = programs.step_and_restart(keys, boards, actions[number][several])
+        keys = data[chosen]
+        boards, outcome = programs.step_and_restart(keys, boards, actions[number][chosen])
         np.testing.assert_array_equal(outcome.reward[:BOARDS], saved["rewards"][number])
         np.testing.assert_array_equal(outcome.done[:BOARDS], saved["done"][number])
     for now, then in zip(dumped(boards), json.loads(str(saved["dumped_after"])), strict=True):
-        more = now["history_depth"] - then["history_depth"]  # that were forgotten then
-        assert more >= 0
-        newest = {"history": now["history"][more:], "history_depth": then["history_depth"]}
+        extra = now["history_depth"] - then["history_depth"]  # which the older layout dropped
+        assert extra >= 0
+        newest = {"history": now["history"][extra:], "history_depth": then["history_depth"]}
         assert now | newest == then

@@ -1,4 +1,4 @@
-"""Functions of the game: those of one board are one batch under vmap, and all are traced once."""
+"""Functions of one board run as one batch under vmap, and each function is traced only once."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import AbstractMesh, PartitionSpec
-from steps import BATCH, given_to_step, keys
+from steps import BATCH, keys, step_arguments
 
 from hackmatrix import game
 from hackmatrix.game import play, stages
 
 
 @pytest.mark.parametrize("shape", [(BATCH,), (4, BATCH // 4)])
-def test_vmap_of_a_step_is_the_batch_however_deep_it_is(shape: tuple[int, ...]) -> None:
-    """A board alone is a batch of one, which the headless protocol is tested with. In a batch whose
-    conditions were batched, too, all boards would do what is rare.
+def test_vmap_of_a_step_is_one_batch_however_deep_it_is_nested(
+    shape: tuple[int, ...],
+) -> None:
+    """If vmap batched the conditions of the loops, too, all boards would run the rare rules. (The
+    tests of the headless protocol cover single boards, which are batches of one.)
     """
     arguments = keys(1), jax.eval_shape(game.reset_batch, keys(0)), np.zeros(BATCH, np.int32)
     step = game.step
@@ -37,7 +39,7 @@ def test_vmap_of_a_step_is_the_batch_however_deep_it_is(shape: tuple[int, ...]) 
 
 @pytest.mark.parametrize("same", ["nothing", "in a row", "in a column"])
 def test_boards_under_vmap_keep_their_places_in_the_batch(same: str) -> None:
-    """Two rows of three, whose actions may be the same in a row or in a column."""
+    """Two rows of three boards, which may share an action within a row or a column."""
 
     def batch(keys: Any, states: dict[str, Any], actions: Any) -> Any:
         return {**states, "sum": 100 * keys + 10 * actions + states["cells"].sum(-1)}
@@ -46,30 +48,30 @@ def test_boards_under_vmap_keep_their_places_in_the_batch(same: str) -> None:
     actions = {"nothing": keys[::-1], "in a row": np.arange(2), "in a column": np.arange(3)}[same]
     in_a_row = jax.vmap(play.one_board(batch), (0, 0, None if same == "in a row" else 0))
     in_rows = jax.vmap(in_a_row, (0, 0, None if same == "in a column" else 0))
-    told = in_rows(keys, {"cells": cells}, actions)
+    result = in_rows(keys, {"cells": cells}, actions)
     each = actions[:, None] if same == "in a row" else actions
-    jax.tree.map(np.testing.assert_array_equal, told, batch(keys, {"cells": cells}, each))
+    jax.tree.map(np.testing.assert_array_equal, result, batch(keys, {"cells": cells}, each))
 
 
-def test_there_may_be_no_boards_at_all() -> None:
+def test_a_batch_may_be_empty() -> None:
     states = jax.eval_shape(jax.vmap(game.reset), keys(0)[:0])
     assert {leaf.shape[0] for leaf in jax.tree.leaves(states)} == {0}
 
 
-def test_games_begin_and_go_on_in_one_program_for_several_devices() -> None:
-    """Where shard_map checks the types of what differs among them."""
+def test_games_start_and_step_in_one_program_for_several_devices() -> None:
+    """shard_map checks which values differ between the devices."""
 
-    def begin(keys: jax.Array, actions: jax.Array) -> Any:
+    def start_and_step(keys: jax.Array, actions: jax.Array) -> Any:
         return game.step_batch(keys, game.reset_batch(keys), actions)
 
     mesh, split = AbstractMesh((2,), ("boards",)), PartitionSpec("boards")
-    on_devices = jax.shard_map(begin, mesh=mesh, in_specs=split, out_specs=split)
+    on_devices = jax.shard_map(start_and_step, mesh=mesh, in_specs=split, out_specs=split)
     states, _ = jax.eval_shape(on_devices, keys(0), jnp.zeros(BATCH, jnp.int32))
     assert states.turn.shape == (BATCH,)
 
 
 @pytest.mark.parametrize("depth", [-1, 0, 2.5])
-def test_a_history_has_places(depth: Any) -> None:
+def test_a_new_game_refuses_a_wrong_history_depth(depth: Any) -> None:
     with pytest.raises(ValueError, match=rf"history_depth: {depth} is not an integer from 1 to "):
         game.reset(keys(0)[0], history_depth=depth)
 
@@ -88,34 +90,34 @@ def test_a_history_has_places(depth: Any) -> None:
         ({2: jnp.zeros(3, bool)}, "actions must be integers, got bool"),
     ],
 )
-def test_what_is_given_to_a_step_by_mistake_is_told(change: dict[int, Any], why: str) -> None:
-    given = {**dict(enumerate(given_to_step(3))), **change}
+def test_wrong_arguments_of_a_step_are_refused(change: dict[int, Any], why: str) -> None:
+    given = {**dict(enumerate(step_arguments(3))), **change}
     with pytest.raises(ValueError, match=why):
         jax.eval_shape(game.step_batch, *given.values())
 
 
-def test_one_key_is_no_batch() -> None:
+def test_a_single_key_is_refused_where_a_batch_is_needed() -> None:
     with pytest.raises(ValueError, match="one key per board"):
         game.reset_batch(keys(0)[0])
 
 
-def test_a_board_alone_is_traced_once_however_often_it_is_called(
+def test_a_function_of_one_board_is_traced_once_however_often_it_is_called(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    reset, depth = Mock(wraps=game.reset_batch), 3  # which no other test has asked for
+    reset, depth = Mock(wraps=game.reset_batch), 3  # a depth that no other test uses
     monkeypatch.setattr(play, "reset_batch", reset)
     for _ in range(2):
         jax.eval_shape(lambda key: game.reset(key, depth), keys(0)[0])
     reset.assert_called_once()
 
 
-def test_new_games_outside_of_a_program_are_traced_once_and_can_be_donated(
+def test_new_games_made_without_an_outer_jit_are_traced_once_and_can_be_donated(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     traced = Mock(wraps=stages.new_game)
     monkeypatch.setattr(stages, "new_game", traced)
     for seed in range(2):
-        games = game.reset_batch(jnp.asarray(keys(seed, 5)))  # as no other test does
+        games = game.reset_batch(jnp.asarray(keys(seed, 5)))  # a number of no other test
     traced.assert_called_once()
     jax.jit(lambda games: games, donate_argnums=0)(games)
 
@@ -124,15 +126,15 @@ def test_new_games_outside_of_a_program_are_traced_once_and_can_be_donated(
 def test_a_step_of_many_boards_is_traced_once_however_often_it_is_called(
     step: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So outside of a program it is compiled once."""
+    """So without an outer jit, too, it is compiled only once."""
     traced = Mock(wraps=play.play)
     monkeypatch.setattr(play, "play", traced)
     for _ in range(2):
-        jax.eval_shape(lambda *given: step(*given), *given_to_step(3))  # as no other test does
+        jax.eval_shape(lambda *given: step(*given), *step_arguments(3))  # a number of no other test
     traced.assert_called_once()
 
 
-def test_the_loop_that_is_shown_to_users_plays_many_boards() -> None:
+def test_the_loop_in_the_documentation_plays_many_boards() -> None:
     page = Path("docs/interfaces.md").read_text(encoding="utf-8")
     (shown,) = re.findall(r"(?m)^    import jax\n(?:(?:    .*)?\n)+?(?=    states, played)", page)
     names: dict[str, Any] = {}
@@ -143,7 +145,7 @@ def test_the_loop_that_is_shown_to_users_plays_many_boards() -> None:
 
 
 def loops(function: Any, *arguments: Any) -> list[list[str]]:
-    """What each loop of a program goes on with."""
+    """The types of the values that each loop of a function carries."""
 
     def is_jaxpr(part: Any) -> bool:
         return hasattr(part, "eqns")

@@ -1,8 +1,8 @@
-"""An outlined function is compiled once for all that use its result.
+"""An outlined function is compiled once for all users of its result.
 
-If JAX or XLA ever ignored the attribute that keeps it apart from its callers, the game would still
-be right, but it would take several times as long to compile and to run. These tests look at the
-compiled program.
+If JAX or XLA ever ignored the attribute that prevents its inlining, the game would still be right,
+but it would take several times as long to compile and to run. These tests inspect the compiled
+program.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def flood(start: jax.Array, free: cells.CellSet) -> cells.CellSet:
     return reached
 
 
-def used_often(fill: Callable) -> Callable:
+def program_with_many_users(fill: Callable) -> Callable:
     """A program with many results, each of them a sum that needs the result of one flood fill."""
 
     def program(start: jax.Array, free: cells.CellSet) -> list[jax.Array]:
@@ -41,30 +41,30 @@ def used_often(fill: Callable) -> Callable:
 
 
 def shifts(program: Callable[..., Any]) -> int:
-    """How many shifts the compiled program has, which is the work of its flood fills."""
+    """The number of shifts in the compiled program, which measures the work of its flood fills."""
     compiled = jax.jit(program).lower(jnp.asarray(STARTS), FREE).compile().as_text()
     assert compiled is not None
     return compiled.count(" shift-left(")
 
 
-def test_an_outlined_function_is_compiled_once_however_many_use_its_result() -> None:
-    assert shifts(used_often(outlined(flood))) == shifts(flood)
+def test_an_outlined_function_is_compiled_once_for_many_users_of_its_result() -> None:
+    assert shifts(program_with_many_users(outlined(flood))) == shifts(flood)
 
 
-def test_a_function_that_is_not_outlined_is_compiled_for_several_users() -> None:
-    """Otherwise the test above would show nothing, and nothing would need to be outlined."""
+def test_a_function_that_is_not_outlined_is_compiled_several_times() -> None:
+    """Otherwise the test above would prove nothing, and no function would need to be outlined."""
     for not_outlined in (flood, jax.jit(flood)):
-        assert shifts(used_often(not_outlined)) > 2 * shifts(flood)
+        assert shifts(program_with_many_users(not_outlined)) > 2 * shifts(flood)
 
 
-def test_for_a_cpu_beside_an_accelerator_functions_are_kept_apart_too(
+def test_functions_are_outlined_for_a_cpu_next_to_an_accelerator_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A single board is played on the CPU: jax.default_device says so."""
+    """Single boards are played on the CPU, which jax.default_device selects."""
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    program = used_often(outlined(flood))
+    program = program_with_many_users(outlined(flood))
     assert shifts(program) > 2 * shifts(flood)
     for cpu in jax.devices("cpu")[0], "cpu":
         jax.clear_caches()
         with jax.default_device(cpu):
-            assert shifts(used_often(outlined(flood))) == shifts(flood)
+            assert shifts(program_with_many_users(outlined(flood))) == shifts(flood)

@@ -1,6 +1,7 @@
 """A program is added by a row of the table and a function, with its condition, and nothing else.
 
-The tests add one in a copy of the package, as a newcomer would, and play the copy from outside.
+The tests add one in a copy of the package, as a contributor would, and play the copy in a new
+process.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ def test_a_program_is_added_by_a_row_and_a_function(tmp_path: Path) -> None:
     assert play.returncode == 0, play.stderr
 
 
-def test_a_program_for_which_there_is_no_room_is_refused_with_the_reason(tmp_path: Path) -> None:
+def test_a_program_that_no_snapshot_has_room_for_is_refused_with_the_reason(
+    tmp_path: Path,
+) -> None:
     play = played(tmp_path, "LOAN", "BOND", "DEBT")
     assert play.returncode != 0
     assert "26 programs, but a snapshot has room for 25" in play.stderr

@@ -1,4 +1,4 @@
-"""What holds of the game on any board, and against the second implementation of the rules."""
+"""Properties of the game on any board, and its agreement with the second implementation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference
-from agreement import never_done
+from agreement import mismatch
 from boards import State, batches, plain
 from golden import ENDINGS, REWARD_PARTS
 from hypothesis import HealthCheck, Phase, given, settings
@@ -25,18 +25,17 @@ from hackmatrix import game
 
 Tree = Any
 
-BOARDS = 16  # as many as take all actions in one batch
+BOARDS = 16  # a batch has room for so many, each once with every action
 STEPS = 200
-LOOKS = 4  # at boards of random play by the second implementation
-DUMPED = 16  # boards of a batch on which the quick reading is held against the game's
+MOMENTS = 4  # of random play, at which boards are compared with the second implementation
+DUMPED = 16  # boards of a batch on which Reading is compared with scenario.dump
 MIGHTY = {"credits": 99, "energy": 99, "data_siphons": 9}
-UNLIKELY = 1e-6
 WAIT = 5
 
 few_examples = settings(
     max_examples=6,
     derandomize=True,
-    phases=[Phase.generate],  # to make a batch of boards smaller takes far too long
+    phases=[Phase.generate],  # shrinking a batch of boards takes far too long
     deadline=None,
     database=None,
     suppress_health_check=list(HealthCheck),
@@ -58,16 +57,16 @@ class Played(NamedTuple):
 
 @jax.jit
 def choose(key: jax.Array, states: Tree) -> tuple[jax.Array, jax.Array]:
-    """Actions that are valid where there are any, and where that is."""
+    """Random valid actions, and which boards have any."""
     mask = jax.vmap(game.valid_actions)(states)
     return jax.random.categorical(key, jnp.where(mask, 0.0, -jnp.inf)), mask.any(-1)
 
 
 @pytest.fixture(scope="module")
 def played(programs: Programs) -> list[Played]:
-    """Random play, with a new game wherever one ended.
+    """Random play, in which games that end are restarted.
 
-    Half of the boards own every program and can pay for it: random play would seldom get there.
+    Half of the boards start with every program and can pay for it, which is rare in random play.
     """
     states = programs.reset(keys(0))
     is_mighty = np.arange(BATCH) % 2 == 0
@@ -87,7 +86,7 @@ def played(programs: Programs) -> list[Played]:
 
 
 def all_actions(boards: Tree) -> tuple[Tree, np.ndarray]:
-    """Each of the first boards once with each action, in a batch."""
+    """A batch of the first boards, each with every action."""
     pair = np.resize(np.arange(BOARDS * game.ACTIONS), BATCH)
     board, action = np.divmod(pair, game.ACTIONS)
     return rows(boards, board), action.astype(np.int32)
@@ -114,7 +113,9 @@ def test_random_play_earns_the_sum_of_the_parts(played: list[Played]) -> None:
             assert any(each.outcome.parts[name].any() for each in played), name
 
 
-def test_a_valid_action_in_random_play_is_never_called_invalid(played: list[Played]) -> None:
+def test_an_action_in_random_play_is_reported_as_invalid_only_if_none_is_valid(
+    played: list[Played],
+) -> None:
     for each in played:
         outcome = each.outcome
         np.testing.assert_array_equal(outcome.invalid, ~each.has_valid)
@@ -184,7 +185,7 @@ def disagreements(programs: Programs, states: list[State], seed: int) -> Iterato
             endings = (outcome.stage_completed, outcome.won, outcome.died)
             ending = {n: bool(e[place]) for n, e in zip(ENDINGS, endings, strict=True)}
             seen = reading.with_history(place), reward, {**ending, "invalid": False}
-            yield from filter(None, [never_done(state, action, seen)])
+            yield from filter(None, [mismatch(state, action, seen)])
 
 
 @few_examples
@@ -198,42 +199,42 @@ def test_any_action_on_any_board_does_what_the_second_implementation_does(
 def test_any_action_in_random_play_does_what_the_second_implementation_does(
     programs: Programs, played: list[Played]
 ) -> None:
-    for look in range(LOOKS):
-        boards = played[(look + 1) * STEPS // LOOKS - 1].after
-        chosen = range(BOARDS * look, BOARDS * (look + 1))
+    for moment in range(MOMENTS):
+        boards = played[(moment + 1) * STEPS // MOMENTS - 1].after
+        chosen = range(BOARDS * moment, BOARDS * (moment + 1))
         reached = [game.scenario.dump(rows(boards, index)) for index in chosen]
-        assert not list(disagreements(programs, reached, seed=look))
+        assert not list(disagreements(programs, reached, seed=moment))
 
 
 @pytest.mark.parametrize("action", [0, 4, 5 + WAIT])
-def test_a_result_that_the_second_implementation_never_has_is_told(action: int) -> None:
+def test_a_result_that_the_second_implementation_never_has_is_reported(action: int) -> None:
     enemies = [[0, 3, 3, 2, 0, 0, 0, 0], [2, 2, 4, 2, 0, 0, 0, 0]]
     state = {**plain(), "owned": [WAIT], "enemies": enemies}
-    is_told = partial(never_done, tries=30)
+    found = partial(mismatch, tries=30)
     after, reward, ending = reference.step(state, action, Random(1))
-    assert not is_told(state, action, (after, reward, ending))
-    assert is_told(state, action, ({**after, "turn": 7}, reward, ending))
-    assert is_told(state, action, (after, [0.5, *reward[1:]], ending))
+    assert not found(state, action, (after, reward, ending))
+    assert found(state, action, ({**after, "turn": 7}, reward, ending))
+    assert found(state, action, (after, [0.5, *reward[1:]], ending))
     for place, enemy in enumerate(after["enemies"]):
         moved = [*after["enemies"][:place], [*enemy[:3], 1, *enemy[4:]]]
         wrong = {**after, "enemies": moved + after["enemies"][place + 1 :]}
-        assert is_told(state, action, (wrong, reward, ending))
+        assert found(state, action, (wrong, reward, ending))
 
 
 # One board, many boards, many devices
 
 
-def test_eight_devices_with_restarts_do_what_one_device_and_new_games_do(
+def test_several_devices_with_restarts_do_what_one_device_and_new_games_do(
     programs: Programs, played: list[Played]
 ) -> None:
-    """Each device has an eighth of the boards, so this also compares batches of two sizes."""
+    """Each device has a part of the boards, so this also compares batches of two sizes."""
     for each in played[:: STEPS // 10]:
         after, outcome = programs.step(each.keys, each.before, each.actions)
         expect_equal(outcome, each.outcome)
         done = outcome.done
         expect_equal(rows(each.after, ~done), rows(after, ~done))
         new = rows(programs.reset(each.keys), done)
-        # A new game forgets the old snapshots by their number alone.
+        # A restart leaves the old snapshots in place and sets their number to 0.
         history = new.history.replace(snapshots=rows(each.after, done).history.snapshots)
         expect_equal(rows(each.after, done), new.replace(history=history))
 
@@ -249,13 +250,13 @@ def test_what_a_board_does_depends_on_no_other_board_of_the_batch(
     each = played[-1]
     result = programs.step(each.keys, each.before, each.actions)
     shuffled = np.random.default_rng(1).permutation(BATCH)
-    crowd = np.resize(rare_ones(each)[:3], BATCH)  # all of them need what few boards need
+    crowd = np.resize(rare_first(each)[:3], BATCH)  # every board needs rules that few boards need
     for chosen in (shuffled, crowd):
         again = programs.step(each.keys[chosen], rows(each.before, chosen), each.actions[chosen])
         expect_equal(again, rows(result, chosen))
 
 
-def rare_ones(each: Played) -> np.ndarray:
-    """All boards, those first that completed a stage, then those that died."""
+def rare_first(each: Played) -> np.ndarray:
+    """All boards: first those that completed a stage, then those that died, then the others."""
     outcome = each.outcome
     return np.argsort(-2 * outcome.stage_completed - outcome.died.astype(int), kind="stable")

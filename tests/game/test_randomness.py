@@ -1,4 +1,4 @@
-"""Random draws: the words of threefry, and choices uniform over what there is to choose."""
+"""Random draws: the words of threefry, and uniform choices."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_random_words_are_those_of_threefry(
 
 
 @pytest.mark.parametrize("given", [np.zeros(2, np.float32), np.zeros(3, np.uint32)])
-def test_what_is_no_key_is_refused(given: np.ndarray) -> None:
+def test_an_array_that_is_not_a_key_is_refused(given: np.ndarray) -> None:
     with pytest.raises(ValueError, match="keys must be threefry keys of 2 words"):
         as_key(jnp.asarray(given))
 

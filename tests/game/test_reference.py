@@ -20,13 +20,13 @@ def all_cases() -> list[Case]:
 
 
 def some_of(cases: list[Case]) -> list[Case]:
-    """Every tenth; there is one at least."""
+    """Every tenth case, of at least one."""
     assert cases
     return cases[::EVERY]
 
 
 def certain_cases() -> list[Case]:
-    """Some of those in which the canonical game always gave the same outcome."""
+    """Every tenth of the cases in which the canonical game always had the same outcome."""
     return some_of([case for case in all_cases() if len(case.get("outcomes", ())) == 1])
 
 
@@ -53,31 +53,31 @@ def test_an_action_with_one_outcome_has_that_outcome() -> None:
     for case in certain_cases():
         [(_, expected)] = case["outcomes"]
         for seed in range(TRIES):
-            state, reward, info = reference.step(case["state"], case["action"], Random(seed))
+            state, reward, ending = reference.step(case["state"], case["action"], Random(seed))
             if expected["won"]:
                 assert (state["stage"], reward[1]) == (9, 100)
                 state, reward = {**state, "stage": 8}, [reward[0], 64, *reward[2:]]
             assert comparable(state) == comparable(expected["state"])
             assert reward == pytest.approx(expected["reward"], abs=1e-6)
-            assert not info["invalid"]
+            assert not ending["invalid"]
             for name in ("stage_advanced", "won", "died"):
-                assert info[name] == bool(expected[name])
+                assert ending[name] == bool(expected[name])
 
 
-def test_a_step_leaves_the_state_it_was_given_alone() -> None:
+def test_a_step_does_not_change_its_argument() -> None:
     for case in some_of(certain_cases()):
         before = repr(case["state"])
         reference.step(case["state"], case["action"], Random(0))
         assert repr(case["state"]) == before
 
 
-def test_an_invalid_action_changes_nothing_and_says_so() -> None:
+def test_an_invalid_action_changes_nothing_and_is_reported() -> None:
     for case in some_of(certain_cases()):
         [action, *_] = set(range(28)) - set(case["valid"])
-        state, reward, info = reference.step(case["state"], action, Random(0))
+        state, reward, ending = reference.step(case["state"], action, Random(0))
         assert comparable(state) == comparable(case["state"])
         assert reward == [0.0] * 15
-        assert info["invalid"]
+        assert ending["invalid"]
 
 
 def test_random_games_keep_their_states_sound() -> None:
@@ -85,8 +85,8 @@ def test_random_games_keep_their_states_sound() -> None:
         rng = Random(seed)
         state = reference.new_game(rng)
         while valid := reference.valid_actions(state):
-            state, _, info = reference.step(state, rng.choice(valid), rng)
+            state, _, ending = reference.step(state, rng.choice(valid), rng)
             assert len(reference.observe(state)) == 1545
             assert len(state["history"]) == state["history_depth"] <= reference.HISTORY_LIMIT
-            if info["won"] or info["died"] or state["turn"] > 60:
+            if ending["won"] or ending["died"] or state["turn"] > 60:
                 break

@@ -1,4 +1,4 @@
-"""Scenarios: a board is read and written as it is, and a wrong one is refused with its fault."""
+"""Scenarios are loaded and dumped unchanged, and a wrong one is refused with the reason."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hackmatrix.game.state import Effects
 few_examples = settings(
     max_examples=10,
     derandomize=True,
-    phases=[Phase.generate],  # to make a batch of boards smaller takes far too long
+    phases=[Phase.generate],  # shrinking a batch of boards takes far too long
     deadline=None,
     database=None,
     suppress_health_check=list(HealthCheck),
@@ -58,7 +58,7 @@ def test_a_plain_scenario_is_accepted() -> None:
     assert game.scenario.dump(game.scenario.load(plain())) == plain()
 
 
-def test_boards_are_dumped_one_by_one() -> None:
+def test_several_boards_at_once_are_not_dumped() -> None:
     several = jax.tree.map(lambda leaf: np.stack([leaf, leaf]), game.scenario.load(plain()))
     with pytest.raises(ValueError, match="dump takes one board: select it with jax"):
         game.scenario.dump(several)
@@ -137,7 +137,7 @@ def test_a_scenario_that_lacks_a_key_is_refused(name: str) -> None:
         (("next_task",), -1, "next_task", "-1"),
         (("atk_uses",), -1, "atk_uses", "-1"),
         (("history_depth",), -1, "history_depth", "-1"),
-        # numbers that no game comes to
+        # numbers that no game reaches
         (("pending",), 1024, "pending", "1024"),
         (("player", 7), 100_001, "player.score", "100001"),
         (("player", 7), -100_001, "player.score", "-100001"),
@@ -160,7 +160,9 @@ def test_a_scenario_with_a_wrong_value_is_refused_with_its_field_and_value(
         (("pending",), 1023),
     ],
 )
-def test_a_number_that_grows_has_room_to(path: tuple[Any, ...], greatest: int) -> None:
+def test_a_snapshot_has_room_for_twice_the_greatest_number_that_can_be_loaded(
+    path: tuple[Any, ...], greatest: int
+) -> None:
     state = game.scenario.load(changed(plain(), path, greatest))
     grown = jax.tree.map(
         lambda leaf: leaf * 2 if np.asarray(leaf).max() == greatest else leaf, state
@@ -173,17 +175,19 @@ def test_a_number_that_grows_has_room_to(path: tuple[Any, ...], greatest: int) -
 
 
 @pytest.mark.parametrize("scenario", [None, 3, "board", [1, 2]])
-def test_what_is_no_dictionary_is_refused(scenario: Any) -> None:
+def test_a_scenario_that_is_not_a_dictionary_is_refused(scenario: Any) -> None:
     expect_refused(scenario, "scenario", repr(scenario))
 
 
 @pytest.mark.parametrize("path", [("enemies",), ("transmissions",), ("owned",), ("history",)])
 @pytest.mark.parametrize("value", [3, None])
-def test_a_list_that_is_none_is_refused(path: tuple[str], value: Any) -> None:
+def test_a_value_that_is_not_a_list_is_refused_where_one_is_needed(
+    path: tuple[str], value: Any
+) -> None:
     expect_refused(changed(plain(), path, value), path[0], repr(value))
 
 
-def test_a_wrong_snapshot_is_refused_with_its_place() -> None:
+def test_a_wrong_snapshot_is_refused_with_its_index() -> None:
     state = {**plain(), "history": [snapshot(plain()), snapshot(plain())], "history_depth": 2}
     assert game.scenario.dump(game.scenario.load(state)) == state
     expect_refused(changed(state, ("history", 1, "player", 2), 4), "history[1].player.hp", "4")
@@ -193,12 +197,12 @@ def test_a_wrong_snapshot_is_refused_with_its_place() -> None:
 
 
 @pytest.mark.parametrize("depth", [0, -1])
-def test_a_history_without_a_place_is_refused(depth: int) -> None:
+def test_a_history_depth_below_one_is_refused(depth: int) -> None:
     with pytest.raises(ValueError, match=f"history_depth: {depth} is not an integer from 1 to"):
         game.scenario.load(plain(), history_depth=depth)
 
 
-def test_a_victory_with_the_greatest_score_can_be_paid_for() -> None:
+def test_the_reward_of_a_victory_with_the_greatest_score_does_not_overflow() -> None:
     state = game.scenario.load({**plain(), "stage": 8, "player": [0, 4, 3, 0, 0, 0, 1, 100_000]})
     given: Any = np.bool_(False), np.bool_(True), np.int32(0), np.int32(LONGEST_PATH)
     no, yes, nothing, way = given
@@ -217,7 +221,7 @@ def test_a_victory_with_the_greatest_score_can_be_paid_for() -> None:
 
 
 @pytest.mark.parametrize("action", [-1, 28, 1.5, "up", None, True])
-def test_what_is_no_action_is_refused(action: Any) -> None:
+def test_a_value_that_is_not_an_action_is_refused(action: Any) -> None:
     with pytest.raises(ValueError, match="action") as raised:
         game.scenario.check_action(action)
     assert repr(action) in str(raised.value)
@@ -237,7 +241,7 @@ def test_a_history_may_have_any_depth() -> None:
     jax.tree.map(np.testing.assert_array_equal, reloaded, state)
 
 
-def test_a_deeper_history_remembers_more_and_gives_it_back_newest_first() -> None:
+def test_a_deeper_history_holds_more_snapshots_and_restores_the_newest_first() -> None:
     states = jax.tree.map(
         lambda leaf: np.asarray(leaf)[None],
         game.scenario.load({**plain(), "turn": 0}, history_depth=OTHER_DEPTH),
@@ -245,13 +249,13 @@ def test_a_deeper_history_remembers_more_and_gives_it_back_newest_first() -> Non
     always, push, undo = np.array([True]), jax.jit(history.push), jax.jit(history.undo)
     for turn in range(1, OTHER_DEPTH + 3):
         states = push(states.replace(turn=np.array([turn], np.int32)), always)
-    kept = range(3, OTHER_DEPTH + 3)
-    only = jax.tree.map(lambda leaf: np.asarray(leaf)[0], states)
-    dumped = game.scenario.dump(only)
-    assert [each["turn"] for each in dumped["history"]] == [*kept]
+    turns = range(3, OTHER_DEPTH + 3)
+    board = jax.tree.map(lambda leaf: np.asarray(leaf)[0], states)
+    dumped = game.scenario.dump(board)
+    assert [each["turn"] for each in dumped["history"]] == [*turns]
     assert dumped["history_depth"] == OTHER_DEPTH
     assert game.scenario.dump(game.scenario.load(dumped, OTHER_DEPTH)) == dumped
-    for turn in reversed(kept):
+    for turn in reversed(turns):
         states = undo(states, always)
         assert states.turn[0] == turn
     assert states.history.depth[0] == 0
@@ -264,8 +268,8 @@ def test_a_shallower_history_keeps_the_newest_snapshots() -> None:
     assert (dumped["history"], dumped["history_depth"]) == (snapshots[-2:], 2)
 
 
-def test_the_generated_boards_have_all_that_a_board_can_have() -> None:
-    """Or the tests that use them would show less than they say."""
+def test_the_generated_boards_have_everything_that_a_board_can_have() -> None:
+    """Otherwise the tests that use them would prove less than they claim."""
     seen: set[str] = set()
 
     @few_examples

@@ -12,11 +12,11 @@ from hackmatrix.game.randomness import Key
 from hackmatrix.game.spawning import NOWHERE, Spawning, choose_cell
 
 TIMES = 1 << 16
-PLAYER = 0  # so that 1 and 6 can be shot at, 34 and 35 not
+PLAYER = 0  # in a corner, from which cells 1 and 6 can be shot at, 34 and 35 cannot
 
 
 def board(free: list[int]) -> Spawning:
-    """The player in a corner, and blocks everywhere but in these cells; many times over."""
+    """TIMES boards with the player in a corner, and blocks in all other cells but these."""
     none = jnp.zeros(TIMES, jnp.uint32)
     enemies = stages.no_enemies(none)
     blocks = cells.constant(set(range(cells.CELLS)) - {PLAYER, *free})
@@ -30,15 +30,15 @@ def board(free: list[int]) -> Spawning:
     )
 
 
-def hit(number: int) -> float:
-    """How likely one of 100 draws hits one of so many cells."""
+def chance_of_a_hit(number: int) -> float:
+    """The probability that at least one of 100 draws hits one of this many cells."""
     return 1 - (1 - number / 36) ** 100
 
 
 def chances(preferred: list[int], others: list[int]) -> dict[int, float]:
-    """As if up to 100 cells were drawn for a preferred one, then 100 for any that will do."""
+    """The probability of each cell: up to 100 draws for a preferred one, then 100 for any."""
     either = [*preferred, *others]
-    at_first, later = hit(len(preferred)), hit(len(either))
+    at_first, later = chance_of_a_hit(len(preferred)), chance_of_a_hit(len(either))
     found = {cell: (1 - at_first) * later / len(either) for cell in either}
     for cell in preferred:
         found[cell] += at_first / len(preferred)

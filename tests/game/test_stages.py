@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from golden import State, folder, read_stages
 from reading import Reading
-from stage_counts import chance_of_counts, count, faults
+from stage_counts import count, faults, p_value
 from steps import Programs
 from subject import BATCH, JaxGame, Tree, expect_dumped, rows
 
@@ -19,8 +19,8 @@ from hackmatrix import game
 from hackmatrix.game import cells, few, layouts
 from hackmatrix.game.randomness import as_key
 
-FALSE_ALARM = 1e-6  # the chance at which a family of counts of a right game is called wrong
-RARELY = {"block_count": {"0"}}  # no layout for 11 blocks in 100 draws: 1 board in 50,000
+FALSE_ALARM = 1e-6  # the chance at which a right game fails in one family of counts
+RARE_VALUES = {"block_count": {"0"}}  # no layout for 11 blocks in 100 draws: 1 board in 50,000
 SETUPS = read_stages(folder())
 NAMES = [f"{number}: {setup['what']}" for number, setup in enumerate(SETUPS)]
 
@@ -56,7 +56,7 @@ class Generator:
 
 
 def put_into_stage(keys: jax.Array, states: Tree, stage: jax.Array) -> Tree:
-    """New games whose first stage is this one."""
+    """New games that start in this stage."""
     none = jax.tree.map(jnp.zeros_like, states.transmissions)
     states = states.replace(transmissions=none, stage=jnp.full_like(states.stage, stage))
     return game.stages.generate(states, as_key(keys))
@@ -69,15 +69,15 @@ def generated(subject: JaxGame, programs: Programs) -> list[list[State]]:
 
 
 @pytest.mark.parametrize("number", range(len(SETUPS)), ids=NAMES)
-def test_boards_are_made_of_the_same_things_as_often_as_in_the_canonical_game(
+def test_boards_have_the_same_contents_as_often_as_in_the_canonical_game(
     generated: list[list[State]], number: int
 ) -> None:
     seen = count(generated[number])
     expected = {name: Counter(values) for name, values in SETUPS[number]["counts"].items()}
     assert seen.keys() == expected.keys()
     for family, values in expected.items():
-        assert seen[family].keys() - RARELY.get(family, set()) == values.keys(), family
-        assert chance_of_counts(seen[family], values) > FALSE_ALARM, (seen[family], values)
+        assert seen[family].keys() - RARE_VALUES.get(family, set()) == values.keys(), family
+        assert p_value(seen[family], values) > FALSE_ALARM, (seen[family], values)
 
 
 @pytest.mark.parametrize("number", range(len(SETUPS)), ids=NAMES)
@@ -104,18 +104,18 @@ def test_enemies_and_transmissions_persist_when_a_stage_is_completed(
         assert all(each[2] == 1 and each[4:] == [0, 0] for each in new)
 
 
-def test_counts_that_differ_are_told_from_counts_that_do_not() -> None:
+def test_a_biased_sample_is_distinguished_from_an_unbiased_one() -> None:
     random = np.random.default_rng(0)
     some, others, biased = (
         Counter(dict(zip("abcde", random.multinomial(20000, shares).tolist(), strict=True)))
         for shares in ([0.2] * 5, [0.2] * 5, [0.2, 0.2, 0.2, 0.17, 0.23])
     )
-    assert chance_of_counts(some, others) > FALSE_ALARM
-    assert chance_of_counts(some, biased) < FALSE_ALARM
+    assert p_value(some, others) > FALSE_ALARM
+    assert p_value(some, biased) < FALSE_ALARM
 
 
-def test_where_blocks_stand_does_not_depend_on_the_boards_beside() -> None:
-    """Of many boards those are gathered that have no layout yet."""
+def test_a_layout_does_not_depend_on_the_other_boards_of_the_batch() -> None:
+    """Of many boards, those that have no layout yet are gathered."""
     few_at_a_time, many = 30, 600
     assert few.LAYOUTS.among(few_at_a_time) == few_at_a_time
     assert few.LAYOUTS.among(many) < many
@@ -129,14 +129,14 @@ def test_where_blocks_stand_does_not_depend_on_the_boards_beside() -> None:
         return layouts.draw(key, exits, rooms)
 
     keys = jax.random.key_data(jax.random.split(jax.random.key(0), many))
-    apart = jax.lax.map(layouts_of, keys.reshape(-1, few_at_a_time, 2))
-    np.testing.assert_array_equal(jax.jit(layouts_of)(keys), apart.reshape(-1))
+    separate = jax.lax.map(layouts_of, keys.reshape(-1, few_at_a_time, 2))
+    np.testing.assert_array_equal(jax.jit(layouts_of)(keys), separate.reshape(-1))
 
 
-def test_a_layout_is_sought_in_100_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Here one is accepted that has blocks in three certain cells, which takes many draws."""
-    certain, games = cells.constant([7, 14, 21]), 1 << 13
-    monkeypatch.setattr(layouts, "is_accepted", lambda blocks, exit_: ~(certain - blocks).any())
+def test_a_layout_is_drawn_up_to_100_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here only layouts with blocks in three given cells are accepted, which takes many draws."""
+    required, games = cells.constant([7, 14, 21]), 1 << 13
+    monkeypatch.setattr(layouts, "is_accepted", lambda blocks, exit_: ~(required - blocks).any())
     numbers = np.arange(layouts.FEWEST, layouts.MOST + 1)
     accepted = numbers * (numbers - 1) * (numbers - 2) / (32 * 31 * 30)
     chance = np.mean((1 - accepted) ** 100)

@@ -1,5 +1,5 @@
-"""Rules as kernels for GPUs, which are interpreted here: what goes in and out, that constants are
-spread over threads, and that this changes nothing.
+"""Rules as kernels for GPUs, interpreted here: they take and return any number of boards, constants
+are spread over the threads, and results do not change.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ BOARDS = 2 * THREADS + 44  # three blocks, of which the third is not full
 
 
 def choosing(number: Array, word: Array) -> Any:
-    """Constants, with a sign and without one."""
+    """Selects signed and unsigned constants."""
     is_odd = number & 1 != 0
     low = jnp.where(is_odd, np.int32(-1), np.int32(5)) // 2
     return jnp.where(low < 0, np.int32(-9), number), jnp.where(is_odd, word, np.uint32(7))
 
 
 def counting(number: Array, word: Array) -> Any:
-    """A loop that begins with a constant and goes on for as long as each board needs."""
+    """A loop that begins with a constant and runs until no board needs it."""
 
     def once(loop: tuple[Array, Array]) -> tuple[Array, Array]:
         count, left = loop
@@ -55,13 +55,13 @@ def flagging(number: Array, word: Array) -> Any:
 
 
 def summing(number: Array, word: Array) -> Any:
-    """So many times."""
+    """A loop of a fixed number of passes."""
     zero = jnp.zeros_like(number)
     return jax.lax.fori_loop(0, 5, lambda time, total: total + number * time, zero)
 
 
 def branching(number: Array, word: Array) -> Any:
-    """What few boards need, one of them in a loop, which makes constants in places."""
+    """A branch that few boards need, with a loop inside, and with some constant results."""
     is_rare = number > 90
 
     def rare() -> tuple[Array, Array]:
@@ -72,7 +72,7 @@ def branching(number: Array, word: Array) -> Any:
 
 
 def nesting(number: Array, word: Array) -> Any:
-    """Branches and a function of its own in loops."""
+    """A branch and a jitted function inside a loop."""
 
     @jax.jit
     def halved(value: Array) -> Array:
@@ -106,14 +106,14 @@ def as_kernel(rule: Callable[..., Any], *given: Array) -> Any:
 
 
 @for_every_rule
-def test_a_kernel_makes_what_the_rule_does(rule: Callable[..., Any]) -> None:
+def test_a_kernel_has_the_results_of_its_rule(rule: Callable[..., Any]) -> None:
     given = words(BOARDS)
     found = jax.jit(interpreted(lambda *given: as_kernel(rule, *given)))(*given)
     jax.tree.map(np.testing.assert_array_equal, found, rule(*given))
 
 
 @for_every_rule
-def test_what_is_chosen_or_carried_is_spread_over_threads_and_mosaic_takes_it(
+def test_selected_and_carried_values_are_spread_over_threads_and_mosaic_accepts_them(
     rule: Callable[..., Any],
 ) -> None:
     kernel = jax.jit(lambda *given: as_kernel(rule, *given)).trace(*words(BOARDS))
@@ -122,19 +122,19 @@ def test_what_is_chosen_or_carried_is_spread_over_threads_and_mosaic_takes_it(
     assert text.count("custom_call @mosaic_gpu") == 1
 
 
-def test_elsewhere_nothing_is_spread() -> None:
+def test_nothing_is_spread_outside_of_kernels_for_gpus() -> None:
     with tracing.inside_of_kernel("tpu"):
         assert blocks.for_this_platform(nesting) is nesting
     assert blocks.for_this_platform(nesting) is nesting
 
 
-def test_the_game_does_without_mosaic_where_it_makes_no_kernel_for_gpus() -> None:
+def test_the_game_does_not_need_mosaic_unless_it_makes_kernels_for_gpus() -> None:
     code = "import sys; sys.modules['jax.experimental.pallas.mosaic_gpu'] = None; "
     subprocess.run([sys.executable, "-c", f"{code}import hackmatrix.game.kernels"], check=True)
 
 
-def test_kernels_for_gpus_load_mosaic_though_nothing_may_be_traced_for_them() -> None:
-    """XLA ends the process where it loads such a program without Mosaic's settings."""
+def test_kernels_for_gpus_import_mosaic_even_if_nothing_is_traced() -> None:
+    """XLA ends the process if it loads a compiled program of theirs without Mosaic's settings."""
     code = (
         "import sys; from hackmatrix.game.kernels import Kernels; Kernels('cpu'); "
         "assert 'jax.experimental.mosaic.gpu' not in sys.modules; Kernels('gpu'); "
@@ -144,7 +144,7 @@ def test_kernels_for_gpus_load_mosaic_though_nothing_may_be_traced_for_them() ->
 
 
 @pytest.mark.parametrize("boards", [1, THREADS - 1, THREADS, THREADS + 1, BOARDS])
-def test_flags_numbers_and_several_words_go_in_and_out_for_any_number_of_boards(
+def test_a_kernel_takes_and_returns_flags_numbers_and_words_of_any_number_of_boards(
     boards: int,
 ) -> None:
     number, word = words(boards)
@@ -177,8 +177,8 @@ def test_flags_numbers_and_several_words_go_in_and_out_for_any_number_of_boards(
     jax.tree.map(np.testing.assert_array_equal, found, expected)
 
 
-def test_results_differ_between_devices_where_boards_do() -> None:
-    """Else shard_map, which checks that, would refuse them."""
+def test_results_of_a_kernel_may_differ_between_devices() -> None:
+    """Otherwise shard_map, which checks this, would refuse them."""
     split = PartitionSpec("boards")
     jax.eval_shape(
         jax.shard_map(

@@ -15,7 +15,7 @@ from launch.startup import ending
 
 ROOT = Path(__file__).parents[2]
 
-# A little program as the launch programs are.
+# A small program that is built like the launch programs.
 PROGRAM = """
 import signal
 from absl import app
@@ -35,35 +35,35 @@ def start(work: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, cwd=ROOT, stdout=pipe, stderr=pipe, text=True)
 
 
-def stopped(work: str) -> tuple[str, str]:
-    """What the program prints by Ctrl-C amid its work, and what it says on standard error."""
+def interrupted(work: str) -> tuple[str, str]:
+    """Presses Ctrl-C amid the work; returns the program's output and standard error."""
     with start(work) as program:
         assert program.stdout
         assert program.stdout.readline() == "a line\n"
         time.sleep(0.5)
         program.send_signal(signal.SIGINT)
-        said, told = program.communicate(timeout=60)
+        printed, errors = program.communicate(timeout=60)
     assert program.returncode == -signal.SIGINT  # as of any program that Ctrl-C ends
-    return said, told.strip()
+    return printed, errors.strip()
 
 
-def test_ctrl_c_is_told_in_one_line() -> None:
-    assert stopped("signal.pause()") == ("", "launch.little: stopped")
+def test_ctrl_c_prints_one_line() -> None:
+    assert interrupted("signal.pause()") == ("", "launch.little: stopped")
 
 
-def test_ctrl_c_while_jax_is_loaded_ends_it_though_its_import_would_swallow_that() -> None:
-    loads = """from launch.startup import starting
+def test_ctrl_c_ends_a_program_although_the_import_of_jax_would_swallow_it() -> None:
+    code = """from launch.startup import starting
     with starting.loading("launch.little", "JAX"):
         try:
             signal.pause()
         except KeyboardInterrupt:
             print("it goes on")"""
-    said, told = stopped(loads)
-    assert said == ""
-    assert told.splitlines() == ["launch.little: loading JAX ...", "", "launch.little: stopped"]
+    printed, errors = interrupted(code)
+    assert printed == ""
+    assert errors.splitlines() == ["launch.little: loading JAX ...", "", "launch.little: stopped"]
 
 
-def test_ctrl_c_is_left_to_who_heeds_it_and_is_afterwards_what_it_was() -> None:
+def test_the_handler_of_ctrl_c_is_restored_and_an_ignored_ctrl_c_stays_ignored() -> None:
     with ending.at_once("launch.tea"):
         assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -75,32 +75,32 @@ def test_ctrl_c_is_left_to_who_heeds_it_and_is_afterwards_what_it_was() -> None:
         signal.signal(signal.SIGINT, before)
 
 
-def test_ctrl_c_ends_it_before_python_takes_it_apart_and_after_exit_functions() -> None:
-    """XLA, stopped amid its work, would crash."""
+def test_ctrl_c_ends_a_program_after_exit_functions_and_before_its_objects_are_freed() -> None:
+    """XLA would crash if its objects were freed amid its work."""
     apart = "signal.held = type('X', (), {'__del__': lambda _: os.write(2, b'taken apart')})()"
     tidy = "atexit.register(print, 'tidied up')"
-    found = stopped(f"import atexit, os; {tidy}; {apart}; signal.pause()")
-    assert found == ("tidied up\n", "launch.little: stopped")
+    outcome = interrupted(f"import atexit, os; {tidy}; {apart}; signal.pause()")
+    assert outcome == ("tidied up\n", "launch.little: stopped")
 
 
-def test_at_its_end_nothing_is_looked_through_for_garbage() -> None:
-    """All that JAX has traced would be, for up to a second."""
+def test_no_garbage_is_collected_at_exit() -> None:
+    """To look through all that JAX has traced would take up to a second."""
     tells = "lambda _, write=os.write: write(2, b'found')"
     garbage = f"it = type('X', (), {{'__del__': {tells}}})(); it.me = it; del it"
     with start(f"import gc, os; gc.disable(); {garbage}") as program:
         assert program.communicate(timeout=60) == ("a line\n", "")
 
 
-def test_ctrl_c_ends_it_also_where_python_would_ignore_it() -> None:
+def test_ctrl_c_ends_a_program_even_where_python_would_ignore_it() -> None:
     waits = "gc.callbacks.append(lambda *_: gc.callbacks.clear() or signal.pause())"
-    found = stopped(f"import gc; {waits}; gc.collect(); print('it goes on')")
-    assert found == ("", "launch.little: stopped")
+    outcome = interrupted(f"import gc; {waits}; gc.collect(); print('it goes on')")
+    assert outcome == ("", "launch.little: stopped")
 
 
 @pytest.mark.parametrize(
     "work", ["for _ in range(10**6): print('a board')", "signal.sigtimedwait([], 1); print('more')"]
 )
-def test_what_nobody_reads_any_more_is_no_mistake(work: str) -> None:
+def test_output_that_nobody_reads_any_more_is_no_error(work: str) -> None:
     with start(work) as program:
         assert program.stdout
         assert program.stderr
@@ -110,8 +110,8 @@ def test_what_nobody_reads_any_more_is_no_mistake(work: str) -> None:
 
 
 @pytest.mark.parametrize("code", [0, 1, 42])
-def test_where_nothing_can_be_written_the_exit_code_is_what_it_would_be(code: int) -> None:
-    """As on a full disk, or where a terminal was closed."""
+def test_the_exit_code_stays_the_same_if_nothing_can_be_written(code: int) -> None:
+    """For example on a full disk, or after a terminal was closed."""
     ends = f"from hackmatrix.parallel import startup; print('more'); startup.exit_together({code})"
     program = PROGRAM.format(work=ends).replace(", flush=True", "")
     with Path("/dev/full").open("w") as full:
@@ -119,7 +119,7 @@ def test_where_nothing_can_be_written_the_exit_code_is_what_it_would_be(code: in
     assert done.returncode == code
 
 
-def test_what_was_asked_for_and_does_not_fit_on_the_disk_is_a_failure() -> None:
+def test_output_that_does_not_fit_on_the_disk_is_a_failure() -> None:
     program = PROGRAM.format(work="print('a result')").replace(", flush=True", "")
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
@@ -133,7 +133,7 @@ def test_what_was_asked_for_and_does_not_fit_on_the_disk_is_a_failure() -> None:
     assert "No space left on device" in done.stderr
 
 
-def test_what_is_said_where_standard_error_is_closed_is_no_part_of_the_output() -> None:
+def test_messages_do_not_go_to_the_output_if_standard_error_is_closed() -> None:
     says = "import sys; print('a notice', file=sys.stderr); sys.stderr.fileno()"
     command = shlex.join([sys.executable, "-c", PROGRAM.format(work=says)])
     done = subprocess.run(
@@ -142,8 +142,8 @@ def test_what_is_said_where_standard_error_is_closed_is_no_part_of_the_output() 
     assert done.stdout == "a line\n"
 
 
-def test_a_mistake_of_ours_is_a_traceback() -> None:
+def test_a_bug_prints_a_traceback() -> None:
     with start("1 / 0") as program:
-        _, told = program.communicate(timeout=60)
-    assert told.splitlines()[-1] == "ZeroDivisionError: division by zero"
+        _, errors = program.communicate(timeout=60)
+    assert errors.splitlines()[-1] == "ZeroDivisionError: division by zero"
     assert program.returncode == 1

@@ -1,6 +1,7 @@
-"""Programs speak before they load JAX, which takes seconds: a person should not wait in silence.
-They keep an installed libtpu from complaining where there is no TPU, and JAX from 64 bits and
-from strict types.
+"""Programs print a line before they load JAX, as that takes seconds.
+
+They keep an installed libtpu from complaining where there is no TPU, and override environment
+variables that set JAX to 64 bits or strict types.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 PROGRAMS = sorted(
     path.stem for path in (ROOT / "launch").glob("*.py") if "__main__" in path.read_text()
 )
-# What is said otherwise on the command line for a program to begin its work.
+# The arguments with which a program begins its work, if not DEFAULT_ARGUMENTS.
 ARGUMENTS = {
     "bench": ["env"],
     "doctor": [],
@@ -27,15 +28,15 @@ ARGUMENTS = {
     "serve": ["--headless-cli"],
     "train": [],
 }
-OF_A_POLICY = ["--run=nobody"]
-WITHOUT_JAX = ("drive", "report")  # the one plays with NumPy alone, the other finds no run to show
+DEFAULT_ARGUMENTS = ["--run=nobody"]
+WITHOUT_JAX = ("drive", "report")  # drive plays with NumPy alone, report finds no run
 LOADED = "here JAX is loaded"
-# What other programs are told, and ours would not work with.
-NOT_OURS = {"ENABLE_X64": "1", "NUMPY_DTYPE_PROMOTION": "strict", "NUMPY_RANK_PROMOTION": "raise"}
+# Settings of JAX that users may have made, and with which our programs would not work.
+UNUSABLE = {"ENABLE_X64": "1", "NUMPY_DTYPE_PROMOTION": "strict", "NUMPY_RANK_PROMOTION": "raise"}
 INSTEAD_OF_JAX = f"""
 import os
 platforms = os.environ.get("JAX_PLATFORMS", "all")
-settings = [os.environ["JAX_" + name] for name in {[*NOT_OURS]}]
+settings = [os.environ["JAX_" + name] for name in {[*UNUSABLE]}]
 os.write(1, f"{LOADED} for {{platforms}}, by {{settings}}\\n".encode())
 os._exit(0)
 """
@@ -45,18 +46,18 @@ HAS_ACCELERATOR = any(
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What each program says, errors and all, up to the moment when it loads JAX."""
+def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What each program prints, also on standard error, until it loads JAX."""
     place = tmp_path_factory.mktemp("stub")
     (place / "jax").mkdir()
     (place / "jax/__init__.py").write_text(INSTEAD_OF_JAX)
     (place / "libtpu.py").touch()
-    told = {f"JAX_{name}": value for name, value in NOT_OURS.items()}
-    environment = {**os.environ, "PYTHONPATH": str(place), **told}
+    settings = {f"JAX_{name}": value for name, value in UNUSABLE.items()}
+    environment = {**os.environ, "PYTHONPATH": str(place), **settings}
     environment.pop("JAX_PLATFORMS", None)
     started = {
         name: subprocess.Popen(
-            [sys.executable, "-m", f"launch.{name}", *ARGUMENTS.get(name, OF_A_POLICY)],
+            [sys.executable, "-m", f"launch.{name}", *ARGUMENTS.get(name, DEFAULT_ARGUMENTS)],
             cwd=ROOT,
             env=environment,
             text=True,
@@ -70,9 +71,9 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_program_says_something_before_it_loads_jax(said: dict[str, str], name: str) -> None:
-    words, loaded, _ = said[name].partition(LOADED)
-    assert words.strip(), said[name]
+def test_a_program_prints_something_before_it_loads_jax(printed: dict[str, str], name: str) -> None:
+    words, loaded, _ = printed[name].partition(LOADED)
+    assert words.strip(), printed[name]
     assert "Traceback" not in words
     assert bool(loaded) == (name not in WITHOUT_JAX)
 
@@ -80,13 +81,13 @@ def test_a_program_says_something_before_it_loads_jax(said: dict[str, str], name
 @pytest.mark.skipif(HAS_ACCELERATOR, reason="JAX is to look for it")
 @pytest.mark.parametrize("name", sorted({*PROGRAMS} - {*WITHOUT_JAX}))
 def test_a_program_does_not_look_for_a_tpu_where_there_is_none(
-    said: dict[str, str], name: str
+    printed: dict[str, str], name: str
 ) -> None:
-    assert f"{LOADED} for cpu" in said[name]
+    assert f"{LOADED} for cpu" in printed[name]
 
 
 @pytest.mark.parametrize("name", sorted({*PROGRAMS} - {*WITHOUT_JAX}))
-def test_a_program_computes_as_usual_where_others_are_told_to_in_64_bits_and_strictly(
-    said: dict[str, str], name: str
+def test_a_program_overrides_jax_settings_of_64_bits_and_strict_types(
+    printed: dict[str, str], name: str
 ) -> None:
-    assert "by ['0', 'standard', 'allow']" in said[name]
+    assert "by ['0', 'standard', 'allow']" in printed[name]

@@ -1,4 +1,4 @@
-"""What programs write, into files that are named by flags and to a terminal, and read there."""
+"""Programs write to the files that flags name and to a terminal, and read from a terminal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def page(monkeypatch: pytest.MonkeyPatch) -> Iterator[flags.FlagHolder[Path | None]]:
-    """The flag --page of a program."""
+    """A program's flag --page."""
     monkeypatch.setattr(ending, "end_quietly", lambda program: None)
     yield outputs.define("page", "A page.")
     delattr(flags.FLAGS, "page")
@@ -30,7 +30,7 @@ def parse(*arguments: str) -> None:
     command_line.parser("launch.tea")(["tea", *arguments])
 
 
-def test_a_file_in_the_home_of_the_user_may_be_named_by_a_tilde(
+def test_a_tilde_stands_for_the_home_directory(
     page: flags.FlagHolder[Path | None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -39,7 +39,7 @@ def test_a_file_in_the_home_of_the_user_may_be_named_by_a_tilde(
 
 
 @pytest.mark.parametrize(
-    ("named", "said"),
+    ("named", "message"),
     [
         (
             "gs://b/tea.html",
@@ -48,15 +48,15 @@ def test_a_file_in_the_home_of_the_user_may_be_named_by_a_tilde(
         ("", "flag --page=: must not be empty"),
     ],
 )
-def test_what_is_no_file_of_this_machine_is_refused_in_one_line(
-    page: flags.FlagHolder[Path | None], named: str, said: str
+def test_an_output_that_is_no_local_path_is_refused_in_one_line(
+    page: flags.FlagHolder[Path | None], named: str, message: str
 ) -> None:
     with pytest.raises(SystemExit) as ended:
         parse(f"--page={named}")
-    assert str(ended.value.code).startswith(f"launch.tea: {said}")
+    assert str(ended.value.code).startswith(f"launch.tea: {message}")
 
 
-def test_what_a_terminal_has_no_sign_for_is_a_question_mark(
+def test_characters_that_a_terminal_cannot_show_are_question_marks(
     page: flags.FlagHolder[Path | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written = io.BytesIO()
@@ -66,9 +66,7 @@ def test_what_a_terminal_has_no_sign_for_is_a_question_mark(
     assert written.getvalue() == b"hp 3 ? 2\n"
 
 
-def test_a_link_that_leads_nowhere_stays_a_link(
-    page: flags.FlagHolder[Path | None], tmp_path: Path
-) -> None:
+def test_a_dangling_link_stays_a_link(page: flags.FlagHolder[Path | None], tmp_path: Path) -> None:
     link = tmp_path / "tea.html"
     link.symlink_to(tmp_path / "kettle.html")
     parse(f"--page={link}")
@@ -77,7 +75,7 @@ def test_a_link_that_leads_nowhere_stays_a_link(
     assert list(tmp_path.iterdir()) == [link]
 
 
-def test_a_name_that_no_file_can_have_is_refused_in_one_line(
+def test_a_file_name_that_is_too_long_is_refused_in_one_line(
     page: flags.FlagHolder[Path | None], tmp_path: Path
 ) -> None:
     parse(f"--page={tmp_path}/{'x' * 300}.html")
@@ -85,7 +83,7 @@ def test_a_name_that_no_file_can_have_is_refused_in_one_line(
         outputs.check("launch.tea", page)
 
 
-def test_a_pipe_may_be_named_and_is_left_alone_until_it_is_written(
+def test_a_pipe_may_be_an_output_and_is_not_touched_before_it_is_written(
     page: flags.FlagHolder[Path | None], tmp_path: Path
 ) -> None:
     for pipe in (tmp_path / "pipe", tmp_path / "other"):
@@ -109,30 +107,30 @@ def test_a_pipe_may_be_named_and_is_left_alone_until_it_is_written(
             os.close(each)
 
 
-def test_what_cannot_be_printed_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_standard_output_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     with Path("/dev/full").open("w") as full:
         monkeypatch.setattr(sys, "stdout", full)
-        said = "launch.tea: cannot write to standard output: No space left on device"
-        with pytest.raises(SystemExit, match=said), outputs.printing("launch.tea"):
+        message = "launch.tea: cannot write to standard output: No space left on device"
+        with pytest.raises(SystemExit, match=message), outputs.printing("launch.tea"):
             print("tea")
         with pytest.raises(BrokenPipeError), outputs.printing("launch.tea"):
             raise BrokenPipeError
 
 
-def test_what_a_person_types_may_be_any_bytes() -> None:
+def test_typed_commands_may_contain_any_bytes() -> None:
     code = "from launch import play; print(ascii(list(play._lines())))"
-    typed = b"save caf\xe9\n"  # as another encoding than UTF-8 writes it
-    told = subprocess.run(
+    typed = b"save caf\xe9\n"  # as Latin-1 encodes it
+    done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT,
         env={**os.environ, "PYTHONIOENCODING": "utf-8:strict"},
         input=typed,
         capture_output=True,
     )
-    assert told.stdout == b"> > ['save caf\\udce9\\n']\n"
+    assert done.stdout == b"> > ['save caf\\udce9\\n']\n"
 
 
-def test_drawing_a_film_and_an_output_that_is_full_are_told(tmp_path: Path) -> None:
+def test_watch_reports_that_it_draws_a_gif_and_that_its_output_is_full(tmp_path: Path) -> None:
     code = """
 import sys
 from types import SimpleNamespace
@@ -152,16 +150,16 @@ watch.main([])
             )
             for given, out in (([f"--gif={film}"], subprocess.PIPE), ([], full))
         )
-        told, said = drawn.communicate(timeout=100)
-        assert told == f"{film}: 3 turns, return 1.50\n"
-        assert "launch.watch: drawing the GIF ..." in said.splitlines()
-        _, said = shown.communicate(timeout=100)
-    last = said.splitlines()[-1]
+        printed, errors = drawn.communicate(timeout=100)
+        assert printed == f"{film}: 3 turns, return 1.50\n"
+        assert "launch.watch: drawing the GIF ..." in errors.splitlines()
+        _, errors = shown.communicate(timeout=100)
+    last = errors.splitlines()[-1]
     assert last == "launch.watch: cannot write to standard output: No space left on device"
     assert shown.returncode == 1
 
 
-def test_standard_output_is_known_by_any_of_its_names(
+def test_standard_output_is_recognised_by_any_of_its_names(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for name in ("tea", "kettle"):

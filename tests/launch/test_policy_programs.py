@@ -1,4 +1,4 @@
-"""Programs that look at a policy: what they say to a mistake."""
+"""Command lines of the programs: what is refused, and what flags about policies mean."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PROGRAMS = sorted(
 )
 
 
-# Says what it asks of the policy, and ends there.
+# Prints the first call of a method of the agent, and ends there.
 ASKING = """
 import sys
 from launch import {program} as program
@@ -57,7 +57,7 @@ def start(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    ("program", "arguments", "said"),
+    ("program", "arguments", "message"),
     [
         ("export", ["--run=a", "--policy=b"], "use --run=RUN or --policy=FILE, not both"),
         ("evaluate", [f"--plan={MOST + 1}"], f": must be 0, or from {FEWEST} to {MOST}"),
@@ -91,21 +91,21 @@ def start(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         ("bench", ["env", "--boards_a_device=4"], "--boards_a_device needs --slice"),
     ],
 )
-def test_a_wrong_command_line_is_told_in_one_line(
-    program: str, arguments: list[str], said: str
+def test_a_wrong_command_line_is_reported_in_one_line(
+    program: str, arguments: list[str], message: str
 ) -> None:
     refused = start(program, *arguments)
     assert refused.returncode == 1
     assert refused.stderr.startswith(f"launch.{program}: ")
     assert len(refused.stderr.splitlines()) == 1
-    assert said in refused.stderr
+    assert message in refused.stderr
 
 
 BOTH_WAYS = "needs standard input for commands and standard output for answers, but one of them is"
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "message"),
     [
         ("serve --headless-cli <&-", f"{BOTH_WAYS} closed"),
         ("serve --headless-cli >&-", f"{BOTH_WAYS} closed"),
@@ -113,15 +113,13 @@ BOTH_WAYS = "needs standard input for commands and standard output for answers, 
         ("watch >&-", "standard output is closed: use --html=FILE or --gif=FILE"),
     ],
 )
-def test_a_program_whose_standard_output_or_input_is_closed_says_so(
-    command: str, said: str
-) -> None:
+def test_a_closed_standard_input_or_output_is_reported(command: str, message: str) -> None:
     line = f"exec {sys.executable} -m launch.{command}"
-    told = subprocess.run(
+    done = subprocess.run(
         ["bash", "-c", line], cwd=ROOT, capture_output=True, text=True, timeout=200, check=False
     )
-    assert told.returncode == 1
-    assert told.stderr == f"launch.{command.split()[0]}: {said}\n"
+    assert done.returncode == 1
+    assert done.stderr == f"launch.{command.split()[0]}: {message}\n"
 
 
 def test_only_a_run_has_a_best_policy() -> None:
@@ -131,7 +129,7 @@ def test_only_a_run_has_a_best_policy() -> None:
     assert last == "launch.export: some.npz is one policy; only a run has a best one"
 
 
-def test_who_looks_ahead_needs_no_forward_pass_in_numpy(tmp_path: Path) -> None:
+def test_drive_with_a_plan_needs_no_forward_pass_in_numpy(tmp_path: Path) -> None:
     params, about = files.read("policies/winner")
     spec = replace(about.spec, network="my_net:Net")
     (tmp_path / "policy.npz").write_bytes(files.content(params, replace(about, spec=spec)))
@@ -142,14 +140,14 @@ drive._looking_ahead = lambda policy, plan: sys.exit(f"looks {plan} games ahead"
 drive.parse(sys.argv)
 drive.main([])
 """
-    told = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", code, f"--policy={tmp_path}", "--plan=4"],
         cwd=ROOT, stderr=subprocess.PIPE, text=True, timeout=200, check=False,
     )  # fmt: skip
-    assert told.stderr == "looks 4 games ahead\n"
+    assert done.stderr == "looks 4 games ahead\n"
 
 
-def test_a_run_that_is_not_there_is_told_in_one_line_after_a_sign_of_life(tmp_path: Path) -> None:
+def test_a_missing_run_is_reported_in_one_line_after_one_about_loading(tmp_path: Path) -> None:
     refused = start("export", "--run=lost", f"--workdir={tmp_path}")
     first, *_, last = refused.stderr.splitlines()
     assert refused.returncode == 1
@@ -159,7 +157,7 @@ def test_a_run_that_is_not_there_is_told_in_one_line_after_a_sign_of_life(tmp_pa
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_help_shows_every_flag_on_a_screen_and_is_no_failure(program: str) -> None:
+def test_help_shows_every_flag_on_one_screen_and_exits_with_0(program: str) -> None:
     helped = start(program, "--help")
     assert helped.returncode == 0
     assert helped.stderr == ""
@@ -179,7 +177,7 @@ def test_help_shows_every_flag_on_a_screen_and_is_no_failure(program: str) -> No
     assert wanted <= shown
 
 
-def test_what_is_exported_lies_with_its_run_or_under_its_name_and_never_in_git(
+def test_exports_are_placed_with_their_run_or_by_name_and_ignored_by_git(
     tmp_path: Path,
 ) -> None:
     create(tmp_path, resolved(run_name="mine"))
@@ -201,18 +199,18 @@ def test_what_is_exported_lies_with_its_run_or_under_its_name_and_never_in_git(
 
 
 @pytest.mark.parametrize(
-    ("way", "asked"),
+    ("way", "call"),
     [("--greedy", "'greedy': True, 'plan': 0"), ("--plan=16", "'greedy': False, 'plan': 16")],
 )
 @pytest.mark.parametrize(
     ("program", "number", "what"),
     [("watch", "--episode=2", "watch 2"), ("evaluate", "--episodes=2", "evaluate 2")],
 )
-def test_how_the_policy_is_to_play_is_as_the_command_line_says(
-    program: str, number: str, what: str, way: str, asked: str
+def test_the_command_line_sets_how_the_policy_plays(
+    program: str, number: str, what: str, way: str, call: str
 ) -> None:
     given = "--policy=any", number, "--seed=3", way
-    told = subprocess.run(
+    printed = subprocess.run(
         [sys.executable, "-c", ASKING.format(program=program), *given],
         cwd=ROOT,
         capture_output=True,
@@ -220,7 +218,7 @@ def test_how_the_policy_is_to_play_is_as_the_command_line_says(
         timeout=200,
         check=True,
     ).stdout
-    assert told.splitlines()[-1] == f"{what} {{'seed': 3, {asked}}}"
+    assert printed.splitlines()[-1] == f"{what} {{'seed': 3, {call}}}"
 
 
 @pytest.mark.parametrize(
@@ -244,7 +242,7 @@ def test_the_command_that_shows_the_best_game_names_the_same_policy(
         assert policy_flags.as_flags() == again
 
 
-def test_a_policy_for_another_game_is_not_asked_for_advice(
+def test_a_policy_for_another_game_cannot_give_advice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     agent = SimpleNamespace(env=SimpleNamespace(name="2048"))
@@ -255,7 +253,7 @@ def test_a_policy_for_another_game_is_not_asked_for_advice(
             policy_flags.adviser("launch.play", 0)
 
 
-def test_where_no_run_is_named_the_latest_is_meant_and_said(tmp_path: Path) -> None:
+def test_without_a_name_the_latest_run_is_used_and_printed(tmp_path: Path) -> None:
     for age, name in enumerate(["newer", "older"]):
         found = create(tmp_path, resolved(run_name=name))
         written = (found.directory / "config.json").stat().st_mtime - 60 * age
@@ -267,7 +265,7 @@ def test_where_no_run_is_named_the_latest_is_meant_and_said(tmp_path: Path) -> N
     )
 
 
-def test_where_there_is_no_run_at_all_it_is_said_what_to_do(tmp_path: Path) -> None:
+def test_without_any_run_a_line_says_what_to_do(tmp_path: Path) -> None:
     refused = start("watch", f"--workdir={tmp_path}")
     assert refused.returncode == 1
     assert refused.stderr.splitlines()[-1] == (

@@ -1,4 +1,4 @@
-"""What programs say and set before their work."""
+"""What programs print and set up before their work."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hackmatrix.train.runs.protocol import Unavailable
 from launch.startup import starting
 
 
-def test_a_wait_is_announced_and_shows_signs_of_life_and_its_end(
+def test_a_wait_prints_its_beginning_its_progress_and_its_end(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(waiting, "_SECONDS_BETWEEN_LINES", 0.02)
@@ -35,7 +35,7 @@ def test_a_wait_is_announced_and_shows_signs_of_life_and_its_end(
     assert re.fullmatch(r"tea: done in \d\.\d s", last)
 
 
-def test_a_wait_says_how_much_is_done(
+def test_a_wait_prints_how_much_is_done(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(waiting, "_SECONDS_BETWEEN_LINES", 0.02)
@@ -49,7 +49,7 @@ def test_a_wait_says_how_much_is_done(
     assert last.startswith("tea: done in ")
 
 
-def test_a_wait_goes_on_when_nobody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wait_continues_if_standard_error_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     class Closed:
         def write(self, text: str) -> int:
             raise BrokenPipeError
@@ -59,7 +59,7 @@ def test_a_wait_goes_on_when_nobody_listens(monkeypatch: pytest.MonkeyPatch) -> 
         pass
 
 
-def test_what_is_loaded_is_not_looked_through_for_garbage(
+def test_loaded_modules_are_exempt_from_garbage_collection(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     gc.unfreeze()
@@ -68,7 +68,7 @@ def test_what_is_loaded_is_not_looked_through_for_garbage(
             assert not gc.isenabled()
             leaves = [[number] for number in range(100)]
         assert gc.isenabled()
-        assert not any(each is leaves for each in gc.get_objects())  # but for those set apart
+        assert not any(each is leaves for each in gc.get_objects())  # which lists no frozen objects
         with pytest.raises(ValueError, match="spilt"), starting.loading("launch.tea", "the water"):
             raise ValueError("spilt")
         assert gc.isenabled()
@@ -89,18 +89,18 @@ def test_what_is_loaded_is_not_looked_through_for_garbage(
         (ValueError("'maybe' for JAX_DEBUG_NANS"), "'maybe' for JAX_DEBUG_NANS"),
     ],
 )
-def test_where_jax_cannot_be_loaded_a_line_says_why(
+def test_a_failure_to_load_jax_is_explained_in_one_line(
     monkeypatch: pytest.MonkeyPatch, error: Exception, line: str
 ) -> None:
     with pytest.raises(type(error)), starting.loading("launch.tea", "JAX"):
-        raise error  # by a mistake of ours, as JAX is there
+        raise error  # by a bug of ours, as JAX was imported
     monkeypatch.delitem(sys.modules, "jax")
     with pytest.raises(SystemExit) as ended, starting.loading("launch.tea", "JAX"):
         raise error
     assert ended.value.code == f"launch.tea: JAX cannot be loaded: {line}"
 
 
-def test_a_package_that_is_missing_is_named_but_for_our_own() -> None:
+def test_a_missing_package_is_named_unless_it_is_ours() -> None:
     with pytest.raises(SystemExit) as ended, starting.loading("launch.tea", "JAX"):
         importlib.import_module("no_such_package")
     assert ended.value.code == f"launch.tea: no_such_package is missing: {INSTALL}"
@@ -108,30 +108,28 @@ def test_a_package_that_is_missing_is_named_but_for_our_own() -> None:
         importlib.import_module("hackmatrix.no_such_module")
 
 
-def test_a_mistake_in_our_sources_is_not_blamed_on_jax(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_in_our_sources_is_not_blamed_on_jax(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "jax")
     with pytest.raises(SyntaxError), starting.loading("launch.tea", "JAX"):
         compile("def", "ours.py", "exec")
 
 
-def test_the_doctor_tells_what_is_installed_also_where_jax_cannot_be_loaded(tmp_path: Path) -> None:
+def test_the_doctor_prints_what_is_installed_even_if_jax_cannot_be_loaded(tmp_path: Path) -> None:
     (tmp_path / "jax.py").write_text("raise RuntimeError('jaxlib does not fit')")
-    told = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-m", "launch.doctor"],
         cwd=Path(__file__).parents[2],
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         capture_output=True,
         text=True,
     )
-    assert told.returncode == 1
-    assert [line.split()[1] for line in told.stdout.splitlines()] == ["python", "packages", "pins"]
+    assert done.returncode == 1
+    assert [line.split()[1] for line in done.stdout.splitlines()] == ["python", "packages", "pins"]
     last = f"launch.doctor: JAX cannot be loaded: jaxlib does not fit: {INSTALL}"
-    assert told.stderr.splitlines()[-1] == last
+    assert done.stderr.splitlines()[-1] == last
 
 
-def test_the_doctor_says_that_it_is_not_the_python_of_the_environment(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_doctor_reports_a_python_without_our_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "absl", None)
     monkeypatch.delitem(sys.modules, "launch.doctor", raising=False)
     with pytest.raises(SystemExit) as ended:
@@ -145,15 +143,13 @@ def test_a_wait_that_fails_is_not_called_done(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().err == "toast ...\n"
 
 
-def test_a_bucket_that_is_away_ends_a_program_with_a_line() -> None:
+def test_an_unavailable_bucket_ends_a_program_with_one_line() -> None:
     with pytest.raises(SystemExit) as ended, starting.one_line_errors("launch.tea"):
         raise Unavailable("gs://bucket/runs: Server disconnected")
     assert ended.value.code == "launch.tea: gs://bucket/runs: Server disconnected"
 
 
-def test_a_program_without_the_devices_that_it_is_to_use_ends_with_a_line(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_program_without_its_devices_ends_with_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     starting.need_devices()
     monkeypatch.setattr(jax, "devices", Mock(side_effect=AssertionError))
     with pytest.raises(SystemExit) as ended, starting.one_line_errors("launch.tea"):
@@ -161,7 +157,7 @@ def test_a_program_without_the_devices_that_it_is_to_use_ends_with_a_line(
     assert str(ended.value.code).startswith("launch.tea: JAX_PLATFORMS=cpu, but JAX finds no such")
 
 
-def test_compiled_programs_are_kept_in_the_cache_of_the_user_or_where_they_say(
+def test_compiled_programs_are_cached_where_the_user_says_or_with_other_caches(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -173,7 +169,7 @@ def test_compiled_programs_are_kept_in_the_cache_of_the_user_or_where_they_say(
     assert os.environ["JAX_COMPILATION_CACHE_DIR"] == "elsewhere"
 
 
-def test_a_user_without_a_home_keeps_no_compiled_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_home_no_programs_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "")
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR")
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
@@ -184,7 +180,7 @@ def test_a_user_without_a_home_keeps_no_compiled_programs(monkeypatch: pytest.Mo
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """The /dev of a machine with libtpu, on which nobody has said what JAX is to use."""
+    """The /dev of a machine with libtpu, on which JAX_PLATFORMS is not set."""
     monkeypatch.setattr(machine_here, "has_libtpu", lambda: True)
     monkeypatch.setattr(
         machine_here, "_TPUS", (f"{tmp_path}/accel[0-9]*", f"{tmp_path}/vfio[0-9]*")
@@ -198,7 +194,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("workdir", ["runs", "gs://bucket/runs/"])
-def test_what_is_compiled_for_an_accelerator_is_kept_where_all_hosts_find_it(
+def test_programs_for_an_accelerator_are_cached_in_the_workdir_which_all_hosts_share(
     machine: Path, monkeypatch: pytest.MonkeyPatch, workdir: str
 ) -> None:
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "")
@@ -209,7 +205,7 @@ def test_what_is_compiled_for_an_accelerator_is_kept_where_all_hosts_find_it(
 
 
 @pytest.mark.parametrize("program", ["train", "doctor"])
-def test_the_doctor_looks_at_the_programs_that_training_keeps(
+def test_the_doctor_uses_the_compilation_cache_of_training(
     program: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
@@ -223,51 +219,45 @@ starting.loading = lambda *_: sys.exit(os.environ["JAX_COMPILATION_CACHE_DIR"])
 command_line.parser("launch.{program}")(["{program}", "--workdir={tmp_path}"])
 {program}.main(["{program}"])
 """
-    told = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
-    assert told.stderr == f"{tmp_path}/.compiled\n"
+    done = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
+    assert done.stderr == f"{tmp_path}/.compiled\n"
 
 
-def test_jax_is_not_sent_to_look_for_a_tpu_that_is_not_there(machine: Path) -> None:
+def test_jax_does_not_look_for_a_missing_tpu(machine: Path) -> None:
     machine_here.leave_missing_tpu()
     assert os.environ["JAX_PLATFORMS"] == "cpu"
 
 
 @pytest.mark.parametrize("device", ["accel0", "nvidiactl"])
-def test_jax_looks_for_itself_where_there_is_an_accelerator(machine: Path, device: str) -> None:
+def test_jax_chooses_its_platform_if_there_is_an_accelerator(machine: Path, device: str) -> None:
     (machine / device).touch()
     machine_here.leave_missing_tpu()
     assert "JAX_PLATFORMS" not in os.environ
 
 
-def test_jax_looks_for_itself_where_there_is_no_libtpu(
-    machine: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_jax_chooses_without_libtpu(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine_here, "has_libtpu", lambda: False)
     machine_here.leave_missing_tpu()
     assert "JAX_PLATFORMS" not in os.environ
 
 
-def test_what_somebody_has_said_jax_is_to_use_stays(
-    machine: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_platform_that_is_set_stays(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAX_PLATFORMS", "tpu")
     machine_here.leave_missing_tpu()
     assert os.environ["JAX_PLATFORMS"] == "tpu"
 
 
-def test_a_program_beside_a_training_leaves_it_the_tpu_and_says_so(
+def test_a_program_beside_training_leaves_it_the_tpu_and_says_so(
     machine: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (machine / "accel0").touch()
     starting.leave_room_for_training("tea")
     assert os.environ["JAX_PLATFORMS"] == "cpu"
-    said = (
-        "tea: running on the CPU, to leave the TPU to training; set JAX_PLATFORMS=tpu to use it\n"
-    )
-    assert capsys.readouterr().err == said
+    line = "tea: running on the CPU, to leave the TPU to training; set JAX_PLATFORMS=tpu to use it"
+    assert capsys.readouterr().err == f"{line}\n"
 
 
-def test_a_program_beside_a_training_takes_the_tpu_that_it_is_given(
+def test_a_program_beside_training_uses_the_tpu_if_it_is_told_to(
     machine: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (machine / "accel0").touch()
@@ -277,7 +267,7 @@ def test_a_program_beside_a_training_takes_the_tpu_that_it_is_given(
     assert capsys.readouterr().err == ""
 
 
-def test_a_program_beside_a_training_takes_no_more_of_a_gpu_than_it_needs(
+def test_a_program_beside_training_does_not_preallocate_the_gpu(
     machine: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (machine / "nvidia0").touch()
@@ -287,16 +277,14 @@ def test_a_program_beside_a_training_takes_no_more_of_a_gpu_than_it_needs(
     assert "to leave the rest to training" in capsys.readouterr().err
 
 
-def test_compiled_programs_are_kept_also_where_jax_is_there_already(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_programs_are_cached_even_if_jax_was_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     place = "jax_compilation_cache_dir"
     monkeypatch.setenv(place.upper(), "elsewhere")
     before = jax.config.values[place]
     try:
-        for chosen, kept in ((None, "elsewhere"), ("chosen", "chosen")):
+        for chosen, expected in ((None, "elsewhere"), ("chosen", "chosen")):
             jax.config.update(place, chosen)
             starting.keep_compiled_programs()
-            assert jax.config.values[place] == kept
+            assert jax.config.values[place] == expected
     finally:
         jax.config.update(place, before)

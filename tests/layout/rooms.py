@@ -110,7 +110,7 @@ def wrong_imports(root: Path) -> list[str]:
 
 
 def circles(root: Path) -> list[str]:
-    """Finds modules that import each other in a circle when they are imported: one such circle."""
+    """Finds modules that need each other in a circle at import; returns only one such circle."""
     named = {dotted(root, path): path for path in sources(root)}
 
     def needed(path: Path) -> Iterator[str]:

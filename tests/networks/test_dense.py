@@ -1,4 +1,4 @@
-"""A dense layer of an input in parts."""
+"""A dense layer whose input is in parts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hackmatrix.networks.dense import Dense
 Array = jax.Array
 
 
-def test_a_layer_of_parts_and_its_gradients_are_those_of_the_parts_side_by_side() -> None:
+def test_the_gradients_of_a_layer_of_parts_equal_those_of_the_concatenated_parts() -> None:
     layer = Dense(width=5, scale=1)
     parts = [jax.random.normal(jax.random.key(size), (7, size)) for size in (11, 3, 4)]
     params = layer.init(jax.random.key(0), *parts)
@@ -22,21 +22,21 @@ def test_a_layer_of_parts_and_its_gradients_are_those_of_the_parts_side_by_side(
         row: Any = layer.apply(params, *parts)
         return jnp.square(row).sum()
 
-    def both(*parts: Array) -> tuple[Any, tuple[Array, ...]]:
+    def gradients(*parts: Array) -> tuple[Any, tuple[Array, ...]]:
         of_params, *of_parts = jax.grad(outputs, argnums=range(1 + len(parts)))(params, *parts)
         return of_params, tuple(of_parts)
 
-    of_params, of_parts = both(*parts)
-    of_layer, (of_row,) = both(jnp.concatenate(parts, axis=-1))
-    whole = of_params, jnp.concatenate(of_parts, axis=-1)
+    of_params, of_parts = gradients(*parts)
+    expected_of_params, (expected_of_row,) = gradients(jnp.concatenate(parts, axis=-1))
+    found = of_params, jnp.concatenate(of_parts, axis=-1)
     jax.tree.map(
         lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4),
-        whole,
-        (of_layer, of_row),
+        found,
+        (expected_of_params, expected_of_row),
     )
 
 
-def test_a_layer_of_parts_has_derivatives_in_a_direction_too() -> None:
+def test_a_layer_of_parts_can_be_differentiated_in_forward_mode() -> None:
     layer = Dense(width=5, scale=1)
     parts = jnp.ones((7, 3)), jnp.ones((7, 2))
     params = layer.init(jax.random.key(0), *parts)
@@ -45,7 +45,7 @@ def test_a_layer_of_parts_has_derivatives_in_a_direction_too() -> None:
     np.testing.assert_allclose(tangent, jnp.asarray(expected), rtol=1e-6)
 
 
-def test_the_gradient_of_the_first_part_is_a_value_of_its_own() -> None:
+def test_only_a_layer_of_several_parts_has_a_barrier_on_its_gradient() -> None:
     layer = Dense(width=5, scale=1)
 
     def text(*parts: Array) -> str:

@@ -1,4 +1,4 @@
-"""The networks: what they compute, with JAX and with NumPy, and what they refuse to see."""
+"""The networks: what they compute, with JAX and NumPy, and which environments they refuse."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BOARDS = 12
 OVER_CELLS = tuple(name for name in NETWORKS if name != "mlp")
 
 
-def spec(network: str, **changes: Any) -> Spec:
+def make_spec(network: str, **changes: Any) -> Spec:
     values: dict[str, Any] = {
         "network": network, "hidden_dim": 24, "num_layers": 2, "channels": 32,
         "separate_critic": False, "compute_dtype": "float32",
@@ -36,30 +36,30 @@ def spec(network: str, **changes: Any) -> Spec:
 
 
 @functools.cache
-def compiled(of: Spec) -> Callable[..., Any]:
-    """The network of a spec: all tests share what was compiled for it."""
-    return jax.jit(networks.make(of, ENV).__call__)
+def compiled(spec: Spec) -> Callable[..., Any]:
+    """Returns the compiled network of a spec, which all tests share."""
+    return jax.jit(networks.make(spec, ENV).__call__)
 
 
-def outputs(of: Spec, params: Any, parts: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Logits and values."""
-    logits, values = compiled(of)(params, parts)
+def outputs(spec: Spec, params: Any, parts: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Returns logits and values."""
+    logits, values = compiled(spec)(params, parts)
     return np.asarray(logits), np.asarray(values)
 
 
 @functools.cache
-def seen() -> dict[str, Any]:
+def sample_parts() -> dict[str, Any]:
     keys = np.random.default_rng(0).integers(1 << 32, size=(BOARDS, 2), dtype=np.uint32)
     look = jax.jit(lambda keys: ENV.decode(ENV.encode(ENV.reset(keys)))[0])
     return jax.device_get(look(keys))
 
 
-def shaken(of: Spec) -> Any:
-    """Parameters all of which count: biases that begin at 0 would hide a mistake."""
+def random_params(spec: Spec) -> Any:
+    """Returns parameters without zeros: biases, which begin at 0, could hide a mistake."""
     rng = np.random.default_rng(1)
     return jax.tree.map(
         lambda leaf: np.float32(0.2 * rng.normal(size=leaf.shape)),
-        jax.eval_shape(networks.make(of, ENV).init, jax.random.key(0)),
+        jax.eval_shape(networks.make(spec, ENV).init, jax.random.key(0)),
     )
 
 
@@ -69,11 +69,11 @@ def shaken(of: Spec) -> Any:
 def test_a_network_computes_the_same_with_numpy_alone(
     tmp_path: Path, name: str, separate: bool, turn_boards: bool
 ) -> None:
-    of = spec(name, separate_critic=separate, turn_boards=turn_boards)
-    params, parts = shaken(of), seen()
-    logits, values = outputs(of, params, parts)
+    spec = make_spec(name, separate_critic=separate, turn_boards=turn_boards)
+    params, parts = random_params(spec), sample_parts()
+    logits, values = outputs(spec, params, parts)
     about = About(
-        ENV.name, dict(ENV.observation), ENV.action_names, "", 0, of, landmark=ENV.landmark
+        ENV.name, dict(ENV.observation), ENV.action_names, "", 0, spec, landmark=ENV.landmark
     )
     (tmp_path / "policy.npz").write_bytes(files.content(params, about))
     plain = NumpyPolicy(tmp_path / "policy.npz")
@@ -91,39 +91,39 @@ def test_a_network_computes_the_same_with_numpy_alone(
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_the_first_policy_is_nearly_uniform_and_the_first_values_small(name: str) -> None:
-    first = jax.jit(networks.make(spec(name), ENV).init)(jax.random.key(3))
-    logits, values = outputs(spec(name), first, seen())
+def test_an_untrained_policy_is_nearly_uniform_and_its_values_are_small(name: str) -> None:
+    params = jax.jit(networks.make(make_spec(name), ENV).init)(jax.random.key(3))
+    logits, values = outputs(make_spec(name), params, sample_parts())
     assert np.ptp(logits, axis=-1).max() < 0.1
     assert np.abs(values).max() < 10
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_a_critic_of_its_own_leaves_the_policy_as_it_is(name: str) -> None:
-    shared, apart = (spec(name, separate_critic=separate) for separate in (False, True))
-    params = shaken(apart)
-    logits, values = outputs(apart, params, seen())
+def test_a_separate_critic_does_not_change_the_policy(name: str) -> None:
+    shared, separated = (make_spec(name, separate_critic=separate) for separate in (False, True))
+    params = random_params(separated)
+    logits, values = outputs(separated, params, sample_parts())
     inner = {key: value for key, value in params["params"].items() if key != "critic_torso"}
-    again, others = outputs(shared, {"params": inner}, seen())
+    again, others = outputs(shared, {"params": inner}, sample_parts())
     np.testing.assert_array_equal(logits, again)
     assert np.abs(values - others).max() > 1e-3
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_heads_are_float32_where_products_are_bfloat16(name: str) -> None:
-    """In bfloat16 there are 2 values between 3 and 3.03, so that most logits would be the same."""
-    params = shaken(spec(name))
+    """bfloat16 has only 2 numbers from 3 to 3.03, so most values would be the same."""
+    params = random_params(make_spec(name))
     head = params["params"]["critic"]
     params["params"]["critic"] = {"kernel": 1e-3 * head["kernel"], "bias": head["bias"] * 0 + 3}
-    logits, values = outputs(spec(name, compute_dtype="bfloat16"), params, seen())
+    logits, values = outputs(make_spec(name, compute_dtype="bfloat16"), params, sample_parts())
     assert logits.dtype == values.dtype == np.float32
     assert len(set(values.tolist())) == BOARDS
-    exact = outputs(spec(name), params, seen())
+    exact = outputs(make_spec(name), params, sample_parts())
     np.testing.assert_allclose(logits, exact[0], atol=0.2)
 
 
-def test_gradients_of_biases_are_sums_of_float32_where_products_are_bfloat16() -> None:
-    """Of thousands of cells: small ones would be lost in a large sum."""
+def test_gradients_of_biases_are_summed_in_float32_where_products_are_bfloat16() -> None:
+    """They sum over thousands of cells: a large bfloat16 sum would lose small terms."""
     env, rng = GridWalk(), np.random.default_rng(5)
     parts = {
         part: jnp.asarray(rng.random((512, *shape), np.float32))
@@ -147,30 +147,30 @@ def test_gradients_of_biases_are_sums_of_float32_where_products_are_bfloat16() -
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_a_network_is_of_32_bits_where_a_program_computes_in_64(name: str) -> None:
+def test_a_network_computes_in_32_bits_even_where_64_are_enabled(name: str) -> None:
     with jax.enable_x64(True):
-        network = networks.make(spec(name), ENV)
-        results = jax.eval_shape(network.__call__, shaken(spec(name)), seen())
+        network = networks.make(make_spec(name), ENV)
+        results = jax.eval_shape(network.__call__, random_params(make_spec(name)), sample_parts())
     assert {result.dtype for result in results} == {np.dtype(np.float32)}
 
 
 @pytest.mark.parametrize("name", OVER_CELLS)
 def test_networks_over_cells_see_where_the_player_stands(name: str) -> None:
-    params, parts = shaken(spec(name)), seen()
+    params, parts = random_params(make_spec(name)), sample_parts()
     row, *others = parts["player"].T
     moved = {**parts, "player": np.stack([1 - row, *others], axis=-1)}
-    there, elsewhere = (outputs(spec(name), params, each)[0] for each in (parts, moved))
+    there, elsewhere = (outputs(make_spec(name), params, each)[0] for each in (parts, moved))
     assert np.abs(there - elsewhere).min(-1).max() > 1e-3
 
 
-def test_around_the_player_what_is_one_step_up_is_the_same_from_every_cell() -> None:
-    """To a network that is told nothing of the player's place."""
+def test_a_centred_network_sees_the_cell_one_step_up_alike_from_everywhere() -> None:
+    """In a network that ignores the inputs that tell the player's place."""
     rows, columns, features = ENV.observation["cells"]
-    centred = spec("centred")
-    params = shaken(centred)
-    around = (2 * rows - 1) * (2 * columns - 1) * centred.channels
+    centred = make_spec("centred")
+    params = random_params(centred)
+    centred_inputs = (2 * rows - 1) * (2 * columns - 1) * centred.channels
     params["params"]["embed"]["bias"][:] = 0
-    params["params"]["Dense_0"]["kernel"][around:] = 0
+    params["params"]["Dense_0"]["kernel"][centred_inputs:] = 0
     cells = np.indices((rows - 1, columns)).reshape(2, -1)
     row, column = cells
     parts = {
@@ -185,8 +185,8 @@ def test_around_the_player_what_is_one_step_up_is_the_same_from_every_cell() -> 
     assert np.abs(logits - outputs(centred, params, nothing)[0]).max() > 1e-2
 
 
-def test_gradients_around_the_player_are_those_of_sums_of_products() -> None:
-    """A gather lays out the board; the same by products with 0 and 1, whose gradients JAX knows."""
+def test_centring_and_its_gradient_equal_those_of_products() -> None:
+    """`around` gathers cells. Products with 0 and 1 do the same, and JAX differentiates them."""
     rows, columns = 5, 6
     places = np.indices((rows, columns)).reshape(2, -1)
     cells = np.random.default_rng(0).normal(size=(places.shape[1], rows, columns, 3))
@@ -212,9 +212,7 @@ def test_gradients_around_the_player_are_those_of_sums_of_products() -> None:
 
 
 def test_a_convolution_sees_the_eight_cells_around_and_not_beyond() -> None:
-    """The features of a corner do not depend on what is three cells away after two layers, but for
-    the mean and the maximum over the board, which a constant shift of a far cell leaves alone here.
-    """
+    """A change of one cell changes the outputs of that cell and its eight neighbours only."""
     from hackmatrix.networks.conv import Convolution
 
     layer = Convolution(channels=3, compute_dtype="float32")
@@ -230,31 +228,31 @@ def test_a_convolution_sees_the_eight_cells_around_and_not_beyond() -> None:
 
 
 @pytest.mark.parametrize("name", OVER_CELLS)
-def test_a_network_over_cells_refuses_what_has_none(name: str) -> None:
+def test_a_network_over_cells_refuses_an_environment_without_cells(name: str) -> None:
     with pytest.raises(UserError) as refused:
-        networks.make(spec(name), make("gymnax:CartPole-v1"))
+        networks.make(make_spec(name), make("gymnax:CartPole-v1"))
     assert f"network={name} does not support gymnax:CartPole-v1" in str(refused.value)
     assert "but this environment has observation [4]; use network=mlp" in str(refused.value)
 
 
-def test_a_part_that_turned_boards_tell_must_not_be_there_already() -> None:
+def test_turning_is_refused_where_the_observation_already_has_a_part_turned() -> None:
     env = GridWalk()
     vars(env).update(observation={**env.observation, "turned": (5,)})
     with pytest.raises(UserError, match=r"the part turned, .* already exists in its observation"):
-        networks.make(spec("mlp", turn_boards=True), env)
+        networks.make(make_spec("mlp", turn_boards=True), env)
 
 
-def test_boards_are_not_turned_that_do_not_say_what_towards() -> None:
+def test_turning_is_refused_for_an_environment_without_a_landmark() -> None:
     with pytest.raises(UserError, match="turn_boards=True is not supported by gymnax:CartPole"):
-        networks.make(spec("mlp", turn_boards=True), make("gymnax:CartPole-v1"))
+        networks.make(make_spec("mlp", turn_boards=True), make("gymnax:CartPole-v1"))
 
 
-def test_an_unknown_network_is_refused_with_those_there_are() -> None:
+def test_an_unknown_network_is_refused_with_a_list_of_the_known_ones() -> None:
     with pytest.raises(UserError, match="mlp, centred, conv, cells, or MODULE:NAME"):
-        networks.make(spec("resnet"), GridWalk())
+        networks.make(make_spec("resnet"), GridWalk())
 
 
-def test_a_module_that_fails_is_not_one_without_the_name(
+def test_a_module_that_fails_is_not_reported_as_one_without_the_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "failing_net.py").write_text("import math\nmath.nothing\nclass Net: ...\n")
@@ -266,6 +264,6 @@ def test_a_module_that_fails_is_not_one_without_the_name(
         plugins.load("needy_net:Net")
 
 
-def test_channels_that_attention_cannot_share_are_refused() -> None:
+def test_channels_that_attention_heads_cannot_share_are_refused() -> None:
     with pytest.raises(UserError, match="channels=24"):
-        networks.make(spec("cells", channels=24), GridWalk())
+        networks.make(make_spec("cells", channels=24), GridWalk())

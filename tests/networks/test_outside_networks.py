@@ -1,4 +1,4 @@
-"""Networks from outside of the package: what cannot be trained is refused in a line."""
+"""Networks from outside of the package: those that cannot be trained are refused in a line."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Demanding(Plain):
 
 
 class Oddly(Plain):
-    """Its parameters have names and forms that files have no word for."""
+    """Its parameters have a slash in a name and a tuple, which files store in another form."""
 
     def features(self, seen: jax.Array) -> Any:
         pair = self.param("pair", lambda key: (jnp.ones(2), jnp.full(8, 0.5)))
@@ -109,7 +109,7 @@ def made(torso: type) -> networks.Network:
 
 
 @pytest.mark.parametrize(
-    ("torso", "said"),
+    ("torso", "message"),
     [
         (NoTorso, "is not a torso: it must be a subclass of hackmatrix.networks.torso.Torso"),
         (Tuple, "TypeError: its `__call__` returns tuple, not a jax.Array); a torso maps"),
@@ -128,15 +128,15 @@ def made(torso: type) -> networks.Network:
         ),
     ],
 )
-def test_a_network_that_cannot_be_trained_is_refused(torso: type, said: str) -> None:
+def test_a_network_that_cannot_be_trained_is_refused(torso: type, message: str) -> None:
     with pytest.raises(UserError) as refused:
         made(torso)
     assert f"network={__name__}:{torso.__name__}" in str(refused.value)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
-def test_parameters_of_any_form_come_back_from_a_file(tmp_path: Path) -> None:
+def test_parameters_of_any_structure_can_be_read_back_from_a_file(tmp_path: Path) -> None:
     network, env, file = made(Oddly), GridWalk(), tmp_path / "policy.npz"
     params = network.init(jax.random.key(1))
     about = files.About(env.name, dict(env.observation), env.action_names, "a", 1, network.spec)
@@ -145,14 +145,14 @@ def test_parameters_of_any_form_come_back_from_a_file(tmp_path: Path) -> None:
     jax.tree.map(np.testing.assert_array_equal, again, params)
 
 
-def test_a_network_can_be_copied_whose_environment_declares_what_cannot_change() -> None:
+def test_a_network_can_be_pickled_where_the_observation_is_a_mapping_proxy() -> None:
     assert isinstance(GridWalk.observation, MappingProxyType)
     network = made(Plain)
     assert pickle.loads(pickle.dumps(network)) == network
 
 
-def test_parts_are_read_as_they_are_declared_in_whatever_order_they_come() -> None:
-    """JAX sorts what has names, so a `decode` by jax.vmap gives them in another order."""
+def test_parts_are_read_in_their_declared_order_whatever_order_they_come_in() -> None:
+    """JAX sorts the keys of dicts, so a `decode` by jax.vmap returns parts in another order."""
     network = made(Plain)
     keys = jax.random.split(jax.random.key(0), len(network.observation))
     parts = {

@@ -1,4 +1,4 @@
-"""An observation in parts: side by side in a row, and back; and as the plainest network sees it."""
+"""Observations in parts: flattened to a row, split again, and as an mlp sees them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def parts_of(*batch: int) -> Parts:
 
 
 @pytest.mark.parametrize("batch", [(), (7,), (2, 7)])
-def test_parts_stand_side_by_side_in_their_order_and_come_back(batch: tuple[int, ...]) -> None:
+def test_parts_are_flattened_in_their_order_and_split_again(batch: tuple[int, ...]) -> None:
     parts = parts_of(*batch)
     row = flat(parts, SHAPES)
     assert row.shape == (*batch, SIZE)
@@ -41,7 +41,7 @@ def test_parts_stand_side_by_side_in_their_order_and_come_back(batch: tuple[int,
     jax.tree.map(np.testing.assert_array_equal, again, parts)
 
 
-def test_the_parts_of_the_game_are_its_observation() -> None:
+def test_an_observation_of_the_game_can_be_split_into_its_parts_and_flattened() -> None:
     env = make("hackmatrix")
     assert env.observation_size == 1545
     assert list(env.observation) == ["player", "programs", "cells"]
@@ -49,7 +49,7 @@ def test_the_parts_of_the_game_are_its_observation() -> None:
     np.testing.assert_array_equal(flat(in_parts(row, env.observation), env.observation), row)
 
 
-def test_an_observation_in_parts_is_that_of_the_parts_side_by_side() -> None:
+def test_a_network_sees_parts_as_it_sees_them_flattened() -> None:
     in_several: Any = SimpleNamespace(name="several", observation=SHAPES, num_actions=6)
     in_one: Any = SimpleNamespace(name="one", observation={"all": (SIZE,)}, num_actions=6)
     network, of_one = networks.make(SPEC, in_several), networks.make(SPEC, in_one)
@@ -59,7 +59,7 @@ def test_an_observation_in_parts_is_that_of_the_parts_side_by_side() -> None:
         np.testing.assert_allclose(one, other, atol=1e-5)
 
 
-def test_a_part_that_is_a_single_number_is_seen_with_numpy_alone_as_well() -> None:
+def test_a_part_that_is_a_single_number_is_seen_with_numpy_alone_too() -> None:
     env: Any = SimpleNamespace(name="several", observation=SHAPES, num_actions=6)
     network = networks.make(SPEC, env)
     params = network.init(jax.random.key(1))

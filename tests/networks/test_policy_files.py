@@ -1,4 +1,4 @@
-"""Files of policies: which one a name means, and what is said of those that are newer."""
+"""Policy files: which file a name means, and how files that cannot be read are reported."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from hackmatrix.networks import files
 
 @pytest.fixture
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Outside of a checkout."""
+    """The working directory, outside of a checkout."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-def test_a_folder_of_ones_own_may_lie_among_policies(elsewhere: Path) -> None:
-    assert files.is_shipped("policies/mine")  # so that those that there are will be named
+def test_users_may_have_folders_of_their_own_under_policies(elsewhere: Path) -> None:
+    assert files.is_shipped("policies/mine")  # so that the error lists the shipped agents
     folder = elsewhere / "policies/mine"
     folder.mkdir(parents=True)
     params, about = files.read("policies/winner")
@@ -33,15 +33,13 @@ def test_a_folder_of_ones_own_may_lie_among_policies(elsewhere: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["policies/winner.npz", "winner.npz", "winner"])
-def test_who_names_the_file_of_a_shipped_policy_is_told_its_name(
-    name: str, elsewhere: Path
-) -> None:
+def test_the_name_of_a_shipped_policy_is_suggested_for_its_file(name: str, elsewhere: Path) -> None:
     with pytest.raises(UserError, match=r"; did you mean policies/winner\?"):
         files.read(name)
 
 
 class Runs:
-    """What writes a file wherever it is unpickled."""
+    """Creates a file when it is unpickled."""
 
     def __init__(self, ran: Path) -> None:
         self.ran = ran
@@ -50,7 +48,7 @@ class Runs:
         return Path.touch, (self.ran,)
 
 
-def test_nothing_that_a_file_holds_is_run(tmp_path: Path) -> None:
+def test_a_policy_file_is_never_unpickled(tmp_path: Path) -> None:
     file, ran = tmp_path / "policy.npz", tmp_path / "ran"
     np.savez(file, format=np.int32(2), about=np.array([Runs(ran)], dtype=object))
     with pytest.raises(UserError, match="is not a policy that launch"):
@@ -59,14 +57,14 @@ def test_nothing_that_a_file_holds_is_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("of_spec", [False, True])
-def test_a_file_of_a_newer_version_is_told_from_one_that_is_damaged(
+def test_a_file_of_a_newer_version_is_not_reported_as_damaged(
     of_spec: bool, tmp_path: Path
 ) -> None:
     arrays = dict(np.load(io.BytesIO(files.content(*files.read("policies/winner")))))
-    told = json.loads(str(arrays["about"]))
-    (told["spec"] if of_spec else told)["recurrent"] = True
+    about = json.loads(str(arrays["about"]))
+    (about["spec"] if of_spec else about)["recurrent"] = True
     file = tmp_path / "policy.npz"
-    np.savez(file, **{**arrays, "about": np.str_(json.dumps(told))})
+    np.savez(file, **{**arrays, "about": np.str_(json.dumps(about))})
     with pytest.raises(UserError) as refused:
         files.read(file)
     assert str(refused.value) == (

@@ -1,4 +1,4 @@
-"""Turned boards: what is alike but for how it lies looks the same to a network."""
+"""Turned boards: those that differ only in their orientation look the same to a network."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SQUARE, OBLONG = (6, 6), (5, 4)
 
 
 def boards(rows: int, columns: int) -> dict[str, np.ndarray]:
-    """One for each place of the player and of the landmark; no two cells of a board look alike."""
+    """Returns a board for each two places of player and landmark; all cells of a board differ."""
     places = np.array(list(itertools.product(range(rows), range(columns), repeat=2)))
     places = places[(places[:, :2] != places[:, 2:]).any(1)]
     count = len(places)
@@ -33,10 +33,10 @@ def boards(rows: int, columns: int) -> dict[str, np.ndarray]:
 
 
 def landmark(parts: dict[str, np.ndarray]) -> np.ndarray:
-    """i64[B, 2]: its row and column, from those of the player."""
+    """Returns the landmark's row and column relative to the player's, i64[B, 2]."""
     marked = parts["cells"][..., LANDMARK]
-    there = np.stack(np.unravel_index(marked.reshape(len(marked), -1).argmax(1), marked.shape[1:]))
-    return there.T - place(parts)
+    places = np.stack(np.unravel_index(marked.reshape(len(marked), -1).argmax(1), marked.shape[1:]))
+    return places.T - place(parts)
 
 
 def place(parts: dict[str, np.ndarray]) -> np.ndarray:
@@ -45,7 +45,7 @@ def place(parts: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def images(parts: dict[str, np.ndarray]) -> Iterator[dict[str, np.ndarray]]:
-    """The eight boards that are alike, of square ones."""
+    """Yields square boards in their eight orientations."""
     cells, player = parts["cells"], parts["player"]
     for swapped, upside_down, mirrored in itertools.product((False, True), repeat=3):
         at, seen = player[:, :2].copy(), cells
@@ -59,35 +59,35 @@ def images(parts: dict[str, np.ndarray]) -> Iterator[dict[str, np.ndarray]]:
 
 
 @pytest.mark.parametrize("size", [SQUARE, OBLONG])
-def test_the_landmark_of_a_turned_board_lies_ahead(size: tuple[int, int]) -> None:
+def test_the_landmark_of_a_turned_board_lies_up_and_to_the_right(size: tuple[int, int]) -> None:
     up, right = landmark(TURNING.turned(boards(*size))[0]).T
     assert min(up.min(), right.min()) == 0
     if size == SQUARE:
         assert (up >= right).all()
 
 
-def test_boards_that_are_alike_but_for_how_they_lie_look_the_same() -> None:
-    """But for those whose landmark lies straight ahead, or as far up as to the right: these look
-    the same from two sides.
+def test_boards_that_differ_only_in_their_orientation_look_the_same() -> None:
+    """Except where the landmark lies in the player's row or column, or on a diagonal: such a board
+    can be turned two ways.
     """
     parts = boards(*SQUARE)
     up, right = np.abs(landmark(parts)).T
-    one_sided = (up != right) & (up > 0) & (right > 0)
-    parts = {name: part[one_sided] for name, part in parts.items()}
+    has_one_turn = (up != right) & (up > 0) & (right > 0)
+    parts = {name: part[has_one_turn] for name, part in parts.items()}
     expected, _ = TURNING.turned(parts)
-    ways = []
+    turns = []
     for image in images(parts):
         turned, turn = TURNING.turned(image)
         np.testing.assert_array_equal(turned["cells"], expected["cells"])
         np.testing.assert_array_equal(place(turned), place(expected))
         np.testing.assert_array_equal(turned["player"][:, 2:], parts["player"][:, 2:])
         np.testing.assert_array_equal(turned["turned"], np.stack(turn, axis=-1))
-        ways.append(turned["turned"])
-    assert len(np.unique(np.stack(ways)[:, 0], axis=0)) == len(ways)
+        turns.append(turned["turned"])
+    assert len(np.unique(np.stack(turns)[:, 0], axis=0)) == len(turns)
 
 
 @pytest.mark.parametrize(
-    ("lies", "turn"),
+    ("place", "turn"),
     [
         ((2, 4), (False, False, True)),
         ((4, 2), (False, False, False)),
@@ -97,18 +97,18 @@ def test_boards_that_are_alike_but_for_how_they_lie_look_the_same() -> None:
         ((0, 0), (True, True, False)),
     ],
 )
-def test_a_board_that_could_be_turned_two_ways_is_turned_as_policies_learned_it(
-    lies: tuple[int, int], turn: tuple[bool, bool, bool]
+def test_a_board_that_can_be_turned_two_ways_is_turned_as_trained_policies_expect(
+    place: tuple[int, int], turn: tuple[bool, bool, bool]
 ) -> None:
     cells = np.zeros((*SQUARE, 3), np.float32)
-    cells[(*lies, LANDMARK)] = 1
+    cells[(*place, LANDMARK)] = 1
     player = np.array([2 / 5, 2 / 5, 0.5], np.float32)
     assert tuple(TURNING.turned({"player": player, "cells": cells})[1]) == turn
 
 
 @pytest.mark.parametrize("size", [SQUARE, OBLONG])
 @pytest.mark.parametrize("direction", DIRECTIONS)
-def test_a_step_on_the_turned_board_leads_to_the_same_cell_on_the_board(
+def test_a_step_on_the_turned_board_leads_to_the_same_cell_as_on_the_board(
     size: tuple[int, int], direction: str
 ) -> None:
     parts = boards(*size)
@@ -122,13 +122,13 @@ def test_a_step_on_the_turned_board_leads_to_the_same_cell_on_the_board(
 
 
 def _cell(parts: dict[str, np.ndarray], steps: np.ndarray) -> np.ndarray:
-    """What the cell is that these steps lead the players to; 0 beyond the board."""
+    """Returns the first feature of the cells that these steps lead to, 0 beyond the board."""
     wider = np.pad(parts["cells"][..., 0], [(0, 0), (1, 1), (1, 1)])
     row, column = (place(parts) + steps + 1).T
     return np.asarray(wider[np.arange(len(row)), row, column])
 
 
-def test_logits_of_other_actions_stay_and_none_is_lost() -> None:
+def test_turning_back_permutes_the_logits_of_directions_alone() -> None:
     parts = boards(*SQUARE)
     _, turn = TURNING.turned(parts)
     logits = np.random.default_rng(0).normal(size=(len(parts["cells"]), len(ACTIONS)))
@@ -149,7 +149,7 @@ def test_jax_turns_boards_as_numpy_does() -> None:
     )
 
 
-def test_directions_are_the_actions_of_these_names() -> None:
+def test_directions_are_found_by_the_names_of_actions() -> None:
     assert Turning.of(LANDMARK, ACTIONS) == TURNING
     assert Turning.of(None, ACTIONS) is None
     assert Turning.of(LANDMARK, ("push left", "push right")) is None
@@ -166,5 +166,5 @@ def test_the_game_is_turned_towards_its_exit() -> None:
     np.testing.assert_array_equal(exits.sum(1), 1)
     np.testing.assert_array_equal(exits.argmax(1), np.asarray(states.exit_cell))
     turned, _ = turning.turned(parts)
-    # A new game begins in a corner, and its exit is another.
+    # A new game begins in one corner, and its exit is in another.
     np.testing.assert_array_equal(turned["cells"][:, 5, :, turning.landmark].sum(1), 1)

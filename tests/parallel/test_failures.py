@@ -1,4 +1,4 @@
-"""Which failures may pass: a table of what libraries say."""
+"""Which failures are transient, by the messages of libraries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hackmatrix.errors import UserError
 from hackmatrix.parallel import startup
 from hackmatrix.parallel.failures import is_transient
 
-PASSING = [
+TRANSIENT = [
     "UNAVAILABLE: failed to connect to all addresses; last error: connection refused",
     "DEADLINE_EXCEEDED: Barrier timed out. Barrier_id: hackmatrix/end",
     "ABORTED: The coordination service has found task 1 in error",
@@ -23,7 +23,7 @@ PASSING = [
     "INTERNAL: The TPU worker was preempted",
     "UNKNOWN: The tasks have crashed: task 1 (heartbeat timeout)",
 ]
-STAYING = [
+PERMANENT = [
     "RESOURCE_EXHAUSTED: Out of memory allocating 137438953472 bytes.",
     "INTERNAL: Failed to launch: RESOURCE_EXHAUSTED: Out of memory while trying to allocate",
     "INVALID_ARGUMENT: Executable expected parameter 0 of size 64 but got buffer of size 32",
@@ -35,20 +35,20 @@ STAYING = [
 ]
 
 
-@pytest.mark.parametrize("text", PASSING)
-def test_a_lost_process_or_machine_may_come_back(text: str) -> None:
+@pytest.mark.parametrize("text", TRANSIENT)
+def test_the_loss_of_a_process_or_machine_is_transient(text: str) -> None:
     assert is_transient(JaxRuntimeError(text))
     assert startup.code_after(JaxRuntimeError(text), heartbeat_seconds=0) == 42
 
 
-@pytest.mark.parametrize("text", STAYING)
-def test_what_is_wrong_with_a_program_stays_wrong(text: str) -> None:
+@pytest.mark.parametrize("text", PERMANENT)
+def test_an_error_in_a_program_is_not_transient(text: str) -> None:
     assert not is_transient(JaxRuntimeError(text))
     assert startup.code_after(JaxRuntimeError(text), heartbeat_seconds=0) == 1
 
 
 @pytest.mark.parametrize(
-    ("error", "passes"),
+    ("error", "transient"),
     [
         (ConnectionResetError("reset"), True),
         (ConnectionRefusedError("refused"), True),
@@ -60,13 +60,13 @@ def test_what_is_wrong_with_a_program_stays_wrong(text: str) -> None:
         (UserError("lr=-1"), False),
     ],
 )
-def test_of_pythons_own_errors_those_of_connections_may_pass(
-    error: Exception, passes: bool
+def test_of_pythons_own_errors_only_those_of_connections_are_transient(
+    error: Exception, transient: bool
 ) -> None:
-    assert is_transient(error) == passes
+    assert is_transient(error) == transient
 
 
-def test_an_error_that_jax_does_raise_is_recognised() -> None:
+def test_running_out_of_memory_in_jax_is_not_transient() -> None:
     with pytest.raises(JaxRuntimeError) as raised:
         jnp.zeros((1 << 48,)).block_until_ready()
     assert isinstance(jax.devices()[0], jax.Device)

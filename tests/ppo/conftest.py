@@ -1,4 +1,4 @@
-"""What all tests of PPO look at: compiled and played once."""
+"""Updates of PPO that several tests look at: compiled and played once."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def played() -> Played:
 
 
 @pytest.fixture(scope="session")
-def cut_off() -> Played:
-    """As `played`, but no episode terminates: all are truncated. And values are in units of reward
-    from first to last.
+def truncated() -> Played:
+    """Like `played`, but all episodes are truncated, none terminates, and the return scale is not
+    updated.
     """
     return play(truncates=True, scale_returns=False)

@@ -15,14 +15,14 @@ from hackmatrix.rl import draws, rollout, tally
 from hackmatrix.rl.learning.return_scale import ReturnScale
 from hackmatrix.rl.rollout import Batch, Players, UpdateKey
 from tests.envs.toy import Toy
-from tests.rl.rolled import AXIS, mlp, on_one_device, opinionated
+from tests.rl.rolled import AXIS, mlp, on_one_device, peaked_params
 
 BOARDS = 12
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What PPO reads of a configuration."""
+    """The settings that PPO reads from a configuration."""
 
     num_steps: int = 16
     group_envs: int = 3
@@ -49,7 +49,7 @@ class Settings:
 
 @dataclass
 class Played:
-    """An update, and the batch that it played and learned from."""
+    """An update, with the batch that it played and learned from."""
 
     env: Toy
     network: Network
@@ -58,7 +58,7 @@ class Played:
     players: Players
     batch: Batch
     after: Learner
-    told: dict[str, jax.Array]
+    metrics: dict[str, jax.Array]
 
     @property
     def update_key(self) -> UpdateKey:
@@ -66,9 +66,9 @@ class Played:
 
 
 def new_learner(algorithm: PPO) -> Learner:
-    """In the midst of a run: after 5 updates, with returns that were about 2."""
+    """Returns a learner in mid-run: after 5 updates, with returns that were about 2."""
     return algorithm.init(draws.seed_key(3)).replace(
-        params=opinionated(algorithm.network),
+        params=peaked_params(algorithm.network),
         return_scale=ReturnScale(jnp.float32(4 * 0.05), jnp.float32(0.05)),
         update=jnp.int32(5),
     )
@@ -88,8 +88,8 @@ def play(truncates: bool, **changes: Any) -> Played:
     def run(before: Learner, players: Players) -> Any:
         counted = tally.empty(rollout.step_spec(env, players))
         _, batch, _ = algorithm.play(before, players, counted)
-        after, _, _, told = algorithm.update(before, players, counted)
-        return batch, after, told
+        after, _, _, metrics = algorithm.update(before, players, counted)
+        return batch, after, metrics
 
     done = on_one_device(run)(before, players)
     return Played(env, algorithm.network, settings, before, players, *done)

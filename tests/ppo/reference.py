@@ -1,4 +1,4 @@
-"""PPO once more, in NumPy and float64, sample by sample, from the papers' formulas."""
+"""A second implementation of PPO, in NumPy and float64, from the papers' formulas."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Params = dict[str, dict[str, Array]]
 def advantages(
     rewards: Array, values: Array, ended: Array, last: Array, gamma: float, lam: float
 ) -> Array:
-    """[T, E], by the sum over all later errors of the same episode."""
+    """Returns f64[T, E]: weighted sums of the current and all later errors of the same episode."""
     steps, boards = rewards.shape
     result = np.zeros((steps, boards))
     following = np.concatenate([values[1:], last[None]])
@@ -23,8 +23,8 @@ def advantages(
             weight = 1.0
             for step in range(start, steps):
                 end = ended[step, board]
-                goes_on = 0.0 if end else following[step, board]
-                error = rewards[step, board] + gamma * goes_on - values[step, board]
+                next_value = 0.0 if end else following[step, board]
+                error = rewards[step, board] + gamma * next_value - values[step, board]
                 result[start, board] += weight * error
                 weight *= gamma * lam
                 if end:
@@ -33,7 +33,7 @@ def advantages(
 
 
 def unit(scale: Any, targets: Array) -> float:
-    """What a value of 1 stands for, after the targets have been added to the return scale."""
+    """Returns the reward that a value of 1 stands for, once the targets update the return scale."""
     mean_square = 0.99 * float(scale.mean_square) + 0.01 * np.square(targets).mean()
     return float(np.sqrt(mean_square / (0.99 * float(scale.weight) + 0.01)))
 
@@ -49,7 +49,7 @@ class Minibatch:
 
 
 def forward(params: Params, observation: Array) -> tuple[list[Array], Array, Array]:
-    """The input of every layer, the logits and the values."""
+    """Returns the input of every layer, the logits and the values."""
     inputs = [observation]
     for number in range(len(params) - 2):
         layer = params[f"Dense_{number}"]
@@ -60,14 +60,14 @@ def forward(params: Params, observation: Array) -> tuple[list[Array], Array, Arr
 
 
 def log_softmax(logits: Array, mask: Array) -> Array:
-    """Over the valid actions; -inf elsewhere."""
+    """Returns the log-softmax over the valid actions, -inf elsewhere."""
     shifted = np.where(mask, logits, -np.inf)
     shifted = shifted - shifted.max(-1, keepdims=True)
     return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
 
 
 def loss(params: Params, batch: Minibatch, settings: Any) -> tuple[float, Params, dict[str, float]]:
-    """The loss, its gradient by the chain rule, and its parts."""
+    """Returns the loss, its gradient by the chain rule, and its parts."""
     count = batch.action.size
     inputs, logits, values = forward(params, batch.observation)
     log_probs = log_softmax(logits, batch.mask)
@@ -111,7 +111,7 @@ def _backwards(params: Params, inputs: list[Array], by_logits: Array, by_values:
 
 
 class Adam:
-    """With the global norm of the gradient clipped before."""
+    """Adam, with the global norm of the gradient clipped first."""
 
     def __init__(self, params: Params) -> None:
         self.steps = 0

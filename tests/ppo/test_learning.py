@@ -1,4 +1,4 @@
-"""That PPO learns: a toy with a mask."""
+"""PPO learns the toy environment, which masks actions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.envs.toy import LENGTH, Toy
 from tests.ppo.played import Settings, new_learner, new_players
 from tests.rl.rolled import AXIS, mlp, on_one_device
 
-Going = tuple[Learner, Players, Tally]
+Carry = tuple[Learner, Players, Tally]
 BOARDS, STEPS = 64, 32
 UPDATES = -(-100_000 // (BOARDS * STEPS))
 
@@ -25,13 +25,13 @@ def test_a_masked_toy_is_learned_without_one_invalid_action() -> None:
     players = new_players(algorithm, learner, BOARDS)
 
     def train(learner: Learner, players: Players) -> Metrics:
-        nothing = tally.empty(rollout.step_spec(env, players))
+        empty_tally = tally.empty(rollout.step_spec(env, players))
 
-        def one(carry: Going, _: None) -> tuple[Going, Metrics]:
-            learner, players, counted, _told = algorithm.update(carry[0], carry[1], nothing)
+        def one(carry: Carry, _: None) -> tuple[Carry, Metrics]:
+            learner, players, counted, _metrics = algorithm.update(carry[0], carry[1], empty_tally)
             return (learner, players, counted), tally.read(counted, AXIS)
 
-        return jax.lax.scan(one, (learner, players, nothing), None, UPDATES)[1]
+        return jax.lax.scan(one, (learner, players, empty_tally), None, UPDATES)[1]
 
     metrics = on_one_device(train)(learner, players)
     assert UPDATES * BOARDS * STEPS >= 100_000

@@ -32,7 +32,7 @@ def as_float64(tree: Any) -> Any:
 
 
 def advantage_of(played: Played) -> np.ndarray:
-    """f64[T, E]: an episode that was cut off would still have been worth what it missed."""
+    """Returns the advantages f64[T, E] by the reference. Truncated episodes are bootstrapped."""
     used, batch = played.settings, as_float64(played.batch.replace(seen=None))
     missed = 0 if batch.missed is None else batch.missed
     return reference.advantages(
@@ -45,7 +45,7 @@ def advantage_of(played: Played) -> np.ndarray:
     )
 
 
-def test_advantages_are_the_discounted_sums_of_errors(played: Played) -> None:
+def test_advantages_are_discounted_sums_of_errors(played: Played) -> None:
     used, batch = played.settings, played.batch
     assert np.asarray(batch.ended).any()
     estimated = gae(
@@ -54,7 +54,7 @@ def test_advantages_are_the_discounted_sums_of_errors(played: Played) -> None:
     np.testing.assert_allclose(estimated, advantage_of(played), atol=1e-5)
 
 
-def test_advantages_of_potential_based_shaping_are_those_of_another_reward(played: Played) -> None:
+def test_potential_based_shaping_has_the_advantages_of_the_shaped_reward(played: Played) -> None:
     class Shaped(Toy):
         has_potential = True
 
@@ -72,7 +72,7 @@ def test_advantages_of_potential_based_shaping_are_those_of_another_reward(playe
     ("share", "end", "each"),
     [(0, 0, 3), (0.125, 0, 2.25), (0.5, 0, 0), (0.75, 0, 0), (0.125, 1, 2.5), (0.75, 1, 1)],
 )
-def test_what_is_gained_is_rewarded_less_and_less_in_the_first_half_of_a_run(
+def test_the_reward_for_possessions_falls_in_the_first_half_of_a_run(
     played: Played, share: float, end: float, each: float
 ) -> None:
     class Collecting(Toy):
@@ -85,20 +85,20 @@ def test_what_is_gained_is_rewarded_less_and_less_in_the_first_half_of_a_run(
         played.settings, owned_reward=3.0, owned_reward_end=end, num_updates=80
     )
     algorithm = PPO(Collecting(), played.network, used, AXIS)
-    told = batch.replace(shaping=Shaping(nothing, nothing, nothing, gained))
-    found = algorithm.advantages(told, int(80 * share))
+    shaped = batch.replace(shaping=Shaping(nothing, nothing, nothing, gained))
+    found = algorithm.advantages(shaped, int(80 * share))
     signal = batch.reward + each * gained
     expected = advantage_of(dataclasses.replace(played, batch=batch.replace(reward=signal)))
     np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
-def test_where_nothing_is_owned_nothing_that_is_owned_can_be_rewarded(played: Played) -> None:
+def test_a_reward_for_possessions_is_refused_where_players_own_nothing(played: Played) -> None:
     used = dataclasses.replace(played.settings, owned_reward=3.0)
     with pytest.raises(UserError, match="is not supported by toy, whose players own nothing"):
         PPO(played.env, played.network, used, AXIS)
 
 
-def test_what_has_no_potential_cannot_be_shaped(played: Played) -> None:
+def test_potential_shaping_is_refused_without_a_potential(played: Played) -> None:
     used = dataclasses.replace(played.settings, potential_shaping=True)
     with pytest.raises(UserError, match="potential_shaping=True is not supported by toy"):
         PPO(played.env, played.network, used, AXIS)
@@ -113,17 +113,17 @@ def test_values_are_learned_in_units_of_the_return_scale(played: Played) -> None
 
 
 @pytest.mark.parametrize("moved", [1e-5, -1e-5, 0.5])
-def test_the_divergence_of_a_policy_that_hardly_moved_is_no_rounding_noise(moved: float) -> None:
-    """An action that is the only valid one has the log probability 0, so the ratio is exact."""
+def test_the_divergence_of_a_policy_that_hardly_moved_is_accurate(moved: float) -> None:
+    """The only valid action has the log probability 0, so the ratio is exact."""
     nothing = jnp.zeros(4)
     samples = Samples(None, jnp.zeros(4, int), nothing - jnp.float32(moved), nothing, nothing)
     only = jnp.arange(3) == jnp.zeros((4, 1))
-    _, told = clipped_loss(jnp.zeros((4, 3)), nothing, only, samples, Settings(), 0.0)
+    _, reported = clipped_loss(jnp.zeros((4, 3)), nothing, only, samples, Settings(), 0.0)
     expected = math.expm1(np.float32(moved)) - np.float32(moved)
-    assert float(told[metrics.APPROX_KL]) == pytest.approx(expected, rel=0.02)
+    assert float(reported[metrics.APPROX_KL]) == pytest.approx(expected, rel=0.02)
 
 
-@pytest.mark.parametrize("which", ["played", "cut_off"])
+@pytest.mark.parametrize("which", ["played", "truncated"])
 def test_a_whole_update_equals_the_one_in_float64(
     which: str, request: pytest.FixtureRequest
 ) -> None:
@@ -144,14 +144,14 @@ def test_a_whole_update_equals_the_one_in_float64(
         "advantage": advantage.ravel(),
         "target": target.ravel() / unit,
     }
-    seen: list[dict[str, float]] = []
+    all_losses: list[dict[str, float]] = []
     for epoch in range(used.update_epochs):
         rows = minibatches.rows(played.update_key, jnp.uint32(epoch), played.players.number, used)
         for part in np.asarray(rows):
             chosen = reference.Minibatch(**{name: column[part] for name, column in flat.items()})
             _, gradient, losses = reference.loss(params, chosen, used)
             params = adam.step(params, gradient, used.lr, used.max_grad_norm)
-            seen.append(losses)
+            all_losses.append(losses)
     after = played.after.params["params"]
     moved = 0.0
     for name, layer in params.items():
@@ -162,13 +162,13 @@ def test_a_whole_update_equals_the_one_in_float64(
             before = played.before.params["params"][name][kind]
             moved = max(moved, float(np.abs(value - before).max()))
     assert moved > 0.05
-    for name in seen[0]:
-        mean = np.mean([losses[name] for losses in seen])
-        np.testing.assert_allclose(played.told[name], mean, atol=1e-5, err_msg=name)
-    assert float(played.told[metrics.CLIP_FRAC]) > 0.1  # else clipping was not tested
-    assert float(played.told[RETURN_SCALE]) == pytest.approx(unit, rel=1e-5)
+    for name in all_losses[0]:
+        mean = np.mean([losses[name] for losses in all_losses])
+        np.testing.assert_allclose(played.metrics[name], mean, atol=1e-5, err_msg=name)
+    assert float(played.metrics[metrics.CLIP_FRAC]) > 0.1  # so that clipping is tested
+    assert float(played.metrics[RETURN_SCALE]) == pytest.approx(unit, rel=1e-5)
     explained = 1 - np.var(target - as_float64(batch.value)) / np.var(target)
-    assert float(played.told[EXPLAINED_VARIANCE]) == pytest.approx(explained, abs=1e-4)
+    assert float(played.metrics[EXPLAINED_VARIANCE]) == pytest.approx(explained, abs=1e-4)
 
 
 def test_samples_are_shuffled_anew_in_every_epoch_and_update(played: Played) -> None:
@@ -190,9 +190,9 @@ def test_an_update_counts_itself_and_keeps_the_key(played: Played) -> None:
     np.testing.assert_array_equal(after, before)
 
 
-def test_an_update_tells_the_metrics_that_are_declared_and_no_others(played: Played) -> None:
-    assert played.told.keys() == {metric.tag for metric in metrics.SECTION.metrics}
-    assert {*PPO.vital} <= played.told.keys()
+def test_an_update_reports_exactly_the_declared_metrics(played: Played) -> None:
+    assert played.metrics.keys() == {metric.tag for metric in metrics.SECTION.metrics}
+    assert {*PPO.vital} <= played.metrics.keys()
 
 
 def test_the_gradient_of_the_reference_is_the_slope_of_its_loss(played: Played) -> None:
@@ -222,10 +222,10 @@ def test_the_gradient_of_the_reference_is_the_slope_of_its_loss(played: Played) 
         np.testing.assert_allclose(gradient[name]["kernel"][index], slope, rtol=1e-4, atol=1e-9)
 
 
-def learned_in(
+def metric_of_updates(
     played: Played, settings: Settings, tag: str, updates: Sequence[int], advantage: jax.Array
 ) -> list[float]:
-    """What is told of updates that learn from the same batch."""
+    """Returns a metric of updates with these indices, which learn from the same batch."""
     algorithm = PPO(played.env, played.network, settings, AXIS)
 
     def learn(update: jax.Array) -> jax.Array:
@@ -236,36 +236,36 @@ def learned_in(
     return [float(compiled(jnp.int32(update))) for update in updates]
 
 
-def test_the_learning_rate_falls_to_nothing_when_told_to(played: Played) -> None:
+def test_the_learning_rate_falls_to_zero_where_it_is_annealed(played: Played) -> None:
     nothing = jnp.zeros_like(played.batch.reward)
     falling = dataclasses.replace(played.settings, anneal_lr=True, num_updates=10)
-    rates = learned_in(played, falling, LR, (0, 5, 10, 12), nothing)
+    rates = metric_of_updates(played, falling, LR, (0, 5, 10, 12), nothing)
     np.testing.assert_allclose(rates, [0.01, 0.005, 0, 0], atol=1e-9)
-    assert learned_in(played, played.settings, LR, (9,), nothing) == [np.float32(0.01)]
+    assert metric_of_updates(played, played.settings, LR, (9,), nothing) == [np.float32(0.01)]
 
 
-def test_the_weight_of_the_entropy_changes_over_a_run_when_told_to(played: Played) -> None:
-    """Told by the total loss of one gradient step: its other parts do not depend on the update."""
+def test_the_weight_of_the_entropy_changes_linearly_over_a_run(played: Played) -> None:
+    """It shows in the total loss of one gradient step, whose other parts stay the same."""
     one_step = dataclasses.replace(played.settings, num_minibatches=1, update_epochs=1)
     advantage = jnp.asarray(advantage_of(played), jnp.float32)
 
-    def told(tag: str, updates: Sequence[int], **settings: Any) -> np.ndarray:
+    def metric(tag: str, updates: Sequence[int], **settings: Any) -> np.ndarray:
         changed = dataclasses.replace(one_step, num_updates=10, **settings)
-        return np.asarray(learned_in(played, changed, tag, updates, advantage))
+        return np.asarray(metric_of_updates(played, changed, tag, updates, advantage))
 
-    (entropy,) = told(ENTROPY, (0,))
-    (without,) = told(metrics.TOTAL_LOSS, (0,), ent_coef=0.0)
-    losses = told(metrics.TOTAL_LOSS, (0, 5, 10, 12), ent_coef=0.2, ent_coef_at_end=0.1)
+    (entropy,) = metric(ENTROPY, (0,))
+    (without,) = metric(metrics.TOTAL_LOSS, (0,), ent_coef=0.0)
+    losses = metric(metrics.TOTAL_LOSS, (0, 5, 10, 12), ent_coef=0.2, ent_coef_at_end=0.1)
     np.testing.assert_allclose((without - losses) / entropy, [0.2, 0.15, 0.1, 0.1], atol=1e-4)
-    (steady,) = told(metrics.TOTAL_LOSS, (9,), ent_coef=0.2, ent_coef_at_end=0.2)
+    (steady,) = metric(metrics.TOTAL_LOSS, (9,), ent_coef=0.2, ent_coef_at_end=0.2)
     assert (without - steady) / entropy == pytest.approx(0.2, abs=1e-4)
 
 
-def test_an_update_is_the_same_where_a_minibatch_is_taken_a_part_at_a_time(
+def test_an_update_is_the_same_in_microbatches(
     played: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a CPU does with more samples than its caches hold: 48 of them, at most 10 at a time, in
-    microbatches that are equal.
+    """A CPU splits minibatches that exceed its caches into equal microbatches: here 48 samples, at
+    most 10 at a time.
     """
     traced: list[int] = []
     mean_gradient = actor_critic.mean_gradient_of_microbatches
@@ -280,7 +280,7 @@ def test_an_update_is_the_same_where_a_minibatch_is_taken_a_part_at_a_time(
     assert set(traced) == {6}
     for one, other in (
         (in_microbatches.after.params, played.after.params),
-        (in_microbatches.told, played.told),
+        (in_microbatches.metrics, played.metrics),
     ):
         jax.tree.map(
             lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5), one, other

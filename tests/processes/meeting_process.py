@@ -1,4 +1,4 @@
-"""One of two processes that meet: given PORT PROCESS WAY. Prints what it has come to, as JSON."""
+"""One of two processes that meet, started with PORT PROCESS WAY. Prints what it found as JSON."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ import jax  # noqa: E402 (it reads the environment)
 from hackmatrix.parallel import startup  # noqa: E402
 from hackmatrix.parallel.agreement import gather  # noqa: E402
 
-startup._LISTEN_MS = 200  # so that who waits for a failure of others has to listen again
+startup._LISTEN_MS = 200  # so that a process that waits for failures of others has to listen again
 given = None if way == "slurm" else startup.Membership(f"127.0.0.1:{port}", 2, int(process))
 startup.join(given, program="launch.train", heartbeat_seconds=60, join_seconds=60)
-told = {
+found = {
     "processes": jax.process_count(),
     "process": jax.process_index(),
     "all": gather(process),
     "gpu": jax.config.values["jax_cuda_visible_devices"],
 }
-print(json.dumps(told), flush=True)
+print(json.dumps(found), flush=True)
 if process == "1":
     time.sleep(1 if way == "failing" else 0)
     startup.exit_together(1 if way == "failing" else 0)

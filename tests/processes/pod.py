@@ -1,4 +1,4 @@
-"""Several trainers on this machine that train as one, each in a process of its own."""
+"""Runs several trainers on this machine that train as one, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.compiling import COMPILE_REPRODUCIBLY, xla_flags
 from tests.train.pair import free_port
 
 ROOT = Path(__file__).parents[2]
-SECONDS = 240  # for anything; the machine may be busy
+SECONDS = 240  # for any wait; the machine may be busy
 UPDATES, BATCH = 60, 16 * 8
 LAST_STEP = UPDATES * BATCH
 # CartPole stands in for the game, because it compiles in seconds.
@@ -29,7 +29,7 @@ SMALL = (
     "--config.log_interval=1", "--config.save_interval=30", "--config.keep_checkpoints=9",
     "--config.eval_episodes=8", "--config.replica_check_interval=20", "--config.run_name=run",
 )  # fmt: skip
-# Gloo tells whom it has met, in several threads at once, whose words then mingle.
+# Gloo prints its connections from several threads at once, so the lines may be mixed up.
 GLOO = re.compile(
     r"\[Gloo\] Rank | is connected to | peer ranks\. |Expected number of connected peer ranks is : "
 )
@@ -37,9 +37,9 @@ NO_GAMES = "--config.eval_episodes=0"
 
 
 class Pod:
-    """So many processes with so many devices together, from the start to the end of the block.
+    """Processes that share `devices` devices, and run from the start to the end of the block.
 
-    `only` holds more arguments for single processes; `program` is what each one runs.
+    `only` holds more arguments for single processes; `program` is the command of each.
     """
 
     def __init__(
@@ -95,38 +95,38 @@ class Pod:
             each.wait()
 
     def wait(self, number: int) -> int:
-        """Until that process ends; gives its exit code."""
+        """Waits until a process ends; returns its exit code."""
         try:
             return self.processes[number].wait(SECONDS)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"process {number} goes on: {self.said(number)}") from None
+            raise AssertionError(f"process {number} still runs: {self.output(number)}") from None
 
-    def codes(self) -> list[int]:
+    def exit_codes(self) -> list[int]:
         return [self.wait(number) for number in range(len(self.processes))]
 
-    def said(self, number: int) -> str:
-        """What that process has printed, but for what Gloo has."""
+    def output(self, number: int) -> str:
+        """Returns what a process has printed, without the lines of Gloo."""
         lines = GLOO.sub("", self._log(number).read_text()).splitlines()
         return "\n".join(line for line in lines if line and not line.isdecimal())
 
-    def trains(self) -> None:
-        """Returns when some chunks are done."""
+    def wait_for_chunks(self) -> None:
+        """Waits until some chunks are done."""
         metrics = self.run / "metrics.jsonl"
 
         def some_are_done() -> bool:
             for number, process in enumerate(self.processes):
-                assert process.poll() is None, f"process {number} has ended: {self.said(number)}"
+                assert process.poll() is None, f"process {number} has ended: {self.output(number)}"
             return metrics.exists() and len(metrics.read_text().splitlines()) > 2
 
-        until(some_are_done)
+        wait_until(some_are_done)
 
     def steps(self) -> list[int]:
-        """Of the checkpoints there are."""
+        """Returns the steps of the checkpoints that exist."""
         names = [each.name for each in (self.run / "checkpoints").iterdir()]
         return sorted(int(name) for name in names if name.isdecimal())
 
     def digests(self, step: int = LAST_STEP) -> Any:
-        """What the checkpoint says of every leaf: two states with the same are the same."""
+        """Returns the digest of each leaf of a checkpoint; equal digests mean equal states."""
         record = self.run / f"checkpoints/{step}/record/metadata"
         return json.loads(record.read_text())["digests"]
 
@@ -135,14 +135,14 @@ class Pod:
 
 
 def children(process: int) -> list[int]:
-    """None for one that has ended."""
+    """Returns the children of a process; none if it has ended."""
     with suppress(OSError):
         return list(map(int, Path(f"/proc/{process}/task/{process}/children").read_text().split()))
     return []
 
 
-def until(condition: Callable[[], bool]) -> None:
+def wait_until(condition: Callable[[], bool]) -> None:
     end = time.monotonic() + SECONDS
     while not condition():
-        assert time.monotonic() < end, "it does not come true"
+        assert time.monotonic() < end, "the condition has not come true"
         time.sleep(0.02)

@@ -1,12 +1,13 @@
-"""A soak: one run in a bucket, disturbed at random again and again, must end as if nobody had.
+"""A soak: a run in a bucket that is disturbed at random must end as if it had not been disturbed.
 
     python -m tests.processes.soak --minutes=120 --seed=0
 
-First the run is trained undisturbed. Then it is trained once more, while its process is killed,
-asked to stop, suspended, or its bucket refuses, fails or crawls, every few seconds from its first
-checkpoint on; after so many minutes of that it is left alone to come to its end. The soak ends with
-0 if the last states are equal bit for bit, the metrics too, nothing but whole checkpoints is in the
-bucket, no stop took the 30 s that a spot notice leaves, and the memory of the trainer did not grow.
+First the run is trained undisturbed. Then it is trained once more, and from its first checkpoint on
+it is disturbed every few seconds: its process is killed, asked to stop, or suspended, or its bucket
+refuses requests, fails, or is slow. After the given minutes it is left alone to finish. The exit
+code is 0 if the last states are equal bit for bit, the metrics too, only whole checkpoints are in
+the bucket, no stop took the 30 s that a spot notice leaves, and the memory of the trainer did not
+grow.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from tests.bucket_service import BUCKET, Service
 from tests.compiling import COMPILE_REPRODUCIBLY, xla_flags
 from tests.processes.pod import BATCH, ROOT, SMALL
 
-# Of both runs together, on two cores that train something else besides.
+# Of both runs together, on two cores that train something else as well.
 _UPDATES_A_MINUTE, _UPDATES_A_SAVE = 1200, 50
 _LONG = 10 * _UPDATES_A_MINUTE
 _MOST_GROWTH, _LEAST_QUARTER = 1.1, 30  # seconds
@@ -45,7 +46,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass
 class Soaked:
-    """What came of it."""
+    """The results of a soak."""
 
     starts: int = 0
     disturbances: Counter[str] = field(default_factory=Counter)
@@ -54,9 +55,9 @@ class Soaked:
     faults: list[str] = field(default_factory=list)
 
     def growth(self) -> tuple[int, int]:
-        """The most memory of the process that lived longest, in the second quarter of its life and
-        in the last; 0 of one that did not live long: on a busy machine a process takes half a
-        minute to begin, and grows then.
+        """Returns the most memory of the process that lived longest, in the second quarter of its
+        life and in the last. Returns zeros if it did not live long: on a busy machine a process
+        takes half a minute to start, and grows during that time.
         """
         longest = max(self.memory, key=len)
         if (quarter := len(longest) // 4) < _LEAST_QUARTER:
@@ -65,7 +66,7 @@ class Soaked:
 
 
 class Trainer:
-    """The process that trains the run; a new one goes on where the last one ended."""
+    """The process that trains the run; a new one resumes where the last one ended."""
 
     def __init__(self, workdir: str, updates: int, log: Path) -> None:
         self._command = [
@@ -89,14 +90,14 @@ class Trainer:
         return self.process
 
     def close(self) -> None:
-        """Ends what is left of it when the soak is interrupted."""
+        """Kills the process if it still runs, as when the soak is interrupted."""
         if self.process and self.process.poll() is None:
             self.process.kill()
             self.process.wait()
 
 
 def soak(minutes: float, seed: int, directory: Path, say: Callable[[str], None]) -> Soaked:
-    """Trains one run twice, the second time disturbed; what is wrong at the end is in `faults`."""
+    """Trains one run twice, the second time disturbed; `faults` has what is wrong at the end."""
     updates = int(minutes * _UPDATES_A_MINUTE) // _UPDATES_A_SAVE * _UPDATES_A_SAVE
     with (
         bucket_service.running() as service,
@@ -143,7 +144,7 @@ def _disturbed(
     if is_long:
         gone = "left by the bucket for a minute"
         disturbances[gone] = lambda process: _spoil(service, "refuse", process, seconds=60)
-    # Each of them in turn, in another order every time; the first start does not last.
+    # Each of them in turn, in a new order every round; the first start is killed in any case.
     orders = (draw.sample(sorted(disturbances), len(disturbances)) for _ in itertools.count())
     turns = itertools.chain(["killed"], itertools.chain.from_iterable(orders))
     end = math.inf
@@ -174,12 +175,12 @@ def _has_saved() -> bool:
 
 
 def _calm_seconds(end: float, draw: random.Random) -> float:
-    """How long until the next disturbance; there are none after the end."""
+    """Returns the time until the next disturbance; there are none after the end."""
     return draw.uniform(4, 14) if time.monotonic() < end else math.inf
 
 
 def _lives_for(process: subprocess.Popen[bytes], seconds: float, memory: list[int]) -> bool:
-    """Whether the process still runs after so long; notes its memory meanwhile."""
+    """Whether the process still runs after that time; records its memory meanwhile."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if process.poll() is not None:
@@ -203,7 +204,7 @@ def _suspend(process: subprocess.Popen[bytes]) -> None:
 
 
 def _stop(process: subprocess.Popen[bytes]) -> float:
-    """How long it took; it may also go on."""
+    """Asks the process to stop; returns how long that took. It may also still run."""
     process.terminate()
     start = time.monotonic()
     with suppress(subprocess.TimeoutExpired):
@@ -219,7 +220,7 @@ def _spoil(
 
 
 def _differences(updates: int) -> list[str]:
-    """In what the disturbed run is not the calm one, and what is left that should not be."""
+    """Returns how the disturbed run differs from the calm one, and what it should have removed."""
     calm, soaked = (Bucket(f"{BUCKET}/{name}/run") for name in ("calm", "soaked"))
     record = f"checkpoints/{updates * BATCH}/record/metadata"
     digests = [json.loads((run / record).read())["digests"] for run in (calm, soaked)]
@@ -240,8 +241,8 @@ def _differences(updates: int) -> list[str]:
 
 
 def _metrics(run: Bucket) -> list[dict[str, float]]:
-    """Each step once, in order, and what its games came to. (Games of an evaluation are played by
-    the clock, so after other steps in each run.)
+    """Returns each step once, in order, with the metrics of its games. (Evaluations go by the
+    clock, so they come after other steps in each run.)
     """
     lines = map(json.loads, (run / "metrics.jsonl").read().splitlines())
     return [

@@ -1,4 +1,4 @@
-"""The states that runs have come to, wherever they live, and whether they are of the same run."""
+"""Restores the last states of runs, on a disk or in a bucket, and compares them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hackmatrix.train.runs.protocol import Place
 
 
 def state_of(run: Place, step: int) -> TrainState:
-    """The newest, which is that of this step, on the devices of this process."""
+    """Restores the newest state, which must be of this step, on the devices of this process."""
     config = from_json((run / "config.json").read())
     shapes = Program(config, mesh.over()).shapes
     restored = Checkpoints(run / "checkpoints", keep=9).restore_newest(Layout(shapes))
@@ -26,7 +26,7 @@ def state_of(run: Place, step: int) -> TrainState:
 
 
 def assert_same_run(these: TrainState, those: TrainState) -> None:
-    """Exactly the same boards, and so the same actions; the same parameters but for rounding."""
+    """Asserts that boards, and so actions, are equal, and parameters are up to rounding."""
 
     def same(one: Any, other: Any) -> None:
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-5)

@@ -26,7 +26,7 @@ OPEN_MPI = {
     "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_LOCAL_RANK": "1",
 }  # fmt: skip
 INDEXED_JOB = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "JOB_COMPLETION_INDEX": "1"}
-STRANGERS = (
+LAUNCHER_VARIABLES = (
     *SLURM, *OPEN_MPI, *INDEXED_JOB,
     "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
 )  # fmt: skip
@@ -34,38 +34,38 @@ STRANGERS = (
 
 @pytest.fixture
 def alone(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Nothing has started this process as one of several, so far."""
-    for name in STRANGERS:
+    """The environment of a process that no launcher has started as one of several."""
+    for name in LAUNCHER_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     return monkeypatch
 
 
-def started_as(environment: pytest.MonkeyPatch, variables: dict[str, str]) -> None:
+def set_variables(environment: pytest.MonkeyPatch, variables: dict[str, str]) -> None:
     for name, value in variables.items():
         environment.setenv(name, value)
 
 
-def test_a_process_that_nothing_has_started_as_one_of_several_trains_alone(
+def test_a_process_without_a_launcher_trains_alone(
     alone: pytest.MonkeyPatch,
 ) -> None:
     assert startup.initialize_arguments(None) is None
 
 
 @pytest.mark.parametrize("variables", [SLURM, OPEN_MPI])
-def test_jax_finds_those_that_slurm_and_open_mpi_have_started(
+def test_jax_finds_processes_that_slurm_and_open_mpi_have_started(
     alone: pytest.MonkeyPatch, variables: dict[str, str]
 ) -> None:
-    started_as(alone, variables)
+    set_variables(alone, variables)
     assert startup.initialize_arguments(None) == {}
     cluster = jax_private.find_cluster()
     assert (cluster.get_process_count(), cluster.get_process_id()) == (4, 3)
     assert cluster.get_local_process_id() == 1  # the GPU that JAX takes
 
 
-def test_of_gpus_that_were_given_out_a_process_takes_the_only_one_it_sees(
+def test_a_process_that_sees_only_one_gpu_takes_it(
     alone: pytest.MonkeyPatch,
 ) -> None:
-    started_as(alone, {**SLURM, "CUDA_VISIBLE_DEVICES": "6"})
+    set_variables(alone, {**SLURM, "CUDA_VISIBLE_DEVICES": "6"})
     assert startup.initialize_arguments(None) == {"local_device_ids": [0]}
     alone.setenv("CUDA_VISIBLE_DEVICES", "6,7")
     assert startup.initialize_arguments(None) == {}
@@ -77,11 +77,11 @@ def test_of_gpus_that_were_given_out_a_process_takes_the_only_one_it_sees(
 def test_a_job_of_one_process_trains_alone(
     alone: pytest.MonkeyPatch, variables: dict[str, str], size: str
 ) -> None:
-    started_as(alone, {**variables, size: "1"})
+    set_variables(alone, {**variables, size: "1"})
     assert startup.initialize_arguments(None) is None
 
 
-def test_a_pod_of_kubernetes_that_is_no_part_of_an_indexed_job_trains_alone(
+def test_a_kubernetes_pod_outside_of_an_indexed_job_trains_alone(
     alone: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
 ) -> None:
     alone.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
@@ -89,17 +89,17 @@ def test_a_pod_of_kubernetes_that_is_no_part_of_an_indexed_job_trains_alone(
     assert not recwarn.list
 
 
-def test_a_pod_of_an_indexed_job_says_so_where_the_package_to_ask_for_the_others_is_lacking(
+def test_a_pod_of_an_indexed_job_reports_a_missing_kubernetes_package(
     alone: pytest.MonkeyPatch,
     recwarn: pytest.WarningsRecorder,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    started_as(alone, INDEXED_JOB)
+    set_variables(alone, INDEXED_JOB)
     alone.setitem(sys.modules, "kubernetes", None)
     assert startup.initialize_arguments(None) is None
-    said = capfd.readouterr().err
-    assert "an indexed Job, but cannot find the others without the package kubernetes" in said
-    assert said.endswith("--coordinator, --num_processes and --process_id\n")
+    errors = capfd.readouterr().err
+    assert "an indexed Job, but cannot find the others without the package kubernetes" in errors
+    assert errors.endswith("--coordinator, --num_processes and --process_id\n")
     assert not recwarn.list
     assert startup.initialize_arguments(startup.Membership("10.0.0.1:8476", 2, 1))
     assert not capfd.readouterr().err
@@ -108,7 +108,7 @@ def test_a_pod_of_an_indexed_job_says_so_where_the_package_to_ask_for_the_others
 def test_a_pod_of_an_indexed_job_asks_kubernetes_for_the_others(
     alone: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    started_as(alone, INDEXED_JOB)
+    set_variables(alone, INDEXED_JOB)
     kubernetes = MagicMock()
     kubernetes.__spec__ = ModuleSpec("kubernetes", None)
     alone.setitem(sys.modules, "kubernetes", kubernetes)
@@ -117,10 +117,10 @@ def test_a_pod_of_an_indexed_job_asks_kubernetes_for_the_others(
     assert not capfd.readouterr().err
 
 
-def test_a_job_whose_processes_cannot_be_found_is_told_in_one_line(
+def test_a_job_whose_processes_cannot_be_found_is_reported_in_one_line(
     alone: pytest.MonkeyPatch,
 ) -> None:
-    started_as(alone, {**OPEN_MPI, "OMPI_COMM_WORLD_SIZE": "many"})
+    set_variables(alone, {**OPEN_MPI, "OMPI_COMM_WORLD_SIZE": "many"})
     assert jax_private.find_cluster() is OmpiCluster
     with pytest.raises(UserError, match=r"cannot be found: .*'many'; give --coordinator"):
         startup.initialize_arguments(None)
@@ -142,26 +142,26 @@ def test_processes_on_one_machine_take_one_gpu_each(
 
 
 def test_containers_of_one_machine_have_gpus_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where they have its name, as on a network that they share with it."""
-    here = process_space()
-    assert process_space() == here
+    """Also where they have the host name of the machine, as when they share its network."""
+    own = process_space()
+    assert process_space() == own
     monkeypatch.setattr(os, "readlink", lambda _: "pid:[1]")
-    assert process_space() != here
+    assert process_space() != own
 
 
 def test_two_processes_that_slurm_has_started_meet_without_flags() -> None:
     both = ended(PROGRAM, "slurm")
     assert [each.code for each in both] == [0, 0]
-    assert [each.told for each in both] == [
+    assert [each.result for each in both] == [
         {"processes": 2, "process": number, "all": ["0", "1"], "gpu": str(number)}
         for number in (0, 1)
     ]
 
 
 def test_a_process_that_has_failed_for_good_ends_those_that_wait_for_it() -> None:
-    """They are given their place, and share the GPUs of their machine too."""
+    """They are given their places, and share the GPUs of their machine too."""
     both = ended(PROGRAM, "failing")
-    assert [each.told["gpu"] for each in both] == ["0", "1"]
+    assert [each.result["gpu"] for each in both] == ["0", "1"]
     assert [each.code for each in both] == [1, 1]
     assert "launch.train: process 1 has failed" in both[0].errors
     assert "has failed" not in both[1].errors

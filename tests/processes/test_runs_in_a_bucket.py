@@ -1,5 +1,5 @@
-"""A run that lives in a bucket: trained, stopped, resumed, measured and shown, with nothing but the
-bucket between one machine and the next.
+"""A run in a bucket is trained, stopped, resumed, evaluated and reported on machines that share
+nothing but the bucket.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TRAIN = (
 )  # fmt: skip
 
 
-def trained(workdir: str) -> subprocess.CompletedProcess[str]:
+def train(workdir: str) -> subprocess.CompletedProcess[str]:
     return _program("launch.train", f"--workdir={workdir}", *TRAIN, devices=2)
 
 
@@ -42,8 +42,8 @@ def _program(name: str, *arguments: str, devices: int = 1) -> subprocess.Complet
     )
 
 
-def told(run: Path) -> list[dict[str, float]]:
-    """The metrics of a run, but for the time, which no two runs share."""
+def metrics_of(run: Path) -> list[dict[str, float]]:
+    """Returns the metrics of a run without times, which differ in every run."""
     lines = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
     untimed = ("time", "perf/", "charts/SPS")
     return [
@@ -52,36 +52,36 @@ def told(run: Path) -> list[dict[str, float]]:
 
 
 def _games(line: dict[str, float]) -> dict[str, float]:
-    """What the games came to, which no order of sums changes."""
+    """Returns the metrics of games, which do not depend on the order of sums."""
     return {tag: value for tag, value in line.items() if "episode" in tag}
 
 
 @pytest.fixture(scope="module")
 def on_disk(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run of the same settings, on a disk and undisturbed."""
+    """An undisturbed run of the same settings on a disk."""
     workdir = tmp_path_factory.mktemp("on-disk")
-    assert trained(str(workdir)).returncode == 0
+    assert train(str(workdir)).returncode == 0
     return workdir / "run"
 
 
 @pytest.fixture(scope="module")
 def whole(bucket_service: Service) -> str:
-    """A run in a bucket that nobody disturbed, in this directory."""
-    done = trained(where := f"{BUCKET}/whole")
+    """The working directory of an undisturbed run in a bucket."""
+    done = train(where := f"{BUCKET}/whole")
     assert done.returncode == 0, done.stderr
     assert f"run          {where}/run" in done.stdout
     return where
 
 
 @pytest.mark.usefixtures("whole")
-def test_a_run_in_a_bucket_is_the_run_on_a_disk_and_all_of_it_is_there(
+def test_a_run_in_a_bucket_equals_the_run_on_a_disk_and_has_all_its_files(
     bucket_service: Service, on_disk: Path, tmp_path: Path
 ) -> None:
     names = bucket_service.names("whole/run/")
-    there = {name.removeprefix("whole/run/").split("/")[0] for name in names}
-    assert there >= {"config.json", "provenance.json", "metrics.jsonl", "tensorboard", "owner"}
+    entries = {name.removeprefix("whole/run/").split("/")[0] for name in names}
+    assert entries >= {"config.json", "provenance.json", "metrics.jsonl", "tensorboard", "owner"}
     Bucket(f"{BUCKET}/whole/run").fetch_files(tmp_path)
-    assert told(tmp_path) == told(on_disk)
+    assert metrics_of(tmp_path) == metrics_of(on_disk)
     record = f"checkpoints/{LAST_STEP}/record/metadata"
     digests = [
         json.loads(text)["digests"]
@@ -90,7 +90,7 @@ def test_a_run_in_a_bucket_is_the_run_on_a_disk_and_all_of_it_is_there(
     assert digests[0] == digests[1]
 
 
-def test_programs_that_look_at_a_run_take_it_from_a_bucket(whole: str, tmp_path: Path) -> None:
+def test_evaluate_and_report_read_a_run_from_a_bucket(whole: str, tmp_path: Path) -> None:
     where = f"--workdir={whole}"
     measured = _program("launch.evaluate", where, "--run=auto", "--episodes=8")
     assert measured.returncode == 0, measured.stderr
@@ -115,7 +115,7 @@ print(sum(hits))
 """
 
 
-def test_what_one_machine_has_compiled_is_found_by_another_in_the_bucket(
+def test_a_program_compiled_on_one_machine_is_found_by_another_in_the_bucket(
     bucket_service: Service,
 ) -> None:
     environment = {
@@ -148,8 +148,8 @@ def machines() -> Iterator[list[subprocess.Popen[bytes]]]:
         each.wait()
 
 
-def _two(where: str, disks: Path, *arguments: str) -> list[subprocess.Popen[bytes]]:
-    """Neither sees a file of the other: each has a disk of its own for all that is temporary."""
+def _start_two(where: str, disks: Path, *arguments: str) -> list[subprocess.Popen[bytes]]:
+    """Starts two trainers that share no files: each has a temporary folder of its own."""
     port, started = free_port(), []
     for each in range(2):
         (own := disks / str(each)).mkdir(parents=True)
@@ -157,12 +157,12 @@ def _two(where: str, disks: Path, *arguments: str) -> list[subprocess.Popen[byte
             f"--coordinator=127.0.0.1:{port}", "--num_processes=2", f"--process_id={each}",
             "--heartbeat_seconds=5",
         )  # fmt: skip
-        started.append(_started(where, *meeting, *arguments, devices=1, temporary=own))
+        started.append(_start(where, *meeting, *arguments, devices=1, temporary=own))
     return started
 
 
-def _started(where: str, *arguments: str, devices: int, temporary: Path) -> subprocess.Popen[bytes]:
-    """What it says is in the file `said` of its temporary files."""
+def _start(where: str, *arguments: str, devices: int, temporary: Path) -> subprocess.Popen[bytes]:
+    """Starts a trainer that prints to the file `said` in its temporary folder."""
     return subprocess.Popen(
         [sys.executable, "-m", "launch.train", f"--workdir={where}", *TRAIN, *arguments],
         cwd=ROOT,
@@ -180,41 +180,41 @@ def _whole_checkpoints(service: Service, run: str) -> int:
     return len(marks)
 
 
-def _has_saved_once_more(
+def _wait_for_another_checkpoint(
     process: subprocess.Popen[bytes], service: Service, run: str, before: int
 ) -> None:
-    """Returns when there is one checkpoint more than so many."""
+    """Waits until there are more checkpoints than `before`."""
     while _whole_checkpoints(service, run) <= before:
         assert process.poll() is None
         time.sleep(0.02)
 
 
-def test_two_machines_lose_one_and_the_run_goes_on_on_one_and_then_ends_on_two_again(
+def test_a_run_on_two_machines_that_loses_one_resumes_on_one_and_finishes_on_two(
     bucket_service: Service,
     on_disk: Path,
     tmp_path: Path,
     machines: list[subprocess.Popen[bytes]],
 ) -> None:
     where, run = f"{BUCKET}/moved", "moved/run"
-    machines += (both := _two(where, tmp_path / "at_first"))
-    _has_saved_once_more(both[0], bucket_service, run, before=0)
+    machines += (both := _start_two(where, tmp_path / "at_first"))
+    _wait_for_another_checkpoint(both[0], bucket_service, run, before=0)
     both[1].kill()
     assert both[0].wait(timeout=60) == 42
 
     saved = _whole_checkpoints(bucket_service, run)
-    alone = _started(where, "--resume=run", devices=1, temporary=tmp_path)
+    alone = _start(where, "--resume=run", devices=1, temporary=tmp_path)
     machines.append(alone)
-    _has_saved_once_more(alone, bucket_service, run, before=saved)
+    _wait_for_another_checkpoint(alone, bucket_service, run, before=saved)
     alone.terminate()
     assert alone.wait(timeout=60) == 42
 
-    machines += (again := _two(where, tmp_path / "again", "--resume=run"))
+    machines += (again := _start_two(where, tmp_path / "again", "--resume=run"))
     assert [each.wait(timeout=240) for each in again] == [0, 0]
     for said in (tmp_path / "said", tmp_path / "again/0/said"):
         assert "Resuming from the checkpoint at step" in said.read_text()
     ends = [state_of(place, LAST_STEP) for place in (Bucket(f"{where}/run"), Disk(on_disk))]
     assert_same_run(ends[0], ends[1])
     Bucket(f"{where}/run").fetch_files(tmp_path)
-    games = [[_games(line) for line in told(each)] for each in (tmp_path, on_disk)]
+    games = [[_games(line) for line in metrics_of(each)] for each in (tmp_path, on_disk)]
     assert games[0] == games[1]
     assert len(games[0]) == 20

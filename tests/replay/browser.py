@@ -1,4 +1,4 @@
-"""A headless Chromium, told what to do over a pair of pipes (the DevTools protocol)."""
+"""A headless Chromium, controlled over a pair of pipes by the DevTools protocol."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def chromium() -> str | None:
 
 
 class Browser:
-    """One page of it. `errors` are those of its console, `requested` what it asked the network."""
+    """A browser with one page: `errors` of its console, and the URLs that it `requested`."""
 
     def __init__(self, program: str) -> None:
         self.errors: list[str] = []
@@ -36,20 +36,21 @@ class Browser:
         self._events: list[str] = []
         self._number = 0
         self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-        hears, tells = os.pipe()
-        answers, says = os.pipe()
+        commands_in, commands_out = os.pipe()
+        answers_in, answers_out = os.pipe()
         page = f"--user-data-dir={self._profile.name}", "about:blank"
         # The browser reads from descriptor 3 and writes to 4.
+        connect = f'exec "$0" "$@" 3<&{commands_in} 4>&{answers_out}'
         self._program = subprocess.Popen(
-            ["bash", "-c", f'exec "$0" "$@" 3<&{hears} 4>&{says}', program, *FLAGS, *page],
-            pass_fds=(hears, says),
+            ["bash", "-c", connect, program, *FLAGS, *page],
+            pass_fds=(commands_in, answers_out),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        os.close(hears)
-        os.close(says)
-        self._tells: BinaryIO = os.fdopen(tells, "wb", buffering=0)
-        self._answers: BinaryIO = os.fdopen(answers, "rb")
+        os.close(commands_in)
+        os.close(answers_out)
+        self._commands: BinaryIO = os.fdopen(commands_out, "wb", buffering=0)
+        self._answers: BinaryIO = os.fdopen(answers_in, "rb")
         self._watchdog = threading.Timer(PATIENCE, self._program.kill)
         self._watchdog.start()
         self._session: str | None = None
@@ -66,7 +67,7 @@ class Browser:
             self._take(self._message())
 
     def evaluate(self, expression: str) -> Any:
-        """The value of an expression of JavaScript on the page."""
+        """Returns the value of a JavaScript expression on the page."""
         answer = self.ask(
             "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
         )
@@ -77,18 +78,18 @@ class Browser:
         for kind in ("mousePressed", "mouseReleased"):
             self.ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
-    def be_wide(self, width: int, height: int = 900) -> None:
-        """As a screen of so many pixels."""
+    def resize(self, width: int, height: int = 900) -> None:
+        """Emulates a screen of this size in pixels."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1}
         self.ask("Emulation.setDeviceMetricsOverride", mobile=width < 500, **size)
 
     def text_sizes(self, document: str = "document") -> list[float]:
-        """Of all text that is shown, in pixels of the screen, also within pictures."""
+        """Returns the font sizes of all text that is shown, also in SVG, in screen pixels."""
         sizes: list[float] = self.evaluate(f"({_TEXT_SIZES})({document})")
         return sizes
 
     def press(self, key: str, modifiers: int = 0) -> None:
-        """With Alt (1), Ctrl (2) or Meta (4)."""
+        """Presses a key, with modifiers that add up: Alt (1), Ctrl (2), Meta (4)."""
         for kind in ("keyDown", "keyUp"):
             self.ask("Input.dispatchKeyEvent", type=kind, key=key, modifiers=modifiers)
 
@@ -97,7 +98,7 @@ class Browser:
         command = {"id": self._number, "method": method, "params": params}
         if self._session:
             command["sessionId"] = self._session
-        self._tells.write(json.dumps(command).encode() + b"\0")
+        self._commands.write(json.dumps(command).encode() + b"\0")
         while (message := self._message()).get("id") != self._number:
             self._take(message)
         assert "error" not in message, message
@@ -129,6 +130,6 @@ class Browser:
         self._watchdog.cancel()
         self._program.kill()
         self._program.wait()
-        self._tells.close()
+        self._commands.close()
         self._answers.close()
         self._profile.cleanup()

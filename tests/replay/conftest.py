@@ -1,4 +1,4 @@
-"""An episode to look at."""
+"""A recorded episode, which most tests of replays show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A short game that nobody had to play: a player who walks along a wall to the exit."""
+"""A short made-up episode: the player walks along a wall to the exit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An episode as an animated GIF, read by another program's eyes."""
+"""An episode as an animated GIF, read by Pillow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hackmatrix.replay import animation
 from tests.replay.short_game import short_game
 
 
-def test_of_a_long_game_some_boards_are_shown_from_the_first_to_the_last() -> None:
+def test_a_long_game_is_shown_by_some_boards_from_the_first_to_the_last() -> None:
     episode = short_game()
     few = animation.pictures(episode, 3)
     assert len(few) == 3
@@ -24,10 +24,10 @@ def test_of_a_long_game_some_boards_are_shown_from_the_first_to_the_last() -> No
     assert len(animation.pictures(episode, 99)) == len(episode.frames)
 
 
-def test_a_picture_is_drawn_when_the_one_before_is_written_and_gone(
+def test_pictures_are_drawn_as_they_are_written_and_freed_afterwards(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """All of those of a long game at once are gigabytes."""
+    """All pictures of a long game together take gigabytes."""
     drawn: list[weakref.ref[np.ndarray]] = []
 
     def draw(seen: Json) -> np.ndarray:
@@ -40,7 +40,7 @@ def test_a_picture_is_drawn_when_the_one_before_is_written_and_gone(
     assert len(drawn) == len(short_game().frames)
 
 
-def test_every_turn_is_a_picture_in_its_own_colours_and_the_last_one_stays() -> None:
+def test_every_turn_is_a_frame_in_its_own_colours_and_the_last_is_shown_longer() -> None:
     episode = short_game()
     content = animation.gif(episode)
     lengths = []

@@ -1,4 +1,4 @@
-"""A person plays at a real terminal."""
+"""Keys and signals at a real terminal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hackmatrix.envs.drawing.text import is_wanted_in_colour
 from hackmatrix.replay import keyboard
 
 ROOT = Path(__file__).parents[2]
-# The conversation of launch.play, with a game that takes no time: it tells what it was told.
+# The command loop of launch.play without a game: it prints each command.
 PROGRAM = """
 import sys
 from hackmatrix.replay import keyboard
@@ -51,7 +51,7 @@ class Terminal:
             stdin=self.theirs,
             stdout=self.theirs,
             stderr=subprocess.DEVNULL,
-            process_group=0,  # which Ctrl-Z may stop, as there is one to continue it
+            process_group=0,  # a group that Ctrl-Z can stop, as it is not orphaned
         )
         self._watchdog = threading.Timer(60, self.program.kill)
         self._watchdog.start()
@@ -72,7 +72,7 @@ class Terminal:
         self.program.send_signal(number)
 
     def is_stopped(self) -> bool:
-        """Waits until it is, or has ended."""
+        """Waits until the program is stopped or has ended; returns whether it is stopped."""
         return os.WIFSTOPPED(os.waitpid(self.program.pid, os.WUNTRACED)[1])
 
     def is_as_before(self) -> bool:
@@ -93,7 +93,7 @@ def terminal() -> Iterator[Terminal]:
     terminal.close()
 
 
-def test_arrow_keys_are_moves_at_once_and_leave_nothing_behind(terminal: Terminal) -> None:
+def test_arrow_keys_move_at_once_and_are_not_echoed(terminal: Terminal) -> None:
     for keys, move in (
         ("\x1b[A", "up"),
         ("\x1b[B", "down"),
@@ -106,7 +106,7 @@ def test_arrow_keys_are_moves_at_once_and_leave_nothing_behind(terminal: Termina
         assert "^[" not in shown
 
 
-def test_a_whole_word_needs_no_enter_and_a_mistyped_one_is_corrected(terminal: Terminal) -> None:
+def test_whole_words_need_no_enter_and_mistyped_ones_can_be_corrected(terminal: Terminal) -> None:
     terminal.press("push")
     terminal.until("<push>")
     terminal.press("pxz\x7f\x7fush")
@@ -126,10 +126,10 @@ def test_a_word_and_its_enter_are_one_command(terminal: Terminal) -> None:
 @pytest.mark.parametrize(
     ("keys", "code"), [("quit", 0), ("\x04", 0), ("fail\n", 1), ("\x03", -signal.SIGINT)]
 )
-def test_the_terminal_is_afterwards_as_it_was(terminal: Terminal, keys: str, code: int) -> None:
+def test_the_terminal_is_restored_at_the_end(terminal: Terminal, keys: str, code: int) -> None:
     assert not terminal.is_as_before()
     if keys == "\x03":
-        terminal.program.send_signal(signal.SIGINT)  # the terminal is nobody's, so it sends none
+        terminal.program.send_signal(signal.SIGINT)  # as a controlling terminal would send
     else:
         terminal.press(keys)
     assert terminal.program.wait(30) == code
@@ -137,7 +137,7 @@ def test_the_terminal_is_afterwards_as_it_was(terminal: Terminal, keys: str, cod
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
-def test_a_signal_that_ends_the_program_leaves_the_terminal_as_it_was(
+def test_the_terminal_is_restored_when_a_signal_ends_the_program(
     terminal: Terminal, number: signal.Signals
 ) -> None:
     terminal.program.send_signal(number)
@@ -145,10 +145,10 @@ def test_a_signal_that_ends_the_program_leaves_the_terminal_as_it_was(
     assert terminal.is_as_before()
 
 
-def test_a_signal_that_is_ignored_is_so_while_keys_arrive_too(
+def test_an_ignored_signal_is_ignored_while_keys_are_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As under nohup, where SIGHUP ends no program."""
+    """For example under nohup, where SIGHUP ends no program."""
     ours, theirs = pty.openpty()
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with open(ours, "rb"), open(theirs) as keys:
@@ -157,14 +157,14 @@ def test_a_signal_that_is_ignored_is_so_while_keys_arrive_too(
             signal.raise_signal(signal.SIGHUP)
 
 
-def test_the_terminal_is_as_it_was_while_ctrl_z_has_stopped_the_program(terminal: Terminal) -> None:
+def test_the_terminal_is_restored_while_ctrl_z_has_stopped_the_program(terminal: Terminal) -> None:
     terminal.send(signal.SIGTSTP)
     assert terminal.is_stopped()
     assert terminal.is_as_before()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTSTP, signal.SIGSTOP])
-def test_a_program_that_is_continued_takes_keys_again(
+def test_a_program_that_is_continued_reads_keys_again(
     terminal: Terminal, number: signal.Signals
 ) -> None:
     for _ in range(2):
@@ -181,7 +181,7 @@ def test_a_program_that_is_continued_takes_keys_again(
         terminal.until("<up>")
 
 
-def test_of_a_line_that_is_longer_than_the_terminal_the_end_is_shown(
+def test_the_end_of_a_line_that_is_longer_than_the_terminal_is_shown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("COLUMNS", "20")
@@ -197,7 +197,7 @@ def test_of_a_line_that_is_longer_than_the_terminal_the_end_is_shown(
     ("isatty", "no_color", "wanted"),
     [(True, None, True), (True, "", True), (True, "1", False), (False, None, False)],
 )
-def test_colours_are_for_terminals_whose_owner_wants_them(
+def test_colours_are_used_on_terminals_unless_no_color_is_set(
     monkeypatch: pytest.MonkeyPatch, isatty: bool, no_color: str | None, wanted: bool
 ) -> None:
     class Out:
@@ -213,11 +213,11 @@ def test_colours_are_for_terminals_whose_owner_wants_them(
 
 def test_an_arrow_drops_the_word_before_it() -> None:
     pressed = iter(["s", "a", "up", keyboard.END])
-    told = keyboard.commands(lambda: next(pressed), lambda _: None, set)
-    assert list(told) == ["up"]
+    commands = keyboard.commands(lambda: next(pressed), lambda _: None, set)
+    assert list(commands) == ["up"]
 
 
 def test_a_whole_word_in_capitals_needs_no_enter_either() -> None:
     pressed = iter([*"PUSH", keyboard.END])
-    told = keyboard.commands(lambda: next(pressed), lambda _: None, lambda: {"push"})
-    assert list(told) == ["PUSH"]
+    commands = keyboard.commands(lambda: next(pressed), lambda _: None, lambda: {"push"})
+    assert list(commands) == ["PUSH"]

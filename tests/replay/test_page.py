@@ -14,7 +14,7 @@ from hackmatrix.replay.record import Episode
 from tests.replay.browser import Browser, chromium
 
 PLAYER = "document.querySelector('[data-player]').parentNode.dataset.cell"
-# The labels on the board that reach out of their cells.
+# The labels on the board that extend beyond their cells.
 TOO_WIDE = """[...document.querySelectorAll('[data-cell] text')]
   .filter(each => each.getBBox().x < 0 || each.getBBox().x + each.getBBox().width > 100)
   .map(each => each.textContent)"""
@@ -36,7 +36,7 @@ def page(episode: Episode, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 def scrub(page: Browser, turn: int) -> None:
-    """As if a person had dragged the timeline there."""
+    """Drags the timeline to this turn."""
     page.evaluate(
         f"{{const line = document.getElementById('timeline'); line.value = {turn};"
         "line.dispatchEvent(new Event('input'))}"
@@ -53,9 +53,7 @@ def test_scrubbing_shows_every_board_of_the_episode(page: Browser, episode: Epis
     assert len(boards) > 5
 
 
-def test_what_was_decided_and_gained_stands_beside_the_board(
-    page: Browser, episode: Episode
-) -> None:
+def test_decision_and_reward_are_shown_beside_the_board(page: Browser, episode: Episode) -> None:
     scrub(page, 0)
     text = page.evaluate("document.body.innerText")
     frame = episode.frames[0]
@@ -72,24 +70,24 @@ def test_what_was_decided_and_gained_stands_beside_the_board(
     assert f"· return {episode.total:.2f}" in text
 
 
-def test_every_board_is_told_whole_though_only_changes_are_kept(
+def test_every_board_is_complete_although_only_changes_are_stored(
     page: Browser, episode: Episode
 ) -> None:
     seen = page.evaluate("frames.map(frame => frame.seen)")
     flags = ("isDataSiphon", "isExit", "siphonCenter")
-    for told, frame in zip(seen, episode.frames, strict=True):
-        told["cells"] = [
-            [{**dict.fromkeys(flags, False), **cell} for cell in row] for row in told["cells"]
+    for board, frame in zip(seen, episode.frames, strict=True):
+        board["cells"] = [
+            [{**dict.fromkeys(flags, False), **cell} for cell in row] for row in board["cells"]
         ]
-        assert {name: told[name] for name in frame.seen} == frame.seen
+        assert {name: board[name] for name in frame.seen} == frame.seen
 
 
-def test_rows_and_columns_are_numbered_as_the_log_calls_them(page: Browser) -> None:
+def test_rows_and_columns_are_numbered_as_in_the_log(page: Browser) -> None:
     """Row 0 is at the bottom."""
     for kind, side in (("row", "top"), ("col", "left")):
         for line in range(6):
             cell = {"row": f"{line},2", "col": f"2,{line}"}[kind]
-            label, there = (
+            label, place = (
                 page.evaluate(f"document.querySelector('{which}').getBoundingClientRect().toJSON()")
                 for which in (f'text[data-{kind}="{line}"]', f'[data-cell="{cell}"]')
             )
@@ -97,11 +95,11 @@ def test_rows_and_columns_are_numbered_as_the_log_calls_them(page: Browser) -> N
                 f"document.querySelector('[data-{kind}=\"{line}\"]').textContent"
             ) == str(line)
             size = {"top": "height", "left": "width"}[side]
-            assert there[side] < label[side] + label[size] / 2 < there[side] + there[size]
+            assert place[side] < label[side] + label[size] / 2 < place[side] + place[size]
 
 
 def test_a_click_on_the_curve_goes_to_that_turn(page: Browser, episode: Episode) -> None:
-    page.be_wide(1200)
+    page.resize(1200)
     box = page.evaluate("document.getElementById('curve').getBoundingClientRect().toJSON()")
     page.click(box["x"] + box["width"] / 4, box["y"] + box["height"] / 2)
     last = len(episode.frames) - 1
@@ -110,16 +108,16 @@ def test_a_click_on_the_curve_goes_to_that_turn(page: Browser, episode: Episode)
     assert page.evaluate("now") == last
 
 
-def test_value_and_return_have_a_scale_each_and_the_legend_says_what_they_are(
+def test_value_and_return_each_have_a_scale_which_the_legend_explains(
     page: Browser, episode: Episode
 ) -> None:
-    """A value is of the rewards that the policy learned from, which may be far smaller."""
+    """Values estimate the rewards that the policy learned from, which may be far smaller."""
     heights = page.evaluate(
         "[...document.querySelectorAll('#curve polyline')].map(line => line.getBBox().height)"
     )
     assert heights == pytest.approx([62, 62])
     turns = page.evaluate("document.querySelector('#curve polyline').points.length")
-    assert turns == len(episode.frames) - 1  # nothing was expected of the last board
+    assert turns == len(episode.frames) - 1  # the last board has no value
     values = [frame.decision.value for frame in episode.frames if frame.decision]
     legend = page.evaluate("document.getElementById('legend').innerText")
     assert f"blue, {min(values):.2f} to {max(values):.2f}: the value" in legend
@@ -127,7 +125,7 @@ def test_value_and_return_have_a_scale_each_and_the_legend_says_what_they_are(
     assert "green, " in legend
 
 
-def test_a_turn_has_a_link_that_leads_to_it(page: Browser) -> None:
+def test_every_turn_has_a_link_that_leads_to_it(page: Browser) -> None:
     scrub(page, 7)
     link = page.evaluate("document.getElementById('turn').href")
     assert link.endswith("#turn=7")
@@ -141,7 +139,7 @@ def test_a_turn_has_a_link_that_leads_to_it(page: Browser) -> None:
 
 
 def test_the_speed_can_be_chosen(page: Browser) -> None:
-    """How long a turn is shown is read off the clock that the page sets."""
+    """The timers that the page sets say how long a turn is shown."""
     page.evaluate(
         "window.waits = []; window.setTimeout = (then, ms) => { waits.push(ms); return 1; }"
     )
@@ -153,18 +151,18 @@ def test_the_speed_can_be_chosen(page: Browser) -> None:
     assert slow == 4 * fast
 
 
-def test_a_phone_shows_all_of_it_large_enough(page: Browser, episode: Episode) -> None:
-    page.be_wide(390)
+def test_everything_is_large_enough_on_a_phone(page: Browser, episode: Episode) -> None:
+    page.resize(390)
     for turn in range(0, len(episode.frames), 6):
         scrub(page, turn)
         assert page.evaluate("document.documentElement.scrollWidth") == 390
         assert min(page.text_sizes()) >= 12
         assert page.evaluate(TOO_WIDE) == []
     assert min(min(size) for size in page.evaluate(BUTTON_SIZES)) >= 44
-    page.be_wide(1200)
+    page.resize(1200)
 
 
-def test_a_walk_to_and_fro_of_1240_steps_makes_a_small_page(episode: Episode) -> None:
+def test_the_page_of_a_repetitive_game_of_1240_steps_is_small(episode: Episode) -> None:
     *walk, end = episode.frames
     frames = [walk[number % len(walk)] for number in range(1240)]
     page = html.page(Episode("to and fro", [*frames, end], "not yet"))
@@ -182,7 +180,7 @@ def test_keys_step_and_rewind(page: Browser, episode: Episode) -> None:
     assert f"the end: {episode.end}" in page.evaluate("document.body.innerText")
 
 
-def test_shortcuts_of_the_browser_and_space_on_a_button_are_left_to_it(page: Browser) -> None:
+def test_shortcuts_and_space_on_a_button_are_left_to_the_browser(page: Browser) -> None:
     scrub(page, 5)
     for modifiers in (1, 2, 4):
         page.press("ArrowLeft", modifiers)
@@ -197,7 +195,7 @@ def test_shortcuts_of_the_browser_and_space_on_a_button_are_left_to_it(page: Bro
     page.press(" ")
 
 
-def test_what_is_drawn_is_also_said(page: Browser, episode: Episode) -> None:
+def test_board_and_buttons_are_labelled_for_screen_readers(page: Browser, episode: Episode) -> None:
     scrub(page, 5)
     seen = episode.frames[5].seen
     label = page.evaluate("find('board').getAttribute('aria-label')")
@@ -214,16 +212,16 @@ def test_a_title_is_text_and_never_markup(page: Browser) -> None:
     assert page.evaluate("document.getElementById('title').textContent").startswith("a <game>")
 
 
-def test_what_a_policy_says_that_is_no_number_is_shown_as_unknown(
+def test_values_and_probabilities_that_are_nan_are_shown_as_unknown(
     page: Browser, episode: Episode, tmp_path: Path
 ) -> None:
     first, *rest = episode.frames
     assert first.decision
     unknown = first.decision._replace(value=math.nan, probabilities=[math.nan] * 28)
     frames = [replace(first, decision=unknown), *rest]
-    for name, told in (("one", frames), ("all", [frames[0], rest[-1]])):
+    for name, shown in (("one", frames), ("all", [frames[0], rest[-1]])):
         file = tmp_path / f"{name}.html"
-        file.write_text(html.page(Episode("unknown", told, "death")), encoding="utf-8")
+        file.write_text(html.page(Episode("unknown", shown, "death")), encoding="utf-8")
         page.open(file.as_uri())
         text = page.evaluate("document.body.innerText")
         assert "value ?" in text
@@ -232,6 +230,6 @@ def test_what_a_policy_says_that_is_no_number_is_shown_as_unknown(
         assert "Infinity" not in text
 
 
-def test_the_page_asks_nobody_and_its_console_is_silent(page: Browser) -> None:
+def test_the_page_fetches_nothing_and_its_console_has_no_errors(page: Browser) -> None:
     assert page.errors == []
     assert [each for each in page.requested if not each.startswith(("file:", "data:"))] == []

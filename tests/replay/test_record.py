@@ -9,7 +9,7 @@ from hackmatrix.replay.record import Episode
 from tests.replay.wanderer import wander
 
 
-def test_an_episode_holds_what_was_seen_decided_and_gained(episode: Episode) -> None:
+def test_an_episode_holds_observations_decisions_and_rewards(episode: Episode) -> None:
     *turns, last = episode.frames
     assert last.decision is None
     assert len(turns) > 5
@@ -26,18 +26,18 @@ def test_an_episode_holds_what_was_seen_decided_and_gained(episode: Episode) -> 
     assert episode.total == pytest.approx(sum(frame.reward for frame in turns))
 
 
-def test_the_same_game_is_recorded_again_and_another_is_another(episode: Episode) -> None:
+def test_a_game_played_again_is_recorded_identically_and_another_is_not(episode: Episode) -> None:
     assert wander("", 5).frames == episode.frames
     assert wander("", 6).frames[0].seen["cells"] != episode.frames[0].seen["cells"]
 
 
-def test_it_is_told_how_a_game_ended(episode: Episode) -> None:
+def test_an_episode_says_how_its_game_ended(episode: Episode) -> None:
     lost = wander("", 7)
     assert lost.frames[-1].seen["playerHP"] == 0
     assert lost.end == "death"
     assert episode.end == "not yet"
 
 
-def test_a_player_is_asked_about_every_step_in_order(episode: Episode) -> None:
+def test_the_player_decides_every_step_in_order(episode: Episode) -> None:
     values = [frame.decision.value for frame in episode.frames if frame.decision]
     assert values == [step / 4 for step in range(len(episode.frames) - 1)]

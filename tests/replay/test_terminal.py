@@ -71,19 +71,19 @@ def test_a_turn_fits_on_the_terminal(episode: Episode, lines: int) -> None:
         assert (screen.count("+---------+") == 7 * 3) == (lines == 40)
 
 
-def test_all_of_a_reward_is_shown(episode: Episode) -> None:
-    told = {f"part_{number}": 0.25 for number in range(9)}
-    frames = [replace(episode.frames[0], parts=told), *episode.frames[1:]]
+def test_all_parts_of_a_reward_are_shown(episode: Episode) -> None:
+    parts = {f"part_{number}": 0.25 for number in range(9)}
+    frames = [replace(episode.frames[0], parts=parts), *episode.frames[1:]]
     for lines in (24, 50):
         screen = terminal.screen(
             Episode("a game", frames, "death"), 0, os.terminal_size((80, lines))
         )
-        assert re.findall(r"part_\d", screen) == list(told)
+        assert re.findall(r"part_\d", screen) == list(parts)
         shown = [re.sub(r"\x1b\[[\d;]*m", "", line) for line in screen.split("\n")]
         assert max(map(len, shown)) <= 80
 
 
-def test_a_terminal_that_is_too_narrow_for_the_board_is_told_how_wide_it_is(
+def test_a_terminal_too_narrow_for_the_board_shows_the_needed_width(
     episode: Episode,
 ) -> None:
     for columns in (62, 20):
@@ -94,7 +94,7 @@ def test_a_terminal_that_is_too_narrow_for_the_board_is_told_how_wide_it_is(
 
 
 class Watched:
-    """An episode at a terminal."""
+    """A program that shows an episode at a terminal."""
 
     def __init__(self, file: Path) -> None:
         self._ours, theirs = pty.openpty()
@@ -113,7 +113,7 @@ class Watched:
         self.turn_after(b"")
 
     def turn_after(self, key: bytes) -> int:
-        """Of the next screen after the key."""
+        """Presses a key; returns the turn on the next screen."""
         self.press(key)
         return int(re.findall(r"turn (\d+) of", self.until("quit"))[-1])
 
@@ -161,26 +161,26 @@ def test_keys_pause_step_and_rewind(watched: Watched) -> None:
     assert watched.program.wait() == 0
 
 
-def test_a_screen_that_ctrl_z_interrupts_is_painted_once_more(
+def test_a_screen_that_ctrl_z_interrupts_is_painted_again(
     episode: Episode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After the rest of it: a write cannot begin amid another."""
+    """After the interrupted write has ended, as a write cannot begin within another."""
     painted: list[str] = []
 
     @contextmanager
-    def at_once(come: Callable[[], None], _: object) -> Iterator[None]:
+    def at_once(paint: Callable[[], None], _: object) -> Iterator[None]:
         def write(words: str) -> None:
             painted.append(words)
             monkeypatch.setattr(terminal, "_write", amid)
             if len(painted) == 1:
-                come()  # as where the program is continued
+                paint()  # as when the program is continued
             monkeypatch.setattr(terminal, "_write", write)
 
         def amid(_: str) -> None:
             raise RuntimeError("reentrant call")
 
         monkeypatch.setattr(terminal, "_write", write)
-        come()
+        paint()
         yield
 
     monkeypatch.setattr(terminal, "keys_at_once", at_once)

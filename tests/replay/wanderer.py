@@ -1,4 +1,4 @@
-"""A player without a policy, who plays the same way whenever a game is played again."""
+"""A player without a policy, who plays the same game always in the same way."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST_STEPS = 60
 
 
 class Wanderer:
-    """Takes any valid action, each being likelier than the one before; in game `number`."""
+    """Draws valid actions in game `number`; a higher action is likelier than a lower one."""
 
     def __init__(self, number: int) -> None:
         self._number = number

@@ -10,7 +10,7 @@ from hackmatrix.train.reporting import metric_catalogue
 DECLARED = metric_catalogue.sections(make("hackmatrix"), PPO)
 
 
-def test_every_curve_is_in_one_chart_also_one_that_nobody_knows() -> None:
+def test_every_curve_is_in_exactly_one_chart_also_an_undeclared_one() -> None:
     tags = ["train/entropy", "stats/completed_stage_2", "reward/kills", "perf/seconds_run", "new"]
     sections = charts(DECLARED, tags)
     drawn = [tag for some in sections.values() for chart in some for tag in chart.curves]
@@ -24,7 +24,7 @@ def test_an_environment_without_stages_has_no_empty_charts() -> None:
     assert all(len(some) == 1 for some in sections.values())
 
 
-def test_metrics_of_one_chart_are_told_apart_by_their_titles_and_share_its_scale() -> None:
+def test_metrics_of_one_chart_have_titles_of_their_own_and_share_its_scale() -> None:
     sections = charts(DECLARED, ["stats/completed_stage_1", "stats/win_rate", "stats/mean_score"])
     shares, score = sections["How it plays"]
     assert shares.curves == {
@@ -35,7 +35,7 @@ def test_metrics_of_one_chart_are_told_apart_by_their_titles_and_share_its_scale
     assert (score.title, score.factor, score.curves) == ("score", 1, {"stats/mean_score": ""})
 
 
-def test_no_chart_of_the_game_mixes_what_is_a_share_with_what_is_none() -> None:
+def test_no_chart_of_the_game_mixes_shares_with_other_values() -> None:
     for section in DECLARED:
         factors: dict[str, set[int]] = {}
         for metric in section.metrics:

@@ -1,4 +1,4 @@
-"""Games of a policy, to look at."""
+"""Games that a policy plays for people to watch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def policy(tmp_path_factory: pytest.TempPathFactory) -> Policy:
     return policies.of_run(saved_run(tmp_path_factory.mktemp("runs")))
 
 
-def test_the_same_game_is_played_again_and_another_is_another(policy: Policy) -> None:
+def test_the_same_number_gives_the_same_game_and_another_number_another(policy: Policy) -> None:
     first, again, another = (
         games.play(policy, seed=1, number=number, most_steps=TURNS) for number in (5, 5, 6)
     )
@@ -39,7 +39,9 @@ def test_the_greedy_policy_takes_the_likeliest_action(policy: Policy) -> None:
         assert frame.decision.action == int(np.argmax(frame.decision.probabilities))
 
 
-def test_a_game_as_a_page_says_what_it_returned(policy: Policy, tmp_path: Path) -> None:
+def test_a_recorded_game_has_its_return_and_is_saved_as_page_or_animation(
+    policy: Policy, tmp_path: Path
+) -> None:
     recorded = games.recorded(policy, seed=1, number=5, most_steps=TURNS)
     played = games.play(policy, seed=1, number=5, most_steps=TURNS)
     assert recorded.total == played.total
@@ -49,7 +51,7 @@ def test_a_game_as_a_page_says_what_it_returned(policy: Policy, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("where", ["disk", "bucket"])
-def test_the_newest_page_of_a_run_is_found_where_the_run_lives(
+def test_the_newest_page_of_a_run_is_found_on_a_disk_and_in_a_bucket(
     request: pytest.FixtureRequest, tmp_path: Path, where: str
 ) -> None:
     workdir = tmp_path if where == "disk" else request.getfixturevalue("bucket_address")

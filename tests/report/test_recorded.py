@@ -27,10 +27,10 @@ def test_a_notebook_shows_the_page_in_a_frame_that_works(tmp_path: Path) -> None
         assert browser.evaluate(f"{shown}.querySelector('svg') !== null")
 
 
-def test_a_file_is_a_page_or_by_its_name_an_animation(tmp_path: Path) -> None:
+def test_a_game_is_saved_as_a_page_or_for_a_gif_name_as_an_animation(tmp_path: Path) -> None:
     assert GAME.save(tmp_path / "game.html").read_text("utf-8") == GAME.page()
     assert GAME.save(str(tmp_path / "game.gif")).read_bytes().startswith(b"GIF89a")
 
 
-def test_a_game_says_how_it_went() -> None:
+def test_the_repr_of_a_game_states_its_turns_return_and_outcome() -> None:
     assert repr(GAME) == f"a <walk> & more: {TURNS} turns, return {-0.01 * TURNS:.2f}, not yet"

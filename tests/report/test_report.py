@@ -27,11 +27,11 @@ from tests.report.told_runs import (
     CHUNKS,
     RANDOM_RETURN,
     STEP,
-    a_run,
-    evaluate,
-    interval,
+    create_run,
     report,
-    tell,
+    shown_mean,
+    write_evaluation,
+    write_metrics,
 )
 
 REVISION = "4d45" * 10
@@ -47,9 +47,9 @@ LABELS_CUT_OFF = """[...document.querySelectorAll('figure text')]
 
 @pytest.fixture(scope="module")
 def reported(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    found = a_run(tmp_path_factory.mktemp("runs"))
-    tell(
-        found,
+    run = create_run(tmp_path_factory.mktemp("runs"))
+    write_metrics(
+        run,
         RETURN,
         "train/entropy",
         "train/approx_kl",
@@ -61,17 +61,17 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> Run:
         "eval/mean_stage",
         "constructor",  # which any object of JavaScript has
     )
-    evaluate(found)
-    (start,) = json.loads(found.provenance.read_text())
+    write_evaluation(run)
+    (start,) = json.loads(run.provenance.read_text())
     start["git"] = {"revision": REVISION, "dirty": True}
-    found.provenance.write_text(json.dumps([start]))
-    found.replays.mkdir()
-    (found.replays / f"{STEP}.html").write_text(html.page(short_game()))
-    (found.replays / f"{STEP // 2}.html").write_text("an older one")
-    done = report(found.directory.parent, f"--run={found.name}")
+    run.provenance.write_text(json.dumps([start]))
+    run.replays.mkdir()
+    (run.replays / f"{STEP}.html").write_text(html.page(short_game()))
+    (run.replays / f"{STEP // 2}.html").write_text("an older one")
+    done = report(run.directory.parent, f"--run={run.name}")
     assert done.returncode == 0, done.stderr
-    assert str(found.directory / "report.html") in done.stdout
-    return found
+    assert str(run.directory / "report.html") in done.stdout
+    return run
 
 
 @pytest.fixture(scope="module")
@@ -101,8 +101,8 @@ def test_every_metric_is_a_curve(page: Browser) -> None:
     assert "eval/up" not in random
 
 
-def test_a_metric_that_few_lines_tell_rises_and_has_its_last_value(page: Browser) -> None:
-    """It is one of games that are the same every time, told in every fifth line."""
+def test_a_metric_that_few_lines_have_is_drawn_and_has_its_last_value(page: Browser) -> None:
+    """It is a metric of the evaluations, which only every fifth line has."""
     figures = "[...document.querySelectorAll('figure')]"
     last = f"each.querySelector('.legend').textContent.endsWith('{CHUNKS + 8}')"
     measured = f"{figures}.filter(each => {last})"
@@ -137,18 +137,18 @@ def test_the_newest_replay_can_be_stepped_through(page: Browser) -> None:
     assert heights[0] >= heights[1]
 
 
-def test_a_phone_shows_all_of_it_large_enough(page: Browser) -> None:
-    page.be_wide(390)
+def test_the_page_fits_a_phone_and_is_large_enough_to_read_and_touch(page: Browser) -> None:
+    page.resize(390)
     for expression in ("document", FRAME):
         width = page.evaluate(f"{expression}.documentElement.scrollWidth")
         assert width <= page.evaluate(f"{expression}.documentElement.clientWidth")
     assert min(page.text_sizes() + page.text_sizes(FRAME)) >= 12
     assert min(page.evaluate(LINK_HEIGHTS)) >= 44
     assert page.evaluate(TABLES_CUT_OFF) == []
-    page.be_wide(1200)
+    page.resize(1200)
 
 
-def test_small_negative_numbers_are_told_whole_beside_a_chart(page: Browser) -> None:
+def test_labels_of_small_negative_numbers_are_not_cut_off(page: Browser) -> None:
     labels = page.evaluate("[-4e-4, -1.5e-4].map(short)")
     assert labels == ["-4e-4", "-1.5e-4"]
     page.evaluate("""draw(document.getElementById('curves'), stepAxis(2), {title: 'small', tags: [],
@@ -157,15 +157,13 @@ def test_small_negative_numbers_are_told_whole_beside_a_chart(page: Browser) -> 
     page.evaluate("document.getElementById('curves').lastElementChild.remove(), charts.pop()")
 
 
-def test_it_says_what_was_reached_with_which_settings_and_where_it_comes_from(
-    page: Browser, reported: Run
-) -> None:
+def test_the_page_states_results_settings_and_provenance(page: Browser, reported: Run) -> None:
     text = page.evaluate("document.body.innerText")
     assert "9 games of seed 3 at step 163,840" in text
     heads = page.evaluate("[...document.querySelectorAll('thead')].map(each => each.innerText)")
     assert heads[0].split() == ["agent", "random"]
     cells = page.evaluate("[...document.querySelectorAll('td')].map(each => each.textContent)")
-    assert cells[:2] == [interval(AGENT_RETURN), interval(RANDOM_RETURN)]
+    assert cells[:2] == [shown_mean(AGENT_RETURN), shown_mean(RANDOM_RETURN)]
     rows = [
         row.split("\t")
         for row in page.evaluate("[...document.querySelectorAll('tr')].map(each => each.innerText)")
@@ -180,7 +178,7 @@ def test_it_says_what_was_reached_with_which_settings_and_where_it_comes_from(
     assert "jax 0." in text
 
 
-def test_the_page_asks_nobody_and_its_console_is_silent(page: Browser) -> None:
+def test_the_page_makes_no_network_requests_and_logs_no_errors(page: Browser) -> None:
     assert page.errors == []
     assert [each for each in page.requested if not each.startswith(("file:", "data:"))] == []
 
@@ -192,29 +190,25 @@ def test_the_page_asks_nobody_and_its_console_is_silent(page: Browser) -> None:
         ("hackmatrix", "a-run has no checkpoint yet."),
     ],
 )
-def test_where_there_is_no_game_to_show_the_page_says_why(
-    tmp_path: Path, env: str, why: str
-) -> None:
-    found = a_run(tmp_path, env)
-    tell(found, RETURN)
-    done = report(tmp_path, f"--run={found.name}", f"--out={tmp_path / 'page.html'}")
+def test_without_a_game_to_show_the_page_states_why(tmp_path: Path, env: str, why: str) -> None:
+    run = create_run(tmp_path, env)
+    write_metrics(run, RETURN)
+    done = report(tmp_path, f"--run={run.name}", f"--out={tmp_path / 'page.html'}")
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "page.html").read_text()
     assert why in text
-    assert f"launch.evaluate --run={found.directory}" in text
+    assert f"launch.evaluate --run={run.directory}" in text
 
 
-def page_of(found: Run) -> str:
-    return run_page.page(found, curves.read(found.metrics), None, "")
+def page_of(run: Run) -> str:
+    return run_page.page(run, curves.read(run.metrics), None, "")
 
 
-def test_a_run_that_is_to_play_no_games_at_its_end_is_not_said_to_play_them_yet(
-    tmp_path: Path,
-) -> None:
+def test_a_run_without_a_final_evaluation_is_not_shown_as_awaiting_one(tmp_path: Path) -> None:
     for games, why in ((0, "Not evaluated: eval_episodes=0."), (9, "Not evaluated yet: a run")):
-        found = a_run(tmp_path, name=f"of-{games}", eval_episodes=games)
-        tell(found, RETURN)
-        assert why in page_of(found)
+        run = create_run(tmp_path, name=f"of-{games}", eval_episodes=games)
+        write_metrics(run, RETURN)
+        assert why in page_of(run)
 
 
 @dataclass(frozen=True)
@@ -229,11 +223,11 @@ class Reinforce:
     def __init__(self, env: Any, network: Any, config: Any, axis: str) -> None: ...
 
 
-def test_settings_of_an_algorithm_of_ones_own_are_shown_too(tmp_path: Path) -> None:
+def test_settings_of_a_custom_algorithm_are_shown_too(tmp_path: Path) -> None:
     values = {**reading.default(), "algorithm": f"{__name__}:Reinforce", "baseline_decay": 0.875}
-    found = create(tmp_path, resolve({**values, "run_name": "own"}, "cpu", 1))
-    tell(found, RETURN)
-    assert "<td>0.875</td>" in page_of(found)
+    run = create(tmp_path, resolve({**values, "run_name": "own"}, "cpu", 1))
+    write_metrics(run, RETURN)
+    assert "<td>0.875</td>" in page_of(run)
 
 
 @pytest.mark.parametrize(
@@ -242,29 +236,27 @@ def test_settings_of_an_algorithm_of_ones_own_are_shown_too(tmp_path: Path) -> N
      '{"episodes": 1, "seed": 0, "agent": {"a": 1}}',
      '{"episodes": 1, "seed": 0, "agent": {"train/mean_episode_length": {"mean": "a"}}}'],
 )  # fmt: skip
-def test_a_file_of_the_run_that_something_else_wrote_is_left_out(
-    tmp_path: Path, foreign: str
-) -> None:
-    found = a_run(tmp_path)
-    tell(found, RETURN)
-    found.provenance.write_text(foreign)
-    evaluate(found)
-    assert "9 games of seed 3" in page_of(found)
-    found.evaluation.write_text(foreign)
-    text = page_of(found)
+def test_a_file_of_a_run_with_foreign_content_is_ignored(tmp_path: Path, foreign: str) -> None:
+    run = create_run(tmp_path)
+    write_metrics(run, RETURN)
+    run.provenance.write_text(foreign)
+    write_evaluation(run)
+    assert "9 games of seed 3" in page_of(run)
+    run.evaluation.write_text(foreign)
+    text = page_of(run)
     assert "Not evaluated: evaluation.json is damaged." in text
     assert "ent_coef" in text
 
 
-def test_an_agent_that_comes_with_the_trainer_in_place_of_a_run_is_a_line(tmp_path: Path) -> None:
+def test_a_bundled_agent_in_place_of_a_run_is_refused_in_one_line(tmp_path: Path) -> None:
     done = report(tmp_path, "--run=policies/winner")
     assert done.returncode == 1
     assert "policies/winner is an agent, not a run" in done.stderr.splitlines()[-1]
 
 
-def test_a_run_that_has_told_nothing_yet_is_a_line(tmp_path: Path) -> None:
-    found = a_run(tmp_path)
-    done = report(tmp_path, f"--run={found.name}")
+def test_a_run_without_metrics_is_refused_in_one_line(tmp_path: Path) -> None:
+    run = create_run(tmp_path)
+    done = report(tmp_path, f"--run={run.name}")
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith(f"launch.report: {found.metrics}")
+    assert done.stderr.splitlines()[-1].startswith(f"launch.report: {run.metrics}")
     assert "Traceback" not in done.stderr

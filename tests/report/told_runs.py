@@ -1,4 +1,4 @@
-"""Runs that told something without having trained, and the program that shows them."""
+"""Creates runs with metrics and evaluations but without training, and starts launch.report."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ ROOT = Path(__file__).parents[2]
 STEP = 4096
 CHUNKS = 40
 AGENT_RETURN, RANDOM_RETURN = 5.5, -3.0
-AROUND = np.linspace(-1, 1, 9)  # what games return more than their mean
+AROUND = np.linspace(-1, 1, 9)  # how the returns of games differ from their mean
 
 
-def a_run(workdir: Path, env: str = "hackmatrix", name: str = "a-run", **given: Any) -> Run:
-    """Its files as a run under way has them, but for a checkpoint."""
+def create_run(workdir: Path, env: str = "hackmatrix", name: str = "a-run", **given: Any) -> Run:
+    """Creates the files of a run in progress, except for a checkpoint."""
     settings = {"lr": 3e-4, "ent_coef": 0.02, **given}
     return create(workdir, resolved(env=env, run_name=name, **settings))
 
 
-def tell(found: Run, *tags: str, seconds: int = 1) -> None:
-    """Metrics of some chunks that took so long, and half a line of the next. Of `eval/` tags only
-    some lines tell.
+def write_metrics(run: Run, *tags: str, seconds: int = 1) -> None:
+    """Writes metrics of CHUNKS chunks that took `seconds` each, and half a line of the next. Only
+    every fifth line has the `eval/` tags.
     """
-    with found.metrics.open("w") as file:
+    with run.metrics.open("w") as file:
         for chunk in range(1, CHUNKS + 1):
             values: dict[str, float] = {
                 tag: chunk + place
@@ -43,14 +43,14 @@ def tell(found: Run, *tags: str, seconds: int = 1) -> None:
                 if chunk % 5 == 0 or not tag.startswith("eval/")
             }
             values[STEPS_PER_SECOND] = STEP / seconds
-            # Halfway it is stopped for a day, on a machine whose clock is then set back.
+            # Halfway the run stops for a day; afterwards the clock of the machine is set back.
             time = 1e9 + seconds * chunk + (86_400 if chunk == CHUNKS // 2 else 0)
             file.write(json.dumps({"step": chunk * STEP, "time": time, **values}) + "\n")
         file.write('{"step": 99')
 
 
-def evaluate(found: Run, more: float = 0.0) -> None:
-    """As a run does at its end, by an agent that returns so much more than AGENT_RETURN."""
+def write_evaluation(run: Run, more: float = 0.0) -> None:
+    """Writes the final evaluation of an agent that returns AGENT_RETURN + `more`."""
     games: Any = {
         LENGTH: np.arange(9.0),
         "ended": np.ones(9),
@@ -58,15 +58,15 @@ def evaluate(found: Run, more: float = 0.0) -> None:
     }
     returns = {"agent": AGENT_RETURN + more, "random": RANDOM_RETURN}
     summaries = {
-        player: results.summary({**games, RETURN: each + AROUND}, make(found.config.env))
+        player: results.summary({**games, RETURN: each + AROUND}, make(run.config.env))
         for player, each in returns.items()
     }
-    told = {"step": CHUNKS * STEP, "episodes": 9, "seed": 3, **results.as_json(summaries)}
-    found.evaluation.write_text(json.dumps(told))
+    content = {"step": CHUNKS * STEP, "episodes": 9, "seed": 3, **results.as_json(summaries)}
+    run.evaluation.write_text(json.dumps(content))
 
 
-def interval(value: float) -> str:
-    """How a page shows what games returned on average."""
+def shown_mean(value: float) -> str:
+    """Formats the mean return of games around `value` as a page does."""
     return estimates.mean(value + AROUND).shown()
 
 

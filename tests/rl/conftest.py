@@ -1,18 +1,18 @@
-"""What tests of playing look at: compiled and played once."""
+"""Rollouts that several tests look at: compiled and played once."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.rl.rolled import Rolled, roll
+from tests.rl.rolled import Rollout, collect_rollout
 
 
 @pytest.fixture(scope="session")
-def rolled() -> Rolled:
-    return roll(truncates=False)
+def toy_rollout() -> Rollout:
+    return collect_rollout(truncates=False)
 
 
 @pytest.fixture(scope="session")
-def cut_off() -> Rolled:
-    """As `rolled`, but no episode terminates: all are truncated."""
-    return roll(truncates=True)
+def truncated_rollout() -> Rollout:
+    """Like `toy_rollout`, but all episodes are truncated and none terminates."""
+    return collect_rollout(truncates=True)

@@ -28,15 +28,15 @@ def mlp(env: Environment, hidden_dim: int = 16, num_layers: int = 2) -> Network:
     return networks.make(spec, env)
 
 
-def opinionated(network: Network) -> Params:
-    """Parameters of a policy far from uniform, so that ratios, clipping and entropy all count."""
+def peaked_params(network: Network) -> Params:
+    """Returns parameters of a policy far from uniform, so ratios, clipping and entropy matter."""
     params = network.init(jax.random.key(1))
     params["params"]["actor"]["kernel"] *= 100
     return params
 
 
 def on_one_device(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, compiled for a mesh of one device."""
+    """Compiles the function for a mesh of one device."""
     mesh = Mesh(jax.devices()[:1], (AXIS,))
     spec = PartitionSpec()
     return jax.jit(
@@ -45,8 +45,8 @@ def on_one_device(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @dataclass
-class Rolled:
-    """What was played, and what was counted of it."""
+class Rollout:
+    """A rollout: the players before and after it, its batch and its metrics."""
 
     env: Toy
     network: Network
@@ -57,17 +57,17 @@ class Rolled:
     metrics: dict[str, jax.Array]
 
 
-def roll(
+def collect_rollout(
     truncates: bool,
     limit: int = 0,
     boards: int = BOARDS,
     packs_small_arrays: bool = False,
     kind: type[Toy] = Toy,
-) -> Rolled:
+) -> Rollout:
     env = kind(truncates).limited(limit)
     env.packs_small_arrays = packs_small_arrays
     network = mlp(env)
-    params = opinionated(network)
+    params = peaked_params(network)
     players = rollout.new_players(env, UPDATE_KEY.key, jnp.arange(boards, dtype=jnp.uint32))
 
     def run(params: Params, players: Players) -> Any:
@@ -77,4 +77,4 @@ def roll(
         )
         return after, batch, tally.read(counted, AXIS)
 
-    return Rolled(env, network, params, players, *on_one_device(run)(params, players))
+    return Rollout(env, network, params, players, *on_one_device(run)(params, players))

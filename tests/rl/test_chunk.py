@@ -1,4 +1,4 @@
-"""Chunks of updates, some of which are not finite."""
+"""Chunks of updates: updates that are not finite, and algorithms that break the interface."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Learner(struct.PyTreeNode):
 
 
 class Breaking:
-    """Adds 1 to each weight in an update, and tells its number as the loss: that is NaN in one
-    update, and in another a weight overflows.
+    """Adds 1 to each weight in an update, and reports the update's index as the loss. The loss of
+    one update is NaN, and in another a weight overflows.
     """
 
     vital: tuple[str, ...] = (LOSS,)
@@ -49,7 +49,7 @@ class Breaking:
 
 
 def run(algorithm: Any, skips: bool = False, updates: int = UPDATES) -> tuple[Learner, Report]:
-    """So many updates of two boards."""
+    """Runs updates on two boards."""
     env, key = Toy(), draws.seed_key(0)
     players = rollout.new_players(env, key, jnp.arange(2, dtype=jnp.uint32))
     learner = Learner(jnp.zeros(2), jnp.int32(0), key)
@@ -60,12 +60,12 @@ def run(algorithm: Any, skips: bool = False, updates: int = UPDATES) -> tuple[Le
 
 @pytest.fixture(scope="module")
 def after() -> dict[bool, tuple[Learner, Report]]:
-    """What came of the updates with and without skipping."""
+    """The learner and the report after the updates, with and without skipping."""
     return {skips: run(Breaking(), skips) for skips in (False, True)}
 
 
 class Bursting(Breaking):
-    """It does not tell of the weight that overflows."""
+    """Reports a finite loss in every update, even when a weight overflows."""
 
     def update(self, *given: Any) -> tuple[Learner, Players, Tally, Metrics]:
         after, players, tally, _ = super().update(*given)
@@ -77,7 +77,7 @@ class Silent(Breaking):
 
 
 class Changing(Breaking):
-    """Makes another learner of the one it is given."""
+    """Replaces fields of the learner."""
 
     def __init__(self, **changes: Any) -> None:
         self.changes = changes
@@ -85,24 +85,24 @@ class Changing(Breaking):
     def update(
         self, learner: Learner, players: Players, tally: Tally
     ) -> tuple[Learner, Players, Tally, Metrics]:
-        learner, players, tally, told = super().update(learner, players, tally)
-        return learner.replace(**self.changes), players, tally, told
+        learner, players, tally, metrics = super().update(learner, players, tally)
+        return learner.replace(**self.changes), players, tally, metrics
 
 
 class Swapping(Breaking):
-    """Gives players that are other ones."""
+    """Changes the dtype of a field of the players."""
 
     def update(self, *given: Any) -> Any:
-        learner, players, tally, told = super().update(*given)
-        return learner, players.replace(number=players.number * 1.0), tally, told
+        learner, players, tally, metrics = super().update(*given)
+        return learner, players.replace(number=players.number * 1.0), tally, metrics
 
 
 class Posing(Breaking):
-    """Tells what the trainer tells."""
+    """Reports a metric that the trainer reports."""
 
     def update(self, *given: Any) -> Any:
-        learner, players, tally, told = super().update(*given)
-        return learner, players, tally, {**told, "train/mean_reward": told[LOSS]}
+        learner, players, tally, metrics = super().update(*given)
+        return learner, players, tally, {**metrics, "train/mean_reward": metrics[LOSS]}
 
 
 class Failing(Breaking):
@@ -116,7 +116,7 @@ class Mute(Breaking):
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "said"),
+    ("algorithm", "message"),
     [
         (Posing(), "not include train/mean_reward, which the trainer or the environment reports"),
         (Failing(), "Failing.update: it fails: AttributeError: 'Learner' object has no attribute"),
@@ -131,23 +131,23 @@ class Mute(Breaking):
         (Changing(weights=(jnp.zeros(2),)), "it changes the tree structure of the learner"),
     ],
 )
-def test_an_update_that_cannot_be_done_again_and_again_is_named(
-    algorithm: Breaking, said: str
+def test_an_algorithm_whose_update_breaks_the_interface_is_refused(
+    algorithm: Breaking, message: str
 ) -> None:
     with pytest.raises(UserError) as refused:
         run(algorithm)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
-def test_a_metric_of_any_type_is_a_mean_of_numbers() -> None:
-    class Telling(Breaking):
+def test_metrics_of_narrow_dtypes_are_averaged_exactly() -> None:
+    class Narrow(Breaking):
         def update(self, *given: Any) -> tuple[Learner, Players, Tally, Metrics]:
             *after, _ = super().update(*given)
             kinds = jnp.bool_, jnp.uint8, jnp.bfloat16
-            told = {f"mine/{kind.__name__}": jnp.ones((), kind) for kind in kinds}
-            return *after, {LOSS: jnp.float32(0), **told}  # type: ignore[return-value]
+            metrics = {f"mine/{kind.__name__}": jnp.ones((), kind) for kind in kinds}
+            return *after, {LOSS: jnp.float32(0), **metrics}  # type: ignore[return-value]
 
-    _, report = run(Telling(), updates=300)
+    _, report = run(Narrow(), updates=300)
     mine = {tag: float(value) for tag, value in report.metrics.items() if tag.startswith("mine/")}
     assert set(mine.values()) == {1.0}
     assert len(mine) == 3
@@ -165,7 +165,7 @@ def test_an_update_is_traced_once() -> None:
     assert len(traced) == 1
 
 
-def test_an_update_that_is_not_finite_is_told_of_by_its_number(
+def test_the_first_update_that_is_not_finite_is_reported_by_its_index(
     after: dict[bool, tuple[Learner, Report]],
 ) -> None:
     _, report = after[False]
@@ -173,18 +173,18 @@ def test_an_update_that_is_not_finite_is_told_of_by_its_number(
     assert SKIPPED not in report.metrics
 
 
-def test_a_network_that_is_not_finite_at_the_end_is_told_of() -> None:
+def test_a_learner_that_is_not_finite_after_the_last_update_is_reported() -> None:
     learner, report = run(Bursting())
     assert not np.isfinite(learner.weights).all()
     assert int(report.broken_at) == UPDATES - 1
 
 
-def test_an_update_that_is_skipped_changes_nothing_but_its_number(
+def test_a_skipped_update_changes_nothing_but_the_update_count(
     after: dict[bool, tuple[Learner, Report]],
 ) -> None:
     learner, report = after[True]
     np.testing.assert_array_equal(learner.weights, [UPDATES - 2] * 2)
-    assert int(learner.update) == UPDATES  # no draw comes twice
+    assert int(learner.update) == UPDATES  # so no draw is repeated
     assert int(report.broken_at) == NEVER
 
 

@@ -1,4 +1,4 @@
-"""Episodes that training cuts off after so many actions."""
+"""Episodes that training cuts off at a number of actions."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from hackmatrix.rl.draws import Purpose
 from hackmatrix.rl.tally import CUT_OFF, LENGTH
 from tests.envs.toy import LENGTH as WHOLE
 from tests.envs.toy import Boards, Toy
-from tests.rl.rolled import STEPS, UPDATE_KEY, Rolled, roll
+from tests.rl.rolled import STEPS, UPDATE_KEY, Rollout, collect_rollout
 
-LIMIT, BOARDS = 4, 40  # more boards than are gathered at a time
+LIMIT, BOARDS = 4, 40  # more boards than are restarted in one pass
 
 
 @pytest.fixture(scope="module", params=[False, True])
-def limited(request: pytest.FixtureRequest) -> Rolled:
-    """Where episodes of WHOLE steps terminate, and where they are truncated by themselves."""
-    return roll(request.param, LIMIT, BOARDS)
+def limited(request: pytest.FixtureRequest) -> Rollout:
+    """On environments that terminate or truncate episodes after WHOLE steps."""
+    return collect_rollout(request.param, LIMIT, BOARDS)
 
 
-def test_an_episode_ends_at_the_limit_and_is_counted(limited: Rolled) -> None:
+def test_an_episode_ends_at_the_limit_and_is_counted(limited: Rollout) -> None:
     ends = np.arange(1, STEPS + 1) % LIMIT == 0
     np.testing.assert_array_equal(limited.batch.ended, np.repeat(ends[:, None], BOARDS, axis=1))
     assert int(limited.metrics["train/num_episodes"]) == BOARDS * ends.sum()
@@ -31,10 +31,10 @@ def test_an_episode_ends_at_the_limit_and_is_counted(limited: Rolled) -> None:
     assert not limited.after.episode_length.any()
 
 
-def test_it_has_missed_what_its_last_observation_was_worth(limited: Rolled) -> None:
+def test_an_episode_at_its_limit_bootstraps_from_its_final_observation(limited: Rollout) -> None:
     batch, end = limited.batch, LIMIT - 1
     assert batch.missed is not None
-    # What would have been seen next: the toy shows it by the key of the step.
+    # The final observation, which the toy draws from the key of the step.
     keys = jax.random.key_data(UPDATE_KEY.each(Purpose.STEP, end, limited.players.number))
     last = limited.env.boards(keys, jnp.full(BOARDS, LIMIT))
     value = limited.network(limited.params, limited.env.decode(last)[0])[1]
@@ -43,35 +43,39 @@ def test_it_has_missed_what_its_last_observation_was_worth(limited: Rolled) -> N
     assert not batch.missed[~batch.ended].any()
 
 
-def test_a_new_game_begins_in_its_place(limited: Rolled) -> None:
+def test_a_new_game_follows_an_episode_at_its_limit(limited: Rollout) -> None:
     keys = UPDATE_KEY.each(Purpose.CUT_OFF, LIMIT - 1, limited.players.number)
-    begun = jax.tree.map(lambda leaf: leaf[LIMIT], limited.batch.seen)
-    jax.tree.map(np.testing.assert_array_equal, begun, limited.env.reset(jax.random.key_data(keys)))
+    first_seen = jax.tree.map(lambda leaf: leaf[LIMIT], limited.batch.seen)
+    jax.tree.map(
+        np.testing.assert_array_equal, first_seen, limited.env.reset(jax.random.key_data(keys))
+    )
 
 
-def test_a_limit_that_no_episode_reaches_changes_nothing(rolled: Rolled) -> None:
-    limited = roll(False, WHOLE)
+def test_a_limit_that_no_episode_reaches_changes_nothing(toy_rollout: Rollout) -> None:
+    limited = collect_rollout(False, WHOLE)
     assert float(limited.metrics[CUT_OFF]) == 0
     assert limited.batch.missed is not None
     assert not limited.batch.missed.any()
-    jax.tree.map(np.testing.assert_array_equal, rolled.batch, limited.batch.replace(missed=None))
-    jax.tree.map(np.testing.assert_array_equal, rolled.after, limited.after)
+    jax.tree.map(
+        np.testing.assert_array_equal, toy_rollout.batch, limited.batch.replace(missed=None)
+    )
+    jax.tree.map(np.testing.assert_array_equal, toy_rollout.after, limited.after)
 
 
-def test_all_boards_are_looked_at_as_often_as_without_a_limit(
+def test_all_boards_are_encoded_as_often_as_without_a_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Those that begin anew are looked at besides, which are few."""
-    looks: list[int] = []
+    """Besides these there are calls for the few boards that are restarted."""
+    sizes: list[int] = []
 
     def encode(_: Toy, states: Boards) -> Boards:
-        looks.append(states.time.size)
+        sizes.append(states.time.size)
         return states
 
     monkeypatch.setattr(Toy, "encode", encode)
-    often = []
+    calls = []
     for limit in (0, LIMIT):
-        looks.clear()
-        roll(False, limit, BOARDS)
-        often.append(looks.count(BOARDS))
-    assert often[0] == often[1] > 0
+        sizes.clear()
+        collect_rollout(False, limit, BOARDS)
+        calls.append(sizes.count(BOARDS))
+    assert calls[0] == calls[1] > 0

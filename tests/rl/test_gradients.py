@@ -15,7 +15,7 @@ AXIS = "envs"
 
 @pytest.mark.parametrize("devices", [1, 2, 4])
 def test_the_gradient_of_a_mean_is_the_same_on_any_number_of_devices(devices: int) -> None:
-    """By itself JAX would add up those of all devices."""
+    """By itself, JAX would sum the gradients of all devices."""
     numbers, params = jnp.arange(8.0), {"slope": jnp.float32(3)}
 
     def on_each(params: dict[str, jax.Array], own: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -34,15 +34,15 @@ def test_the_gradient_of_a_mean_is_the_same_on_any_number_of_devices(devices: in
 
 
 @pytest.mark.parametrize("microbatches", [1, 4])
-def test_the_gradient_of_microbatches_is_that_of_the_whole(microbatches: int) -> None:
+def test_the_gradient_of_microbatches_is_that_of_the_whole_minibatch(microbatches: int) -> None:
     numbers, params = jnp.arange(8.0).reshape(microbatches, -1), jnp.float32(3)
 
     def on_each(params: jax.Array, own: jax.Array) -> tuple[jax.Array, jax.Array]:
         def loss(params: jax.Array, part: jax.Array) -> tuple[jax.Array, jax.Array]:
             return jnp.square(params * part).mean(), part.mean()
 
-        gradient, told = mean_gradient_of_microbatches(loss, params, own, AXIS)
-        return gradient, jax.lax.pmean(told, AXIS)
+        gradient, mean = mean_gradient_of_microbatches(loss, params, own, AXIS)
+        return gradient, jax.lax.pmean(mean, AXIS)
 
     run = jax.shard_map(
         on_each,

@@ -1,4 +1,4 @@
-"""What is carried as one array is what is carried as many, to the bit."""
+"""A scan that packs its carry into one array equals `jax.lax.scan`, to the bit."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 
 from hackmatrix.envs.hackmatrix_env import HackMatrix
 from hackmatrix.parallel import packed_scan
-from tests.rl.rolled import Rolled, roll
+from tests.rl.rolled import Rollout, collect_rollout
 
 BOARDS, STEPS = 5, 7
 Carry = dict[str, jax.Array]
 
 
 def first() -> Carry:
-    """All kinds of leaves: words, flags, and what is not one number a board."""
+    """Leaves of all kinds: words, flags, and those that cannot be packed."""
     return {
         "word": jnp.arange(BOARDS, dtype=jnp.uint32) + jnp.uint32(0xFFFFFFFD),
         "number": jnp.arange(BOARDS, dtype=jnp.int32) - 2,
@@ -42,7 +42,7 @@ def step(carry: Carry, given: jax.Array) -> tuple[Carry, jax.Array]:
     return after, carry["number"]
 
 
-def test_a_scan_is_the_same_to_the_bit() -> None:
+def test_a_packed_scan_equals_a_plain_one_to_the_bit() -> None:
     given = jnp.arange(STEPS)
     expected = jax.lax.scan(step, first(), given)
     found = packed_scan.scan(step, first(), given, BOARDS)
@@ -54,7 +54,7 @@ def expect_the_same_bits(found: jax.Array, expected: jax.Array) -> None:
     assert np.asarray(found).tobytes() == np.asarray(expected).tobytes()
 
 
-def test_words_and_flags_of_boards_are_carried_as_one() -> None:
+def test_words_and_flags_of_boards_are_carried_as_one_array() -> None:
     def scan(given: Any) -> Any:
         return packed_scan.scan(step, first(), given, BOARDS)
 
@@ -66,12 +66,14 @@ def test_words_and_flags_of_boards_are_carried_as_one() -> None:
     assert loop.params["num_carry"] == 1 + 3
 
 
-def test_a_rollout_that_carries_its_boards_so_is_the_same(rolled: Rolled) -> None:
-    found = roll(truncates=False, packs_small_arrays=True)
+def test_a_rollout_with_a_packed_carry_is_the_same(toy_rollout: Rollout) -> None:
+    found = collect_rollout(truncates=False, packs_small_arrays=True)
     for name in "after", "batch", "metrics":
-        jax.tree.map(np.testing.assert_array_equal, getattr(found, name), getattr(rolled, name))
+        jax.tree.map(
+            np.testing.assert_array_equal, getattr(found, name), getattr(toy_rollout, name)
+        )
 
 
-def test_boards_of_the_game_are_carried_so_on_gpus() -> None:
+def test_boards_of_the_game_are_packed_on_gpus_and_not_on_cpus() -> None:
     assert HackMatrix().on("gpu").packs_small_arrays
     assert not HackMatrix().on("cpu").packs_small_arrays

@@ -1,4 +1,4 @@
-"""The unit in which values are learned, and how much of the returns they explain."""
+"""The return scale, which is the unit of learned values, and the explained variance."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hackmatrix.rl.learning import return_scale
 from hackmatrix.rl.learning.learner import Learner
 from hackmatrix.rl.learning.return_scale import ReturnScale
 from tests.envs.toy import Toy
-from tests.rl.rolled import AXIS, mlp, on_one_device, opinionated
+from tests.rl.rolled import AXIS, mlp, on_one_device, peaked_params
 
 
 def test_the_return_scale_is_the_recent_root_mean_square() -> None:
@@ -25,7 +25,8 @@ def test_the_return_scale_is_the_recent_root_mean_square() -> None:
         scale = update(scale, jnp.array([[10.0, 0.0]]))
     np.testing.assert_allclose(scale.unit, np.sqrt(50), rtol=1e-4)
     nothing_earned = update(return_scale.initial_scale(), jnp.zeros((1, 2)))
-    np.testing.assert_allclose(nothing_earned.unit, 0.01, rtol=1e-6)  # values are divided by it
+    # Not 0, as values are divided by it:
+    np.testing.assert_allclose(nothing_earned.unit, 0.01, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +40,7 @@ def test_the_return_scale_is_the_recent_root_mean_square() -> None:
         ([1e-17, 0.0, 0.0], [1.0, 2.0, 6.0], 1 - 1e12),
     ],
 )
-def test_the_explained_variance_is_what_values_tell_of_the_returns(
+def test_the_explained_variance_is_the_share_that_values_predict(
     returns: list[float], values: list[float], explained: float
 ) -> None:
     explain = on_one_device(
@@ -49,14 +50,14 @@ def test_the_explained_variance_is_what_values_tell_of_the_returns(
     assert float(found) == pytest.approx(explained, rel=1e-6, abs=1e-6)
 
 
-def test_values_stay_what_they_were_when_their_unit_changes() -> None:
+def test_values_in_units_of_reward_do_not_change_with_the_return_scale() -> None:
     env = Toy()
     network = mlp(env)
-    params = opinionated(network)
+    params = peaked_params(network)
     scale = ReturnScale(jnp.float32(4), jnp.float32(1))
     learner = Learner(params, None, scale, jnp.int32(0), seed_key(0))
     parts = env.decode(env.reset(jax.random.key_data(jax.random.split(jax.random.key(1), 5))))[0]
-    other = learner.with_scale(ReturnScale(jnp.float32(100), jnp.float32(1)))
-    before, after = (each.evaluating(network)(parts)[1] for each in (learner, other))
+    rescaled = learner.with_scale(ReturnScale(jnp.float32(100), jnp.float32(1)))
+    before, after = (each.evaluating(network)(parts)[1] for each in (learner, rescaled))
     np.testing.assert_allclose(before, after, rtol=1e-5)
-    np.testing.assert_allclose(network(other.params, parts)[1], after / 10, rtol=1e-5)
+    np.testing.assert_allclose(network(rescaled.params, parts)[1], after / 10, rtol=1e-5)

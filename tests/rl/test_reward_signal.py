@@ -1,4 +1,4 @@
-"""What agents learn from."""
+"""The reward that agents learn from."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ SHAPING = Shaping(
 )
 
 
-def test_the_reward_itself_is_learned_from_unless_something_else_is_asked_for() -> None:
+def test_the_reward_is_unchanged_by_default_and_without_shaping_terms() -> None:
     np.testing.assert_array_equal(RewardSignal(0.9).learned(REWARD, SHAPING), REWARD)
     np.testing.assert_array_equal(RewardSignal(0.9, True).learned(REWARD, None), REWARD)
 
 
-def test_potential_based_shaping_takes_the_place_of_what_the_environment_gives() -> None:
+def test_potential_based_shaping_replaces_its_part_of_the_reward() -> None:
     learned = RewardSignal(0.9, potential_shaping=True).learned(REWARD, SHAPING)
     expected = [-0.01 - 0.405 + 0.5, -0.01 - 0.405 + 0.4, 499.99 + 0.05]
     np.testing.assert_allclose(learned, expected, atol=1e-4)
@@ -41,22 +41,24 @@ def test_rewards_are_compressed_and_the_potential_is_not() -> None:
 
 
 @pytest.mark.parametrize("shaped", [False, True])
-def test_what_a_player_owns_at_the_end_is_worth_so_much_more_than_the_rewards(shaped: bool) -> None:
-    """Uncompressed, and less where it is lost again."""
+def test_possessions_that_are_gained_add_to_the_reward(shaped: bool) -> None:
+    """The reward for them is not compressed, and is negative where they are lost."""
     signal = RewardSignal(0.9, shaped, compress_rewards=True)
     owning = SHAPING.replace(gained=jnp.array([2.0, -1.0, 0.0]))
-    kept = dataclasses.replace(signal, owned_reward_end=1.5)
-    extra = kept.learned(REWARD, owning) - signal.learned(REWARD, owning)
+    rewarding = dataclasses.replace(signal, owned_reward_end=1.5)
+    extra = rewarding.learned(REWARD, owning) - signal.learned(REWARD, owning)
     np.testing.assert_allclose(extra, [3.0, -1.5, 0.0], atol=1e-6)
-    np.testing.assert_array_equal(kept.learned(REWARD, SHAPING), signal.learned(REWARD, SHAPING))
+    np.testing.assert_array_equal(
+        rewarding.learned(REWARD, SHAPING), signal.learned(REWARD, SHAPING)
+    )
 
 
-def test_there_is_no_shaping_without_a_potential() -> None:
+def test_potential_shaping_is_refused_without_a_potential() -> None:
     RewardSignal(0.9).check(Toy())
     with pytest.raises(UserError, match="potential_shaping=True is not supported by toy"):
         RewardSignal(0.9, potential_shaping=True).check(Toy())
 
 
-def test_what_nobody_can_own_is_worth_nothing() -> None:
+def test_a_reward_for_possessions_is_refused_where_players_own_nothing() -> None:
     with pytest.raises(UserError, match=r"owned_reward_end=.* is not supported by toy, whose"):
         RewardSignal(0.9, owned_reward_end=1.5).check(Toy())

@@ -1,4 +1,4 @@
-"""The metrics of play, summed up on the devices."""
+"""The metrics of play, summed on the devices."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 from hackmatrix.rl import rollout, tally
 from hackmatrix.rl.tally import CUT_OFF, LENGTH, RETURN
 from tests.envs.toy import LENGTH as STEPS
-from tests.rl.rolled import AXIS, Rolled, on_one_device
+from tests.rl.rolled import AXIS, Rollout, on_one_device
 
 
-def test_the_tally_counts_what_was_played(rolled: Rolled) -> None:
-    batch, metrics = rolled.batch, rolled.metrics
+def test_the_tally_counts_what_was_played(toy_rollout: Rollout) -> None:
+    batch, metrics = toy_rollout.batch, toy_rollout.metrics
     reward, ended = np.asarray(batch.reward), np.asarray(batch.ended)
     assert int(metrics["train/num_episodes"]) == ended.sum()
     np.testing.assert_allclose(metrics["train/mean_reward"], reward.mean(), rtol=1e-6)
@@ -25,7 +25,7 @@ def test_the_tally_counts_what_was_played(rolled: Rolled) -> None:
     assert float(metrics["toy/invalid"]) == 0
 
 
-def test_of_two_tallies_together_the_highest_is_that_of_either() -> None:
+def test_merged_tallies_have_the_highest_of_either() -> None:
     nothing = jnp.zeros((3, 1))
     one, other = (
         tally.Tally(nothing, nothing, nothing, nothing, jnp.array(highest)[:, None], names=())
@@ -34,8 +34,8 @@ def test_of_two_tallies_together_the_highest_is_that_of_either() -> None:
     assert tally.merge(one, other).highest[:, 0].tolist() == [3, 5, 4]
 
 
-def test_where_no_episode_has_ended_nothing_is_known_of_any(rolled: Rolled) -> None:
-    env, players = rolled.env, rolled.players
+def test_metrics_of_episodes_are_nan_until_one_has_ended(toy_rollout: Rollout) -> None:
+    env, players = toy_rollout.env, toy_rollout.players
     keys = jnp.stack([players.number, players.number], axis=-1)
 
     def one_step() -> tally.Metrics:

@@ -18,7 +18,7 @@ def checkout(stubs: Stubs) -> Path:
 
 @pytest.fixture
 def pod(stubs: Stubs, tmp_path: Path) -> Path:
-    """The home directories of two workers, which gcloud reaches."""
+    """The directory with the home directories of two workers, which the fake gcloud reaches."""
     stubs.add("gcloud", SLICE.format(slice=tmp_path / "pod"))
     return tmp_path / "pod"
 

@@ -1,4 +1,4 @@
-"""Programs that stand in for gcloud, sleep, uv and the like: they note how they were called."""
+"""Fake gcloud, sleep, uv and other programs, which record how they were called."""
 
 import os
 import shutil
@@ -12,35 +12,35 @@ _END_OF_WORD, _END_OF_CALL = "\x1f", "\x1e"
 
 
 class Stubs:
-    """A directory of stand-ins, the first on the PATH of the scripts that are run."""
+    """A directory of fake programs, first on the PATH of the scripts under test."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory / "bin"
         self.directory.mkdir()
         self.home = directory / "home"
         self.home.mkdir()
-        self._notes = directory / "calls"
+        self._record = directory / "calls"
         self.environment = {
             "PATH": f"{self.directory}:/usr/bin:/bin",
             "HOME": str(self.home),
             "HOSTNAME": "t1v-n-5f3e-w-0",
-            "TPU_ROOT": str(directory),  # no TPU of this machine is looked at
+            "TPU_ROOT": str(directory),  # hides the TPUs of this machine
             "GIT_CONFIG_GLOBAL": os.devnull,
         }
 
     def add(self, name: str, body: str = "exit 0") -> Path:
-        """A program of that name, which notes its words and then does what the body says."""
+        """Adds a program that records its arguments and then runs the body, a Bash script."""
         path = self.directory / name
         path.write_text(
             "#!/usr/bin/env bash\n"
-            f"{{ printf '%s\\x1f' {name} \"$@\"; printf '\\x1e'; }} >>'{self._notes}'\n{body}\n"
+            f"{{ printf '%s\\x1f' {name} \"$@\"; printf '\\x1e'; }} >>'{self._record}'\n{body}\n"
         )
         path.chmod(0o755)
         return path
 
     def calls(self, *names: str) -> list[list[str]]:
-        """Each call so far of these programs, or of all, as the words it was made of."""
-        text = self._notes.read_text() if self._notes.exists() else ""
+        """Returns the calls so far of these programs, or of all: the name and the arguments."""
+        text = self._record.read_text() if self._record.exists() else ""
         calls = [call.split(_END_OF_WORD)[:-1] for call in text.split(_END_OF_CALL)[:-1]]
         return [call for call in calls if not names or call[0] in names]
 
@@ -76,7 +76,7 @@ def until(happened: Callable[[], bool]) -> None:
 
 
 def make_checkout(stubs: Stubs) -> Path:
-    """~/hackmatrix, as on a worker: a repository with our scripts, settings and pins, committed."""
+    """Makes ~/hackmatrix, as on a worker: a repository with our scripts, configs and pins."""
     checkout = stubs.home / "hackmatrix"
     for name in ("scripts", "configs"):
         shutil.copytree(ROOT / name, checkout / name)
@@ -92,8 +92,8 @@ def make_checkout(stubs: Stubs) -> Path:
     return checkout
 
 
-def set_up_by(checkout: Path, script: str) -> None:
-    """Its workers are set up by that script, committed, from now on."""
+def commit_setup_script(checkout: Path, script: str) -> None:
+    """Commits this script as scripts/tpu_setup.sh, by which workers are then set up."""
     (checkout / "scripts/tpu_setup.sh").write_text(script)
     git = ["git", "-C", str(checkout), "-c", "user.name=a", "-c", "user.email=a@b"]
     subprocess.run([*git, "commit", "-qam", "b"], check=True)

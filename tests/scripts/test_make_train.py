@@ -18,7 +18,7 @@ STAMP = ".venv/.with-cpu"
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A checkout with an environment that was made there, with packages."""
+    """A checkout with a virtual environment that was made there and has its packages."""
     (checkout := tmp_path / "checkout").mkdir()
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
         shutil.copy(ROOT / name, checkout)
@@ -34,59 +34,59 @@ def make(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=checkout, capture_output=True, text=True)
 
 
-def would_do(checkout: Path, uv: str = "/a place/uv") -> str:
-    """What make would do to have the packages there."""
+def dry_run(checkout: Path, uv: str = "/a place/uv") -> str:
+    """Returns the commands by which make would install the packages."""
     return make(checkout, "--dry-run", STAMP, f"UV={uv}").stdout
 
 
-def test_an_environment_that_is_there_with_its_packages_stays(checkout: Path) -> None:
-    assert "is up to date" in would_do(checkout)
+def test_an_environment_with_its_packages_is_up_to_date(checkout: Path) -> None:
+    assert "is up to date" in dry_run(checkout)
 
 
-def test_an_environment_whose_python_is_gone_is_made_anew_with_its_packages(checkout: Path) -> None:
+def test_an_environment_whose_python_is_gone_is_recreated_with_its_packages(checkout: Path) -> None:
     (checkout / ".venv/bin/python").unlink()
     (checkout / ".venv/bin/python").symlink_to("/nowhere/python")
-    told = would_do(checkout)
-    assert 'uv" venv' in told
-    assert '"/a place/uv" pip install' in told
+    output = dry_run(checkout)
+    assert 'uv" venv' in output
+    assert '"/a place/uv" pip install' in output
 
 
 @pytest.mark.parametrize("change", [shutil.move, shutil.copytree])
-def test_in_a_checkout_that_was_moved_or_copied_the_environment_is_made_anew(
+def test_a_moved_or_copied_checkout_gets_a_new_environment(
     checkout: Path, change: Callable[..., Any]
 ) -> None:
-    """The programs in it name the Python of the old place."""
+    """The programs in the old environment contain the old path of its Python."""
     other = checkout.with_name("other")
     change(checkout, other)
-    assert 'uv" venv' in (told := would_do(other))
-    assert "pip install" in told
+    assert 'uv" venv' in (output := dry_run(other))
+    assert "pip install" in output
 
 
-def test_an_environment_behind_a_link_stays_where_it_is(checkout: Path) -> None:
+def test_an_environment_behind_a_symlink_is_up_to_date(checkout: Path) -> None:
     (linked := checkout.with_name("linked")).symlink_to(checkout)
-    assert "is up to date" in would_do(linked)
+    assert "is up to date" in dry_run(linked)
     shutil.copytree(checkout, other := checkout.with_name("other"))
     shutil.rmtree(other / ".venv")
     (other / ".venv").symlink_to(checkout / ".venv")
-    assert "is up to date" in would_do(other)
+    assert "is up to date" in dry_run(other)
 
 
-@pytest.mark.parametrize(("status", "is_anew"), [(0, False), (1, True)])
-def test_an_environment_that_was_left_without_pip_is_made_anew(
-    checkout: Path, status: int, is_anew: bool
+@pytest.mark.parametrize(("status", "is_recreated"), [(0, False), (1, True)])
+def test_an_unfinished_environment_without_pip_is_recreated(
+    checkout: Path, status: int, is_recreated: bool
 ) -> None:
     python = checkout / ".venv/bin/python"
     python.unlink()
     python.write_text(f"#!/bin/sh\nexit {status}\n")
     python.chmod(0o755)
-    assert "-m venv" not in would_do(checkout, uv="")  # packages are there, so pip was
+    assert "-m venv" not in dry_run(checkout, uv="")  # packages were installed, so there was pip
     (checkout / STAMP).unlink()
-    told = would_do(checkout, uv="")
-    assert ("-m venv" in told) == is_anew
-    assert "-m pip install" in told
+    output = dry_run(checkout, uv="")
+    assert ("-m venv" in output) == is_recreated
+    assert "-m pip install" in output
 
 
-def test_a_python_that_is_named_and_will_not_do_is_not_passed_over(checkout: Path) -> None:
+def test_a_given_python_that_cannot_be_used_is_an_error(checkout: Path) -> None:
     shutil.rmtree(checkout / ".venv")
     for uv in ("", "/a place/uv"):
         ended = make(checkout, ".venv/bin/python", f"UV={uv}", "PYTHON=/no where/python")
@@ -94,7 +94,7 @@ def test_a_python_that_is_named_and_will_not_do_is_not_passed_over(checkout: Pat
         assert "is at PYTHON=/no where/python; name one: make PYTHON=" in ended.stderr
 
 
-def test_an_environment_is_made_by_the_python_that_is_named(checkout: Path) -> None:
+def test_an_environment_is_made_by_the_given_python(checkout: Path) -> None:
     (python := checkout / "a python").write_text('#!/bin/sh\n[ "$1" = -c ] || echo "$@" > made\n')
     python.chmod(0o755)
     shutil.rmtree(checkout / ".venv")
@@ -102,8 +102,8 @@ def test_an_environment_is_made_by_the_python_that_is_named(checkout: Path) -> N
     assert (checkout / "made").read_text() == "-m venv .venv\n"
 
 
-def trains_by(accelerator: str, arguments: str) -> str:
-    """The command by which it trains."""
+def train_command(accelerator: str, arguments: str) -> str:
+    """Returns the command that `make train` would run."""
     return subprocess.run(
         ["make", "--dry-run", "train", f"ACCELERATOR={accelerator}", f"TRAIN_ARGS={arguments}"],
         cwd=ROOT,
@@ -116,15 +116,15 @@ def trains_by(accelerator: str, arguments: str) -> str:
 @pytest.mark.parametrize(
     ("accelerator", "file"), [("cpu", "minutes"), ("cuda", "gpu"), ("tpu", "v4_8")]
 )
-def test_it_trains_by_the_file_for_the_accelerator_and_then_what_is_given(
+def test_make_train_uses_the_config_of_the_accelerator_and_then_the_given_arguments(
     accelerator: str, file: str
 ) -> None:
-    told = trains_by(accelerator, "--config.seed=1")
-    (config,) = re.findall(r"launch.train --config=(\S+) --config.seed=1\n", told)
+    output = train_command(accelerator, "--config.seed=1")
+    (config,) = re.findall(r"launch.train --config=(\S+) --config.seed=1\n", output)
     assert config == f"configs/{file}.py"
     assert (ROOT / config).is_file()
 
 
-def test_it_trains_by_another_file_where_one_is_given() -> None:
-    told = trains_by("cpu", "--config=configs/cpu.py --config.lr=1e-3")
-    assert re.search(r"launch.train +--config=configs/cpu.py --config.lr=1e-3\n", told)
+def test_make_train_uses_another_config_if_one_is_given() -> None:
+    output = train_command("cpu", "--config=configs/cpu.py --config.lr=1e-3")
+    assert re.search(r"launch.train +--config=configs/cpu.py --config.lr=1e-3\n", output)

@@ -1,4 +1,4 @@
-"""scripts/supervise.sh, with a trainer that ends each time as the test says."""
+"""scripts/supervise.sh with a fake trainer, which ends as each test says."""
 
 import os
 import pty
@@ -14,21 +14,21 @@ from tests.scripts.stubs import ROOT, Stubs, until
 
 SUPERVISE = ROOT / "scripts/supervise.sh"
 
-# A trainer that does one line of the list of endings each time.
+# A trainer that runs the next line of the list of endings each time it is started.
 TRAINER = """
 list='{endings}'
 read -r ending <"$list"
 sed -i 1d "$list"
 eval "$ending"
 """
-# Saves and stops when it is told to; if nobody tells it, it ends after 20 s.
+# Saves and stops at the signal; without one, it ends after 20 s.
 SAVES = "trap 'exit 42' {signal}; touch '{ready}'; for i in {{1..400}}; do /bin/sleep 0.05; done"
 
 Trainer = Callable[..., None]
 
 
 def noting(run: str, step: int | str = "") -> str:
-    """What a trainer does that trains this run from this step."""
+    """Returns the command by which a trainer notes its run and its first step."""
     return f"printf '%s\\n%s\\n' '{run}' '{step}' >$SUPERVISE_NOTES"
 
 
@@ -61,7 +61,9 @@ def test_a_trainer_that_is_done_is_not_started_again(stubs: Stubs, trainer: Trai
     assert arguments(stubs) == [["--config.seed=1", "--workdir=two words", "--x=it's *"]]
 
 
-def test_nothing_is_left_of_its_notes(stubs: Stubs, trainer: Trainer, tmp_path: Path) -> None:
+def test_the_notes_of_the_trainer_are_removed_at_the_end(
+    stubs: Stubs, trainer: Trainer, tmp_path: Path
+) -> None:
     trainer(f"echo $SUPERVISE_NOTES >'{tmp_path}/where'; exit 0")
     assert stubs.run(SUPERVISE).returncode == 0
     assert not Path((tmp_path / "where").read_text().strip()).exists()
@@ -79,7 +81,7 @@ def test_it_gives_up_on_a_trainer_that_would_fail_again(
 
 
 @pytest.mark.parametrize("ending", ["exit 42", "kill -KILL $$", "kill -ABRT $$", "exit 134"])
-def test_a_trainer_that_was_stopped_or_lost_its_peers_goes_on_with_its_run(
+def test_a_trainer_that_was_stopped_or_lost_its_peers_resumes_its_run(
     stubs: Stubs, trainer: Trainer, ending: str
 ) -> None:
     trainer(f"{noting('gs://runs/a b')}; {ending}", "exit 0")
@@ -88,7 +90,7 @@ def test_a_trainer_that_was_stopped_or_lost_its_peers_goes_on_with_its_run(
     assert arguments(stubs) == [["--config.seed=1"], ["--config.seed=1", "--resume=gs://runs/a b"]]
 
 
-def test_a_trainer_that_has_begun_no_run_starts_as_it_was_told(
+def test_a_trainer_that_has_begun_no_run_restarts_with_the_same_arguments(
     stubs: Stubs, trainer: Trainer
 ) -> None:
     trainer("exit 42", f"{noting('gs://runs/a')}; : >$SUPERVISE_NOTES; exit 42", "exit 0")
@@ -97,10 +99,10 @@ def test_a_trainer_that_has_begun_no_run_starts_as_it_was_told(
 
 
 @pytest.mark.parametrize("has_begun", [False, True])
-def test_a_run_on_a_disk_is_gone_on_with_only_if_it_had_begun(
+def test_a_run_on_a_disk_is_resumed_only_if_it_had_begun(
     stubs: Stubs, trainer: Trainer, tmp_path: Path, has_begun: bool
 ) -> None:
-    """It is noted before its first file is written, and the process may be killed in between."""
+    """A trainer notes its run before it writes the first file, and may be killed in between."""
     run = tmp_path / "a run"
     run.mkdir()
     begins = f"touch '{run}/config.json'" if has_begun else "true"
@@ -109,8 +111,8 @@ def test_a_run_on_a_disk_is_gone_on_with_only_if_it_had_begun(
     assert arguments(stubs)[1] == [f"--resume={run}"] * has_begun
 
 
-def test_it_stays_with_the_run_that_it_began_with(stubs: Stubs, trainer: Trainer) -> None:
-    """Whatever others begin meanwhile, and although a start may end before it says what it does."""
+def test_every_restart_resumes_the_first_run(stubs: Stubs, trainer: Trainer) -> None:
+    """Even if others begin runs meanwhile, and if a restart ends before it notes its run."""
     trainer(
         f"{noting('gs://runs/a')}; exit 42",
         "exit 42",
@@ -121,7 +123,7 @@ def test_it_stays_with_the_run_that_it_began_with(stubs: Stubs, trainer: Trainer
     assert arguments(stubs) == [["--resume=auto"], *[["--resume=auto", "--resume=gs://runs/a"]] * 3]
 
 
-def test_what_ends_three_times_at_the_same_step_gets_no_further(
+def test_a_trainer_that_ends_three_times_at_the_same_step_is_given_up(
     stubs: Stubs, trainer: Trainer
 ) -> None:
     trainer(*[f"{noting('gs://runs/a', 4096)}; exit 42"] * 9)
@@ -131,7 +133,7 @@ def test_what_ends_three_times_at_the_same_step_gets_no_further(
     assert "the trainer exited 42 at step 4096, 3 times in a row: given up" in ended.stdout
 
 
-def test_what_gets_further_or_ends_otherwise_is_started_again(
+def test_a_trainer_that_gets_further_or_ends_differently_is_restarted(
     stubs: Stubs, trainer: Trainer
 ) -> None:
     ways = [(0, "exit 42"), (0, "exit 42"), (64, "exit 42"), (64, "kill -KILL $$")] * 2
@@ -154,14 +156,14 @@ def test_restarts_without_a_good_run_are_bounded(stubs: Stubs, trainer: Trainer)
     assert "given up after 3 restarts without a good run" in ended.stdout
 
 
-def test_a_good_run_starts_the_count_and_the_pause_again(stubs: Stubs, trainer: Trainer) -> None:
+def test_a_good_run_resets_the_count_and_the_pause(stubs: Stubs, trainer: Trainer) -> None:
     trainer("exit 42", "exit 42", "/bin/sleep 2.1; exit 42", "exit 42", "exit 42", "exit 42")
     ended = stubs.run(SUPERVISE, SUPERVISE_RESTARTS="2", SUPERVISE_GOOD_RUN="2")
     assert ended.returncode == 42
     assert pauses(stubs) == ["5", "10", "5", "10"]
 
 
-def test_it_keeps_to_its_run_where_old_files_of_tmp_are_removed(
+def test_its_run_is_resumed_even_if_files_in_tmp_are_removed(
     stubs: Stubs, trainer: Trainer, tmp_path: Path
 ) -> None:
     stubs.environment["TMPDIR"] = str(tmp_path / "temporary")
@@ -172,10 +174,10 @@ def test_it_keeps_to_its_run_where_old_files_of_tmp_are_removed(
 
 
 @pytest.mark.parametrize(("name", "passed"), [("TERM", "TERM"), ("INT", "INT"), ("HUP", "TERM")])
-def test_a_signal_is_passed_on_and_the_code_returned(
+def test_a_signal_is_forwarded_and_the_exit_code_returned(
     stubs: Stubs, trainer: Trainer, tmp_path: Path, name: str, passed: str
 ) -> None:
-    """SIGHUP, when the terminal is closed, saves and stops."""
+    """SIGHUP, which a closing terminal sends, also makes the trainer save and stop."""
     ready = tmp_path / "ready"
     trainer(SAVES.format(signal=passed, ready=ready))
     running = stubs.start(SUPERVISE)
@@ -187,17 +189,17 @@ def test_a_signal_is_passed_on_and_the_code_returned(
     assert f"asked to stop by SIG{passed}; the trainer exited 42" in printed
 
 
-def test_where_the_terminal_is_gone_the_trainer_s_code_is_returned_all_the_same(
+def test_the_exit_code_of_the_trainer_is_returned_even_if_the_terminal_is_gone(
     stubs: Stubs, trainer: Trainer, tmp_path: Path
 ) -> None:
     ready, ended = tmp_path / "ready", tmp_path / "ended"
     trainer(SAVES.format(signal="TERM", ready=ready))
     stubs.environment["SUPERVISE_ENDED"] = str(ended)
-    terminal, end_of_it = pty.openpty()
+    terminal, program_side = pty.openpty()
     running = subprocess.Popen(
-        [SUPERVISE], env=stubs.environment, stdout=end_of_it, stderr=end_of_it, text=True
+        [SUPERVISE], env=stubs.environment, stdout=program_side, stderr=program_side, text=True
     )
-    os.close(end_of_it)
+    os.close(program_side)
     until(ready.exists)
     os.close(terminal)
     running.send_signal(signal.SIGHUP)
@@ -205,7 +207,7 @@ def test_where_the_terminal_is_gone_the_trainer_s_code_is_returned_all_the_same(
     assert ended.read_text().startswith("42 ")
 
 
-def test_one_that_is_stopped_as_it_begins_does_not_note_that_it_is_done(
+def test_a_supervisor_stopped_as_it_starts_does_not_report_success(
     stubs: Stubs, trainer: Trainer, tmp_path: Path
 ) -> None:
     ended = tmp_path / "ended"
@@ -217,7 +219,7 @@ def test_one_that_is_stopped_as_it_begins_does_not_note_that_it_is_done(
     assert ended.read_text().split()[0] in ("42", "143")
 
 
-def test_where_nobody_reads_what_it_says_it_goes_on(stubs: Stubs, trainer: Trainer) -> None:
+def test_supervision_continues_if_nobody_reads_its_output(stubs: Stubs, trainer: Trainer) -> None:
     trainer("exit 42", "exit 0")
     reader, written = os.pipe()
     os.close(reader)
@@ -252,7 +254,7 @@ def test_a_frozen_trainer_has_not_ended(stubs: Stubs, trainer: Trainer, tmp_path
     assert running.returncode == 7
 
 
-def test_a_stale_lock_of_the_tpu_is_gone_before_a_restart(
+def test_a_stale_tpu_lock_is_removed_before_a_restart(
     stubs: Stubs, trainer: Trainer, tmp_path: Path
 ) -> None:
     (tmp_path / "dev").mkdir()
@@ -270,7 +272,7 @@ def test_a_stale_lock_of_the_tpu_is_gone_before_a_restart(
         ("SUPERVISE_PAUSE", "a while", "must be whole numbers, not 'a while'"),
     ],
 )
-def test_a_wrong_setting_is_one_line_and_noted_as_the_end(
+def test_a_wrong_setting_is_reported_in_one_line_and_noted_as_the_end(
     stubs: Stubs, trainer: Trainer, tmp_path: Path, setting: str, value: str, what: str
 ) -> None:
     trainer("exit 0")

@@ -1,4 +1,4 @@
-"""scripts/tpu.sh against a gcloud that notes its words."""
+"""scripts/tpu.sh with a fake gcloud that records its arguments."""
 
 import os
 import pty
@@ -12,7 +12,7 @@ from tests.scripts.stubs import ROOT, Stubs
 
 TPU = ROOT / "scripts/tpu.sh"
 
-# Says the lines of the file `states` in turn when it is asked how a slice is; fails on "fail".
+# Prints the next line of the file `states` when a slice is described; fails on "fail".
 STATES = """
 [[ "$*" == *describe* ]] || exit 0
 state=$(head -n 1 '{states}')
@@ -29,12 +29,12 @@ def gcloud(stubs: Stubs, *states: str) -> None:
     stubs.add("sleep")
 
 
-def asked(stubs: Stubs) -> list[list[str]]:
+def gcloud_calls(stubs: Stubs) -> list[list[str]]:
     return [call[1:] for call in stubs.calls("gcloud")]
 
 
 def printed(ended: subprocess.CompletedProcess[str]) -> list[list[str]]:
-    """The commands that it said it runs, as a shell would read them."""
+    """Returns the commands that the script printed, split as a shell would split them."""
     return [shlex.split(line[2:]) for line in ended.stderr.splitlines() if line.startswith("+ ")]
 
 
@@ -44,21 +44,21 @@ IMAGE = "--runtime-version=tpu-ubuntu2204-base"
 DESCRIBE = [*QUEUED, "describe", "pod", "--format=value(state.state)"]
 
 
-def test_creating_asks_for_the_slice_and_waits_until_it_is_ready(stubs: Stubs) -> None:
+def test_create_requests_the_slice_and_waits_until_it_is_ready(stubs: Stubs) -> None:
     gcloud(stubs, "fail", "ACCEPTED", "ACCEPTED", "WAITING_FOR_RESOURCES", "PROVISIONING", "ACTIVE")
     ended = stubs.run(TPU, "create", "pod", "--type=v4-16", "--spot")
     assert ended.returncode == 0
-    assert asked(stubs) == [DESCRIBE, [*CREATE, IMAGE, "--async", "--spot"], *[DESCRIBE] * 5]
-    assert printed(ended) == [["gcloud", *command] for command in asked(stubs)[1:3]]
+    assert gcloud_calls(stubs) == [DESCRIBE, [*CREATE, IMAGE, "--async", "--spot"], *[DESCRIBE] * 5]
+    assert printed(ended) == [["gcloud", *command] for command in gcloud_calls(stubs)[1:3]]
     states = [line.split(": ")[1] for line in ended.stdout.splitlines()]
     assert states == ["ACCEPTED", "WAITING_FOR_RESOURCES", "PROVISIONING", "ACTIVE"]
 
 
-def test_a_slice_that_was_asked_for_is_only_waited_for(stubs: Stubs) -> None:
+def test_a_slice_that_was_already_requested_is_only_waited_for(stubs: Stubs) -> None:
     gcloud(stubs, "PROVISIONING", "PROVISIONING", "ACTIVE")
     ended = stubs.run(TPU, "create", "pod", "--type=v4-16")
     assert ended.returncode == 0
-    assert asked(stubs) == [DESCRIBE] * 3
+    assert gcloud_calls(stubs) == [DESCRIBE] * 3
     assert "pod has already been requested" in ended.stdout
 
 
@@ -71,29 +71,29 @@ def test_a_slice_that_was_asked_for_is_only_waited_for(stubs: Stubs) -> None:
         ("v6e-8", "v6e-8", "v2-alpha-tpuv6e"),
     ],
 )
-def test_newer_slices_are_asked_for_by_their_own_names_and_images(
+def test_newer_slices_are_requested_by_their_own_names_and_images(
     stubs: Stubs, kind: str, accelerator: str, runtime: str
 ) -> None:
     gcloud(stubs, "fail", "ACTIVE")
     assert stubs.run(TPU, "create", "pod", f"--type={kind}").returncode == 0
     wanted = {f"--accelerator-type={accelerator}", f"--runtime-version={runtime}"}
-    assert wanted < set(asked(stubs)[1])
+    assert wanted < set(gcloud_calls(stubs)[1])
 
 
-def test_asking_need_not_mean_waiting(stubs: Stubs) -> None:
+def test_create_with_no_wait_does_not_wait(stubs: Stubs) -> None:
     gcloud(stubs, "fail", "ACCEPTED")
     assert stubs.run(TPU, "create", "pod", "--type=v4-16", "--no-wait").returncode == 0
-    assert asked(stubs) == [DESCRIBE, [*CREATE, IMAGE, "--async"]]
+    assert gcloud_calls(stubs) == [DESCRIBE, [*CREATE, IMAGE, "--async"]]
 
 
-def test_more_flags_go_to_gcloud(stubs: Stubs) -> None:
+def test_arguments_after_two_dashes_go_to_gcloud(stubs: Stubs) -> None:
     gcloud(stubs, "fail", "ACTIVE")
     stubs.run(TPU, "create", "pod", "--type=v4-16", "--", "--labels=a=b c", "--network=x")
-    assert asked(stubs)[1] == [*CREATE, IMAGE, "--async", "--labels=a=b c", "--network=x"]
+    assert gcloud_calls(stubs)[1] == [*CREATE, IMAGE, "--async", "--labels=a=b c", "--network=x"]
 
 
 @pytest.mark.parametrize("state", ["FAILED", "SUSPENDING", "SUSPENDED"])
-def test_a_slice_that_will_not_come_is_not_waited_for(stubs: Stubs, state: str) -> None:
+def test_a_slice_that_failed_or_was_suspended_is_not_waited_for(stubs: Stubs, state: str) -> None:
     gcloud(stubs, "fail", state)
     ended = stubs.run(TPU, "create", "pod", "--type=v4-16")
     assert ended.returncode == 1
@@ -102,12 +102,12 @@ def test_a_slice_that_will_not_come_is_not_waited_for(stubs: Stubs, state: str) 
     )
 
 
-def test_waiting_outlasts_a_gcloud_that_fails_now_and_then(stubs: Stubs) -> None:
+def test_waiting_survives_occasional_failures_of_gcloud(stubs: Stubs) -> None:
     gcloud(stubs, "fail", *["fail"] * 9, "ACCEPTED", "fail", "ACTIVE")
     assert stubs.run(TPU, "create", "pod", "--type=v4-16").returncode == 0
 
 
-def test_waiting_ends_where_gcloud_fails_for_good(stubs: Stubs) -> None:
+def test_waiting_ends_if_gcloud_keeps_failing(stubs: Stubs) -> None:
     gcloud(stubs, *["fail"] * 20)
     ended = stubs.run(TPU, "create", "pod", "--type=v4-16")
     assert ended.returncode == 1
@@ -119,10 +119,10 @@ def test_a_refused_request_is_not_waited_for(stubs: Stubs) -> None:
     ended = stubs.run(TPU, "create", "pod", "--type=v4-16")
     assert ended.returncode == 1
     assert ended.stderr.endswith("ERROR: quota exceeded\n")
-    assert len(asked(stubs)) == 2
+    assert len(gcloud_calls(stubs)) == 2
 
 
-# After a minute without an answer, a connection is given up; nobody is asked but on a terminal.
+# SSH gives up after a minute without an answer, and asks for nothing but on a terminal.
 PATIENT = ["ConnectTimeout=20", "ServerAliveInterval=15", "ServerAliveCountMax=4", "BatchMode=yes"]
 SSH = [*VM, "ssh", "pod", *(f"--ssh-flag=-o{option}" for option in PATIENT)]
 ON_ALL = [*SSH, "--worker=all"]
@@ -162,28 +162,28 @@ ON_ALL = [*SSH, "--worker=all"]
         (["delete", "pod"], [*QUEUED, "delete", "pod", "--force", "--quiet"]),
     ],
 )
-def test_what_each_command_asks_of_gcloud(
+def test_each_command_calls_gcloud_once_and_prints_the_call(
     stubs: Stubs, tmp_path: Path, words: list[str], command: list[str]
 ) -> None:
     gcloud(stubs)
     ended = stubs.run(TPU, *words, cwd=tmp_path)
     assert ended.returncode == 0
-    assert asked(stubs) == [command]
+    assert gcloud_calls(stubs) == [command]
     assert printed(ended)[-1] == ["gcloud", *command]
 
 
-def test_on_a_terminal_a_passphrase_may_be_asked_for(stubs: Stubs) -> None:
+def test_ssh_may_ask_for_a_passphrase_on_a_terminal(stubs: Stubs) -> None:
     gcloud(stubs)
-    terminal, end_of_it = pty.openpty()
-    subprocess.run([TPU, "logs", "pod"], env=stubs.environment, stdin=end_of_it, check=True)
+    terminal, program_side = pty.openpty()
+    subprocess.run([TPU, "logs", "pod"], env=stubs.environment, stdin=program_side, check=True)
     os.close(terminal)
-    os.close(end_of_it)
-    (words,) = asked(stubs)
+    os.close(program_side)
+    (words,) = gcloud_calls(stubs)
     assert "--ssh-flag=-oConnectTimeout=20" in words
     assert "--ssh-flag=-oBatchMode=yes" not in words
 
 
-def test_zone_and_project_go_with_every_command(
+def test_zone_and_project_are_passed_with_every_command(
     stubs: Stubs, checkout: Path, tmp_path: Path
 ) -> None:
     gcloud(stubs, "fail", "ACTIVE")
@@ -196,8 +196,8 @@ def test_zone_and_project_go_with_every_command(
         ["delete", "pod"],
     ):
         assert stubs.run(checkout / "scripts/tpu.sh", *words, *place, cwd=tmp_path).returncode == 0
-    assert len(asked(stubs)) == 9
-    assert all(set(place) < set(command) for command in asked(stubs))
+    assert len(gcloud_calls(stubs)) == 9
+    assert all(set(place) < set(command) for command in gcloud_calls(stubs))
 
 
 @pytest.mark.parametrize("command", ["create", "setup", "run", "train", "logs", "stop", "delete"])
@@ -241,7 +241,7 @@ def test_a_dry_run_needs_no_gcloud(stubs: Stubs) -> None:
         (["fetch", "pod"], "fetch takes NAME FROM [TO]"),
     ],
 )
-def test_a_wrong_command_is_one_line_and_asks_nothing(
+def test_a_wrong_command_is_reported_in_one_line_and_calls_nothing(
     stubs: Stubs, words: list[str], what: str
 ) -> None:
     gcloud(stubs)
@@ -252,7 +252,7 @@ def test_a_wrong_command_is_one_line_and_asks_nothing(
     assert stubs.calls() == []
 
 
-def test_a_missing_gcloud_is_one_line(stubs: Stubs) -> None:
+def test_a_missing_gcloud_is_reported_in_one_line(stubs: Stubs) -> None:
     for program in ("bash", "env", "dirname"):  # /usr/bin may have a gcloud
         (stubs.directory / program).symlink_to(f"/usr/bin/{program}")
     ended = stubs.run(TPU, "delete", "pod", PATH=str(stubs.directory))
@@ -263,7 +263,7 @@ def test_a_missing_gcloud_is_one_line(stubs: Stubs) -> None:
 
 
 @pytest.mark.parametrize("words", [[], ["--help"], ["create", "--help"], ["stop", "pod", "--help"]])
-def test_help_asks_nothing(stubs: Stubs, words: list[str]) -> None:
+def test_help_calls_nothing(stubs: Stubs, words: list[str]) -> None:
     gcloud(stubs)
     ended = stubs.run(TPU, *words)
     assert ended.returncode == 0

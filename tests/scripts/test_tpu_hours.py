@@ -15,28 +15,30 @@ from tests.scripts.world import World
         ("failed busy", 1, ["stop", "delete"]),
     ],
 )
-def test_after_its_hours_training_saves_the_slice_is_deleted_and_its_code_returned(
+def test_after_its_hours_training_is_stopped_the_slice_deleted_and_the_code_returned(
     world: World, status: str, code: int, did: list[str]
 ) -> None:
-    world.will("states", "ACTIVE")
-    world.will("statuses", status)
-    ended = world.keep("--hours=1", seconds=3600)  # Bash counts on from those
+    world.queue("states", "ACTIVE")
+    world.queue("statuses", status)
+    ended = world.keep("--hours=1", seconds=3600)  # the number from which Bash counts its SECONDS
     assert ended.returncode == code
     assert world.did() == did
     assert "1 hours are over" in ended.stdout
 
 
-def test_within_its_hours_training_goes_on_until_it_is_done(world: World) -> None:
-    world.will("states", "ACTIVE")
-    world.will("statuses", "busy", "done")
+def test_within_its_hours_training_continues_until_it_is_done(world: World) -> None:
+    world.queue("states", "ACTIVE")
+    world.queue("statuses", "busy", "done")
     ended = world.keep("--hours=1", seconds=3000)
     assert ended.returncode == 0
     assert world.did() == ["delete"]
 
 
-def test_what_still_fails_after_its_hours_is_deleted(world: World, stubs: Stubs) -> None:
-    world.will("states", "ACTIVE")
-    world.will("statuses", *["failed"] * 9)
+def test_a_slice_whose_training_still_fails_after_its_hours_is_deleted(
+    world: World, stubs: Stubs
+) -> None:
+    world.queue("states", "ACTIVE")
+    world.queue("statuses", *["failed"] * 9)
     stubs.add("sleep", "exec /bin/sleep 0.7")
     ended = world.keep("--hours=1", seconds=3598)
     assert ended.returncode == 1
@@ -45,9 +47,9 @@ def test_what_still_fails_after_its_hours_is_deleted(world: World, stubs: Stubs)
     assert "The slice stays until the hours are over, and is then deleted" in ended.stdout
 
 
-def test_within_its_hours_what_failed_may_be_mended(world: World) -> None:
-    world.will("states", "ACTIVE")
-    world.will("statuses", "failed", "failed", "busy", "idle", "busy", "failed", "idle", "done")
+def test_within_its_hours_training_that_failed_may_be_repaired(world: World) -> None:
+    world.queue("states", "ACTIVE")
+    world.queue("statuses", "failed", "failed", "busy", "idle", "busy", "failed", "idle", "done")
     ended = world.keep("--hours=1")
     assert ended.returncode == 0
     assert world.did() == ["set up", "train", "set up", "train", "delete"]
@@ -70,8 +72,8 @@ def test_within_its_hours_what_failed_may_be_mended(world: World) -> None:
 def test_within_its_hours_a_slice_in_trouble_is_kept_until_somebody_deletes_it(
     world: World, what: str, answers: list[str], trouble: str, code: int
 ) -> None:
-    world.will("statuses", *["idle"] * 7, "taken")
-    world.will(what, *answers)
+    world.queue("statuses", *["idle"] * 7, "taken")
+    world.queue(what, *answers)
     ended = world.keep("--hours=1")
     assert ended.returncode == code
     assert not (world.directory / what).read_text()
@@ -79,9 +81,9 @@ def test_within_its_hours_a_slice_in_trouble_is_kept_until_somebody_deletes_it(
     assert ended.stdout.count(trouble) == 1
 
 
-def test_after_its_hours_what_was_never_reached_stays(world: World) -> None:
-    world.will("states", "ACTIVE")
-    world.will("statuses", *["cut"] * 9)
+def test_after_its_hours_a_slice_that_was_never_reached_stays(world: World) -> None:
+    world.queue("states", "ACTIVE")
+    world.queue("statuses", *["cut"] * 9)
     ended = world.keep("--hours=1", seconds=3600)
     assert ended.returncode == 1
     assert world.did() == []
@@ -91,16 +93,16 @@ def test_after_its_hours_what_was_never_reached_stays(world: World) -> None:
 @pytest.mark.parametrize(
     ("describes", "statuses"),
     [
-        ([], ["otherwise", "cut"]),  # it was there when workers last answered
+        ([], ["otherwise", "cut"]),  # the slice was there when the workers last answered
         (["", "cut"], ["busy", "otherwise"]),
     ],
 )
 def test_after_its_hours_other_training_is_left_alone(
     world: World, describes: list[str], statuses: list[str]
 ) -> None:
-    world.will("states", "ACTIVE")
-    world.will("describes", *describes)
-    world.will("statuses", *statuses)
+    world.queue("states", "ACTIVE")
+    world.queue("describes", *describes)
+    world.queue("statuses", *statuses)
     ended = world.keep_until_the_end_of_its_hours()
     assert ended.returncode == 42
     assert world.did() == []
@@ -117,31 +119,33 @@ def test_after_its_hours_other_training_is_left_alone(
         (["cut", "busy"], ["stop", "delete"]),
     ],
 )
-def test_where_its_hours_are_over_before_anybody_has_looked_it_looks_until_there_is_an_answer(
+def test_if_its_hours_end_before_the_first_status_it_asks_until_there_is_an_answer(
     world: World, answers: list[str], did: list[str]
 ) -> None:
-    world.will("states", "ACTIVE")
-    world.will("describes", "", "cut")
-    world.will("statuses", *answers)
+    world.queue("states", "ACTIVE")
+    world.queue("describes", "", "cut")
+    world.queue("statuses", *answers)
     assert world.keep("--hours=1", seconds=3600).returncode == 42
     assert world.did() == did
 
 
-def test_its_own_set_up_whose_connection_was_lost_does_not_outlast_its_hours(world: World) -> None:
-    world.will("statuses", "idle", *["set-up"] * 9)
-    world.will("set-ups", "cut")
+def test_its_own_set_up_ends_with_its_hours_even_if_the_connection_was_lost(
+    world: World,
+) -> None:
+    world.queue("statuses", "idle", *["set-up"] * 9)
+    world.queue("set-ups", "cut")
     assert world.keep_until_the_end_of_its_hours(pause=4, lasts=4).returncode == 42
     assert world.did() == ["create", "set up", "stop", "delete"]
 
 
 @pytest.mark.parametrize(("status", "code"), [("done", 0), ("busy", 42)])
-def test_a_slice_is_deleted_however_long_the_network_is_away(
+def test_deleting_a_slice_is_retried_until_the_network_is_back(
     world: World, status: str, code: int
 ) -> None:
-    world.will("states", "ACTIVE")
-    world.will("describes", "", *["", "cut"] * 4)
-    world.will("statuses", *[status] * 20)
-    world.will("deletes", *["cut"] * 5)
+    world.queue("states", "ACTIVE")
+    world.queue("describes", "", *["", "cut"] * 4)
+    world.queue("statuses", *[status] * 20)
+    world.queue("deletes", *["cut"] * 5)
     ended = world.keep("--hours=1", seconds=3600 if status == "busy" else 0)
     assert ended.returncode == code
     assert world.did().count("delete") == 6
@@ -149,32 +153,32 @@ def test_a_slice_is_deleted_however_long_the_network_is_away(
     assert ended.stdout.count("the run is done") == (status == "done")
 
 
-def test_a_slice_that_another_computer_has_deleted_is_one_less_to_delete(world: World) -> None:
-    world.will("states", "ACTIVE")
-    world.will("statuses", "done")
-    world.will("deletes", *["gone"] * 9)
+def test_a_slice_that_another_computer_has_deleted_counts_as_deleted(world: World) -> None:
+    world.queue("states", "ACTIVE")
+    world.queue("statuses", "done")
+    world.queue("deletes", *["gone"] * 9)
     ended = world.keep()
     assert ended.returncode == 0
     assert "COULD NOT BE DELETED" not in ended.stdout
 
 
-def test_where_others_train_before_it_could_be_deleted_a_slice_stays(world: World) -> None:
-    world.will("states", "ACTIVE")
-    world.will("statuses", "done", "otherwise")
-    world.will("deletes", "cut")
+def test_a_slice_stays_if_others_train_on_it_before_it_could_be_deleted(world: World) -> None:
+    world.queue("states", "ACTIVE")
+    world.queue("statuses", "done", "otherwise")
+    world.queue("deletes", "cut")
     ended = world.keep()
     assert ended.returncode == 0
     assert world.did() == ["delete"]
     assert "others train on pod or set it up: it stays" in ended.stdout
 
 
-def test_a_command_that_hangs_is_ended_and_the_slice_looked_at_again(
+def test_a_hanging_command_is_killed_and_the_slice_checked_again(
     world: World, stubs: Stubs
 ) -> None:
     hangs = "[[ $* != *status* ]] || ! mkdir ~/hung 2>/dev/null || exit 124"
     stubs.add("timeout", f'{hangs}; exec "${{@:4}}"')
-    world.will("states", "ACTIVE")
-    world.will("statuses", "done")
+    world.queue("states", "ACTIVE")
+    world.queue("statuses", "done")
     ended = world.keep()
     assert ended.returncode == 0
     assert "the last command did not end within an hour, and was killed" in ended.stderr

@@ -18,14 +18,14 @@ printf '#!/bin/sh\\n[ "$1" = --version ] && echo "uv %s (x)" || exec uv "$@"\\n'
   "${words[-1]#uv==}" >"$target/bin/uv"
 chmod +x "$target/bin/uv"
 """
-# uv: an environment of the Python that was asked for is one with the Python of the tests.
+# uv: whichever Python an environment is to have, it gets the Python of the tests.
 UV = """
 if [[ $1 == venv ]]; then
   rm -rf .venv && mkdir -p .venv/bin
   printf '#!/bin/sh\\nexec "{python}" "$@"\\n' >.venv/bin/python && chmod +x .venv/bin/python
 fi
 """
-# A Python that takes itself for 3.10, so that what is asked about its version is really answered.
+# A Python that takes itself for 3.10, and really runs the code that checks its version.
 OLD_PYTHON = """
 [[ $1 == -c ]] || {{ echo "Python 3.10.12"; exit; }}
 exec '{python}' -c 'import sys; sys.version_info = (3, 10, 12); exec(sys.argv.pop(1))' "${{@:2}}"
@@ -70,7 +70,7 @@ def test_it_needs_neither_root_nor_apt(stubs: Stubs, checkout: Path) -> None:
     assert stubs.calls(*NOT_NEEDED) == []
 
 
-def test_the_last_line_says_versions_revision_and_devices(
+def test_the_last_line_shows_versions_revision_and_devices(
     stubs: Stubs, checkout: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "dev").mkdir()
@@ -92,7 +92,9 @@ def test_newer_tpus_are_counted_too(stubs: Stubs, checkout: Path, tmp_path: Path
     assert set_up(stubs, checkout).stdout.endswith(", 2 TPU devices\n")
 
 
-def test_a_second_run_installs_nothing_and_says_the_same(stubs: Stubs, checkout: Path) -> None:
+def test_a_second_run_installs_nothing_and_prints_the_same_last_line(
+    stubs: Stubs, checkout: Path
+) -> None:
     first = set_up(stubs, checkout)
     steps = len(stubs.calls())
     second = set_up(stubs, checkout)
@@ -101,7 +103,7 @@ def test_a_second_run_installs_nothing_and_says_the_same(stubs: Stubs, checkout:
 
 
 @pytest.mark.parametrize("left", ["exit 127", "[ $1 = --version ]"])
-def test_an_environment_that_has_lost_its_python_or_packages_is_made_anew(
+def test_an_environment_that_has_lost_its_python_or_packages_is_recreated(
     stubs: Stubs, checkout: Path, left: str
 ) -> None:
     first = set_up(stubs, checkout)
@@ -130,7 +132,7 @@ def test_new_pins_are_installed(stubs: Stubs, checkout: Path) -> None:
     assert uv_steps(stubs) == STEPS * 2
 
 
-def test_an_interrupted_set_up_is_done_again(stubs: Stubs, checkout: Path) -> None:
+def test_an_interrupted_set_up_is_repeated(stubs: Stubs, checkout: Path) -> None:
     interrupt = '[[ $1 != pip ]] || kill -KILL "$PPID"\n'
     stubs.add("uv", UV.format(python=sys.executable) + interrupt)
     assert set_up(stubs, checkout).returncode == -9
@@ -153,7 +155,7 @@ def test_a_new_set_up_that_is_interrupted_does_not_leave_the_old_stamp(
     assert uv_steps(stubs)[-2:] == STEPS
 
 
-def test_a_download_that_fails_is_tried_again(stubs: Stubs, checkout: Path, tmp_path: Path) -> None:
+def test_a_download_that_fails_is_retried(stubs: Stubs, checkout: Path, tmp_path: Path) -> None:
     fails_twice = f"""
     [[ $1 != pip ]] || (( $(wc -l <'{tmp_path}/tries') == 2 )) ||
       {{ echo >>'{tmp_path}/tries'; exit 1; }}

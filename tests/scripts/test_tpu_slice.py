@@ -1,17 +1,17 @@
-"""scripts/tpu.sh against a gcloud that plays a slice of two workers, or refused before."""
+"""scripts/tpu.sh with a simulated slice of two workers, and commands that it refuses."""
 
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.scripts.stubs import ROOT, Stubs, set_up_by, until
+from tests.scripts.stubs import ROOT, Stubs, commit_setup_script, until
 from tests.scripts.world import KEEP, SLICE, TRAINING, World
 
 TPU = ROOT / "scripts/tpu.sh"
 
 
-def test_words_reach_the_workers_as_they_were_given(stubs: Stubs, pod: Path) -> None:
+def test_arguments_reach_the_workers_unchanged(stubs: Stubs, pod: Path) -> None:
     for worker in ("w-0", "w-1"):
         (pod / worker / "hackmatrix").mkdir(parents=True)
     words = ["two  words", "it's", "$HOME", "*", 'a"b', "", "x;y", "new\nline"]
@@ -20,12 +20,14 @@ def test_words_reach_the_workers_as_they_were_given(stubs: Stubs, pod: Path) -> 
     assert stubs.calls("show") == [["show", *words]] * 2
 
 
-def test_a_worker_that_fails_is_not_hidden(stubs: Stubs, pod: Path) -> None:
-    (pod / "w-0/hackmatrix").mkdir(parents=True)  # and not on the other
+def test_run_fails_if_one_of_the_workers_fails(stubs: Stubs, pod: Path) -> None:
+    (pod / "w-0/hackmatrix").mkdir(parents=True)  # and none on the other
     assert stubs.run(TPU, "run", "pod", "--", "true").returncode == 1
 
 
-def test_lines_of_several_workers_are_told_apart(stubs: Stubs, pod: Path) -> None:
+def test_log_lines_of_several_workers_begin_with_the_number_of_the_worker(
+    stubs: Stubs, pod: Path
+) -> None:
     for worker in ("w-0", "w-1"):
         (pod / worker).mkdir(parents=True)
         (pod / worker / "hackmatrix.log").write_text(f"from {worker}\n")
@@ -36,7 +38,7 @@ def test_lines_of_several_workers_are_told_apart(stubs: Stubs, pod: Path) -> Non
 
 def test_a_slice_is_set_up_trains_and_stops(stubs: Stubs, pod: Path, checkout: Path) -> None:
     tpu = checkout / "scripts/tpu.sh"
-    set_up_by(checkout, '#!/bin/sh\ncd "$(dirname "$0")/.."; git rev-parse HEAD\n')
+    commit_setup_script(checkout, '#!/bin/sh\ncd "$(dirname "$0")/.."; git rev-parse HEAD\n')
     git = ["git", "-C", str(checkout), "rev-parse", "HEAD"]
     last = subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
     trainer = "trap 'exit 42' TERM; echo training; for i in {1..400}; do /bin/sleep 0.05; done"
@@ -63,13 +65,13 @@ def test_a_slice_is_set_up_trains_and_stops(stubs: Stubs, pod: Path, checkout: P
 
 @pytest.fixture
 def slice_of_two(world: World, checkout: Path) -> World:
-    """Its workers have their own scripts, and are set up at once."""
+    """A slice whose two workers run the real scripts, but for a set-up that does nothing."""
     world.play(SLICE.format(slice=world.directory / "slice"))
-    set_up_by(checkout, "#!/bin/sh\nexit 0\n")
+    commit_setup_script(checkout, "#!/bin/sh\nexit 0\n")
     return world
 
 
-# The first life of the slice ends in the midst of training.
+# The first slice is preempted in the midst of training.
 TRAINER = """
 if [[ $(wc -l <'{world}/lives') == 1 ]]; then
   [[ $HOSTNAME != *-w-0 ]] || echo SUSPENDED >'{world}/states'
@@ -79,7 +81,7 @@ echo trained
 """
 
 
-def test_two_workers_go_through_a_preemption_with_their_own_scripts(
+def test_a_run_of_two_workers_with_the_real_scripts_survives_a_preemption(
     slice_of_two: World, stubs: Stubs
 ) -> None:
     trainer = stubs.add("python", TRAINER.format(world=slice_of_two.directory))
@@ -98,7 +100,7 @@ def test_a_slice_on_which_another_run_has_ended_trains_this_one(
 ) -> None:
     stubs.environment["PYTHON"] = str(stubs.add("python", "echo trained"))
     stubs.add("sleep", "exec /bin/sleep 0.1")
-    slice_of_two.will("states", "ACTIVE")
+    slice_of_two.queue("states", "ACTIVE")
     another = [*TRAINING, "--config.run_name=another", "--resume=auto"]
     assert stubs.run(slice_of_two.tpu, "setup", "pod").returncode == 0
     assert stubs.run(slice_of_two.tpu, "train", "pod", "--", *another).returncode == 0
@@ -117,8 +119,8 @@ def test_a_slice_on_which_another_run_has_ended_trains_this_one(
 def test_other_training_or_a_set_up_on_the_slice_is_waited_for(
     world: World, answer: str, what: str
 ) -> None:
-    world.will("states", "ACTIVE")
-    world.will("statuses", *[answer] * 3, "idle", "busy", "done")
+    world.queue("states", "ACTIVE")
+    world.queue("statuses", *[answer] * 3, "idle", "busy", "done")
     ended = world.keep()
     assert ended.returncode == 0
     assert world.did() == ["set up", "train", "delete"]
@@ -126,11 +128,13 @@ def test_other_training_or_a_set_up_on_the_slice_is_waited_for(
 
 
 def status(world: World, *arguments: str) -> list[str]:
-    said = world.stubs.run(world.tpu, "status", "pod", *(["--", *arguments] if arguments else []))
-    return [line.rsplit(": ", 1)[-1] for line in said.stdout.splitlines()]
+    printed = world.stubs.run(
+        world.tpu, "status", "pod", *(["--", *arguments] if arguments else [])
+    )
+    return [line.rsplit(": ", 1)[-1] for line in printed.stdout.splitlines()]
 
 
-def test_what_failed_may_do_better_once_it_is_set_up_anew(
+def test_workers_whose_training_failed_are_idle_once_they_are_set_up_again(
     slice_of_two: World, stubs: Stubs
 ) -> None:
     stubs.environment["PYTHON"] = str(stubs.add("python", "exit 1"))
@@ -156,7 +160,9 @@ def test_what_failed_may_do_better_once_it_is_set_up_anew(
         (["stop", "pod", "--hours=1"], "stop takes no --hours=1"),
     ],
 )
-def test_what_cannot_be_kept_is_one_line(world: World, words: list[str], what: str) -> None:
+def test_wrong_arguments_of_keep_are_reported_in_one_line(
+    world: World, words: list[str], what: str
+) -> None:
     ended = world.stubs.run(world.tpu, *words)
     assert ended.returncode == 1
     assert ended.stderr.startswith(f"tpu.sh: {what}")
@@ -189,10 +195,10 @@ def test_what_cannot_be_kept_is_one_line(world: World, words: list[str], what: s
         ],
     ],
 )
-def test_what_would_end_training_at_its_start_is_said_before_a_slice_costs_anything(
+def test_arguments_that_training_would_refuse_are_reported_before_gcloud_is_called(
     stubs: Stubs, checkout: Path, command: tuple[str, ...], given: list[str], why: str
 ) -> None:
-    (checkout / "configs/mine.py").touch()  # and not committed
+    (checkout / "configs/mine.py").touch()  # which is not committed
     stubs.add("gcloud")
     ended = stubs.run(checkout / "scripts/tpu.sh", *command, "--", *TRAINING, *given)
     assert ended.returncode == 1
@@ -204,7 +210,7 @@ def test_what_would_end_training_at_its_start_is_said_before_a_slice_costs_anyth
     "given",
     [["--config=configs/v4_8.py:8"], ["--config", "./configs/v4_8.py"], ["--config=/mnt/mine.py"]],
 )
-def test_settings_that_are_committed_or_that_only_workers_have_are_trained_with(
+def test_configs_that_are_committed_or_that_only_workers_have_are_accepted(
     world: World, tmp_path: Path, given: list[str]
 ) -> None:
     words = [*KEEP, "--dry-run", "--", *TRAINING, *given]
@@ -219,22 +225,20 @@ def test_settings_that_are_committed_or_that_only_workers_have_are_trained_with(
         (["--config.run_name", "mine"], ["--resume=auto"]),
     ],
 )
-def test_several_seeds_are_kept_and_a_name_may_be_a_word_of_its_own(
+def test_keep_adds_resume_and_a_run_name_unless_one_is_given(
     world: World, stubs: Stubs, given: list[str], added: list[str]
 ) -> None:
-    world.will("states", "ACTIVE")
-    world.will("statuses", "idle", "done")
+    world.queue("states", "ACTIVE")
+    world.queue("statuses", "idle", "done")
     ended = world.stubs.run(world.tpu, *KEEP, "--", *TRAINING, *given)
     assert ended.returncode == 0, ended.stderr
     (command,) = [call[-1] for call in stubs.calls("gcloud") if "tpu_worker.sh start" in call[-1]]
     assert command.split()[2:] == [*TRAINING, *given, *added]
 
 
-def test_a_replacement_that_is_never_reached_ends_it_as_the_first_slice_would(
-    world: World,
-) -> None:
-    world.will("states", "ACTIVE")
-    world.will("statuses", "busy", "taken", *["cut"] * 20)
+def test_keep_ends_if_a_replacement_is_never_reached(world: World) -> None:
+    world.queue("states", "ACTIVE")
+    world.queue("statuses", "busy", "taken", *["cut"] * 20)
     workdir = TRAINING[1].split("=")
     ended = world.stubs.run(world.tpu, *KEEP, "--", TRAINING[0], *workdir)
     assert ended.returncode == 1
@@ -242,7 +246,7 @@ def test_a_replacement_that_is_never_reached_ends_it_as_the_first_slice_would(
     assert "pod is READY, but could not be reached 10 times in a row" in ended.stdout
 
 
-def test_a_dry_run_prints_what_it_begins_with(world: World, stubs: Stubs) -> None:
+def test_a_dry_run_of_keep_prints_its_first_commands(world: World, stubs: Stubs) -> None:
     ended = world.keep("--dry-run")
     assert ended.returncode == 0
     assert stubs.calls("gcloud") == []

@@ -1,4 +1,4 @@
-"""What scripts/tpu.sh brings to a slice, a commit, and back from it, runs."""
+"""What scripts/tpu.sh copies: a commit to a slice, and runs back from it."""
 
 import shlex
 import shutil
@@ -7,25 +7,25 @@ from pathlib import Path
 
 import pytest
 
-from tests.scripts.stubs import ROOT, Stubs, set_up_by
+from tests.scripts.stubs import ROOT, Stubs, commit_setup_script
 from tests.scripts.world import KEEP, TRAINING, World
 
 TPU = ROOT / "scripts/tpu.sh"
 
 
-def commit(checkout: Path, which: str = "HEAD") -> str:
+def commit_id(checkout: Path, which: str = "HEAD") -> str:
     git = ["git", "-C", str(checkout), "rev-parse", which]
     return subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def test_another_commit_than_the_last_can_be_brought_and_the_clone_stays_as_it_was(
+def test_an_earlier_commit_can_be_sent_and_the_clone_stays_unchanged(
     stubs: Stubs, pod: Path, checkout: Path
 ) -> None:
-    """From temporary files whose directory may have any name."""
+    """The directory for temporary files may have any name."""
     temporary = stubs.home / "it's a place"
     temporary.mkdir()
     for text in ("first", "second"):
-        set_up_by(checkout, f"#!/bin/sh\necho {text}\n")
+        commit_setup_script(checkout, f"#!/bin/sh\necho {text}\n")
     words = ("setup", "pod", "--commit=HEAD~1")
     ended = stubs.run(checkout / "scripts/tpu.sh", *words, TMPDIR=str(temporary))
     assert ended.returncode == 0, ended.stderr
@@ -40,34 +40,34 @@ def test_another_commit_than_the_last_can_be_brought_and_the_clone_stays_as_it_w
     [
         (["busy", "stopped", "taken", "idle", "done"], "HEAD~1"),
         (["busy", "idle", "done"], "HEAD~1"),
-        (["failed", "idle", "done"], "HEAD"),  # with which it may have been mended
+        (["failed", "idle", "done"], "HEAD"),  # which may contain a fix
         (["busy", "stopped", "idle", "done"], "HEAD"),
         (["busy", "set-up", "idle", "done"], "HEAD"),
         (["busy", "stopped", "set-up", "busy", "taken", "idle", "done"], "HEAD"),  # by hand
         (["failed", "busy", "taken", "idle", "done"], "HEAD"),
     ],
 )
-def test_a_slice_gets_the_commit_that_keeping_began_with_unless_somebody_lent_a_hand(
+def test_a_slice_gets_the_commit_with_which_keep_began_unless_somebody_intervened(
     world: World, checkout: Path, statuses: list[str], set_up_with: str
 ) -> None:
     git = f"git -C '{checkout}' -c user.name=a -c user.email=a@b"
     world.stubs.add("sleep", f"[[ -e ~/was ]] || {git} commit -q --allow-empty -m b; touch ~/was")
-    world.will("states", "ACTIVE")
-    world.will("statuses", *statuses)
+    world.queue("states", "ACTIVE")
+    world.queue("statuses", *statuses)
     ended = world.keep("--hours=1")
     assert ended.returncode == 0, ended.stderr
     (named,) = [line.split()[-1] for line in ended.stderr.splitlines() if "ref refs/" in line]
-    assert named == commit(checkout, set_up_with)
+    assert named == commit_id(checkout, set_up_with)
 
 
-def test_what_is_not_committed_is_said_to_stay(stubs: Stubs, pod: Path, checkout: Path) -> None:
+def test_setup_reports_uncommitted_changes(stubs: Stubs, pod: Path, checkout: Path) -> None:
     (checkout / "constraints.txt").write_text("")
-    said = stubs.run(checkout / "scripts/tpu.sh", "setup", "pod", "--dry-run").stdout
-    assert said == f"uncommitted changes stay here: the workers get {commit(checkout)[:7]}\n"
+    printed = stubs.run(checkout / "scripts/tpu.sh", "setup", "pod", "--dry-run").stdout
+    assert printed == f"uncommitted changes stay here: the workers get {commit_id(checkout)[:7]}\n"
 
 
 @pytest.mark.parametrize("words", [("setup", "pod"), (*KEEP, "--", *TRAINING)])
-def test_a_clone_without_all_commits_is_refused(
+def test_a_shallow_clone_is_refused(
     stubs: Stubs, checkout: Path, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
     git = ["git", "clone", "--quiet", "--depth=1"]
@@ -90,7 +90,9 @@ def test_a_clone_without_all_commits_is_refused(
         ("train", "pod", "--", "--config=configs/v4_8.py"),
     ],
 )
-def test_what_is_no_clone_is_refused(stubs: Stubs, tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_a_directory_that_is_no_clone_is_refused(
+    stubs: Stubs, tmp_path: Path, words: tuple[str, ...]
+) -> None:
     for name in ("scripts", "configs"):
         shutil.copytree(ROOT / name, tmp_path / "archive" / name)
     stubs.add("gcloud")
@@ -117,7 +119,7 @@ RSYNC = ["gcloud", "storage", "rsync", "--recursive", r"--exclude=\.compiled/.*"
         ("gs://bucket", "A", [*RSYNC, "gs://bucket", "to"]),
     ],
 )
-def test_a_run_is_fetched_by_its_name_and_of_a_directory_of_runs_each_of_them(
+def test_fetch_copies_a_run_under_its_name_and_every_run_of_a_directory(
     stubs: Stubs, tmp_path: Path, place: str, found: str, command: list[str]
 ) -> None:
     lists = f"[[ '{found}' ]] && echo '{place}/{found}/config.json'"
@@ -134,7 +136,7 @@ def test_a_run_is_fetched_by_its_name_and_of_a_directory_of_runs_each_of_them(
     assert ("--scp-flag=-oServerAliveInterval=15" in copied) == ("scp" in command)
 
 
-def test_where_a_bucket_cannot_be_listed_nothing_is_fetched(stubs: Stubs, tmp_path: Path) -> None:
+def test_nothing_is_fetched_if_the_bucket_cannot_be_listed(stubs: Stubs, tmp_path: Path) -> None:
     stubs.add("gcloud", "echo 'ERROR: HTTPError 503' >&2; exit 1")
     ended = stubs.run(TPU, "fetch", "pod", "gs://bucket/runs", "to", cwd=tmp_path)
     assert ended.returncode == 1
@@ -144,7 +146,7 @@ def test_where_a_bucket_cannot_be_listed_nothing_is_fetched(stubs: Stubs, tmp_pa
     assert len(stubs.calls("gcloud")) == 1
 
 
-def test_a_dry_run_of_fetching_says_what_it_does_with_several_runs_and_with_one(
+def test_a_dry_run_of_fetch_prints_the_commands_for_several_runs_and_for_one(
     stubs: Stubs, tmp_path: Path
 ) -> None:
     dry = stubs.run(TPU, "fetch", "pod", "runs", "to", "--dry-run", cwd=tmp_path)

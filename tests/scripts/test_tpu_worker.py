@@ -1,4 +1,4 @@
-"""scripts/tpu_worker.sh: training and set-up in the background, their ends, and the TPU's lock."""
+"""scripts/tpu_worker.sh: background training and set-up, how they end, and the TPU's lock."""
 
 import os
 import signal
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scripts.stubs import Stubs, set_up_by, until
+from tests.scripts.stubs import Stubs, commit_setup_script, until
 from tests.scripts.world import SLICE
 
 # Ends by itself after 20 s, should no test stop it.
@@ -57,13 +57,13 @@ def worker(stubs: Stubs, checkout: Path, tmp_path: Path) -> Iterator[Worker]:
     worker.do("stop", "1")
 
 
-def test_training_runs_on_when_the_one_who_started_it_is_gone(worker: Worker) -> None:
+def test_training_outlives_the_command_that_started_it(worker: Worker) -> None:
     worker.train(SAVES, "--workdir=two words", "--x=$HOME")
     arguments = [call[3:] for call in worker.stubs.calls("python")]
     assert arguments == [["--workdir=two words", "--x=$HOME"]]
 
 
-def test_its_status_is_what_it_does_or_how_it_ended(worker: Worker) -> None:
+def test_status_prints_what_the_worker_does_or_how_its_training_ended(worker: Worker) -> None:
     assert worker.status() == "idle"
     worker.train(SAVES)
     assert worker.status() == "busy"
@@ -77,13 +77,11 @@ def test_its_status_is_what_it_does_or_how_it_ended(worker: Worker) -> None:
     for code, word in ((2, "failed"), (127, "failed"), (137, "stopped"), (143, "stopped")):
         worker.ended.write_text(f"{code} {life}\n")  # the last two by SIGKILL and SIGTERM
         assert worker.status() == word
-    worker.ended.write_text("0 another-life\n")  # of the machine, which was started anew
+    worker.ended.write_text("0 another-life\n")  # from before a reboot of the machine
     assert worker.status() == "idle"
 
 
-def test_it_is_asked_about_the_training_that_was_started_with_some_arguments(
-    worker: Worker,
-) -> None:
+def test_status_with_arguments_is_about_training_with_just_these_arguments(worker: Worker) -> None:
     mine, other = ["--workdir=two words"], ["--workdir=two", "words"]
     assert worker.status(*mine) == "idle"
     worker.train(SAVES, *mine)
@@ -92,15 +90,15 @@ def test_it_is_asked_about_the_training_that_was_started_with_some_arguments(
     assert [worker.status(*each) for each in (mine, other)] == ["stopped", "idle"]
 
 
-def test_how_training_ended_before_is_forgotten_when_it_starts_again(worker: Worker) -> None:
-    """A supervisor that is killed then says nothing of its end."""
+def test_a_new_start_forgets_how_training_ended_before(worker: Worker) -> None:
+    """A supervisor that is killed does not replace the note."""
     worker.train("echo training; exit 1")
     until(lambda: worker.status() == "failed")
     worker.train(SAVES)
     assert not worker.ended.exists()
 
 
-def test_stopping_lets_it_save(worker: Worker) -> None:
+def test_stop_lets_training_save(worker: Worker) -> None:
     worker.train(SAVES)
     stopped = worker.do("stop")
     assert stopped.returncode == 0
@@ -108,7 +106,7 @@ def test_stopping_lets_it_save(worker: Worker) -> None:
     assert worker.printed("saved") == 1
 
 
-def test_what_does_not_stop_is_killed(worker: Worker) -> None:
+def test_training_that_does_not_stop_is_killed(worker: Worker) -> None:
     worker.train(DEAF)
     stopped = worker.do("stop", "1")
     assert stopped.returncode == 0
@@ -126,13 +124,13 @@ def test_a_trainer_whose_supervisor_was_killed_is_stopped_too(worker: Worker) ->
 
 
 def has_ended(process: str) -> bool:
-    """Whether it is gone, but perhaps for its entry, which nobody has read."""
+    """Returns whether a process has ended, even if nobody has waited for it yet."""
     state = subprocess.run(["ps", "-o", "stat=", "-p", process], capture_output=True, text=True)
     return not state.stdout or state.stdout.startswith("Z")
 
 
 @pytest.mark.parametrize(
-    ("deaf", "wait", "said"),
+    ("deaf", "wait", "message"),
     [
         ("", "10", "stopped: set-up has to be done again"),
         (
@@ -142,22 +140,24 @@ def has_ended(process: str) -> bool:
         ),
     ],
 )
-def test_a_set_up_that_is_stopped_can_be_done_again(
-    stubs: Stubs, checkout: Path, tmp_path: Path, deaf: str, wait: str, said: str
+def test_a_set_up_that_was_stopped_can_be_repeated(
+    stubs: Stubs, checkout: Path, tmp_path: Path, deaf: str, wait: str, message: str
 ) -> None:
     home, tpu = tmp_path / "pod/w-0", checkout / "scripts/tpu.sh"
     stubs.add("gcloud", SLICE.format(slice=tmp_path / "pod").replace(" w-1", ""))
-    set_up_by(checkout, f"#!/bin/sh\n{deaf}\n[ -e ~/begun ] || {{ touch ~/begun; sleep 20; }}\n")
+    commit_setup_script(
+        checkout, f"#!/bin/sh\n{deaf}\n[ -e ~/begun ] || {{ touch ~/begun; sleep 20; }}\n"
+    )
     setting_up = stubs.start(tpu, "setup", "pod")
     until((home / "begun").exists)
-    told = stubs.run(tpu, "status", "pod", "--", "--workdir=runs").stdout
+    status = stubs.run(tpu, "status", "pod", "--", "--workdir=runs").stdout
     stopped = stubs.run(tpu, "stop", "pod", f"--wait={wait}")
     setting_up.communicate(timeout=10)
     assert setting_up.returncode != 0
-    assert told == "t1v-n-5f3e-w-0: in set-up\n"
+    assert status == "t1v-n-5f3e-w-0: in set-up\n"
     assert stopped.returncode == 0
-    assert stopped.stdout == f"t1v-n-5f3e-w-0: {said}\n"
-    assert stopped.stderr.count("\n") == 1  # the command of gcloud
+    assert stopped.stdout == f"t1v-n-5f3e-w-0: {message}\n"
+    assert stopped.stderr.count("\n") == 1  # only the command of gcloud
     (home / "hackmatrix/.git/index.lock").touch()  # as a git that was killed leaves it
     assert stubs.run(tpu, "setup", "pod").returncode == 0
 
@@ -165,14 +165,12 @@ def test_a_set_up_that_is_stopped_can_be_done_again(
 @pytest.mark.parametrize(
     ("noted", "why"),
     [
-        ("4194305 training", "training cannot be killed: delete the slice"),  # no process has that
+        ("4194305 training", "training cannot be killed: delete the slice"),  # no such process
         ("4194305 set-up", "set-up cannot be killed: delete the slice"),
         ("", "what runs here has only just started: run stop again in a moment"),
     ],
 )
-def test_what_cannot_be_stopped_is_called_by_its_name(
-    worker: Worker, stubs: Stubs, noted: str, why: str
-) -> None:
+def test_stop_names_what_it_cannot_stop(worker: Worker, stubs: Stubs, noted: str, why: str) -> None:
     stubs.add(
         "flock", '[[ "$*" != "--wait 10 "* ]] || set -- -w 0 "${@:3}"\nexec /usr/bin/flock "$@"'
     )
@@ -195,14 +193,14 @@ def test_a_second_run_is_refused_while_one_trains(worker: Worker) -> None:
     )
 
 
-def test_it_starts_again_after_it_was_stopped(worker: Worker) -> None:
+def test_training_can_be_started_again_after_a_stop(worker: Worker) -> None:
     for _ in range(2):
         worker.train(SAVES)
         worker.do("stop")
     assert worker.printed("saved") == 2
 
 
-def test_stopping_where_nothing_runs_frees_the_tpu(worker: Worker) -> None:
+def test_stop_frees_the_tpu_if_nothing_runs(worker: Worker) -> None:
     stopped = worker.do("stop")
     assert stopped.returncode == 0
     assert "nothing runs here" in stopped.stdout
@@ -211,7 +209,7 @@ def test_stopping_where_nothing_runs_frees_the_tpu(worker: Worker) -> None:
 
 
 @pytest.mark.parametrize("what", ["lock", "device", "newer_device"])
-def test_a_lock_is_left_while_a_process_holds_the_tpu(worker: Worker, what: str) -> None:
+def test_the_lock_is_not_removed_while_a_process_holds_the_tpu(worker: Worker, what: str) -> None:
     path: Path = getattr(worker, what)
     with path.open() as held:
         holder = subprocess.Popen(["sleep", "20"], stdin=held)
@@ -226,7 +224,7 @@ def test_a_lock_is_left_while_a_process_holds_the_tpu(worker: Worker, what: str)
     assert worker.lock.exists()
 
 
-def test_a_machine_without_a_tpu_is_left_alone(worker: Worker) -> None:
+def test_unlock_changes_nothing_on_a_machine_without_a_tpu(worker: Worker) -> None:
     worker.device.unlink()
     worker.newer_device.unlink()
     assert worker.do("unlock").returncode == 0
@@ -234,7 +232,7 @@ def test_a_machine_without_a_tpu_is_left_alone(worker: Worker) -> None:
 
 
 @pytest.mark.parametrize("words", [["pause"], [], ["stop", "soon"]])
-def test_a_wrong_command_is_one_line(worker: Worker, words: list[str]) -> None:
+def test_a_wrong_command_is_reported_in_one_line(worker: Worker, words: list[str]) -> None:
     ended = worker.do(*words)
     assert ended.returncode == 1
     assert ended.stderr.count("\n") == 1

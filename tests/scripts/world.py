@@ -1,4 +1,4 @@
-"""A gcloud that plays the service, and takes slices away, for scripts/tpu.sh keep."""
+"""A fake gcloud for scripts/tpu.sh keep, which simulates the service and preempts slices."""
 
 import subprocess
 from pathlib import Path
@@ -8,9 +8,9 @@ from tests.scripts.stubs import Stubs
 TRAINING = ("--config=configs/v4_32.py", "--workdir=gs://bucket/runs")
 KEEP = ("keep", "pod", "--type=v4-32", "--spot")
 
-# A service in the directory `world`: its file `states` is what the slice goes through, and is there
-# as long as it is. Answers to come are lines of the files creations, set-ups, starts and statuses,
-# failures those of describes and deletes.
+# Simulates the service in the directory `world`. The file `states` lists the next states of the
+# slice, and exists as long as the slice does. The lines of the files creations, set-ups, starts and
+# statuses are the next answers; those of describes and deletes are the next failures.
 SERVICE = """
 cd '{world}'
 next() {{ head -n 1 "$1" 2>/dev/null; sed -i 1d "$1" 2>/dev/null; }}
@@ -59,7 +59,7 @@ case $answer in
   done ;;
 esac
 """
-# Does on each worker, a home directory, what the real one does over ssh and scp.
+# Runs ssh and scp commands on the workers, each of which is a home directory.
 SLICE = """
 for word; do case $word in
   --worker=all) workers='w-0 w-1' ;;
@@ -79,7 +79,7 @@ exit $code
 
 
 class World:
-    """What is to happen, and what was asked for."""
+    """The simulated service: the answers it will give, and the commands it was given."""
 
     def __init__(self, stubs: Stubs, checkout: Path, directory: Path) -> None:
         self.stubs, self.directory = stubs, directory
@@ -89,10 +89,10 @@ class World:
         self.play(WORKERS)
 
     def play(self, workers: str) -> None:
-        """How the workers of a slice answer."""
+        """Sets the script by which the workers of a slice answer."""
         self.stubs.add("gcloud", SERVICE.format(world=self.directory) + workers)
 
-    def will(self, what: str, *answers: str) -> None:
+    def queue(self, what: str, *answers: str) -> None:
         (self.directory / what).write_text("".join(f"{answer}\n" for answer in answers))
 
     def keep(self, *more: str, seconds: int = 0) -> subprocess.CompletedProcess[str]:
@@ -101,14 +101,14 @@ class World:
     def keep_until_the_end_of_its_hours(
         self, pause: int = 1, lasts: int = 2
     ) -> subprocess.CompletedProcess[str]:
-        """That is in this pause, the only one that lasts any time."""
+        """Its hours end in the pause of this number, the only one that takes any time."""
         naps = self.directory / "naps"
         is_it = f"(($(wc -l <'{naps}') == {pause}))"
         self.stubs.add("sleep", f"echo >>'{naps}'; ! {is_it} || exec /bin/sleep {lasts}")
         return self.keep("--hours=1", seconds=3600 - lasts)
 
     def did(self) -> list[str]:
-        """What changed something, in a word each."""
+        """Returns the kinds of commands so far that changed something."""
         kinds = {
             "queued-resources create": "create",
             "queued-resources delete": "delete",

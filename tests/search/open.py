@@ -1,4 +1,4 @@
-"""Toys that can be searched."""
+"""Variants of the toy environment that can be searched."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Even(Open):
 
 
 class Veiled(Toy):
-    """The player does not see which action is wanted: any valid one may be."""
+    """The player does not see which of the valid actions is wanted."""
 
     def redrawn(self, keys: jax.Array, states: Boards) -> Boards:
         weights = jnp.where(states.mask, 0.0, -jnp.inf)
@@ -40,7 +40,7 @@ class Veiled(Toy):
 
 
 class Coins(Veiled):
-    """Which of two actions is wanted is tossed by a half of the key; no episode ends."""
+    """Half of the split key decides which of two actions is wanted; no episode ends."""
 
     def boards(self, keys: jax.Array, time: jax.Array) -> Boards:
         halves = jax.vmap(jax.random.split)(jax.random.wrap_key_data(keys))
@@ -49,8 +49,8 @@ class Coins(Veiled):
         return Boards(mask, wanted.astype(jnp.int32), jnp.zeros_like(time))
 
 
-class Kin(Veiled):
-    """A step is worth 100 where its key is one of those that the last one was split into."""
+class DerivedKeys(Veiled):
+    """A step is worth 100 if its key is one of those that the key before it splits into."""
 
     def reset(self, keys: jax.Array) -> Any:
         return super().reset(keys), keys
@@ -58,9 +58,11 @@ class Kin(Veiled):
     def step(self, keys: jax.Array, states: Any, actions: jax.Array) -> tuple[Any, Step]:
         boards, last = states
         after, step = super().step(keys, boards, actions)
-        own = jax.vmap(lambda key: jax.random.split(key, ACTIONS))(jax.random.wrap_key_data(last))
-        is_one = (jax.random.key_data(own) == keys[:, None]).all(-1).any(-1)
-        return (after, keys), step.replace(reward=jnp.where(is_one, 100.0, 0.0))
+        derived = jax.vmap(lambda key: jax.random.split(key, ACTIONS))(
+            jax.random.wrap_key_data(last)
+        )
+        is_derived = (jax.random.key_data(derived) == keys[:, None]).all(-1).any(-1)
+        return (after, keys), step.replace(reward=jnp.where(is_derived, 100.0, 0.0))
 
     def encode(self, states: Any) -> Boards:
         return super().encode(states[0])

@@ -1,4 +1,4 @@
-"""Looking ahead in play, with what is hidden drawn anew."""
+"""Planning in play, with everything hidden drawn anew."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BOARDS = 32
 
 @pytest.fixture(scope="module")
 def params() -> Any:
-    """Of a network that knows nothing yet."""
+    """Of an untrained network."""
     return jax.jit(NETWORK.init)(jax.random.key(0))
 
 
@@ -49,8 +49,8 @@ def boards() -> Boards:
 def planning(
     env: Toy, games: int, network: Forward = NETWORK, signal: RewardSignal = SIGNAL
 ) -> Callable[..., Found]:
-    """Plans, with parameters, for boards, all or those that are wanted; compiled once for all
-    batches of as many boards.
+    """Returns a function that plans for boards, by default for all of them. It compiles once for
+    each number of boards.
     """
     plan = jax.jit(Planner(env, network, signal, games))
 
@@ -64,7 +64,7 @@ def planning(
 
 
 def prefers(*shares: float) -> Forward:
-    """A network that wants to act in these shares on any board, and thinks each worth 7."""
+    """Returns a network with these action probabilities and a value of 7 on every board."""
 
     def forward(_: Any, parts: Parts) -> tuple[jax.Array, jax.Array]:
         boards = parts["mask"].shape[0]
@@ -77,14 +77,14 @@ def test_a_plan_is_the_same_whatever_is_hidden(params: Any, boards: Boards) -> N
     other = boards.replace(wanted=np.argmax(boards.mask, -1).astype(np.int32))
     assert (other.wanted != boards.wanted).any()
     plan = planning(Veiled(), 32)
-    looks_the_same = [plan(params, each) for each in (boards, other)]
-    for one, two in zip(*map(jax.tree.leaves, looks_the_same), strict=True):
+    plans = [plan(params, each) for each in (boards, other)]
+    for one, two in zip(*map(jax.tree.leaves, plans), strict=True):
         np.testing.assert_array_equal(one, two)
 
 
-def test_what_cannot_be_known_is_worth_what_it_is_on_average(params: Any, boards: Boards) -> None:
-    """One of the valid actions is worth 1, the same chance for each of them; what follows is worth
-    at most a tenth of that. There is a board for each number of valid actions but a single one.
+def test_values_are_averages_over_what_is_hidden(params: Any, boards: Boards) -> None:
+    """Each valid action has the same chance to be worth 1. What follows is worth at most 1/9. There
+    is a board for each number of valid actions from 2.
     """
     numbers, first = np.unique(boards.mask.sum(-1), return_index=True)
     assert numbers.tolist() == [1, 2, 3, 4, 5, 6]
@@ -96,8 +96,8 @@ def test_what_cannot_be_known_is_worth_what_it_is_on_average(params: Any, boards
     assert (off < 0.1 + 1 / 9).all()
 
 
-def test_what_will_happen_cannot_be_foreseen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every other blind guess is right. 7 is what the network promises for later."""
+def test_chance_cannot_be_foreseen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A blind guess is right half of the time. 7 is the network's value after the last step."""
     monkeypatch.setattr(planner_module, "_LAMBDA", 1.0)
     keys = jax.random.key_data(jax.random.split(jax.random.key(1), BOARDS))
     plan = planning(Coins(), 32, prefers(0.5, 0.5, 0, 0, 0, 0), RewardSignal(1.0, False))
@@ -106,26 +106,26 @@ def test_what_will_happen_cannot_be_foreseen(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_games_are_dealt_out_among_the_likely_actions(boards: Boards) -> None:
-    """With 8 games three actions are tried twice each; with 5 the two likeliest of them are."""
-    anything = boards.replace(mask=np.ones_like(boards.mask))
+    """With 8 games three actions are tried twice each; with 5 only the two likeliest are."""
+    all_valid = boards.replace(mask=np.ones_like(boards.mask))
     network = prefers(0.001, 0.5, 0.3, 0.0001, 0.199, 0.0009)
-    found = planning(Open(), 8, network)({}, anything)
+    found = planning(Open(), 8, network)({}, all_valid)
     tried = found.value != 7
     assert tried.any(0).tolist() == [False, True, True, False, True, False]
     assert (found.policy[:, [0, 3, 5]] == 0).all()
-    wanted = anything.wanted
+    wanted = all_valid.wanted
     known = np.isin(wanted, [1, 2, 4])
     assert known.any()
     assert (~known).any()
     assert found.action[known].tolist() == wanted[known].tolist()
     assert (found.action[~known] == 1).all()
-    few = planning(Open(), 5, network)({}, anything).action
+    few = planning(Open(), 5, network)({}, all_valid).action
     np.testing.assert_array_equal(few, np.where(wanted == 2, 2, 1))
 
 
-def test_the_error_of_a_mean_is_that_of_the_mean_and_not_of_a_game() -> None:
-    returns, there = jnp.array([[1.0], [2.0], [3.0], [9.0]])[None], jnp.array([1, 1, 1, 0], bool)
-    mean, error = planner_module._mean_and_error(returns, there[None, :, None])
+def test_the_standard_error_is_that_of_the_mean_and_not_of_one_game() -> None:
+    returns, counted = jnp.array([[1.0], [2.0], [3.0], [9.0]])[None], jnp.array([1, 1, 1, 0], bool)
+    mean, error = planner_module._mean_and_error(returns, counted[None, :, None])
     assert float(mean[0, 0]) == pytest.approx(2)
     assert float(error[0, 0]) == pytest.approx(3**-0.5)
 
@@ -134,12 +134,12 @@ def test_a_world_on_which_only_some_of_the_actions_are_tried_does_not_count() ->
     """Three actions in seven games."""
     actions, game = jnp.arange(3)[None], jnp.arange(7)[None]
     dealt = planner_module._Dealt(actions, jnp.array([3]), game // 3, game % 3)
-    _, there = planner_module._by_world(dealt, jnp.ones((1, 7)), jnp.ones((1, 7), bool))
-    assert there[0].sum(1).tolist() == [3, 3, 0]
+    _, counted = planner_module._by_world(dealt, jnp.ones((1, 7)), jnp.ones((1, 7), bool))
+    assert counted[0].sum(1).tolist() == [3, 3, 0]
 
 
 def test_luck_does_not_decide_between_actions(boards: Boards) -> None:
-    """What a step brings is drawn, whatever the action: on the same worlds all bring the same."""
+    """Rewards are drawn, whatever the action: on the same worlds all actions earn the same."""
 
     class Lottery(Open):
         def step(self, keys: jax.Array, states: Boards, actions: jax.Array) -> tuple[Boards, Step]:
@@ -147,14 +147,14 @@ def test_luck_does_not_decide_between_actions(boards: Boards) -> None:
             drawn = jax.vmap(jax.random.uniform)(jax.random.wrap_key_data(keys))
             return after, step.replace(reward=drawn)
 
-    anything = boards.replace(mask=np.ones_like(boards.mask))
-    found = planning(Lottery(), 18, prefers(0.2, 0.3, 0.5, 0, 0, 0))({}, anything)
+    all_valid = boards.replace(mask=np.ones_like(boards.mask))
+    found = planning(Lottery(), 18, prefers(0.2, 0.3, 0.5, 0, 0, 0))({}, all_valid)
     assert (found.action == 2).all()
     np.testing.assert_allclose(found.policy[:, :3], 1 / 3, rtol=1e-5)
     assert found.value[:, 2].std() > 0.01
 
 
-def test_a_world_on_which_an_action_is_not_valid_tells_nothing_of_it(boards: Boards) -> None:
+def test_a_world_on_which_an_action_is_not_valid_does_not_count_for_it(boards: Boards) -> None:
     class Barred(Open):
         def redrawn(self, keys: jax.Array, states: Boards) -> Boards:
             return states.replace(mask=states.mask.at[:, 2].set(False))
@@ -174,12 +174,12 @@ def test_what_is_hidden_is_drawn_once_for_all_actions_of_a_world(boards: Boards)
             return states
 
     planning(Noting(), 8, prefers(0.5, 0.5, 1e-9, 1e-9, 1e-9, 1e-9))({}, boards)
-    assert drawn == [len(boards.wanted) * 8 // 2]  # an action is tried on two worlds at least
+    assert drawn == [len(boards.wanted) * 8 // 2]  # at least two actions are tried on each world
 
 
-def test_it_goes_for_what_its_agent_learned_to_own(boards: Boards) -> None:
+def test_it_seeks_possessions_where_its_agent_was_rewarded_for_them(boards: Boards) -> None:
     class Collecting(Open):
-        """What is rewarded elsewhere is owned here."""
+        """The wanted action gains a possession instead of a reward."""
 
         has_possessions = True
 
@@ -189,17 +189,17 @@ def test_it_goes_for_what_its_agent_learned_to_own(boards: Boards) -> None:
             shaping = Shaping(nothing, nothing, nothing, gained=step.reward)
             return after, step.replace(reward=nothing, shaping=shaping)
 
-    anything = boards.replace(mask=np.ones_like(boards.mask))
+    all_valid = boards.replace(mask=np.ones_like(boards.mask))
     network = prefers(*[1 / ACTIONS] * ACTIONS)
     owning = dataclasses.replace(SIGNAL, owned_reward_end=100.0)
-    found = planning(Collecting(), 12, network, owning)({}, anything)
-    np.testing.assert_array_equal(found.action, anything.wanted)
-    without = planning(Collecting(), 12, network)({}, anything)
-    assert (without.action != anything.wanted).any()
+    found = planning(Collecting(), 12, network, owning)({}, all_valid)
+    np.testing.assert_array_equal(found.action, all_valid.wanted)
+    without = planning(Collecting(), 12, network)({}, all_valid)
+    assert (without.action != all_valid.wanted).any()
 
 
 @pytest.mark.parametrize(("truncates", "after"), [(False, 0.0), (True, 0.1 * 7)])
-def test_what_comes_after_an_end_counts_only_where_the_game_was_cut_off_by_a_limit(
+def test_the_value_after_an_end_counts_only_where_the_game_was_truncated(
     boards: Boards, truncates: bool, after: float
 ) -> None:
     last = boards.replace(
@@ -210,10 +210,10 @@ def test_what_comes_after_an_end_counts_only_where_the_game_was_cut_off_by_a_lim
     np.testing.assert_allclose(found.value, is_wanted + after, atol=2e-3)
 
 
-def test_where_only_one_action_is_likely_it_is_taken_at_once(boards: Boards) -> None:
-    anything = boards.replace(mask=np.ones_like(boards.mask))
+def test_a_single_likely_action_is_taken_without_planning(boards: Boards) -> None:
+    all_valid = boards.replace(mask=np.ones_like(boards.mask))
     network = prefers(0.001, 0.996, 0.001, 0.001, 0.0005, 0.0005)
-    certain = planning(Open(), 8, network)({}, anything)
+    certain = planning(Open(), 8, network)({}, all_valid)
     assert (certain.action == 1).all()
     assert (certain.policy[:, 1] == 1).all()
     assert (certain.value == 7).all()
@@ -222,14 +222,14 @@ def test_where_only_one_action_is_likely_it_is_taken_at_once(boards: Boards) -> 
 def test_games_are_played_on_only_where_a_plan_is_wanted(
     boards: Boards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(planner_module, "_GAMES_IN_PARALLEL_ON_CPU", 12)  # those of one board
-    anything = boards.replace(mask=np.ones_like(boards.mask))
+    monkeypatch.setattr(planner_module, "_GAMES_IN_PARALLEL_ON_CPU", 12)  # the games of one board
+    all_valid = boards.replace(mask=np.ones_like(boards.mask))
     wanted = np.arange(BOARDS) % 3 == 0
-    found = planning(Open(), 12, prefers(*[1 / ACTIONS] * ACTIONS))({}, anything, wanted)
+    found = planning(Open(), 12, prefers(*[1 / ACTIONS] * ACTIONS))({}, all_valid, wanted)
     assert ((found.value != 7).any(1) == wanted).all()
 
 
-def test_a_plan_is_the_same_whatever_boards_are_planned_for_beside_it(
+def test_a_plan_does_not_depend_on_the_boards_planned_beside_it(
     params: Any, boards: Boards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     together = planning(Open(), 8)(params, boards)
@@ -259,7 +259,7 @@ def test_a_player_that_looks_ahead_shows_what_it_found(params: Any, boards: Boar
     assert value == pytest.approx(1, abs=0.5)
 
 
-def test_an_environment_that_does_not_say_what_is_hidden_is_not_planned_on(
+def test_an_environment_that_cannot_redraw_what_is_hidden_is_not_planned_on(
     params: Any, boards: Boards
 ) -> None:
     assert not Toy().can_redraw

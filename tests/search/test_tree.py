@@ -1,4 +1,4 @@
-"""Search in a tree, on an environment whose every number can be worked out by hand."""
+"""Tree search on the toy environment, whose numbers can all be computed by hand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hackmatrix.search.base import Found
 from hackmatrix.search.tree import TreeSearch
 from tests.envs.toy import ACTIONS, LENGTH, Boards, Toy
 from tests.rl.rolled import mlp
-from tests.search.open import Even, Kin, Open
+from tests.search.open import DerivedKeys, Even, Open
 
 BOARDS, SIMULATIONS, GAMMA = 32, 16, 0.1
 OPEN = Open()
@@ -32,7 +32,7 @@ def boards_at(time: int) -> Boards:
 
 @functools.cache
 def search(env: Toy, simulations: int) -> Callable[..., Found]:
-    """Compiled once for all tests."""
+    """Returns a compiled search, which all tests share."""
     return jax.jit(TreeSearch(env, NETWORK, RewardSignal(GAMMA, False), simulations))
 
 
@@ -54,7 +54,7 @@ def found_on(
 
 @pytest.fixture(scope="module")
 def params() -> Any:
-    """Of a network that knows nothing yet."""
+    """Of an untrained network."""
     return NETWORK.init(jax.random.key(0))
 
 
@@ -67,7 +67,7 @@ def test_the_wanted_action_is_found(found: Found) -> None:
     np.testing.assert_array_equal(found.action, boards_at(0).wanted)
 
 
-def test_the_policy_that_was_found_is_better_and_takes_valid_actions_alone(found: Found) -> None:
+def test_the_improved_policy_is_better_and_takes_only_valid_actions(found: Found) -> None:
     boards = boards_at(0)
     mask = np.asarray(boards.mask)
     np.testing.assert_allclose(found.policy.sum(-1), 1, atol=1e-5)
@@ -78,15 +78,17 @@ def test_the_policy_that_was_found_is_better_and_takes_valid_actions_alone(found
     assert of_wanted.mean() > 0.9
 
 
-def test_a_board_is_searched_the_same_whatever_lies_beside_it(params: Any, found: Found) -> None:
+def test_the_search_of_a_board_does_not_depend_on_the_boards_beside_it(
+    params: Any, found: Found
+) -> None:
     some = np.array([3, 17, 8])
     alone = found_on(jax.tree.map(lambda leaf: leaf[some], boards_at(0)), params, some)
     np.testing.assert_array_equal(alone.action, found.action[some])
     np.testing.assert_allclose(alone.policy, found.policy[some], atol=1e-5)
 
 
-def test_of_actions_that_are_equally_good_the_one_with_most_noise_is_taken(params: Any) -> None:
-    """Each is tried as often as the others."""
+def test_of_equally_good_actions_the_one_with_the_most_noise_is_taken(params: Any) -> None:
+    """All are tried equally often."""
     boards = Even().boards(jnp.zeros((64, 2), jnp.uint32), jnp.zeros(64, jnp.int32))
     noise = jax.random.gumbel(jax.random.key(4), (64, ACTIONS))
     indifferent = jax.tree.map(jnp.zeros_like, params)
@@ -96,12 +98,14 @@ def test_of_actions_that_are_equally_good_the_one_with_most_noise_is_taken(param
 
 @pytest.fixture(scope="module")
 def blind(params: Any) -> Found:
-    """On the same boards twice, but for what is hidden; with the same keys."""
-    boards, keys = Kin().reset(jax.random.key_data(jax.random.split(jax.random.key(1), BOARDS)))
+    """With the same keys on two copies of the boards, which differ only in what is hidden."""
+    boards, keys = DerivedKeys().reset(
+        jax.random.key_data(jax.random.split(jax.random.key(1), BOARDS))
+    )
     others = boards.replace(wanted=jnp.argmax(boards.mask, -1).astype(jnp.int32))
     assert (others.wanted != boards.wanted).any()
     twice = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), (boards, keys), (others, keys))
-    return found_on(twice, params, [*range(BOARDS)] * 2, Kin())
+    return found_on(twice, params, [*range(BOARDS)] * 2, DerivedKeys())
 
 
 def test_what_is_found_is_the_same_whatever_is_hidden(blind: Found) -> None:
@@ -109,12 +113,12 @@ def test_what_is_found_is_the_same_whatever_is_hidden(blind: Found) -> None:
         np.testing.assert_array_equal(leaf[:BOARDS], leaf[BOARDS:])
 
 
-def test_the_game_draws_by_keys_that_nothing_else_is_derived_from(blind: Found) -> None:
-    assert (blind.value < 2).all()  # what the network promises is less
+def test_the_keys_of_the_environment_are_not_those_of_the_search(blind: Found) -> None:
+    assert (blind.value < 2).all()  # so no step was worth 100; the network's values are lower
 
 
-class OverAtTheLimit(Open):
-    """Says of all its episodes that they were cut off, and that they came to their own end."""
+class TerminatedAtTheLimit(Open):
+    """Reports that all episodes were both truncated and terminated."""
 
     def step(self, keys: jax.Array, states: Boards, actions: jax.Array) -> tuple[Boards, Step]:
         boards, step = super().step(keys, states, actions)
@@ -122,9 +126,9 @@ class OverAtTheLimit(Open):
 
 
 @pytest.mark.parametrize(
-    ("env", "is_cut_off"), [(OPEN, False), (Open(True), True), (OverAtTheLimit(True), False)]
+    ("env", "is_cut_off"), [(OPEN, False), (Open(True), True), (TerminatedAtTheLimit(True), False)]
 )
-def test_what_comes_after_an_end_counts_only_where_the_game_was_cut_off(
+def test_the_value_after_an_end_counts_only_where_the_game_was_truncated(
     params: Any, env: Open, is_cut_off: bool
 ) -> None:
     boards = boards_at(LENGTH - 1)
@@ -136,7 +140,7 @@ def test_what_comes_after_an_end_counts_only_where_the_game_was_cut_off(
     np.testing.assert_allclose(worth, 1, atol=5 * GAMMA)
 
 
-def test_an_action_is_taken_only_if_it_is_valid_on_the_board_that_is_not_imagined(
+def test_an_action_is_taken_only_if_it_is_valid_on_the_original_board(
     params: Any,
 ) -> None:
     boards = boards_at(0)
@@ -148,7 +152,7 @@ def test_an_action_is_taken_only_if_it_is_valid_on_the_board_that_is_not_imagine
     assert can.any()
     assert np.take_along_axis(valid, np.asarray(found.action)[:, None], 1)[can].all()
     assert (np.asarray(found.policy)[can][~valid[can]] == 0).all()
-    # Where the two have none in common, the valid ones are searched.
+    # Where the masks of both boards have no action in common, the valid ones are searched.
     others = ~np.asarray(boards.mask)
     some = others.any(-1)
     found = found_on(boards, params, range(BOARDS), valid=others)

@@ -1,4 +1,4 @@
-"""An exported policy plays the game of another program, also where there is no JAX."""
+"""An exported policy plays the game of another program, even without JAX."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from hackmatrix.networks import Spec, files
 from hackmatrix.networks.files import About
 from hackmatrix.standalone import driving
 from hackmatrix.standalone.policy import NumpyPolicy
-from tests.envs.headless.asking import Here
+from tests.envs.headless.asking import LocalProgram
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """An untrained policy."""
+    """The file of an untrained policy."""
     env = make("hackmatrix")
     spec = Spec("mlp", 16, 1, 1, separate_critic=False, compute_dtype="float32")
     params = networks.make(spec, env).init(jax.random.key(0))
@@ -46,7 +46,7 @@ def file(tmp_path: Path) -> Path:
 def test_without_jax_a_policy_plays_over_the_protocol(file: Path, tmp_path: Path) -> None:
     (tmp_path / "jax").mkdir()
     (tmp_path / "jax/__init__.py").write_text("raise ImportError('there is no JAX here')")
-    # The path is for the client alone; the game it starts needs JAX.
+    # This path is for the client alone: the game program that it starts needs JAX.
     server = f"env PYTHONPATH={ROOT} {sys.executable} -m launch.serve --headless-cli --seed=3"
     played = subprocess.run(
         [sys.executable, "-m", "launch.drive", f"--policy={file}", f"--server={server}"],
@@ -61,7 +61,7 @@ def test_without_jax_a_policy_plays_over_the_protocol(file: Path, tmp_path: Path
     assert played.stdout.startswith("game 0: return ")
 
 
-def test_actions_are_the_likeliest_or_drawn_as_often_as_the_policy_has_it(file: Path) -> None:
+def test_actions_are_the_likeliest_or_drawn_with_the_policys_probabilities(file: Path) -> None:
     policy, draws = NumpyPolicy(file), np.random.default_rng(0)
     seen, mask = np.ones(1545, np.float32), np.arange(28) < 3
     weights = np.exp(policy.outputs(seen)[0][mask])
@@ -69,7 +69,7 @@ def test_actions_are_the_likeliest_or_drawn_as_often_as_the_policy_has_it(file: 
     one_by_one = [policy.act(seen, mask, draws) for _ in range(1000)]
     at_once = policy.act(np.tile(seen, (1000, 1)), np.tile(mask, (1000, 1)), draws)
     for actions in (one_by_one, at_once):
-        shares = np.bincount(actions) / 1000  # of those that the mask allows, and of no other
+        shares = np.bincount(actions) / 1000  # only of the actions that the mask allows
         np.testing.assert_allclose(shares, weights / weights.sum(), atol=0.05)
 
 
@@ -85,15 +85,15 @@ def drive(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_seed_plays_the_same_games_with_the_same_draws(file: Path) -> None:
-    told = drive(f"--policy={file}", "--games=3", "--seed=4").stdout
-    here, decide = Here(4), driving.at_once(NumpyPolicy(file), np.random.default_rng(4))
-    games = [driving.play(here, decide) for _ in range(3)]
+    printed = drive(f"--policy={file}", "--games=3", "--seed=4").stdout
+    program, decide = LocalProgram(4), driving.at_once(NumpyPolicy(file), np.random.default_rng(4))
+    games = [driving.play(program, decide) for _ in range(3)]
     each = [f"game {number}: {played.summary}" for number, played in enumerate(games)]
-    assert told.splitlines() == [*each, "3 games, 95% intervals", *driving.table(games)]
+    assert printed.splitlines() == [*each, "3 games, 95% intervals", *driving.table(games)]
 
 
 class Onlooker:
-    """In place of who looks ahead: takes the last valid action, and keeps what it was shown."""
+    """Stands in for `Player`: takes the last valid action, and records what it was shown."""
 
     def __init__(self, *_: Any, **about: Any) -> None:
         self.about = about
@@ -115,18 +115,18 @@ def test_a_policy_that_looks_ahead_is_shown_each_board_of_the_other_program(
 
     monkeypatch.setattr("hackmatrix.api.driving.Player", onlooker)
     decide = looking_ahead(load(file), plan=4, seed=5)
-    games = [driving.play(Here(seed), decide) for seed in (5, 6)]
-    (seen_by,) = onlookers
-    assert seen_by.about["planner"].games == 4
-    assert [step for _, _, step, _ in seen_by.shown] == list(range(len(seen_by.shown)))
-    assert len(seen_by.shown) == sum(len(played.actions) for played in games)
-    observations, masks, _, boards = (list(each) for each in zip(*seen_by.shown, strict=True))
+    games = [driving.play(LocalProgram(seed), decide) for seed in (5, 6)]
+    (player,) = onlookers
+    assert player.about["planner"].games == 4
+    assert [step for _, _, step, _ in player.shown] == list(range(len(player.shown)))
+    assert len(player.shown) == sum(len(played.actions) for played in games)
+    observations, masks, _, boards = (list(each) for each in zip(*player.shown, strict=True))
     stacked = jax.tree.map(lambda *leaves: np.concatenate(leaves), *boards)
     np.testing.assert_allclose(jax.vmap(game.observe)(stacked), observations, atol=1e-6)
     np.testing.assert_array_equal(jax.vmap(game.valid_actions)(stacked), masks)
 
 
-def test_the_policy_that_looks_ahead_may_lie_in_a_file_of_any_name(file: Path) -> None:
+def test_a_policy_that_looks_ahead_may_be_in_a_file_of_any_name(file: Path) -> None:
     other = file.rename(file.with_suffix(".policy"))
     refused = drive(f"--policy={other}", "--plan=4", "--server=/nowhere")
     assert "cannot start the game program /nowhere: " in refused.stderr.splitlines()[-1]
@@ -140,14 +140,14 @@ def test_too_few_games_to_look_ahead_with_are_refused_in_one_line(file: Path) ->
         looking_ahead(load("policies/conv"), plan=0, seed=0)
 
 
-def test_many_games_are_told_of_in_the_words_of_an_evaluation() -> None:
+def test_many_games_are_summarised_in_the_form_of_an_evaluation() -> None:
     stopped = driving.Played(-2.0, is_over=False, stage=1, score=0, actions=[0])
     won = driving.Played(600.0, is_over=True, stage=9, score=3, actions=[0, 1])
     assert won.summary == "return 600.00, won, score 3, 2 actions"
     table = driving.table([stopped, won])
-    assert "(1.00 to 9.00)" in table[1]  # there are no stages beyond these
-    told = [line.split("  ")[0] + line[24:].split("(")[0] for line in table]
-    assert [" ".join(line.split()) for line in told] == [
+    assert "(1.00 to 9.00)" in table[1]  # cut off at the first and the last stage
+    rows = [line.split("  ")[0] + line[24:].split("(")[0] for line in table]
+    assert [" ".join(row.split()) for row in rows] == [
         "return 299.00", "stage reached 5.00", "completed stage 1 (%) 50.00", "won (%) 50.00",
         "came to an end (%) 50.00",
     ]  # fmt: skip
@@ -172,20 +172,20 @@ def test_a_policy_of_another_game_and_half_a_command_are_refused_in_one_line(fil
     refused = drive(f"--policy={file}")
     assert refused.returncode == 1
     assert refused.stderr.startswith("launch.drive: this policy plays CartPole, with 4 inputs")
-    for server, told in (
+    for server, message in (
         ("echo 'half", "--server=echo 'half is not a command: No closing quotation"),
         ("", "--server= is empty: give a command"),
     ):
         refused = drive(f"--policy={file}", f"--server={server}")
         assert refused.returncode == 1
-        assert refused.stderr == f"launch.drive: {told}\n"
+        assert refused.stderr == f"launch.drive: {message}\n"
 
 
 EMPTY = shlex.quote('{"observation": {}, "validActions": [0]}')
 
 
 @pytest.mark.parametrize(
-    ("server", "said"),
+    ("server", "message"),
     [
         ("/bin/cat", "does not speak the headless protocol: it answered 'reset' with {"),
         ("echo hello", "does not speak the headless protocol: it answered 'reset' with hello"),
@@ -195,14 +195,14 @@ EMPTY = shlex.quote('{"observation": {}, "validActions": [0]}')
         ("/nowhere", "cannot start the game program /nowhere: No such file or directory"),
     ],
 )
-def test_a_program_that_plays_no_game_is_told_in_one_line(
-    file: Path, server: str, said: str
+def test_a_program_that_plays_no_game_is_reported_in_one_line(
+    file: Path, server: str, message: str
 ) -> None:
     refused = drive(f"--policy={file}", f"--server={server}")
     assert refused.returncode == 1
     first, last = refused.stderr.splitlines()
     assert first == "launch.drive: playing 1 game ..."
-    assert said in last
+    assert message in last
 
 
 TREADMILL = """
@@ -215,7 +215,7 @@ for line in sys.stdin:
 
 
 class Treadmill:
-    """A program whose game stays as it is; its answers are what is made of them."""
+    """A game program whose board never changes. Tests set its answers."""
 
     def __init__(self) -> None:
         board, _ = read_state({"player": {"row": 0, "col": 0}})
@@ -235,7 +235,7 @@ class Treadmill:
 
 
 @pytest.mark.parametrize(
-    ("what", "wrong", "said"),
+    ("what", "wrong", "message"),
     [
         ("valid", [], "no action is valid"),
         ("valid", [28], r"numbers from 0 to 27, not \[28\]"),
@@ -255,21 +255,21 @@ class Treadmill:
         ("seen", {"stage": 10}, "stage 10 and score 0"),
     ],
 )
-def test_answers_of_a_wrong_kind_are_told_in_one_line(
-    file: Path, monkeypatch: pytest.MonkeyPatch, what: str, wrong: object, said: str
+def test_malformed_answers_are_refused(
+    file: Path, monkeypatch: pytest.MonkeyPatch, what: str, wrong: object, message: str
 ) -> None:
     monkeypatch.setattr(driving, "MOST_STEPS", 2)
     treadmill = Treadmill()
     if isinstance(wrong, dict) and what != "valid":
         wrong = {**getattr(treadmill, what), **wrong}
     setattr(treadmill, what, wrong)
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         treadmill.play(file)
 
 
-def test_a_game_is_won_where_the_canonical_program_stays_in_the_last_stage(file: Path) -> None:
+def test_a_game_that_ends_by_completing_the_last_stage_is_won(file: Path) -> None:
     treadmill = Treadmill()
-    treadmill.seen["stage"] = 8
+    treadmill.seen["stage"] = 8  # the last; the canonical program does not raise it
     treadmill.step = {"reward": 564.15, "done": True, "info": {"stage_complete": True}}
     assert treadmill.play(file).summary == "return 564.15, won, score 0, 1 actions"
     treadmill.step = {"reward": -32.0, "done": True, "info": {"death": True}}
@@ -277,22 +277,22 @@ def test_a_game_is_won_where_the_canonical_program_stays_in_the_last_stage(file:
 
 
 @pytest.mark.parametrize("reset", ["\xff\xfe", "[" * 100_000])
-def test_what_is_no_json_is_told_in_one_line(file: Path, reset: str) -> None:
+def test_an_answer_that_is_not_json_is_refused(file: Path, reset: str) -> None:
     with pytest.raises(UserError, match="it answered 'reset' with"):
         Treadmill().play(file, reset=reset)
 
 
-def test_a_command_that_play_has_no_use_for_is_answered_too() -> None:
+def test_a_program_can_be_asked_commands_that_play_does_not_use() -> None:
     server = [sys.executable, "-c", TREADMILL, json.dumps({"getAdvice": '{"actionIndex": 3}'})]
     with driving.GameProgram(server) as program:
         assert program.ask("getAdvice") == {"actionIndex": 3}
 
 
-def test_a_game_that_goes_on_for_ever_is_stopped_and_that_is_said(
+def test_a_game_that_does_not_end_is_stopped_and_reported_as_stopped(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driving, "MOST_STEPS", 9)
     treadmill = Treadmill()
-    treadmill.step["info"] = {"stage_complete": True}  # which is no win before the end
+    treadmill.step["info"] = {"stage_complete": True}  # not a win before the game is over
     played = treadmill.play(file)
     assert played.summary == "return 0.00, stage 1, score 0, 9 actions, stopped before its end"

@@ -1,4 +1,4 @@
-"""The program of a game, as it is started and ended."""
+"""Game programs: how they are started and ended."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_a_command_that_is_no_list_of_words_is_refused(command: str | list[str])
         GameProgram(command)
 
 
-def test_a_program_that_was_ended_is_said_to_be() -> None:
+def test_a_command_to_a_program_that_has_exited_is_refused() -> None:
     with GameProgram(["cat"]) as program:
         pass
     with pytest.raises(UserError, match="the game program has exited"):

@@ -1,4 +1,4 @@
-"""The inputs of a policy, as a client of the headless protocol computes them from the answers."""
+"""The inputs of a policy, as a client of the headless protocol computes them from answers."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def test_a_client_of_the_protocol_sees_what_the_agent_sees() -> None:
     np.testing.assert_allclose(seen, played.observation, rtol=1e-6)
 
 
-def test_numbers_beyond_those_of_play_are_seen_as_the_agent_sees_them() -> None:
+def test_numbers_beyond_their_range_are_cut_off_as_for_the_agent() -> None:
     player = {"row": 0, "col": 0, "credits": 80, "energy": 70, "attackDamage": 2}
-    arrives = {"row": 0, "col": 1, "turnsRemaining": 6, "enemyType": "virus"}
+    transmission = {"row": 0, "col": 1, "turnsRemaining": 6, "enemyType": "virus"}
     board, owned = read_state(
-        {"player": player, "scheduledTasksDisabled": True, "transmissions": [arrives]}
+        {"player": player, "scheduledTasksDisabled": True, "transmissions": [transmission]}
     )
     seen = inputs.vector(observation(board, owned, ()))
     credits, energy, *_, attack, show, calm = seen[3:10]
@@ -39,6 +39,6 @@ def test_a_client_of_the_protocol_may_do_what_the_agent_may() -> None:
 
 
 @pytest.mark.parametrize("number", [4, 28, -1])
-def test_a_program_that_there_is_not_is_refused(number: int) -> None:
+def test_an_unknown_program_is_refused(number: int) -> None:
     with pytest.raises(ValueError, match=rf"numbers from 5 to 27, not \[6, {number}\]"):
         inputs.vector({"ownedPrograms": [6, number], "cells": []})

@@ -1,4 +1,4 @@
-"""A policy without JAX: what it takes, and which files it can play."""
+"""Policies without JAX: the inputs that they accept, and the files that they can be read from."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def winner() -> NumpyPolicy:
 
 
 def changed(place: int, number: float) -> np.ndarray:
-    seen = SEEN.copy()
-    seen[place] = number
-    return seen
+    observation = SEEN.copy()
+    observation[place] = number
+    return observation
 
 
 @pytest.mark.parametrize(
-    ("observation", "mask", "draws", "said"),
+    ("observation", "mask", "draws", "message"),
     [
         (SEEN, 0 * MASK, None, "the mask allows no action"),
         (np.zeros((3, 1545)), MASK, None, r"not \[3, 1545\] and \[28\]"),
@@ -45,10 +45,10 @@ def changed(place: int, number: float) -> np.ndarray:
         (SEEN, MASK, 1, "draws=1 must be"),
     ],
 )
-def test_what_it_cannot_act_on_is_told_in_one_line(
-    winner: NumpyPolicy, observation: np.ndarray, mask: np.ndarray, draws: Any, said: str
+def test_inputs_that_it_cannot_act_on_are_refused(
+    winner: NumpyPolicy, observation: np.ndarray, mask: np.ndarray, draws: Any, message: str
 ) -> None:
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         winner.act(observation, mask, draws)
 
 
@@ -57,7 +57,7 @@ def test_a_list_of_numbers_is_an_observation_too(winner: NumpyPolicy) -> None:
         np.testing.assert_array_equal(one, other)
 
 
-def test_a_policy_with_fewer_actions_than_the_game_is_none_for_it(winner: NumpyPolicy) -> None:
+def test_a_policy_with_fewer_actions_than_the_game_cannot_play_it(winner: NumpyPolicy) -> None:
     check_plays(winner.about)
     with pytest.raises(UserError, match="with 1545 inputs and 27 actions; HackMatrix has"):
         check_plays(replace(winner.about, actions=winner.about.actions[1:]))
@@ -77,7 +77,7 @@ def not_found(about: About) -> About:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (wider, r"does not fit network=.* since: ValueError: it has 28 logits for 29 actions"),
         (of_another_kind, "does not fit network=cells, which has changed since: KeyError: 'embed_"),
@@ -88,16 +88,16 @@ def not_found(about: About) -> About:
     ],
 )
 def test_a_file_that_does_not_fit_is_refused_when_it_is_loaded(
-    change: Callable[[About], About], said: str, tmp_path: Path
+    change: Callable[[About], About], message: str, tmp_path: Path
 ) -> None:
     params, about = files.read("policies/winner")
     (tmp_path / "policy.npz").write_bytes(files.content(params, change(about)))
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         NumpyPolicy(tmp_path)
 
 
-def test_a_network_whose_pass_in_numpy_a_file_names_is_not_imported() -> None:
-    """It needs JAX, which is not everywhere."""
+def test_a_network_is_not_imported_where_a_file_names_its_pass_in_numpy() -> None:
+    """The network itself needs JAX, which may be missing."""
     params, about = files.read("policies/winner")
     spec = replace(about.spec, network="no_module:Net")
     address = numpy_address(about.spec.network)

@@ -1,4 +1,4 @@
-"""A configuration to build runs, sinks and consoles from."""
+"""The default configuration, from which tests build runs, sinks and consoles."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Two processes of a program of a test, which find each other over a real socket."""
+"""Runs a test's program in two processes that connect over a real socket."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def free_port() -> int:
 
 @dataclass(frozen=True)
 class Ended:
-    """What a process has come to: the JSON that it printed last, its exit code, and its errors."""
+    """How a process ended: the JSON that it printed last, its exit code and its stderr."""
 
-    told: Any
+    result: Any
     code: int
     errors: str
 
 
 def ended(program: Path, *arguments: str) -> list[Ended]:
-    """Both, given PORT PROCESS and the arguments."""
+    """Runs both processes with PORT PROCESS and the arguments; returns how each ended."""
     port = str(free_port())
     children = [
         subprocess.Popen(
@@ -49,15 +49,15 @@ def ended(program: Path, *arguments: str) -> list[Ended]:
         for child in children:
             child.kill()
     assert all(output for output, _ in outputs), [errors for _, errors in outputs]
-    return [  # gloo prints before
+    return [  # gloo prints other lines first
         Ended(json.loads(output.splitlines()[-1]), child.returncode, errors)
         for child, (output, errors) in zip(children, outputs, strict=True)
     ]
 
 
 def results(program: Path, directory: Path) -> list[dict[str, Any]]:
-    """The JSON that each process prints last, where nothing goes wrong."""
+    """Returns the JSON that each process printed last; asserts that neither had a traceback."""
     both = ended(program, str(directory))
     for each in both:
         assert "Traceback" not in each.errors, each.errors
-    return [each.told for each in both]
+    return [each.result for each in both]

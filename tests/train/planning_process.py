@@ -2,7 +2,7 @@
 
     python planning_process.py PORT PROCESS DIRECTORY
 
-Prints what came of it as JSON.
+Prints the results as JSON.
 """
 
 import json
@@ -41,7 +41,7 @@ def request(workdir: Path, trace: Span | None = None, **given: Any) -> Request:
 
 
 def planned(wanted: Request) -> Plan:
-    """By both, who then let go of the run."""
+    """Plans in both processes, then gives back the lease of the run."""
     plan, _ = agree(wanted)
     assert (plan.lease is None) == (PROCESS > 0)
     if plan.lease:
@@ -49,7 +49,7 @@ def planned(wanted: Request) -> Plan:
     return plan
 
 
-def told(plan: Plan) -> dict[str, Any]:
+def summary(plan: Plan) -> dict[str, Any]:
     return {
         "directory": str(plan.run.directory),
         "config": json.loads(to_json(plan.config)),
@@ -67,7 +67,7 @@ def refused(plan: Callable[[], Any]) -> str:
 
 
 def save_policy(file: Path, seed: int) -> None:
-    """A policy as it is drawn with this seed."""
+    """Writes a freshly initialised policy, drawn with this seed."""
     program = Program(config(**SMALL), mesh.over(jax.local_devices()))
     params = jax.jit(program.network.init)(jax.random.key(seed))
     env, spec = program.env, program.network.spec
@@ -77,37 +77,37 @@ def save_policy(file: Path, seed: int) -> None:
 
 def main() -> None:
     found: dict[str, Any] = {}
-    here = DIRECTORY / f"of_{PROCESS}"
-    here.mkdir()
+    own_directory = DIRECTORY / f"of_{PROCESS}"
+    own_directory.mkdir()
     # The first process decides which run it is, and what is traced.
     trace = Span(2, 3) if PROCESS == 0 else None
-    elsewhere = DIRECTORY / "runs" if PROCESS == 0 else here
-    found["new"] = told(planned(request(elsewhere, trace)))
-    which: dict[str, Any] = {"resume": "auto"} if PROCESS == 0 else {}
-    found["resumed"] = told(planned(request(elsewhere, total_timesteps=640, **which)))
+    workdir = DIRECTORY / "runs" if PROCESS == 0 else own_directory
+    found["new"] = summary(planned(request(workdir, trace)))
+    resume: dict[str, Any] = {"resume": "auto"} if PROCESS == 0 else {}
+    found["resumed"] = summary(planned(request(workdir, total_timesteps=640, **resume)))
     (DIRECTORY / "file").touch()
     found["unwritable"] = refused(lambda: agree(request(DIRECTORY / "file")))
-    found["mistaken"] = refused(lambda: agree(request(DIRECTORY / "none", clip_eps=7.0, gamma=2.0)))
-    own: dict[str, Any] = {"clip_eps": 7.0, "gamma": 0.9} if PROCESS == 1 else {}
-    found["alone"] = refused(lambda: agree(request(DIRECTORY / "none", **own)))
+    found["invalid"] = refused(lambda: agree(request(DIRECTORY / "none", clip_eps=7.0, gamma=2.0)))
+    different: dict[str, Any] = {"clip_eps": 7.0, "gamma": 0.9} if PROCESS == 1 else {}
+    found["other settings"] = refused(lambda: agree(request(DIRECTORY / "none", **different)))
 
-    os.chdir(here)
-    save_policy(here / "policy.npz", seed=0)
+    os.chdir(own_directory)
+    save_policy(own_directory / "policy.npz", seed=0)
     begun = request(DIRECTORY / "begun", start_from="policy.npz", run_name="begun")
     planned(begun)
-    save_policy(here / "policy.npz", seed=PROCESS)
-    found["apart"] = refused(lambda: agree(request(DIRECTORY, start_from="policy.npz")))
+    save_policy(own_directory / "policy.npz", seed=PROCESS)
+    found["other parameters"] = refused(lambda: agree(request(DIRECTORY, start_from="policy.npz")))
     again = {**begun.given, "resume": "begun"}
-    found["apart before anything is saved"] = refused(
+    found["other parameters before a checkpoint"] = refused(
         lambda: agree(request(DIRECTORY / "begun", **again))
     )
     before = jax.config.values["jax_enable_compilation_cache"]
     jax.config.update("jax_enable_compilation_cache", PROCESS == 0)
-    found["forgetful"] = refused(lambda: agree(request(DIRECTORY)))
+    found["no cache"] = refused(lambda: agree(request(DIRECTORY)))
     jax.config.update("jax_enable_compilation_cache", before)
     shared_path.PATIENCE = 0.1
-    # The same name is another directory for each.
-    found["blind"] = refused(lambda: agree(request(Path("runs"))))
+    # The same relative path is a different directory for each process.
+    found["unshared directory"] = refused(lambda: agree(request(Path("runs"))))
     print(json.dumps(found))
     jax.distributed.shutdown()
 

@@ -9,7 +9,7 @@ from hackmatrix.train.config import Config, resolve
 
 
 def config(**given: Any) -> Config:
-    """A small one."""
+    """Returns a small configuration but for the given settings."""
     small = {
         "num_envs": 16, "num_steps": 16, "num_minibatches": 2, "update_epochs": 2,
         "hidden_dim": 32, "lr": 1e-3, "total_timesteps": 100_000,
@@ -18,7 +18,7 @@ def config(**given: Any) -> Config:
 
 
 def resolved(platform: str = "cpu", devices: int = 1, **given: Any) -> Config:
-    """The default but for what is given."""
+    """Returns the default configuration but for the given settings."""
     raw = default.get_config()
     raw.update(given)
     return resolve(raw, platform, devices)

@@ -1,4 +1,4 @@
-"""That a program learns a task that everybody knows."""
+"""The training program learns a well-known task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs that measure themselves by the same games, and keep what was best by them."""
+"""Runs that repeatedly evaluate their agent on the same games, and keep the best checkpoint."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def no_game(*_: Any) -> Any:
 
 
 def trained(workdir: Path, name: str, minutes: float, **more: Any) -> Run:
-    """A run on all devices that measured itself every so many minutes."""
+    """Trains a run on all devices, with an evaluation every so many minutes, and returns it."""
     given = {**SETTINGS, "run_name": name, "eval_interval_minutes": minutes, **more}
     settings = dict(default.get_config())
     request = Request({**settings, **given}, given, workdir)
@@ -59,7 +59,7 @@ def trained(workdir: Path, name: str, minutes: float, **more: Any) -> Run:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
-    """The same run, measured after each chunk and never."""
+    """The same run twice: evaluated after each chunk, and never."""
     workdir = tmp_path_factory.mktemp("runs")
     return {
         name: trained(workdir, name, minutes)
@@ -76,27 +76,29 @@ def steps(run: Run) -> list[int]:
 
 
 def best_step(run: Run) -> int:
-    """The first that none was better than."""
+    """Returns the first step with the highest return in evaluation."""
     score: Any = lambda line: line[curve(RETURN)]  # noqa: E731
     return int(max(lines(run), key=score)["step"])
 
 
-def test_what_is_measured_meanwhile_is_told_with_the_chunk_before(runs: dict[str, Run]) -> None:
-    told = lines(runs["measured"])
-    assert [line["step"] for line in told] == [2 * BATCH * chunk for chunk in range(1, CHUNKS + 1)]
-    for line in told:
+def test_an_evaluation_is_logged_with_the_chunk_before_it(runs: dict[str, Run]) -> None:
+    logged = lines(runs["measured"])
+    assert [line["step"] for line in logged] == [
+        2 * BATCH * chunk for chunk in range(1, CHUNKS + 1)
+    ]
+    for line in logged:
         assert line["eval/ended"] == 1
         assert line["eval/mean_episode_return"] == line["eval/reached"] > 0
         assert 1 <= line["eval/mean_episode_length"] <= PATIENCE
         assert line["perf/seconds_evaluate"] > 0
-    assert len({line["eval/mean_episode_length"] for line in told}) > 1  # as it learns
+    assert len({line["eval/mean_episode_length"] for line in logged}) > 1  # as it learns
 
 
-def test_a_run_that_is_never_measured_has_no_such_curves(runs: dict[str, Run]) -> None:
+def test_a_run_that_is_never_evaluated_has_no_evaluation_curves(runs: dict[str, Run]) -> None:
     assert not [tag for line in lines(runs["plain"]) for tag in line if tag.startswith("eval/")]
 
 
-def test_the_games_are_the_same_on_another_mesh(runs: dict[str, Run]) -> None:
+def test_evaluation_games_are_the_same_on_another_mesh(runs: dict[str, Run]) -> None:
     policy = policies.of_run(runs["measured"])
     alone = Evaluation(policy.env, policy.network, mesh.over(jax.devices()[:1]))
     played = alone.play(policy.params, EVALUATION_SEED, GAMES)
@@ -105,18 +107,18 @@ def test_the_games_are_the_same_on_another_mesh(runs: dict[str, Run]) -> None:
         assert last[curve(tag)] == pytest.approx(float(played[tag].mean()))
 
 
-def test_measuring_changes_nothing_of_the_training(runs: dict[str, Run]) -> None:
-    of_learning = [
-        [{tag: value for tag, value in line.items() if tag.startswith("train/")} for line in told]
-        for told in map(lines, runs.values())
+def test_evaluations_do_not_change_the_training(runs: dict[str, Run]) -> None:
+    curves = [
+        [{tag: value for tag, value in line.items() if tag.startswith("train/")} for line in logged]
+        for logged in map(lines, runs.values())
     ]
-    assert of_learning[0] == of_learning[1]
+    assert curves[0] == curves[1]
     last = f"{2 * CHUNKS * BATCH}/record/metadata"
     one, other = (json.loads((run.checkpoints / last).read()) for run in runs.values())
     assert one["digests"] == other["digests"]
 
 
-def test_the_best_checkpoint_is_kept_and_can_be_named(runs: dict[str, Run]) -> None:
+def test_the_best_checkpoint_is_kept_and_can_be_loaded(runs: dict[str, Run]) -> None:
     run = runs["measured"]
     assert steps(run) == sorted({best_step(run), 2 * CHUNKS * BATCH})
     newest, best = (policies.of_run(run, best=best) for best in (False, True))
@@ -124,50 +126,50 @@ def test_the_best_checkpoint_is_kept_and_can_be_named(runs: dict[str, Run]) -> N
     assert best.title == f"measured at step {best_step(run):,}, its best"
 
 
-def test_a_run_that_was_never_measured_has_no_best(runs: dict[str, Run]) -> None:
+def test_a_run_that_was_never_evaluated_has_no_best_checkpoint(runs: dict[str, Run]) -> None:
     words = r"no evaluated checkpoint .* use the newest instead"
     with pytest.raises(UserError, match=words):
         policies.of_run(runs["plain"], best=True)
 
 
-def test_a_run_that_is_asked_to_stop_is_not_measured_and_one_that_ends_is(tmp_path: Path) -> None:
+def test_a_run_that_is_asked_to_stop_is_not_evaluated_and_one_that_ends_is(tmp_path: Path) -> None:
     settings = config(**SETTINGS, eval_interval_minutes=10.0)
     program = Program(settings, mesh.over(jax.devices()[:1]))
     run = Run(tmp_path, settings)
     evaluator = Evaluator(run, program, Schedule(settings), print, goes_on=lambda: False)
     assert evaluator.measure(1, program.first_state().learner) is None
-    # Nor is it time for that before its end, where it is if the run took longer than an interval.
+    # Just before the end none is due so soon; at the end one is, if the run took an interval.
     end = 2 * CHUNKS
     when = (end - 1, 700.0), (end, 599.0), (end, 600.0)
     assert [evaluator.is_due(*each) for each in when] == [False, False, True]
 
 
-def started_again(run: Run) -> None:
-    """The run, which has ended, is to be measured by whole games."""
+def resume_with_final_games(run: Run) -> None:
+    """Resumes the run, which has ended, with a final evaluation of 8 games."""
     trained(run.directory.parent, run.name, 0.0, resume=run.name, eval_episodes=8)
 
 
 @pytest.mark.parametrize("earlier", [None, '{"step": 256}', "{"])
-def test_an_evaluation_that_a_finished_run_lacks_is_played_without_training(
+def test_a_final_evaluation_that_a_finished_run_lacks_is_played_without_training(
     runs: dict[str, Run], capsys: pytest.CaptureFixture[str], earlier: str | None
 ) -> None:
     run = runs["plain"]
     run.evaluation.unlink(missing_ok=True)
     if earlier:
         run.evaluation.write_text(earlier)
-    started_again(run)
-    said = capsys.readouterr().out
-    assert "Compiling the training program" not in said
-    assert f"Done at step {2 * CHUNKS * BATCH:,}" in said
+    resume_with_final_games(run)
+    output = capsys.readouterr().out
+    assert "Compiling the training program" not in output
+    assert f"Done at step {2 * CHUNKS * BATCH:,}" in output
     assert json.loads(run.evaluation.read_text())["episodes"] == 8
 
 
-def test_a_finished_run_that_is_started_again_says_so_and_does_nothing(
+def test_resuming_a_finished_run_prints_that_it_has_finished_and_does_nothing(
     runs: dict[str, Run], capsys: pytest.CaptureFixture[str]
 ) -> None:
     run, step = runs["plain"], 2 * CHUNKS * BATCH
     run.evaluation.write_text(json.dumps({"step": step}))
-    started_again(run)
+    resume_with_final_games(run)
     *_, finished, longer = capsys.readouterr().out.splitlines()
     where = run.directory
     assert finished == f"  The run has finished at step {step:,}; its results are in {where}"
@@ -175,25 +177,25 @@ def test_a_finished_run_that_is_started_again_says_so_and_does_nothing(
     assert json.loads(run.evaluation.read_text()) == {"step": step}
 
 
-def test_a_finished_run_takes_no_settings_that_it_was_not_trained_with(
+def test_a_finished_run_ignores_settings_that_it_was_not_trained_with(
     runs: dict[str, Run], capsys: pytest.CaptureFixture[str]
 ) -> None:
     run, step = runs["plain"], 2 * CHUNKS * BATCH
     before = (run.directory / "config.json").read_text()
     run.evaluation.write_text(json.dumps({"step": step, "episodes": 4}))
     trained(run.directory.parent, run.name, 0.0, resume=run.name, ent_coef=0.3, eval_episodes=8)
-    said = " ".join(capsys.readouterr().out.split())
-    lost = "ent_coef=0.3 will neither have an effect nor be saved: the run keeps the settings"
-    assert f"warning: nothing is left to train, so {lost}" in said
+    output = " ".join(capsys.readouterr().out.split())
+    ignored = "ent_coef=0.3 will neither have an effect nor be saved: the run keeps the settings"
+    assert f"warning: nothing is left to train, so {ignored}" in output
     assert json.loads(run.evaluation.read_text())["episodes"] == 8  # more than it had
     assert (run.directory / "config.json").read_text() == before
 
 
 @pytest.mark.parametrize(("is_last", "code"), [(True, DONE), (False, RETRY)])
-def test_a_signal_after_the_last_games_ends_all_that_is_left_of_the_session(
+def test_a_signal_after_the_final_games_exits_as_done_only_in_the_last_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_last: bool, code: int
 ) -> None:
-    signals, codes = Signals(), []  # only a page is missing then, but for seeds that come after
+    signals, codes = Signals(), []  # only a replay is missing then, unless more seeds follow
 
     def play_final_games(*given: Any) -> None:
         given[-1]()  # it has played them
@@ -206,8 +208,8 @@ def test_a_signal_after_the_last_games_ends_all_that_is_left_of_the_session(
     assert codes == [code]
 
 
-def test_what_is_trained_again_is_evaluated_again(tmp_path: Path) -> None:
-    """The checkpoint of the agent that was evaluated is lost."""
+def test_an_agent_that_is_trained_again_is_evaluated_again(tmp_path: Path) -> None:
+    """The checkpoint of the evaluated agent is lost."""
     ends: dict[str, Any] = {"total_timesteps": 4 * BATCH, "eval_episodes": 8}
     run = trained(tmp_path, "again", 0.0, save_interval=2, **ends, keep_checkpoints=2)
     before = json.loads(run.evaluation.read_text())
@@ -219,7 +221,7 @@ def test_what_is_trained_again_is_evaluated_again(tmp_path: Path) -> None:
     assert after["agent"] != before["agent"]
 
 
-def test_a_run_whose_time_is_up_says_so_and_what_gives_it_more(
+def test_a_run_at_its_time_limit_prints_that_and_how_to_train_longer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     limit = {"time_limit_minutes": 0.02, "total_timesteps": 100_000_000}
@@ -236,14 +238,14 @@ def test_a_run_whose_time_is_up_says_so_and_what_gives_it_more(
     assert steps(run) == [step + BATCH]
 
 
-def test_the_game_is_judged_by_its_stages_and_others_by_their_return() -> None:
+def test_the_game_is_scored_by_its_stages_and_other_environments_by_their_return() -> None:
     assert make("hackmatrix").goal == "stats/mean_stage"
     assert make(GRID).goal is None
 
 
 @pytest.fixture(scope="module")
 def evaluated(runs: dict[str, Run]) -> dict[str, str]:
-    """What the program that evaluates prints: for people, and for programs."""
+    """What launch.evaluate prints: a table, JSON, and JSON of the greedy agent only."""
 
     def printed(*arguments: str) -> str:
         run = runs["measured"]
@@ -256,7 +258,7 @@ def evaluated(runs: dict[str, Run]) -> dict[str, str]:
     return {"table": printed(), "json": printed("--json"), "greedy": printed("--greedy", "--json")}
 
 
-def test_an_evaluation_shows_both_ways_of_playing_of_the_policy_that_was_named(
+def test_the_table_of_an_evaluation_shows_the_named_policy_both_sampled_and_greedy(
     runs: dict[str, Run], evaluated: dict[str, str]
 ) -> None:
     first, heading, *_ = evaluated["table"].splitlines()
@@ -266,7 +268,7 @@ def test_an_evaluation_shows_both_ways_of_playing_of_the_policy_that_was_named(
     assert "launch.watch" not in evaluated["table"]  # these games cannot be drawn
 
 
-def test_an_evaluation_for_programs_tells_of_both_unless_only_one_is_asked_for(
+def test_the_json_of_an_evaluation_has_both_unless_only_greedy_play_is_asked_for(
     runs: dict[str, Run], evaluated: dict[str, str]
 ) -> None:
     both, greedy = (json.loads(evaluated[name]) for name in ("json", "greedy"))

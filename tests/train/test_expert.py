@@ -1,4 +1,4 @@
-"""Expert iteration, on an environment whose every number can be worked out by hand."""
+"""Expert iteration, on an environment whose values can all be worked out by hand."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ def trained(devices: int, updates: int) -> tuple[Program, Any, dict[str, Any]]:
 
 
 def test_the_network_learns_what_the_search_finds() -> None:
-    program, state, told = trained(1, UPDATES)
+    program, state, metrics = trained(1, UPDATES)
     played = Evaluation(Open(), program.network, program.mesh).play(
         program.acting(state.learner), seed=1, games=32, greedy=True
     )
     assert played[RETURN].mean() > 0.95 * LENGTH
-    assert told["train/policy_distance"] > 0
-    assert all(np.isfinite(value) for value in told.values())
+    assert metrics["train/policy_distance"] > 0
+    assert all(np.isfinite(value) for value in metrics.values())
 
 
-def test_the_values_are_learned_as_far_as_they_are_wanted() -> None:
+def test_values_are_learned_only_if_vf_coef_is_not_zero() -> None:
     program = Program(expert(scale_returns=False), mesh.over(jax.devices()[:1]))
     moved = []
-    for vf_coef in (0.0, 0.5):  # the same program serves both
+    for vf_coef in (0.0, 0.5):  # one compiled program serves both
         program.config = expert(scale_returns=False, vf_coef=vf_coef)
         state = program.first_state()
         before = np.array(critic(state))
@@ -69,7 +69,9 @@ def test_an_update_is_the_same_on_any_mesh() -> None:
         np.testing.assert_allclose(alone, split, atol=1e-5)
 
 
-def test_what_cannot_be_searched_is_refused() -> None:
-    said = f"algorithm=expert is not supported by {TOY}, whose .* must override Environment.redrawn"
-    with pytest.raises(UserError, match=said):
+def test_an_environment_that_cannot_be_searched_is_refused() -> None:
+    message = (
+        f"algorithm=expert is not supported by {TOY}, whose .* must override Environment.redrawn"
+    )
+    with pytest.raises(UserError, match=message):
         Program(expert(env=TOY), mesh.over(jax.devices()[:1]))

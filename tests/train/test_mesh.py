@@ -1,5 +1,5 @@
-"""The same run on 8 devices, and on one where a step is one kernel (here an interpreted one), 2 and
-4: the real game, the real training program.
+"""The real game in the real training program: a run is the same on 8 devices, on 2 or 4, and on 1
+where a step is one kernel, here an interpreted one.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class Trained:
     params=[1, pytest.param(2, marks=pytest.mark.slow), pytest.param(4, marks=pytest.mark.slow)],
 )
 def fewer(request: pytest.FixtureRequest) -> Trained:
-    """On one device, where a step of the game is one kernel, or on some."""
+    """A run on 1 device, where a step of the game is one kernel, or on 2 or 4."""
     devices: int = request.param
     return run(Program(config(kernels=devices == 1), over(devices)))
 
 
 @pytest.fixture(scope="module")
 def many() -> Trained:
-    """On eight devices."""
+    """A run on 8 devices."""
     return run(Program(config(), over(8)))
 
 
@@ -55,42 +55,44 @@ def over(devices: int) -> jax.sharding.Mesh:
 
 def run(program: Program) -> Trained:
     state = program.first_state()
-    before = jax.device_get(raw(state))
+    before = jax.device_get(with_raw_key(state))
     state, report = program.run(state, UPDATES)
     metrics = {name: float(value) for name, value in report.metrics.items()}
-    return Trained(before, jax.device_get(raw(state)), metrics, int(report.broken_at), program)
+    return Trained(
+        before, jax.device_get(with_raw_key(state)), metrics, int(report.broken_at), program
+    )
 
 
-def raw(state: Any) -> Any:
-    """With keys as numbers, which NumPy can hold."""
+def with_raw_key(state: Any) -> Any:
+    """Returns the state with its key as integers, which NumPy can hold."""
     learner = state.learner
     return state.replace(learner=learner.replace(key=jax.random.key_data(learner.key)))
 
 
-@pytest.mark.parametrize("told", [None, True, False])
-@pytest.mark.parametrize("takes", [True, False])
-def test_a_step_is_one_kernel_where_devices_take_it_or_as_a_setting_says(
-    told: bool | None, takes: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("setting", [None, True, False])
+@pytest.mark.parametrize("supported", [True, False])
+def test_a_step_is_one_kernel_where_devices_support_it_unless_the_setting_decides(
+    setting: bool | None, supported: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     on = Mock(return_value=Toy())
     monkeypatch.setattr(Toy, "on", on)
-    monkeypatch.setattr("hackmatrix.train.program.takes_kernels", lambda device: takes)
-    Program(config(env="tests.envs.toy:Toy", kernels=told), over(1))
-    on.assert_called_once_with("cpu", takes if told is None else told)
+    monkeypatch.setattr("hackmatrix.train.program.takes_kernels", lambda device: supported)
+    Program(config(env="tests.envs.toy:Toy", kernels=setting), over(1))
+    on.assert_called_once_with("cpu", supported if setting is None else setting)
 
 
-def test_a_gpu_that_takes_no_kernels_is_given_none() -> None:
+def test_a_gpu_that_does_not_support_kernels_runs_none() -> None:
     older = Mock(platform="gpu", device_kind="NVIDIA A100", compute_capability="8.0")
     assert not _has_kernels(older, None)
     with pytest.raises(UserError, match="kernels=True: NVIDIA A100 does not support them"):
         _has_kernels(older, True)
 
 
-def test_the_first_state_is_the_same(fewer: Trained, many: Trained) -> None:
+def test_the_first_state_is_the_same_on_any_mesh(fewer: Trained, many: Trained) -> None:
     jax.tree.map(np.testing.assert_array_equal, fewer.before, many.before)
 
 
-def test_another_start_trains_the_same_bit_for_bit_without_tracing_again(
+def test_a_later_start_trains_the_same_bit_for_bit_without_tracing_again(
     many: Trained, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(programs, "_in_use", {})
@@ -102,37 +104,42 @@ def test_another_start_trains_the_same_bit_for_bit_without_tracing_again(
     jax.tree.map(np.testing.assert_array_equal, again.after, many.after)
 
 
-def test_boards_after_three_updates_are_exactly_the_same(fewer: Trained, many: Trained) -> None:
-    """And so the actions: one other action would have led to another board."""
-    here, there = fewer.after.players, many.after.players
-    jax.tree.map(np.testing.assert_array_equal, here.boards, there.boards)
-    np.testing.assert_array_equal(here.episode_length, there.episode_length)
-    assert here.episode_length.max() > 0
-    steps = UPDATES * here.episode_length.size * config().num_steps
+def test_boards_after_three_updates_are_exactly_the_same_on_any_mesh(
+    fewer: Trained, many: Trained
+) -> None:
+    """So are the actions: a single other action would have led to another board."""
+    players, expected = fewer.after.players, many.after.players
+    jax.tree.map(np.testing.assert_array_equal, players.boards, expected.boards)
+    np.testing.assert_array_equal(players.episode_length, expected.episode_length)
+    assert players.episode_length.max() > 0
+    steps = UPDATES * players.episode_length.size * config().num_steps
     assert fewer.metrics["train/num_episodes"] < steps
 
 
-def test_parameters_after_three_updates_are_the_same(fewer: Trained, many: Trained) -> None:
-    here, there = fewer.after.learner, many.after.learner
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), here, there)
-    moved = jax.tree.map(lambda a, b: np.abs(a - b).max(), here.params, fewer.before.learner.params)
+def test_parameters_after_three_updates_are_the_same_on_any_mesh(
+    fewer: Trained, many: Trained
+) -> None:
+    learner, expected = fewer.after.learner, many.after.learner
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), learner, expected)
+    before = fewer.before.learner.params
+    moved = jax.tree.map(lambda a, b: np.abs(a - b).max(), learner.params, before)
     assert max(jax.tree.leaves(moved)) > 1e-3
 
 
-def test_metrics_are_the_same(fewer: Trained, many: Trained) -> None:
+def test_metrics_are_the_same_on_any_mesh(fewer: Trained, many: Trained) -> None:
     assert fewer.metrics.keys() == many.metrics.keys()
     for name, value in fewer.metrics.items():
         np.testing.assert_allclose(many.metrics[name], value, rtol=1e-5, atol=1e-5, err_msg=name)
-    # The optimiser forgives a gradient that is N times too large; this does not.
+    # The optimiser hides a gradient that is N times too large; its norm does not.
     norms = [each.metrics["train/grad_norm"] for each in (fewer, many)]
     assert norms[0] > 0.01
     np.testing.assert_allclose(norms[1] / norms[0], 1, rtol=1e-4)
 
 
-def test_boards_that_are_carried_as_one_array_are_split_over_devices_too(
+def test_boards_that_are_packed_into_one_array_are_sharded_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As on GPUs; shard_map checks what differs between devices."""
+    """GPUs pack them; shard_map checks which values vary between devices."""
     scan = Mock(side_effect=packed_scan.scan)
     monkeypatch.setattr(packed_scan, "scan", scan)
     program = Program(config(), over(8))
@@ -152,7 +159,7 @@ def test_parts_of_the_reward_and_kinds_of_action_add_up(many: Trained) -> None:
 
 
 def test_there_is_one_all_reduce_of_gradients_a_minibatch(many: Trained) -> None:
-    """It stands in the loop over the minibatches, and takes all leaves at once."""
+    """It is in the loop over the minibatches, and reduces all leaves at once."""
     text = many.program.compile().as_text() or ""
     reductions = [line for line in text.splitlines() if re.search(r"\ball-reduce(-start)?\(", line)]
     shapes = {

@@ -1,5 +1,5 @@
-"""Networks over cells in the training program: they learn; a run of one that turns its
-boards is the same on any mesh, and resumes bit for bit.
+"""Networks over cells in the training program: they learn, and a run is the same on any mesh; one
+that turns its boards resumes bit for bit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NETWORKS = ["centred", *_SLOW]
 AT_A_TIME, MOST = 10, 100  # updates
 
 
-def walking(network: str) -> Config:
+def make_config(network: str) -> Config:
     return config(
         env="tests.networks.grid:GridWalk",
         network=network,
@@ -42,13 +42,13 @@ def walking(network: str) -> Config:
 
 
 @functools.cache
-def on(network: str, devices: int) -> Program:
-    return Program(walking(network), mesh.over(jax.devices()[:devices]))
+def make_program(network: str, devices: int) -> Program:
+    return Program(make_config(network), mesh.over(jax.devices()[:devices]))
 
 
 @pytest.mark.parametrize("network", NETWORKS)
-def test_it_learns_to_find_the_goal(network: str) -> None:
-    program = on(network, 1)
+def test_the_network_learns_to_find_the_goal(network: str) -> None:
+    program = make_program(network, 1)
     state, report = program.run(program.first_state(), 1)
     assert report.metrics["grid/reached"] < 0.7
     for _ in range(MOST // AT_A_TIME):
@@ -60,11 +60,11 @@ def test_it_learns_to_find_the_goal(network: str) -> None:
 
 @pytest.mark.parametrize("network", NETWORKS)
 def test_three_updates_are_the_same_on_any_mesh(network: str) -> None:
-    programs = on(network, 1), on(network, 8)
+    programs = make_program(network, 1), make_program(network, 8)
     states, reports = zip(
         *(program.run(program.first_state(), 3) for program in programs), strict=True
     )
-    one, eight = (jax.device_get(raw(state)) for state in states)
+    one, eight = (jax.device_get(with_raw_key(state)) for state in states)
     jax.tree.map(np.testing.assert_array_equal, one.players.boards, eight.players.boards)
     jax.tree.map(
         lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5),
@@ -75,8 +75,8 @@ def test_three_updates_are_the_same_on_any_mesh(network: str) -> None:
     np.testing.assert_allclose(gradients[1] / gradients[0], 1, rtol=1e-4)
 
 
-def test_a_resumed_run_is_bit_for_bit_the_one_that_went_on(tmp_path: Path) -> None:
-    program = on("centred", 1)
+def test_a_resumed_run_is_bit_for_bit_one_that_was_never_stopped(tmp_path: Path) -> None:
+    program = make_program("centred", 1)
     whole, _ = program.run(program.first_state(), 4)
     half, _ = program.run(program.first_state(), 2)
     run = Run(tmp_path, program.config)
@@ -87,10 +87,13 @@ def test_a_resumed_run_is_bit_for_bit_the_one_that_went_on(tmp_path: Path) -> No
     restored = again.restore()
     assert again.schedule.steps == 2 * program.config.batch_size
     resumed, _ = program.run(restored, 2)
-    jax.tree.map(np.testing.assert_array_equal, *map(jax.device_get, (raw(whole), raw(resumed))))
+    jax.tree.map(
+        np.testing.assert_array_equal,
+        *map(jax.device_get, (with_raw_key(whole), with_raw_key(resumed))),
+    )
 
 
-def raw(state: TrainState) -> Any:
-    """With keys as numbers, which NumPy can hold."""
+def with_raw_key(state: TrainState) -> Any:
+    """Returns the state with its key as integers, which NumPy can hold."""
     learner = state.learner
     return state.replace(learner=learner.replace(key=jax.random.key_data(learner.key)))

@@ -43,39 +43,43 @@ def train(workdir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_each_seed_has_a_run_and_the_same_command_again_does_what_is_left(tmp_path: Path) -> None:
+def test_each_seed_has_a_run_and_repeating_the_command_completes_what_is_missing(
+    tmp_path: Path,
+) -> None:
     done = train(tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     runs = {seed: tmp_path / f"two-seed{seed}" for seed in (4, 5)}
-    told = {seed: json.loads((run / "evaluation.json").read_text()) for seed, run in runs.items()}
+    evaluations = {
+        seed: json.loads((run / "evaluation.json").read_text()) for seed, run in runs.items()
+    }
     for seed, run in runs.items():
         assert json.loads((run / "config.json").read_text())["seed"] == seed
-    means = [told[seed]["agent"]["train/mean_episode_return"]["mean"] for seed in (4, 5)]
+    means = [evaluations[seed]["agent"]["train/mean_episode_return"]["mean"] for seed in (4, 5)]
     assert means[0] != means[1]
     summary = json.loads((tmp_path / "two-seeds.json").read_text())
     over_both = summary["agents"]["train/mean_episode_return"]
     assert over_both["mean"] == pytest.approx(sum(means) / 2)
     assert over_both["low"] < min(means) < max(means) < over_both["high"]
-    of_both = done.stdout.partition("Means over 2 seeds")[2].splitlines()
-    shown = {line[:24].strip(): line[24:].split()[0] for line in of_both[1:] if line[24:].strip()}
-    assert shown["return"] == f"{over_both['mean']:.2f}"  # in the words of each agent's table
+    table = done.stdout.partition("Means over 2 seeds")[2].splitlines()
+    shown = {line[:24].strip(): line[24:].split()[0] for line in table[1:] if line[24:].strip()}
+    assert shown["return"] == f"{over_both['mean']:.2f}"  # as titled in each agent's table
     assert shown["came to an end (%)"] == "100.00"
     (runs[5] / "evaluation.json").write_text("{")
     again = train(tmp_path)
     assert again.returncode == 0, again.stdout + again.stderr
     assert "Resuming two-seed5" in again.stdout
-    assert "two-seed4\n" not in again.stdout  # which is done
+    assert "two-seed4\n" not in again.stdout  # which is complete
     assert json.loads((tmp_path / "two-seeds.json").read_text()) == summary
     longer = train(tmp_path, "--config.total_timesteps=384", "--resume=auto")
     assert longer.returncode == 0, longer.stdout + longer.stderr
     assert longer.stdout.count("Done at step 384") == 2
 
 
-def test_a_seed_that_was_stopped_after_its_evaluation_has_more_to_do(
+def test_a_seed_that_was_evaluated_and_then_stopped_in_further_training_is_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All were evaluated at step 256. One went on, to more steps, and was stopped; one was to go on
-    for an update, and was stopped before that had saved anything.
+    """All were evaluated at step 256. One trained for more steps and was stopped; one was to train
+    for one more update, and was stopped before it had saved anything.
     """
     sizes: dict[str, Any] = {"num_envs": 8, "num_steps": 16}
     for seed, last_step, until in ((0, 256, 256), (1, 512, 256), (2, 256, 384)):
@@ -97,15 +101,15 @@ def test_a_seed_that_was_stopped_after_its_evaluation_has_more_to_do(
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"lr": 0.02}, "a-seed0 has finished training with lr=0.001, so it is not comparable"),
         ({"lr": None}, "a-seed0 has finished training with lr=0.001"),
         ({"total_timesteps": 128}, "a-seed0 has finished training with total_timesteps=256"),
-        ({"lr": 0.02, "total_timesteps": 512}, None),  # which all are trained for
+        ({"lr": 0.02, "total_timesteps": 512}, None),  # to which all are trained further
         ({"time_limit_minutes": 1.0, "lr": 0.02}, "finished training with lr=0.001"),
-        ({"time_limit_minutes": 1.0}, None),  # it had ended by its steps
-        ({"total_timesteps": 300}, None),  # which are as many updates
+        ({"time_limit_minutes": 1.0}, None),  # it ended by its steps
+        ({"total_timesteps": 300}, None),  # as many updates as 256
         (
             {
                 "num_minibatches": None,
@@ -117,10 +121,10 @@ def test_a_seed_that_was_stopped_after_its_evaluation_has_more_to_do(
         ),
     ],
 )
-def test_agents_that_were_trained_in_other_ways_are_not_compared(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], said: str | None
+def test_agents_that_were_trained_with_different_settings_are_not_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], message: str | None
 ) -> None:
-    """That is said before a seed is trained: the finished ones would stay as they are."""
+    """They are refused before a seed is trained, as the finished ones would stay as they are."""
     alike: dict[str, Any] = {"num_envs": 8, "num_steps": 16, "lr": 0.001, "total_timesteps": 256}
     run = create(tmp_path, resolved(run_name="a-seed0", seed=0, **alike))
     assert "num_minibatches" in run.config.chosen
@@ -133,12 +137,12 @@ def test_agents_that_were_trained_in_other_ways_are_not_compared(
         return RETRY
 
     monkeypatch.setattr(seeds, "run_session", run_session)
-    if said:
-        with pytest.raises(UserError, match=said):
+    if message:
+        with pytest.raises(UserError, match=message):
             run_seeds(tmp_path, run_name="a", num_seeds=2, **{**alike, **given})
     else:
         assert run_seeds(tmp_path, run_name="a", num_seeds=2, **{**alike, **given}) == RETRY
-    assert begun == ([] if said else ["a-seed0"])
+    assert begun == ([] if message else ["a-seed0"])
 
 
 @pytest.mark.parametrize(
@@ -150,7 +154,7 @@ def test_agents_that_were_trained_in_other_ways_are_not_compared(
         ({"lr": 0.02}, "lr="),
     ],
 )
-def test_a_run_whose_time_was_up_goes_on_for_longer(
+def test_a_seed_that_ended_by_its_time_limit_resumes_only_with_a_longer_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], refused: str | None
 ) -> None:
     alike: dict[str, Any] = {"num_envs": 8, "num_steps": 16, "time_limit_minutes": 1.0}
@@ -171,7 +175,7 @@ def run_seeds(workdir: Path, **given: Any) -> int:
     return seeds.run_seeds(request, Mock(), Supervision())
 
 
-def test_what_the_last_seed_cannot_have_is_said_before_the_first_is_trained(tmp_path: Path) -> None:
+def test_errors_of_the_last_seed_are_reported_before_the_first_is_trained(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="the last seed would be 4294967296, but a seed must"):
         run_seeds(tmp_path, run_name="a", num_seeds=2, seed=2**32 - 1)
     (tmp_path / "a-seed1").mkdir()
@@ -187,10 +191,10 @@ def test_what_the_last_seed_cannot_have_is_said_before_the_first_is_trained(tmp_
 @pytest.mark.parametrize(
     ("algorithm", "env"), [("ppo", "gymnax:CartPole-v1"), ("expert", "tests.search.open:Open")]
 )
-def test_agents_that_differ_in_numbers_alone_share_one_compiled_program(
+def test_agents_that_differ_only_in_numeric_settings_share_one_compiled_program(
     algorithm: str, env: str
 ) -> None:
-    """Nothing is compiled anew in a sweep over them."""
+    """A sweep over them compiles nothing anew."""
     usual = {
         "algorithm": algorithm,
         "env": env,
@@ -202,19 +206,19 @@ def test_agents_that_differ_in_numbers_alone_share_one_compiled_program(
         "lr": 3e-4, "total_timesteps": 77_777, "gamma": 0.9, "gae_lambda": 0.5, "vf_coef": 0.1,
         "ent_coef": 0.3, "clip_eps": 0.3, "max_grad_norm": 2.0, "seed": 4_294_967_295,
     }  # fmt: skip
-    here = mesh.over(jax.devices()[:1])
-    programs = [Program(config(**{**usual, **given}), here) for given in ({}, others)]
+    one_device = mesh.over(jax.devices()[:1])
+    programs = [Program(config(**{**usual, **given}), one_device) for given in ({}, others)]
     one, other = (program.lower().as_text() for program in programs)
     assert one == other
 
 
-def test_seeds_need_a_name(tmp_path: Path) -> None:
+def test_several_seeds_need_a_run_name(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="num_seeds needs --config"):
         run_seeds(tmp_path, num_seeds=2)
     assert not list(tmp_path.iterdir())
 
 
-def test_seeds_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
+def test_several_seeds_without_a_final_evaluation_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="eval_episodes must not be 0"):
         run_seeds(tmp_path, run_name="a", num_seeds=2, eval_episodes=0)
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""Runs as a person has them: the real program in a process of its own, with signals and mistakes.
+"""Runs as users start them: the real program in its own process, with signals and mistakes.
 
 CartPole stands in for the game, because it compiles in seconds.
 """
@@ -58,7 +58,7 @@ def run_in(workdir: Path) -> Path:
 
 
 def lines(run: Path) -> list[dict[str, float]]:
-    """The metrics of each chunk but for the times, which are never the same."""
+    """Returns the metrics of each chunk without the times, which are never the same."""
     chunks = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     return [
         {name: value for name, value in chunk.items() if not re.match(r"perf/|time", name)}
@@ -67,13 +67,13 @@ def lines(run: Path) -> list[dict[str, float]]:
 
 
 def digests(run: Path, step: int) -> Any:
-    """What the checkpoint says of every leaf: two states with the same are the same."""
+    """Returns the digests of all leaves in a checkpoint: states with equal ones are equal."""
     return json.loads((run / f"checkpoints/{step}/record/metadata").read_text())["digests"]
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A run that nobody disturbed, and what it printed."""
+    """A run that was never stopped, and what it printed."""
     workdir = tmp_path_factory.mktemp("whole")
     done = launch(workdir, *SMALL)
     assert done.returncode == 0, done.stdout
@@ -81,16 +81,17 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 @pytest.fixture
-def watched(tmp_path: Path) -> Iterator[Callable[..., tuple[int, str]]]:
-    """Starts a run and sends it a signal as soon as it has said a thing so often; by default told
-    of two chunks. It compiles all that it runs where nothing is `cached`.
+def signalled(tmp_path: Path) -> Iterator[Callable[..., tuple[int, str]]]:
+    """Starts a run and sends it a signal once its output has so many matches of `pattern`, by
+    default after two chunks. Returns its exit code and its output. Unless `cached`, the run
+    compiles all its programs.
     """
     processes: list[subprocess.Popen[str]] = []
 
     def start(
         number: signal.Signals,
         *arguments: str,
-        said: str = r"\d%  ",
+        pattern: str = r"\d%  ",
         times: int = 2,
         cached: bool = True,
     ) -> tuple[int, str]:
@@ -105,14 +106,14 @@ def watched(tmp_path: Path) -> Iterator[Callable[..., tuple[int, str]]]:
         )
         processes.append(process)
         assert process.stdout is not None
-        told = ""
-        while len(re.findall(said, told)) < times:
+        output = ""
+        while len(re.findall(pattern, output)) < times:
             line = process.stdout.readline()
-            assert line, told
-            told += line
+            assert line, output
+            output += line
         process.send_signal(number)
         rest, _ = process.communicate(timeout=60)
-        return process.returncode, told + rest
+        return process.returncode, output + rest
 
     yield start
     for process in processes:
@@ -121,17 +122,17 @@ def watched(tmp_path: Path) -> Iterator[Callable[..., tuple[int, str]]]:
             process.wait()
 
 
-def test_a_run_tells_what_will_happen_what_happens_and_what_came_of_it(
+def test_a_run_prints_its_settings_its_progress_and_its_results(
     whole: tuple[Path, str],
 ) -> None:
-    run, told = whole
-    assert "8 of gymnax:CartPole-v1" in told
-    assert "4 of 32, 4 epochs: 16 gradient steps" in told
-    assert "lr = 0.001 (default: 0.00025)" in told
-    assert "100%" in told
-    assert f"Done at step {UPDATES * BATCH:,}" in told
-    assert str(run) in told
-    assert "tensorboard --logdir" in told
+    run, printed = whole
+    assert "8 of gymnax:CartPole-v1" in printed
+    assert "4 of 32, 4 epochs: 16 gradient steps" in printed
+    assert "lr = 0.001 (default: 0.00025)" in printed
+    assert "100%" in printed
+    assert f"Done at step {UPDATES * BATCH:,}" in printed
+    assert str(run) in printed
+    assert "tensorboard --logdir" in printed
     evaluation = json.loads((run / "evaluation.json").read_text())
     assert evaluation["agent"]["train/mean_episode_return"]["mean"] > 1
     assert len(lines(run)) == UPDATES // 20
@@ -140,13 +141,13 @@ def test_a_run_tells_what_will_happen_what_happens_and_what_came_of_it(
     assert provenance[0]["versions"]["jax"]
 
 
-def test_a_stopped_run_goes_on_as_if_it_had_not_been(
-    watched: Callable[..., tuple[int, str]], tmp_path: Path
+def test_a_resumed_run_equals_one_that_was_never_stopped(
+    signalled: Callable[..., tuple[int, str]], tmp_path: Path
 ) -> None:
-    code, told = watched(signal.SIGINT)
-    assert code == 42, told
-    assert "SIGINT: saving" in told
-    assert re.search(r"Saved and stopped \d+\.\d s after the signal", told)
+    code, printed = signalled(signal.SIGINT)
+    assert code == 42, printed
+    assert "SIGINT: saving" in printed
+    assert re.search(r"Saved and stopped \d+\.\d s after the signal", printed)
     run = run_in(tmp_path / "runs")
     (stopped,) = (int(path.name) for path in (run / "checkpoints").iterdir())
     assert stopped % (20 * BATCH) == 0
@@ -159,36 +160,36 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_been(
     assert steps == sorted(set(steps))
     assert steps[-1] == end
 
-    undisturbed = tmp_path / "undisturbed"
-    again = launch(undisturbed, *SMALL, f"--config.total_timesteps={end}", NO_GAMES)
+    uninterrupted = tmp_path / "undisturbed"
+    again = launch(uninterrupted, *SMALL, f"--config.total_timesteps={end}", NO_GAMES)
     assert again.returncode == 0, again.stdout
-    assert digests(run_in(undisturbed), end) == digests(run, end)
-    assert lines(run_in(undisturbed)) == lines(run)
+    assert digests(run_in(uninterrupted), end) == digests(run, end)
+    assert lines(run_in(uninterrupted)) == lines(run)
 
 
 @pytest.mark.parametrize(
     ("number", "doing"),
     [(signal.SIGTERM, "loading JAX"), (signal.SIGINT, "Compiling the training program")],
 )
-def test_before_the_first_update_a_signal_leaves_a_line_and_nothing_else(
-    watched: Callable[..., tuple[int, str]], tmp_path: Path, number: signal.Signals, doing: str
+def test_a_signal_before_the_first_update_leaves_one_line_and_no_run(
+    signalled: Callable[..., tuple[int, str]], tmp_path: Path, number: signal.Signals, doing: str
 ) -> None:
-    code, told = watched(number, said=doing, times=1, cached=False)
-    assert code == 42, told
-    *_, before, last = told.splitlines()
+    code, printed = signalled(number, pattern=doing, times=1, cached=False)
+    assert code == 42, printed
+    *_, before, last = printed.splitlines()
     assert doing in before
     assert last == "Stopped before the first update; nothing to save"
     assert not [*(tmp_path / "runs").glob("*")]
 
 
-def test_in_the_last_evaluation_a_signal_stops_it_at_once_and_what_was_trained_stays(
-    watched: Callable[..., tuple[int, str]], tmp_path: Path
+def test_a_signal_in_the_final_evaluation_stops_it_at_once_and_the_checkpoint_stays(
+    signalled: Callable[..., tuple[int, str]], tmp_path: Path
 ) -> None:
     last_step = 20 * BATCH
     games = f"--config.total_timesteps={last_step}", "--config.eval_episodes=1_000_000"
-    code, told = watched(signal.SIGINT, *games, said="Evaluation: playing", times=1)
-    assert code == 42, told
-    last = told.splitlines()[-1]
+    code, printed = signalled(signal.SIGINT, *games, pattern="Evaluation: playing", times=1)
+    assert code == 42, printed
+    last = printed.splitlines()[-1]
     assert last == "Stopped before the final evaluation; all is saved, and --resume plays it"
     run = run_in(tmp_path / "runs")
     assert [each.name for each in (run / "checkpoints").iterdir()] == [str(last_step)]
@@ -205,7 +206,7 @@ def get_config():
 """
 
 
-def test_a_checkpoint_of_8_devices_goes_on_on_2_with_what_a_file_gives_now(
+def test_a_checkpoint_of_8_devices_resumes_on_2_with_the_settings_of_a_new_file(
     whole: tuple[Path, str], tmp_path: Path
 ) -> None:
     begun = *SMALL, f"--config.total_timesteps={20 * BATCH}", NO_GAMES
@@ -222,43 +223,43 @@ def test_a_checkpoint_of_8_devices_goes_on_on_2_with_what_a_file_gives_now(
 
 
 @pytest.fixture
-def longer(whole: tuple[Path, str], tmp_path: Path) -> Callable[..., tuple[Path, str, int]]:
-    """Goes on with a copy of the whole run for so many updates; gives the run, what was printed,
+def resumed(whole: tuple[Path, str], tmp_path: Path) -> Callable[..., tuple[Path, str, int]]:
+    """Resumes a copy of the whole run for so many more updates; returns the run, what was printed,
     and the exit code.
     """
 
-    def go_on(updates: int, *arguments: str) -> tuple[Path, str, int]:
+    def resume(updates: int, *arguments: str) -> tuple[Path, str, int]:
         run = tmp_path / whole[0].name
         shutil.copytree(whole[0], run)
         end = f"--config.total_timesteps={(UPDATES + updates) * BATCH}"
         done = launch(tmp_path, "--resume=auto", *arguments, end, NO_GAMES)
         return run, done.stdout, done.returncode
 
-    return go_on
+    return resume
 
 
 def test_another_number_of_environments_begins_new_games_and_a_file_of_another_run_is_ignored(
-    longer: Callable[..., tuple[Path, str, int]], tmp_path: Path
+    resumed: Callable[..., tuple[Path, str, int]], tmp_path: Path
 ) -> None:
     (wide := tmp_path / "wide.py").write_text("def get_config():\n    return {'hidden_dim': 24}\n")
-    run, told, code = longer(40, f"--config={wide}", "--config.num_envs=16")
-    assert code == 0, told
-    assert "describes another run (hidden_dim=24)" in told
-    assert "new games" in told
-    assert "optimiser" in told
+    run, printed, code = resumed(40, f"--config={wide}", "--config.num_envs=16")
+    assert code == 0, printed
+    assert "describes another run (hidden_dim=24)" in printed
+    assert "new games" in printed
+    assert "optimiser" in printed
     steps = [line["step"] for line in lines(run)]
     assert steps[-2:] == [UPDATES * BATCH, (UPDATES + 40) * BATCH]
 
 
-def test_a_broken_run_stops_and_says_what_to_do(
-    longer: Callable[..., tuple[Path, str, int]],
+def test_a_broken_run_stops_and_prints_what_to_do(
+    resumed: Callable[..., tuple[Path, str, int]],
 ) -> None:
-    run, told, code = longer(70, "--config.lr=1e38")
-    assert code == 1, told
-    said = told.splitlines()[-1]
-    assert re.search(rf"update {UPDATES // 10}\d is broken: .*not finite", said), said
-    assert f"step {UPDATES * BATCH:,}" in said
-    assert "resume with a lower --config.lr, or with --config.skip_nonfinite=True" in said
+    run, printed, code = resumed(70, "--config.lr=1e38")
+    assert code == 1, printed
+    error = printed.splitlines()[-1]
+    assert re.search(rf"update {UPDATES // 10}\d is broken: .*not finite", error), error
+    assert f"step {UPDATES * BATCH:,}" in error
+    assert "resume with a lower --config.lr, or with --config.skip_nonfinite=True" in error
     assert [path.name for path in (run / "checkpoints").iterdir()] == [str(UPDATES * BATCH)]
 
 

@@ -1,4 +1,4 @@
-"""REINFORCE with a baseline: an algorithm from outside of the package."""
+"""REINFORCE with a baseline: an algorithm from outside the package."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Array = jax.Array
 
 @dataclass(frozen=True)
 class ReinforceConfig(Config):
-    """The trainer's settings, and how slowly the baseline follows the returns."""
+    """The trainer's settings, and the decay of the baseline, a moving average of returns."""
 
     baseline_decay: float = setting(0.9, SHARE, since=4, before=0.8)
 
@@ -60,40 +60,40 @@ class Reinforce:
     def update(
         self, learner: Learner, players: Players, tally: Tally
     ) -> tuple[Learner, Players, Tally, Metrics]:
-        def look(parts: Any) -> tuple[Array, Array]:
+        def apply(parts: Any) -> tuple[Array, Array]:
             return self.network(learner.params, parts)
 
         update_key = UpdateKey(learner.key, learner.update)
         players, batch, tally = rollout.collect(
-            self.env, look, update_key, self.config.num_steps, players, tally
+            self.env, apply, update_key, self.config.num_steps, players, tally
         )
         returns = self._returns(batch)
         loss = partial(self._loss, batch=batch, advantage=returns - learner.baseline)
-        gradient, told = mean_gradient(loss, learner.params, self.axis)
-        told, mean = jax.lax.pmean((told, returns.mean()), self.axis)
-        changes, state = optax.adam(self.config.lr).update(gradient, learner.optimiser)
+        gradient, metrics = mean_gradient(loss, learner.params, self.axis)
+        metrics, mean_return = jax.lax.pmean((metrics, returns.mean()), self.axis)
+        updates, state = optax.adam(self.config.lr).update(gradient, learner.optimiser)
         decay = self.config.baseline_decay
         learner = learner.replace(
-            params=optax.apply_updates(learner.params, changes),
+            params=optax.apply_updates(learner.params, updates),
             optimiser=state,
-            baseline=decay * learner.baseline + (1 - decay) * mean,
+            baseline=decay * learner.baseline + (1 - decay) * mean_return,
             update=learner.update + 1,
         )
-        return learner, players, tally, told
+        return learner, players, tally, metrics
 
     def acting(self, learner: Learner) -> Params:
         return learner.params
 
     def _returns(self, batch: Batch) -> Array:
-        def back(later: Array, step: tuple[Array, Array]) -> tuple[Array, Array]:
+        def discount(later: Array, step: tuple[Array, Array]) -> tuple[Array, Array]:
             reward, ended = step
             return (total := reward + self.config.gamma * later * ~ended), total
 
-        first = jnp.zeros_like(batch.last_value)
-        return jax.lax.scan(back, first, (batch.reward, batch.ended), reverse=True)[1]
+        last = jnp.zeros_like(batch.last_value)
+        return jax.lax.scan(discount, last, (batch.reward, batch.ended), reverse=True)[1]
 
     def _loss(self, params: Params, batch: Batch, advantage: Array) -> tuple[Array, Metrics]:
         parts, mask = jax.vmap(self.env.decode)(batch.seen)
-        choice = distributions.masked(self.network(params, parts)[0], mask)
-        loss = -(choice.log_prob(batch.action) * advantage).mean()
+        policy = distributions.masked(self.network(params, parts)[0], mask)
+        loss = -(policy.log_prob(batch.action) * advantage).mean()
         return loss, {"train/loss": loss}

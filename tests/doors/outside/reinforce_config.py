@@ -1,4 +1,4 @@
-"""REINFORCE on CartPole, with its own setting beside the trainer's."""
+"""A configuration of REINFORCE on CartPole, with a value for the algorithm's own setting."""
 
 from ml_collections import config_dict
 

@@ -1,4 +1,4 @@
-"""An environment from outside of the package: a corridor whose right end is the goal."""
+"""An environment from outside the package: a corridor whose right end is the goal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Boards(struct.PyTreeNode):
 
 
 class Corridor(Environment):
-    """Each step costs 0.1, the goal pays 2; after PATIENCE steps an episode is cut off."""
+    """Each step costs 0.1, the goal pays 2; an episode is truncated after PATIENCE steps."""
 
     action_names = ("left", "right")
     observation: Mapping[str, tuple[int, ...]] = MappingProxyType({"place": (LENGTH,)})
@@ -30,18 +30,18 @@ class Corridor(Environment):
     sections = (Section("How it plays", (Metric("corridor/reached", "reached", PERCENT),)),)
 
     def reset(self, keys: Array) -> Boards:
-        nothing = jnp.zeros_like(keys[:, 0], jnp.int32)
-        return Boards(nothing, nothing)
+        zeros = jnp.zeros_like(keys[:, 0], jnp.int32)
+        return Boards(zeros, zeros)
 
     def step(self, keys: Array, states: Boards, actions: Array) -> tuple[Boards, Step]:
         place = jnp.clip(states.place + 2 * actions - 1, 0, LENGTH - 1)
-        reached, late = place == LENGTH - 1, states.time + 1 == PATIENCE
-        ended = reached | late
+        reached, timed_out = place == LENGTH - 1, states.time + 1 == PATIENCE
+        ended = reached | timed_out
         after = Boards(place, states.time + 1)
         return jax.tree.map(lambda leaf: jnp.where(ended, 0, leaf), after), Step(
             reward=2.0 * reached - 0.1,
             terminated=reached,
-            truncated=late & ~reached,
+            truncated=timed_out & ~reached,
             final=place,
             each_step={},
             each_episode={"corridor/reached": reached},

@@ -1,4 +1,4 @@
-"""A network from outside of the package: one layer over everything that is seen."""
+"""A network from outside the package: one dense layer over all parts of an observation."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ class Toy(Torso):
             part.reshape(*part.shape[: part.ndim - len(self.observation[name])], -1)
             for name, part in parts.items()
         ]
-        seen = jnp.concatenate(rows, axis=-1)
-        return jnp.tanh(nn.Dense(self.spec.hidden_dim, name="layer")(seen))
+        inputs = jnp.concatenate(rows, axis=-1)
+        return jnp.tanh(nn.Dense(self.spec.hidden_dim, name="layer")(inputs))

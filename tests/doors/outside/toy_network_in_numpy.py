@@ -1,4 +1,4 @@
-"""The forward pass of the toy network without JAX."""
+"""The forward pass of the toy network in NumPy, without JAX."""
 
 from __future__ import annotations
 

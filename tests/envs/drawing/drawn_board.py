@@ -25,6 +25,6 @@ BOARD: dict[str, Any] = {
 }  # fmt: skip
 
 
-def seen(**changes: Any) -> dict[str, Any]:
+def observe(**changes: Any) -> dict[str, Any]:
     board, owned = read_state({**BOARD, **changes})
     return observation(board, owned, ())

@@ -10,13 +10,13 @@ import pytest
 from hackmatrix.envs.drawing import looks, pictures
 from hackmatrix.envs.drawing import text as drawing
 from hackmatrix.game.programs import PROGRAMS
-from tests.envs.drawing.drawn_board import BOARD, seen
+from tests.envs.drawing.drawn_board import BOARD, observe
 
 CELL = 25 * pictures.PIXEL  # with the line beside it
 
 
 def changed_cells(one: np.ndarray, other: np.ndarray) -> set[tuple[int, int]]:
-    """Of two pictures of boards."""
+    """Returns the cells (row, column) in which two pictures of boards differ."""
     rows, columns = np.nonzero((one != other).any(-1)[: 6 * CELL])
     return {
         (5 - int(row) // CELL, int(column) // CELL)
@@ -24,9 +24,9 @@ def changed_cells(one: np.ndarray, other: np.ndarray) -> set[tuple[int, int]]:
     }
 
 
-def test_a_picture_is_of_one_size_however_much_the_player_has() -> None:
-    rich = seen(ownedPrograms=list(range(5, 28)))
-    assert pictures.picture(rich).shape == pictures.picture(seen()).shape == (606, 453, 3)
+def test_pictures_have_the_same_size_however_much_the_player_owns() -> None:
+    rich = observe(ownedPrograms=list(range(5, 28)))
+    assert pictures.picture(rich).shape == pictures.picture(observe()).shape == (606, 453, 3)
     assert len(drawing.status(rich)) <= 7
     assert {name for line in drawing.status(rich)[3:] for name in line.split()} == set(PROGRAMS)
 
@@ -49,19 +49,20 @@ SIPHONED = {"row": 3, "col": 1, "type": "program", "programType": "anti-v", "sip
 )  # fmt: skip
 def test_nothing_covers_the_number_of_credits(beside: dict[str, Any]) -> None:
     def ink(**changes: Any) -> np.ndarray:
-        """Where the means of the cell are painted in their colour."""
+        """Marks the pixels in the lower part of the cell that have the colour of credits."""
         board = {"enemies": [], "transmissions": [], "blocks": [], **changes}
-        means = pictures.picture(with_credits(seen(**board)))[2 * CELL : 3 * CELL, CELL : 2 * CELL]
-        return (means == looks.COLOURS["credits"]).all(-1)[16 * pictures.PIXEL :]
+        picture = pictures.picture(with_credits(observe(**board)))
+        cell = picture[2 * CELL : 3 * CELL, CELL : 2 * CELL]
+        return (cell == looks.COLOURS["credits"]).all(-1)[16 * pictures.PIXEL :]
 
     assert ink().sum() > 100
     assert (ink(**beside) == ink()).all()
 
 
-def with_credits(seen: dict[str, Any]) -> dict[str, Any]:
-    """A board may have them beside anything."""
-    seen["cells"][3][1]["credits"] = 3
-    return seen
+def with_credits(observation: dict[str, Any]) -> dict[str, Any]:
+    """Puts credits into a cell, where the game allows them beside anything else."""
+    observation["cells"][3][1]["credits"] = 3
+    return observation
 
 
 @pytest.mark.parametrize(
@@ -78,11 +79,11 @@ def with_credits(seen: dict[str, Any]) -> dict[str, Any]:
         ({"resources": BOARD["resources"][:1]}, {(3, 1)}),
         ({"resources": BOARD["resources"][1:]}, {(0, 0)}),
         ({"showActivated": True}, {(0, 1), (5, 1)}),
-        ({"enemies": BOARD["enemies"][:2]}, set()),  # the one that is hidden is not drawn
+        ({"enemies": BOARD["enemies"][:2]}, set()),  # a hidden cryptog is not drawn
     ],
 )
-def test_what_changes_on_the_board_changes_the_picture_there(
+def test_a_change_on_the_board_changes_the_picture_of_its_cells_only(
     changes: dict[str, Any], cells: set[tuple[int, int]]
 ) -> None:
-    before, after = pictures.picture(seen()), pictures.picture(seen(**changes))
+    before, after = pictures.picture(observe()), pictures.picture(observe(**changes))
     assert changed_cells(before, after) == cells

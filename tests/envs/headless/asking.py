@@ -17,8 +17,8 @@ def set_state(session: Session, **state: Any) -> Any:
     return ask(session, "setState", state={"player": {"row": 0, "col": 0}, **state})
 
 
-class Here(GameProgram):
-    """The program of the game, within this process."""
+class LocalProgram(GameProgram):
+    """A game program that runs within this process."""
 
     def __init__(self, seed: int) -> None:
         self._session = Session(seed)

@@ -1,4 +1,4 @@
-"""A client of the headless protocol: the real program, on pipes."""
+"""A client of the headless protocol that talks to the real program over pipes."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[3]
-PATIENCE = 300  # seconds until a program that hangs is ended
+PATIENCE = 300  # seconds until a program that hangs is killed
 
 
 class Client:
     def __init__(self, *flags: str) -> None:
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
         self.program = subprocess.Popen(
             [sys.executable, "-m", "launch.serve", *flags],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._said,
+            stderr=self._stderr,
         )
         self._watchdog = threading.Timer(PATIENCE, self.program.kill)
         self._watchdog.start()
@@ -44,12 +44,12 @@ class Client:
         return self.answer()
 
     def errors(self) -> str:
-        """What it has said on standard error so far."""
-        self._said.seek(0)
-        return self._said.read().decode()
+        """Returns what the program has written to standard error so far."""
+        self._stderr.seek(0)
+        return self._stderr.read().decode()
 
     def end(self) -> int:
-        """Closes its input, and waits for it to exit."""
+        """Closes the program's input and returns its exit status."""
         assert self.program.stdin
         self.program.stdin.close()
         return self.program.wait()
@@ -61,7 +61,7 @@ class Client:
         self._watchdog.cancel()
         self.program.kill()
         self.program.wait()
-        for pipe in (self.program.stdin, self.program.stdout, self._said):
+        for pipe in (self.program.stdin, self.program.stdout, self._stderr):
             if pipe:
                 with contextlib.suppress(BrokenPipeError):
                     pipe.close()

@@ -1,4 +1,4 @@
-"""A session to ask: its first turn is the slow one."""
+"""A session that the tests of a module share: its first turn is slow."""
 
 from __future__ import annotations
 

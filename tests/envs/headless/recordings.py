@@ -1,4 +1,4 @@
-"""Sessions recorded with the canonical headless program, and what makes an answer like theirs."""
+"""Sessions recorded with the canonical headless program, and comparisons of answers with them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ def read() -> list[Recording]:
 
 
 def _by_the_rules(answer: Any) -> Any:
-    """On victory the canonical game leaves the stage at 8 and pays 64; the rules say 9 and 100."""
+    """Corrects a victory: the canonical game leaves the stage at 8 and pays 64, but the rules say
+    9 and 100.
+    """
     is_victory = answer.get("info", {}).get("reward_breakdown", {}).get("victory")
     if is_victory:
         answer["observation"]["stage"] = _LAST_STAGE + 1
@@ -42,33 +44,34 @@ def _by_the_rules(answer: Any) -> Any:
     return answer
 
 
-def differences(told: Any, recorded: Any, where: str = "") -> Iterator[str]:
-    """Where two JSON values differ, but for the order of hints and rounding in the last digits."""
-    if isinstance(told, dict) and isinstance(recorded, dict):
-        for name in told.keys() ^ recorded.keys():
+def differences(answer: Any, recorded: Any, where: str = "") -> Iterator[str]:
+    """Yields where two JSON values differ, ignoring the order of hints and the last digits."""
+    if isinstance(answer, dict) and isinstance(recorded, dict):
+        for name in answer.keys() ^ recorded.keys():
             yield f"{where}.{name}: only in one of them"
-        for name in told.keys() & recorded.keys():
-            yield from differences(told[name], recorded[name], f"{where}.{name}")
-    elif isinstance(told, list) and isinstance(recorded, list) and len(told) == len(recorded):
+        for name in answer.keys() & recorded.keys():
+            yield from differences(answer[name], recorded[name], f"{where}.{name}")
+    elif isinstance(answer, list) and isinstance(recorded, list) and len(answer) == len(recorded):
         if where.endswith("cryptogHints"):
-            told, recorded = (sorted(hints, key=json.dumps) for hints in (told, recorded))
-        for number, pair in enumerate(zip(told, recorded, strict=True)):
+            answer, recorded = (sorted(hints, key=json.dumps) for hints in (answer, recorded))
+        for number, pair in enumerate(zip(answer, recorded, strict=True)):
             yield from differences(*pair, f"{where}[{number}]")
-    elif not _is_same(told, recorded):
-        yield f"{where}: {told!r} where {recorded!r} was recorded"
+    elif not _is_same(answer, recorded):
+        yield f"{where}: {answer!r} where {recorded!r} was recorded"
 
 
-def _is_same(told: Any, recorded: Any) -> bool:
+def _is_same(answer: Any, recorded: Any) -> bool:
     numbers = [
-        isinstance(value, int | float) and not isinstance(value, bool) for value in (told, recorded)
+        isinstance(value, int | float) and not isinstance(value, bool)
+        for value in (answer, recorded)
     ]
     if all(numbers):
-        return abs(told - recorded) < 1e-9
-    return type(told) is type(recorded) and told == recorded
+        return abs(answer - recorded) < 1e-9
+    return type(answer) is type(recorded) and answer == recorded
 
 
 class Grammar:
-    """Which names the answers have at each place, always or ever, and the kinds of their values."""
+    """The names that answers have at each place, always or sometimes, and the kinds of values."""
 
     def __init__(self, answers: Iterable[Any]) -> None:
         self._kinds: dict[str, set[str]] = {}
@@ -90,7 +93,7 @@ class Grammar:
 
 
 def _places(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
-    """Each value with its place; entries of a list are all at the same place."""
+    """Yields each value with its place; all entries of a list have the same place."""
     if isinstance(value, dict):
         place += f"({value['blockType']})" if "blockType" in value else ""
         for name, inner in value.items():

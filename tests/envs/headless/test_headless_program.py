@@ -1,4 +1,4 @@
-"""The headless protocol, spoken with the real program on pipes."""
+"""The headless protocol, spoken with the real program over pipes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STEPS = 500
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
-    """One program for all that does not end it: a start takes seconds."""
+    """A program shared by the tests that do not end it: a start takes seconds."""
     with Client("--headless-cli", f"--seed={SEED}", "--info") as program:
         yield program
 
@@ -42,7 +42,7 @@ def test_random_play_is_answered_as_by_a_session_in_this_process(client: Client)
         command = (
             {"action": "reset"} if is_over else {"action": "step", "actionIndex": rng.choice(valid)}
         )
-    # A few milliseconds; far more than that is a program that compiles as it goes.
+    # An answer takes a few milliseconds; far more means that the program still compiles.
     assert statistics.median(seconds) < 0.1
 
 
@@ -65,14 +65,16 @@ def test_recorded_deterministic_sessions_are_answered_as_recorded(client: Client
         for command, recorded in session.exchanges:
             if isinstance(command, str):
                 client.send(command.encode() + b"\n")
-                told = client.answer()
+                answer = client.answer()
             else:
-                told = client.ask(command)
-            wrong += [f"{session.name}{fault}" for fault in recordings.differences(told, recorded)]
+                answer = client.ask(command)
+            wrong += [
+                f"{session.name}{fault}" for fault in recordings.differences(answer, recorded)
+            ]
     assert wrong == []
 
 
-def test_recorded_random_sessions_are_answered_in_the_shape_recorded(client: Client) -> None:
+def test_recorded_random_sessions_are_answered_in_the_recorded_shape(client: Client) -> None:
     sessions = recordings.read()
     grammar = recordings.Grammar(
         answer for session in sessions for _, answer in session.exchanges if "error" not in answer
@@ -85,16 +87,16 @@ def test_recorded_random_sessions_are_answered_in_the_shape_recorded(client: Cli
         for command, recorded in session.exchanges:
             if command["action"] == "step" and command["actionIndex"] not in valid:
                 command = {"action": "step", "actionIndex": rng.choice(valid)}
-            told = client.ask(command)
-            valid = told.get("validActions", valid)
-            assert set(told) == set(recorded)
-            wrong += [f"{session.name}{fault}" for fault in grammar.faults(told)]
-            if told.get("done"):
+            answer = client.ask(command)
+            valid = answer.get("validActions", valid)
+            assert set(answer) == set(recorded)
+            wrong += [f"{session.name}{fault}" for fault in grammar.faults(answer)]
+            if answer.get("done"):
                 break
     assert wrong == []
 
 
-def test_a_program_survives_garbage_and_goes_on_with_the_same_game(client: Client) -> None:
+def test_the_program_survives_garbage_and_continues_the_same_game(client: Client) -> None:
     before = [client.ask({"action": "reset"})["observation"]]
     garbage = [
         b"\x00\xff\xfe\xfd", b'{"action":', b"[" * 100_000, b'{"action":"step","actionIndex":28}',
@@ -116,7 +118,7 @@ def test_a_program_survives_garbage_and_goes_on_with_the_same_game(client: Clien
     assert not after["info"].get("invalid_action")
 
 
-def test_it_soon_shows_a_sign_of_life_and_ends_with_its_input() -> None:
+def test_the_program_soon_reports_that_it_loads_and_exits_when_its_input_ends() -> None:
     began = time.monotonic()
     with Client("--headless-cli", "--info") as client:
         while not client.errors():
@@ -127,12 +129,12 @@ def test_it_soon_shows_a_sign_of_life_and_ends_with_its_input() -> None:
         assert client.answer() == {"actionSpaceSize": 28}
         assert client.program.stdout
         assert client.program.stdout.read() == b""
-        said = client.errors().splitlines()
-        assert said[0] == "launch.serve: loading JAX and the game ..."
-        assert "end of input" in said[-1]
+        lines = client.errors().splitlines()
+        assert lines[0] == "launch.serve: loading JAX and the game ..."
+        assert "end of input" in lines[-1]
 
 
-def test_a_policy_that_is_named_advises_clients() -> None:
+def test_clients_get_advice_from_the_given_policy() -> None:
     with Client("--headless-cli", "--seed=3", "--policy=policies/conv") as client:
         client.ask({"action": "reset"})
         advice = client.ask({"action": "getAdvice"})
@@ -141,14 +143,14 @@ def test_a_policy_that_is_named_advises_clients() -> None:
     assert advice["actionIndex"] == int(np.argmax(advice["probabilities"]))
 
 
-def test_a_closed_pipe_ends_it_without_a_word() -> None:
+def test_a_closed_pipe_ends_the_program_without_an_error() -> None:
     with Client("--headless-cli") as client:
         assert client.program.stdout
         client.program.stdout.close()
         client.send(b'{"action":"getActionSpace"}\n' * 3)
         assert client.program.wait() == 0
-        said = client.errors().splitlines()
-        assert all(line.startswith("launch.serve: ") for line in said), said
+        lines = client.errors().splitlines()
+        assert all(line.startswith("launch.serve: ") for line in lines), lines
 
 
 @pytest.mark.parametrize(
@@ -160,7 +162,7 @@ def test_a_closed_pipe_ends_it_without_a_word() -> None:
         (["--headless-cli", "--seed=-1"], "seed"),
     ],
 )
-def test_a_mistake_on_the_command_line_is_told_in_one_line(
+def test_a_mistake_on_the_command_line_is_reported_in_one_line(
     flags: list[str], complaint: str
 ) -> None:
     program = subprocess.run(

@@ -1,4 +1,4 @@
-"""The headless protocol within this process: against the game itself, and against nonsense."""
+"""The headless protocol within this process, compared with the game itself, and given nonsense."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.envs.headless.asking import ask, set_state
 UNDO = Program.UNDO
 SESSIONS = 40
 TURNS = 135
-MEANS = {"row": 2, "col": 3, "credits": 99, "energy": 99, "dataSiphons": 9}
+RICH_PLAYER = {"row": 2, "col": 3, "credits": 99, "energy": 99, "dataSiphons": 9}
 NAMES = dict(
     zip(
         [name for name in game.PARTS if name != "step_penalty"],
@@ -50,21 +50,21 @@ def key_of(seed: int) -> np.ndarray:
 
 @jax.jit
 def keys_of_turns(keys: jax.Array) -> jax.Array:
-    """u32[TURNS, SESSIONS, 2]"""
+    """Returns a key for each turn of each session, u32[TURNS, SESSIONS, 2]."""
     of_turn = jax.vmap(jax.random.fold_in, (0, None))
     return jax.vmap(of_turn, (None, 0))(keys, np.arange(TURNS))
 
 
 def test_five_thousand_random_steps_agree_with_the_game_for_the_same_keys() -> None:
-    """Every other session begins with all programs (but UNDO, which reaches back further here) and
-    the means to run them: random play would seldom get there.
+    """Every other session begins with the resources for all programs and, as random play would
+    seldom acquire them, with all but UNDO, which reaches back further in a session.
     """
-    start = {"player": MEANS, "ownedPrograms": EVERY_PROGRAM}
+    start = {"player": RICH_PLAYER, "ownedPrograms": EVERY_PROGRAM}
     sessions, rng = [Session(seed) for seed in range(SESSIONS)], random.Random(0)
     for session in sessions:
         ask(session, "setState", state=start)
     keys = np.asarray(keys_of_turns(np.stack([key_of(seed) for seed in range(SESSIONS)])))
-    games = reference_games.new_games(keys.reshape(-1, 2))  # that could begin, turn by turn
+    games = reference_games.new_games(keys.reshape(-1, 2))  # for each turn, as any may begin one
     board = jax.tree.map(np.asarray, scenario.load(read_state(start)[0]))
     states = jax.tree.map(lambda leaf: np.stack([leaf] * SESSIONS), board)
     restarts = np.arange(SESSIONS) % 2 == 0
@@ -80,13 +80,13 @@ def test_five_thousand_random_steps_agree_with_the_game_for_the_same_keys() -> N
         for number, session in enumerate(sessions):
             assert ask(session, "getValidActions") == {"validActions": valid[number]}
             if restarts[number]:
-                told = ask(session, "reset")
+                answer = ask(session, "reset")
             else:
-                told = ask(session, "step", actionIndex=int(actions[number]))
-                expect_result(told, outcome_of(number))
+                answer = ask(session, "step", actionIndex=int(actions[number]))
+                expect_result(answer, outcome_of(number))
             described = describe(boards(number))
-            expect_observation(told["observation"], described)
-            if turn % 4 == 0 or outcomes.done[number]:  # it takes as long as a step
+            expect_observation(answer["observation"], described)
+            if turn % 4 == 0 or outcomes.done[number]:  # this takes as long as a step
                 assert ask(session, "getInternalState") == internal_state(described)
         restarts = outcomes.done & ~restarts
         steps += int(np.sum(~restarts))
@@ -96,27 +96,27 @@ def test_five_thousand_random_steps_agree_with_the_game_for_the_same_keys() -> N
 
 
 def apart(batch: Any) -> Callable[[int], Any]:
-    """Gives one row of it after the other, which takes long leaf by leaf."""
+    """Returns a function that gives a row of a batch, faster than indexing each array for it."""
     leaves, tree = jax.tree.flatten(batch)
     rows = [list(leaf) for leaf in leaves]
     return lambda number: jax.tree.unflatten(tree, [row[number] for row in rows])
 
 
-def expect_observation(told: Any, board: dict[str, Any]) -> None:
-    """All of it but what only the session remembers."""
-    seen = observation(board, board["owned"], ())
-    assert sorted(told.pop("ownedPrograms")) == seen.pop("ownedPrograms")
-    del told["cryptogHints"], seen["cryptogHints"]
-    assert told == seen
+def expect_observation(seen: Any, board: dict[str, Any]) -> None:
+    """Compares everything but what only the session remembers."""
+    expected = observation(board, board["owned"], ())
+    assert sorted(seen.pop("ownedPrograms")) == expected.pop("ownedPrograms")
+    del seen["cryptogHints"], expected["cryptogHints"]
+    assert seen == expected
 
 
-def expect_result(told: Any, outcome: game.Outcome) -> None:
-    info, parts = told["info"], outcome.parts
-    assert told["done"] == outcome.done
+def expect_result(answer: Any, outcome: game.Outcome) -> None:
+    info, parts = answer["info"], outcome.parts
+    assert answer["done"] == outcome.done
     assert info.get("stage_complete", False) == outcome.stage_completed
     assert info.get("death", False) == outcome.died
     assert info.get("invalid_action", False) == outcome.invalid
-    rewards = {**info["reward_breakdown"], "all": told["reward"]}
+    rewards = {**info["reward_breakdown"], "all": answer["reward"]}
     expected = {**{NAMES[name]: parts[name] for name in NAMES}, "all": outcome.reward}
     assert rewards.keys() == expected.keys()
     off = np.array([rewards[name] - expected[name] for name in expected])
@@ -127,13 +127,13 @@ def expect_result(told: Any, outcome: game.Outcome) -> None:
 
 
 def first_valid(seen: np.ndarray, mask: np.ndarray, turn: int, states: game.State) -> Decision:
-    """A player that looks at the game itself, as one that plans does."""
+    """A player that reads the state of the game, as a planner does."""
     assert seen.shape == (1545,)
     chances = (mask / mask.sum()).tolist() if mask.any() else []
     return Decision(int(mask.argmax()), chances, 100 * float(states.turn[0]) + turn)
 
 
-def test_advice_is_on_the_board_as_it_is_and_changes_no_game() -> None:
+def test_advice_is_for_the_current_board_and_does_not_change_the_game() -> None:
     advised, alone = Session(3, first_valid), Session(3)
     advised.warm_up()
     assert ask(advised, "reset") == ask(alone, "reset")
@@ -147,7 +147,7 @@ def test_advice_is_on_the_board_as_it_is_and_changes_no_game() -> None:
         assert stepped[0] == stepped[1]
 
 
-def test_there_is_no_advice_where_no_action_is_valid_or_the_game_is_over() -> None:
+def test_no_advice_is_given_when_no_action_is_valid_or_the_game_is_over() -> None:
     session = Session(3, first_valid)
     walls = [{"row": row, "col": 1 - row, "type": "data"} for row in (0, 1)]
     set_state(session, blocks=walls)
@@ -159,8 +159,8 @@ def test_there_is_no_advice_where_no_action_is_valid_or_the_game_is_over() -> No
     beside = {"type": "virus", "row": 0, "col": 1, "hp": 2}
     set_state(session, player={"row": 0, "col": 0, "hp": 1, "dataSiphons": 1}, enemies=[beside])
     assert "actionIndex" in ask(session, "getAdvice")
-    told = ask(session, "step", actionIndex=4)
-    assert told["info"]["death"]
+    answer = ask(session, "step", actionIndex=4)
+    assert answer["info"]["death"]
     assert ask(session, "getValidActions")["validActions"]
     assert ask(session, "getAdvice") == over
     ask(session, "reset")
@@ -177,13 +177,13 @@ def test_without_a_policy_there_is_no_advice(session: Session) -> None:
 
 
 @pytest.mark.parametrize("action", ["step", "getValidActions", "getInternalState", "getAdvice"])
-def test_before_the_first_game_there_is_nothing_to_tell(action: str) -> None:
-    told = ask(Session(), action, actionIndex=0)
-    assert told == {"error": "There is no game yet: reset or setState begins one"}
+def test_before_the_first_game_commands_about_a_game_are_refused(action: str) -> None:
+    answer = ask(Session(), action, actionIndex=0)
+    assert answer == {"error": "There is no game yet: reset or setState begins one"}
 
 
 @pytest.mark.parametrize("index", [-1, 28, 10**30, 1.5, "3", [], {}, 1e999, True, False])
-def test_an_action_that_there_is_not_is_refused_and_changes_nothing(
+def test_an_action_that_does_not_exist_is_refused_and_changes_nothing(
     session: Session, index: Any
 ) -> None:
     ask(session, "reset")
@@ -193,14 +193,14 @@ def test_an_action_that_there_is_not_is_refused_and_changes_nothing(
 
 
 @pytest.mark.parametrize("seed", ["x", -1, 1.5, True, [], {}])
-def test_a_seed_that_is_none_is_no_command_and_changes_nothing(session: Session, seed: Any) -> None:
+def test_an_invalid_seed_is_refused_and_changes_nothing(session: Session, seed: Any) -> None:
     ask(session, "reset")
     before = ask(session, "getInternalState")
     assert ask(session, "reset", seed=seed) == {"error": "Invalid command"}
     assert ask(session, "getInternalState") == before
 
 
-def test_a_seed_begins_the_same_games_anew(session: Session) -> None:
+def test_the_same_seed_begins_the_same_games(session: Session) -> None:
     first = ask(session, "reset", seed=7), ask(session, "reset")
     assert first[0] != first[1]
     assert (ask(session, "reset", seed=7), ask(session, "reset", seed=None)) == first
@@ -250,8 +250,8 @@ def test_a_line_that_is_too_long_is_answered_once_however_long_it_is(session: Se
     texts = [padded, padded + b" ", padded + b"  ", good + b" " * (5 * LONGEST_LINE), b"", good]
     answers = io.BytesIO()
     converse(session, io.BytesIO(b"\n".join(texts)), answers)
-    told = [json.loads(answer) for answer in answers.getvalue().splitlines()]
+    answered = [json.loads(answer) for answer in answers.getvalue().splitlines()]
     space, error = {"actionSpaceSize": 28}, {"error": "Invalid command"}
-    assert told[0] == space
-    assert told[-2:] == [error, space]
-    assert len(told) == len(texts)
+    assert answered[0] == space
+    assert answered[-2:] == [error, space]
+    assert len(answered) == len(texts)

@@ -1,4 +1,4 @@
-"""What a session tells of a game that the state of the game does not hold."""
+"""What a session remembers of a game beyond its state."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def test_undo_reaches_back_to_the_first_turn(session: Session) -> None:
     assert UNDO not in ask(session, "getValidActions")["validActions"]
 
 
-def test_a_snapshot_that_is_kept_keeps_no_others_in_memory() -> None:
+def test_a_stored_snapshot_does_not_keep_the_others_in_memory() -> None:
     ring: Any = np.zeros((4, 3), np.uint32)
-    is_there = weakref.ref(ring)
+    reference = weakref.ref(ring)
     one: Any = np.int32(1)
     before = History(snapshots=ring, head=one, depth=4 * one)
-    kept = Snapshots()
-    kept.follow(before, before.replace(snapshots=ring + 1, head=2 * one))
+    stored = Snapshots()
+    stored.follow(before, before.replace(snapshots=ring + 1, head=2 * one))
     del ring, before
-    assert is_there() is None
+    assert reference() is None
 
 
 def test_programs_are_listed_in_the_order_of_acquisition(session: Session) -> None:
@@ -47,20 +47,20 @@ def test_programs_are_listed_in_the_order_of_acquisition(session: Session) -> No
     ]
     player = {"row": 0, "col": 0, "dataSiphons": 3, "credits": 20, "energy": 20}
     set_state(session, player=player, blocks=blocks, ownedPrograms=[24, 14, 14, 9])
-    told = ask(session, "step", actionIndex=4)["observation"]
-    assert told["ownedPrograms"] == [24, 14, 9, 5]
-    told = ask(session, "step", actionIndex=UNDO)["observation"]
-    assert told["ownedPrograms"] == [24, 14, 9, 5]  # the snapshot is of after the siphon
+    seen = ask(session, "step", actionIndex=4)["observation"]
+    assert seen["ownedPrograms"] == [24, 14, 9, 5]
+    seen = ask(session, "step", actionIndex=UNDO)["observation"]
+    assert seen["ownedPrograms"] == [24, 14, 9, 5]  # the snapshot was taken after the siphon
 
 
 def test_a_hidden_cryptog_is_hinted_at_where_it_was_last_seen(session: Session) -> None:
     cryptog = {"type": "cryptog", "row": 4, "col": 2, "hp": 2}
-    told = set_state(session, player={"row": 2, "col": 2}, enemies=[cryptog])["observation"]
-    assert told["cryptogHints"] == []
-    # It comes nearer by one row while the player leaves its column.
-    told = ask(session, "step", actionIndex=3)["observation"]
-    assert told["cryptogHints"] == [{"row": 4, "col": 2}]
-    assert all("enemy" not in cell for row in told["cells"] for cell in row)
+    seen = set_state(session, player={"row": 2, "col": 2}, enemies=[cryptog])["observation"]
+    assert seen["cryptogHints"] == []
+    # It moves one row closer while the player leaves its column.
+    seen = ask(session, "step", actionIndex=3)["observation"]
+    assert seen["cryptogHints"] == [{"row": 4, "col": 2}]
+    assert all("enemy" not in cell for row in seen["cells"] for cell in row)
     assert ask(session, "getInternalState")["enemies"][0]["row"] == 3
 
 
@@ -68,10 +68,10 @@ def test_hints_stay_with_their_cryptogs_when_another_dies(session: Session) -> N
     shot = {"type": "virus", "row": 0, "col": 3, "hp": 1}
     hidden = {"type": "cryptog", "row": 5, "col": 5, "hp": 2}
     trapped = [{"row": row, "col": col, "type": "data"} for row, col in ((5, 4), (4, 5))]
-    told = set_state(session, enemies=[shot, hidden], blocks=trapped)
-    told = ask(session, "step", actionIndex=3)
-    assert told["info"]["reward_breakdown"]["kills"] == 0.3
-    assert told["observation"]["cryptogHints"] == [{"row": 5, "col": 5}]
+    answer = set_state(session, enemies=[shot, hidden], blocks=trapped)
+    answer = ask(session, "step", actionIndex=3)
+    assert answer["info"]["reward_breakdown"]["kills"] == 0.3
+    assert answer["observation"]["cryptogHints"] == [{"row": 5, "col": 5}]
 
 
 def test_hints_stay_with_their_cryptogs_when_another_survives_a_shot() -> None:

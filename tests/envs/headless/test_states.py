@@ -1,4 +1,4 @@
-"""States that a client sets: read in any usual spelling, or refused by name."""
+"""States that a client sets: read in any usual spelling, or refused with the field's name."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ def test_a_client_may_put_up_to_seven_credits_or_energy_into_a_cell(session: Ses
     seen = set_state(session, player=player, resources=resources)["observation"]
     assert seen["cells"][2][3]["credits"] == 5
     assert seen["cells"][1][2]["energy"] == 7
-    told = ask(session, "step", actionIndex=4)
-    assert (told["observation"]["credits"], told["observation"]["energy"]) == (5, 7)
-    parts = told["info"]["reward_breakdown"]
+    answer = ask(session, "step", actionIndex=4)
+    assert (answer["observation"]["credits"], answer["observation"]["energy"]) == (5, 7)
+    parts = answer["info"]["reward_breakdown"]
     assert {name: part for name, part in parts.items() if part} == {"resourceGain": 0.6}
-    assert told["reward"] == 0.59
-    left = [cell for row in told["observation"]["cells"] for cell in row]
+    assert answer["reward"] == 0.59
+    left = [cell for row in answer["observation"]["cells"] for cell in row]
     assert not any("credits" in cell or "energy" in cell for cell in left)
 
 
-def test_of_two_resources_in_a_cell_the_credits_count(session: Session) -> None:
+def test_if_a_resource_has_credits_and_energy_the_credits_count(session: Session) -> None:
     both = {"row": 0, "col": 1, "credits": 5, "energy": 9}
     cell = set_state(session, resources=[both])["observation"]["cells"][0][1]
     assert (cell["credits"], "energy" in cell) == (5, False)
@@ -83,16 +83,16 @@ def test_of_two_resources_in_a_cell_the_credits_count(session: Session) -> None:
          "resources[1]: row 1 col 2 already has energy"),
     ],
 )  # fmt: skip
-def test_a_state_that_cannot_be_is_refused_by_name_and_changes_nothing(
+def test_an_impossible_state_is_refused_with_its_field_and_changes_nothing(
     session: Session, state: Any, named: str
 ) -> None:
     ask(session, "reset")
     before = ask(session, "getInternalState"), ask(session, "getValidActions")
     if state and "player" not in state:
         state = {"player": {"row": 0, "col": 0}, **state}
-    told = ask(session, "setState", state=state)
-    assert list(told) == ["error"]
-    assert named in told["error"]
+    answer = ask(session, "setState", state=state)
+    assert list(answer) == ["error"]
+    assert named in answer["error"]
     assert (ask(session, "getInternalState"), ask(session, "getValidActions")) == before
 
 

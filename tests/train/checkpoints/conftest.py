@@ -11,18 +11,18 @@ from tests.train.checkpoints.small_state import on, state
 
 
 @pytest.fixture
-def said() -> list[str]:
+def messages() -> list[str]:
     return []
 
 
 @pytest.fixture
-def checkpoints(tmp_path: Path, said: list[str]) -> Checkpoints:
-    return Checkpoints(tmp_path / "run", keep=3, say=said.append)
+def checkpoints(tmp_path: Path, messages: list[str]) -> Checkpoints:
+    return Checkpoints(tmp_path / "run", keep=3, say=messages.append)
 
 
 @pytest.fixture
-def in_bucket(bucket_address: str, said: list[str]) -> Checkpoints:
-    return Checkpoints(place(bucket_address), keep=3, say=said.append)
+def in_bucket(bucket_address: str, messages: list[str]) -> Checkpoints:
+    return Checkpoints(place(bucket_address), keep=3, say=messages.append)
 
 
 @pytest.fixture(scope="session")
@@ -38,5 +38,5 @@ def two_saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def two(two_saved: Path, tmp_path: Path) -> Path:
-    """A copy of them to damage."""
+    """A copy of checkpoints 1 and 2, to damage."""
     return Path(shutil.copytree(two_saved, tmp_path / "run"))

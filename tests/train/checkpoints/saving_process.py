@@ -2,7 +2,7 @@
 
     python saving_process.py PORT PROCESS DIRECTORY
 
-Prints what it found as JSON.
+Prints its results as JSON.
 """
 
 import json
@@ -34,7 +34,7 @@ SMALL_FILES = 1 << 16
 
 
 def random_bits() -> jax.Array:
-    """256 kB for each device, which no compression makes smaller."""
+    """256 kB for each device, which cannot be compressed."""
     return jax.random.bits(jax.random.key(0), (8, 1 << 16))
 
 
@@ -48,20 +48,20 @@ def forbidden(_: Disk) -> list[str]:
 
 def main() -> None:
     mesh = on(8)
-    said: list[str] = []
-    found: dict = {
+    messages: list[str] = []
+    results: dict = {
         "gathered": gather({"process": PROCESS}),
         "broadcast": broadcast(PROCESS),
-        "said": said,
+        "messages": messages,
     }
 
-    reader = Checkpoints(DIRECTORY / "from_one", keep=3, say=said.append)
+    reader = Checkpoints(DIRECTORY / "from_one", keep=3, say=messages.append)
     restored = reader.restore_newest(Layout(like(mesh)))
     assert restored is not None
-    found["restored"] = restored.step
-    found["equal"] = local_bits(restored.state) == local_bits(state(mesh, seed=1))
+    results["restored"] = restored.step
+    results["equal"] = local_bits(restored.state) == local_bits(state(mesh, seed=1))
 
-    writer = Checkpoints(DIRECTORY / "from_two", keep=2, say=said.append)
+    writer = Checkpoints(DIRECTORY / "from_two", keep=2, say=messages.append)
     writer.save(1, state(mesh, seed=1), {})
     writer.wait()
     large = jax.jit(random_bits, out_shardings=like(mesh).players["over"].sharding)()
@@ -81,14 +81,14 @@ def main() -> None:
         try:
             writer.save(6, state(mesh, seed=6), {})
         except Unavailable as error:
-            found["error"] = str(error)
+            results["error"] = str(error)
     with mock.patch.object(Disk, "names", forbidden) if PROCESS == 0 else nullcontext():
         try:
             writer.best()
         except OSError as error:
-            found["unreadable"] = [isinstance(error, Unavailable), str(error)]
-    found["steps"] = writer.steps()
-    print(json.dumps(found))
+            results["unreadable"] = [isinstance(error, Unavailable), str(error)]
+    results["steps"] = writer.steps()
+    print(json.dumps(results))
     jax.distributed.shutdown()
 
 

@@ -1,4 +1,4 @@
-"""A train state that takes no time: a leaf of every type, some of them split over the mesh."""
+"""A small train state with leaves of several dtypes, some of them sharded over the mesh."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jax.sharding import Mesh, NamedSharding
 from hackmatrix.parallel import mesh as meshes
 
 ENVS, HIDDEN = 16, 200
-AWKWARD = [0.0, -0.0, np.inf, -np.inf, 1e-45, 3.4e38]  # the least and nearly the largest there is
+AWKWARD = [0.0, -0.0, np.inf, -np.inf, 1e-45, 3.4e38]  # the least and nearly the largest float32
 
 
 class Learner(struct.PyTreeNode):
@@ -36,7 +36,7 @@ def on(devices: int) -> Mesh:
 
 
 def state(mesh: Mesh, seed: int = 0) -> State:
-    """The same values for the same seed, whatever the mesh."""
+    """Returns a state with the same values for the same seed on any mesh."""
     return _maker(mesh)(seed)
 
 
@@ -53,12 +53,12 @@ def like(mesh: Mesh, envs: int = ENVS, hidden: int = HIDDEN) -> State:
 
 
 def bits(tree: Any) -> list[tuple[str, bytes]]:
-    """The type and the bytes of every leaf."""
+    """The dtype and the bytes of every leaf."""
     return [(str(leaf.dtype), np.asarray(_plain(leaf)).tobytes()) for leaf in jax.tree.leaves(tree)]
 
 
 def local_bits(tree: Any) -> list[bytes]:
-    """The bytes of those parts of the leaves that this process has."""
+    """The bytes of the shards of all leaves on this process."""
     parts = [part for leaf in jax.tree.leaves(tree) for part in _plain(leaf).addressable_shards]
     return [np.asarray(part.data).tobytes() for part in parts]
 

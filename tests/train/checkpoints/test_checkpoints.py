@@ -1,4 +1,4 @@
-"""Checkpoints come back bit for bit on any mesh, or not at all."""
+"""Checkpoints are restored bit for bit on any mesh, or refused."""
 
 from pathlib import Path
 
@@ -19,8 +19,8 @@ def place_of(leaf: jax.Array | jax.ShapeDtypeStruct) -> object:
 
 
 @pytest.mark.parametrize(("saved_on", "restored_on"), [(8, 8), (8, 2), (8, 1), (1, 8)])
-def test_what_is_restored_on_another_mesh_is_what_was_saved(
-    checkpoints: Checkpoints, said: list[str], saved_on: int, restored_on: int
+def test_a_state_is_restored_as_it_was_saved_on_any_mesh(
+    checkpoints: Checkpoints, messages: list[str], saved_on: int, restored_on: int
 ) -> None:
     saved, wanted = state(on(saved_on)), like(on(restored_on))
     checkpoints.save(4096, saved, {"update": 7, "note": "é"})
@@ -29,7 +29,7 @@ def test_what_is_restored_on_another_mesh_is_what_was_saved(
     assert (restored.step, restored.metadata) == (4096, {"update": 7, "note": "é"})
     assert bits(restored.state) == bits(saved)
     assert jax.tree.map(place_of, restored.state) == jax.tree.map(place_of, wanted)
-    assert said == []
+    assert messages == []
 
 
 def test_where_nothing_was_saved_nothing_is_restored(checkpoints: Checkpoints) -> None:
@@ -37,7 +37,7 @@ def test_where_nothing_was_saved_nothing_is_restored(checkpoints: Checkpoints) -
     assert checkpoints.restore_newest(Layout(like(on(1)))) is None
 
 
-def test_the_newest_are_kept(tmp_path: Path) -> None:
+def test_the_newest_checkpoints_are_kept(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path, keep=2)
     for step in (5_000_000_000, 5_000_000_001, 5_000_000_010):  # more than 32 bits can count
         checkpoints.save(step, state(on(2)), {})
@@ -45,12 +45,12 @@ def test_the_newest_are_kept(tmp_path: Path) -> None:
     assert checkpoints.steps() == [5_000_000_001, 5_000_000_010]
 
 
-def test_the_one_with_the_highest_score_is_kept_besides(tmp_path: Path) -> None:
-    """What is no number is neither better nor worse than others."""
+def test_the_checkpoint_with_the_highest_score_is_kept_too(tmp_path: Path) -> None:
+    """A score of NaN is neither better nor worse than others."""
     checkpoints, nan = Checkpoints(tmp_path, keep=2), float("nan")
     metadata = [{}, {SCORE: 0.25}, {SCORE: 0.5}, {}, {SCORE: nan}, {SCORE: 0.25}]
-    for step, told in enumerate(metadata):
-        checkpoints.save(step, state(on(2), seed=step), told)
+    for step, each in enumerate(metadata):
+        checkpoints.save(step, state(on(2), seed=step), each)
     checkpoints.wait()
     assert checkpoints.steps() == [2, 4, 5]
     assert checkpoints.best() == Best(0.5, 2, None)
@@ -64,14 +64,14 @@ def test_the_one_with_the_highest_score_is_kept_besides(tmp_path: Path) -> None:
     assert bits(best.state) == bits(state(on(1), seed=2))
 
 
-def test_where_nothing_was_measured_nothing_is_best(two: Path) -> None:
+def test_without_scores_no_checkpoint_is_the_best(two: Path) -> None:
     checkpoints = Checkpoints(two, keep=3)
     assert checkpoints.best() is None
     assert checkpoints.restore_best(Layout(like(on(1)))) is None
 
 
-def test_no_program_is_compiled_to_save_what_devices_share(checkpoints: Checkpoints) -> None:
-    """But for the one that makes the digests."""
+def test_no_program_is_compiled_to_save_replicated_arrays(checkpoints: Checkpoints) -> None:
+    """Except the one that computes the digests."""
     compiled: list[str] = []
 
     def note(event: str, duration_secs: float, **kwargs: str | int) -> None:
@@ -88,7 +88,9 @@ def test_no_program_is_compiled_to_save_what_devices_share(checkpoints: Checkpoi
     assert len(compiled) <= 1
 
 
-def test_a_state_that_is_donated_right_after_is_saved_as_it_was(checkpoints: Checkpoints) -> None:
+def test_a_state_that_is_donated_right_after_its_save_is_saved_unchanged(
+    checkpoints: Checkpoints,
+) -> None:
     @jax.jit
     def make() -> jax.Array:
         return jnp.arange(1 << 21, dtype=jnp.float32).reshape(8, -1)
@@ -109,18 +111,18 @@ def test_a_state_that_is_donated_right_after_is_saved_as_it_was(checkpoints: Che
 def test_another_network_is_refused_with_both_shapes(two: Path) -> None:
     with pytest.raises(UserError) as refusal:
         Checkpoints(two, keep=3).restore_newest(Layout(like(on(1), hidden=7)))
-    said, *lines = str(refusal.value).splitlines()
+    first, *lines = str(refusal.value).splitlines()
     kernel = (
         "params/hidden_0/kernel: checkpoint has (17, 200) float32, this run has (17, 7) float32"
     )
     assert f"learner/{kernel}" in lines
     assert len(lines) == 6  # kernel, bias, and two moments of each
-    assert "has changed since it was saved; undo that change or start a new run" in said
+    assert "has changed since it was saved; undo that change or start a new run" in first
     with pytest.raises(UserError, match=r"\nand 5 more$"):
         Checkpoints(two, keep=3).restore_newest(Layout(like(on(1), envs=2 * ENVS, hidden=7)))
 
 
-def test_another_type_is_refused_and_not_cast(two: Path) -> None:
+def test_another_dtype_is_refused_and_not_cast(two: Path) -> None:
     wanted = like(on(1))
     over = wanted.players["over"]
     number = jax.ShapeDtypeStruct(over.shape, jnp.uint8, sharding=over.sharding)
@@ -133,7 +135,7 @@ def test_another_type_is_refused_and_not_cast(two: Path) -> None:
     ]
 
 
-def test_a_layer_more_or_less_is_refused(two: Path) -> None:
+def test_an_extra_or_missing_layer_is_refused(two: Path) -> None:
     wanted = like(on(1))
     params = wanted.learner.params
     fewer = {"hidden_0": params["hidden_0"]}
@@ -148,7 +150,7 @@ def test_a_layer_more_or_less_is_refused(two: Path) -> None:
         assert str(refusal.value).splitlines()[1:] == [f"learner/params/{line}"]
 
 
-def test_what_is_not_asked_for_is_not_read(two: Path) -> None:
+def test_parts_that_are_not_requested_are_not_restored(two: Path) -> None:
     wanted = like(on(2)).replace(players=None)
     wanted = wanted.replace(learner=wanted.learner.replace(optimiser=None))
     restored = Checkpoints(two, keep=3).restore_newest(Layout(wanted))
@@ -182,7 +184,7 @@ def test_another_network_is_refused_though_a_part_would_be_accepted(two: Path) -
     assert all(line.startswith("learner/") for line in str(refusal.value).splitlines()[1:])
 
 
-def test_what_was_saved_in_an_older_layout_becomes_what_is_wanted_today(two: Path) -> None:
+def test_a_state_in_an_older_layout_is_converted_to_the_current_one(two: Path) -> None:
     old = like(on(2))
     today = old.replace(players=old.players | {"lives": old.players["steps"]})
 
@@ -194,8 +196,8 @@ def test_what_was_saved_in_an_older_layout_becomes_what_is_wanted_today(two: Pat
     assert bits(restored.state) == bits(with_lives(state(on(2), seed=2)))
 
 
-def test_a_step_that_is_saved_already_is_not_saved_again(two: Path, said: list[str]) -> None:
-    checkpoints = Checkpoints(two, keep=3, say=said.append)
+def test_a_step_that_is_saved_already_is_not_saved_again(two: Path, messages: list[str]) -> None:
+    checkpoints = Checkpoints(two, keep=3, say=messages.append)
     restored = checkpoints.restore_newest(Layout(like(on(2))))
     assert restored is not None
     before = (two / "2").stat().st_mtime_ns
@@ -205,4 +207,4 @@ def test_a_step_that_is_saved_already_is_not_saved_again(two: Path, said: list[s
     checkpoints.wait()
     assert (two / "2").stat().st_mtime_ns == before
     assert sorted(each.name for each in two.iterdir()) == ["1", "2", "3"]
-    assert said == []
+    assert messages == []

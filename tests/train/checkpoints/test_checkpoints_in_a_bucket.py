@@ -1,4 +1,4 @@
-"""Checkpoints in a bucket: as on a disk, through the faults of a network."""
+"""Checkpoints in a bucket work as on a disk, despite the faults of a network."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def names(checkpoints: Checkpoints) -> list[str]:
     return sorted(checkpoints._directory.names())
 
 
-def test_what_was_saved_is_restored_bit_for_bit_on_any_mesh(in_bucket: Checkpoints) -> None:
+def test_a_state_is_restored_bit_for_bit_on_another_mesh(in_bucket: Checkpoints) -> None:
     in_bucket.save(1, state(on(8), seed=1), {"update": 1})
     in_bucket.save(2, state(on(8), seed=2), {"update": 2})
     in_bucket.wait()
@@ -55,19 +55,19 @@ def test_the_newest_the_best_and_milestones_are_kept(bucket_address: str) -> Non
     assert checkpoints.steps() == [6, 12, 21]
 
 
-def test_the_future_that_a_run_turned_from_is_put_aside(
-    in_bucket: Checkpoints, said: list[str]
+def test_checkpoints_later_than_the_saved_step_are_put_aside(
+    in_bucket: Checkpoints, messages: list[str]
 ) -> None:
     for step in (1, 5):
         in_bucket.save(step, {"leaf": jnp.uint32(step)}, {})
     in_bucket.save(3, {"leaf": jnp.uint32(3)}, {})
     in_bucket.wait()
     assert names(in_bucket) == ["1", "3", "5.aside-1"]
-    assert said == [f"{in_bucket._directory / '5'} was renamed to 5.aside-1"]
+    assert messages == [f"{in_bucket._directory / '5'} was renamed to 5.aside-1"]
 
 
-def test_what_was_being_saved_when_the_process_was_killed_is_not_used(
-    in_bucket: Checkpoints, said: list[str]
+def test_a_checkpoint_whose_process_was_killed_during_the_save_is_not_used(
+    in_bucket: Checkpoints, messages: list[str]
 ) -> None:
     in_bucket.save(1, state(on(1)), {})
     in_bucket.wait()
@@ -82,7 +82,7 @@ def test_what_was_being_saved_when_the_process_was_killed_is_not_used(
     restored = in_bucket.restore_newest(Layout(like(on(1))))
     assert restored is not None
     assert restored.step == 1
-    assert said == [
+    assert messages == [
         f"{in_bucket._directory / '2'} is unfinished or still being written: trying an older one"
     ]
     in_bucket.save(3, restored.state, {})
@@ -90,43 +90,43 @@ def test_what_was_being_saved_when_the_process_was_killed_is_not_used(
     assert names(in_bucket) == ["1", "3"]
 
 
-@pytest.mark.usefixtures("patient_at_once")
+@pytest.mark.usefixtures("retries_without_waiting")
 @pytest.mark.parametrize("fault", ["third", "slow"])
-def test_a_bad_connection_is_outlasted(
-    in_bucket: Checkpoints, said: list[str], bucket_service: Service, fault: str
+def test_saving_and_restoring_survive_a_bad_connection(
+    in_bucket: Checkpoints, messages: list[str], bucket_service: Service, fault: str
 ) -> None:
     with bucket_service.failing(fault):
         in_bucket.save(1, state(on(1), seed=1), {})
         in_bucket.wait()
         restored = in_bucket.restore_newest(Layout(like(on(1))))
-    assert said == []
+    assert messages == []
     assert restored is not None
     assert bits(restored.state) == bits(state(on(1), seed=1))
 
 
-def test_a_bucket_that_refuses_is_told_and_the_run_saves_again_later(
-    in_bucket: Checkpoints, said: list[str]
+def test_a_save_to_a_missing_bucket_is_reported_and_another_bucket_still_works(
+    in_bucket: Checkpoints, messages: list[str]
 ) -> None:
-    nowhere = Checkpoints(place("gs://nobody/run"), keep=3, say=said.append)
+    nowhere = Checkpoints(place("gs://nobody/run"), keep=3, say=messages.append)
     nowhere.save(1, {"leaf": jnp.uint32(1)}, {})
     nowhere.wait()
-    assert [line.partition(":")[0] for line in said] == ["gs"]
-    assert "1 is not saved: " in said[0]
+    assert [line.partition(":")[0] for line in messages] == ["gs"]
+    assert "1 is not saved: " in messages[0]
     in_bucket.save(2, {"leaf": jnp.uint32(2)}, {})
     in_bucket.wait()
     assert in_bucket.steps() == [2]
 
 
-@pytest.mark.usefixtures("patient_at_once")
-def test_a_bucket_that_goes_away_as_a_save_begins_costs_that_checkpoint_and_not_the_run(
+@pytest.mark.usefixtures("retries_without_waiting")
+def test_a_bucket_that_fails_as_a_save_begins_costs_that_checkpoint_and_not_the_run(
     in_bucket: Checkpoints,
-    said: list[str],
+    messages: list[str],
     bucket_service: Service,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     prepare, leaf = Checkpoints._prepare, {"leaf": jnp.uint32(1)}
 
-    def prepare_at_the_last_moment(self: Checkpoints, step: int) -> tuple[str | None, list[int]]:
+    def prepare_and_disconnect(self: Checkpoints, step: int) -> tuple[str | None, list[int]]:
         prepared = prepare(self, step)
         bucket_service.fault = "refuse"
         return prepared
@@ -134,11 +134,11 @@ def test_a_bucket_that_goes_away_as_a_save_begins_costs_that_checkpoint_and_not_
     in_bucket.save(1, leaf, {})
     in_bucket.wait()
     with bucket_service.failing("slow"), monkeypatch.context() as meanwhile:
-        meanwhile.setattr(Checkpoints, "_prepare", prepare_at_the_last_moment)
+        meanwhile.setattr(Checkpoints, "_prepare", prepare_and_disconnect)
         in_bucket.save(2, leaf, {})
         in_bucket.wait()
         assert in_bucket.saved != 2
-    assert [line.partition(" is not saved: ")[0] for line in said] == [
+    assert [line.partition(" is not saved: ")[0] for line in messages] == [
         f"{in_bucket._directory / '2'}"
     ]
     in_bucket.save(3, leaf, {})
@@ -147,10 +147,10 @@ def test_a_bucket_that_goes_away_as_a_save_begins_costs_that_checkpoint_and_not_
     assert in_bucket.steps() == [1, 3]
 
 
-@pytest.mark.usefixtures("patient_at_once")
-def test_a_bucket_that_is_gone_for_a_while_costs_the_checkpoint_of_that_time_and_no_other(
+@pytest.mark.usefixtures("retries_without_waiting")
+def test_an_outage_of_the_bucket_costs_the_checkpoints_of_that_time_and_no_others(
     bucket_address: str,
-    said: list[str],
+    messages: list[str],
     bucket_service: Service,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -160,7 +160,7 @@ def test_a_bucket_that_is_gone_for_a_while_costs_the_checkpoint_of_that_time_and
         finish(self)
         raise OSError("the last request was lost")
 
-    checkpoints = Checkpoints(place(bucket_address), keep=1, say=said.append)
+    checkpoints = Checkpoints(place(bucket_address), keep=1, say=messages.append)
     leaf = {"leaf": jnp.uint32(1)}
     checkpoints.save(1, leaf, {"score": 9.0})
     checkpoints.save(2, leaf, {"score": 1.0})
@@ -173,10 +173,10 @@ def test_a_bucket_that_is_gone_for_a_while_costs_the_checkpoint_of_that_time_and
         checkpoints.save(4, leaf, {})
         checkpoints.wait()
         assert checkpoints.saved != 4
-        with pytest.raises(Unavailable):  # rather than that there is none
+        with pytest.raises(Unavailable):  # instead of None, for no best checkpoint
             checkpoints.best()
     monkeypatch.undo()
-    not_saved = [line.partition(" is not saved")[0] for line in said]
+    not_saved = [line.partition(" is not saved")[0] for line in messages]
     assert not_saved == [f"{bucket_address}/{step}" for step in (3, 4)]
     checkpoints.save(5, leaf, {})
     checkpoints.wait()
@@ -184,10 +184,10 @@ def test_a_bucket_that_is_gone_for_a_while_costs_the_checkpoint_of_that_time_and
     assert checkpoints.steps() == [1, 5]
 
 
-@pytest.mark.usefixtures("patient_at_once")
-def test_a_checkpoint_in_a_bucket_that_cannot_be_reached_is_not_called_damaged(
+@pytest.mark.usefixtures("retries_without_waiting")
+def test_a_checkpoint_in_an_unreachable_bucket_is_not_reported_as_damaged(
     in_bucket: Checkpoints,
-    said: list[str],
+    messages: list[str],
     bucket_service: Service,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -196,7 +196,7 @@ def test_a_checkpoint_in_a_bucket_that_cannot_be_reached_is_not_called_damaged(
     load = in_bucket._load_once
 
     def cut_off(then: str | None) -> None:
-        """The next time that arrays are read; the bucket is in this state afterwards."""
+        """Makes the next read of arrays fail, and leaves the bucket with the fault `then`."""
 
         def fails(step: int, wanted: Any) -> Any:
             monkeypatch.setattr(in_bucket, "_load_once", load)
@@ -213,4 +213,4 @@ def test_a_checkpoint_in_a_bucket_that_cannot_be_reached_is_not_called_damaged(
     restored = in_bucket.restore_newest(Layout(like(on(1))))
     assert restored is not None
     assert restored.step == 1
-    assert said == []
+    assert messages == []

@@ -1,4 +1,4 @@
-"""A damaged checkpoint is noticed, said and put aside, and the one before it is used."""
+"""A damaged checkpoint is detected, reported and put aside, and the one before it is used."""
 
 import errno
 import json
@@ -26,7 +26,7 @@ def files(directory: Path) -> list[Path]:
 
 
 def arrays_of(step: Path) -> Path:
-    """The largest of the files that hold what the arrays hold."""
+    """The largest of the files with the data of the arrays."""
     return max(step.glob("state/ocdbt.process_0/d/*"), key=lambda path: path.stat().st_size)
 
 
@@ -83,25 +83,25 @@ DAMAGES = (
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_where_the_newest_is_damaged_the_one_before_is_used(
-    two: Path, said: list[str], damage: Callable[[Path], None]
+    two: Path, messages: list[str], damage: Callable[[Path], None]
 ) -> None:
     damage(two / "2")
     before = {path: path.read_bytes() for path in files(two)}
-    restored = Checkpoints(two, keep=3, say=said.append).restore_newest(Layout(like(on(2))))
+    restored = Checkpoints(two, keep=3, say=messages.append).restore_newest(Layout(like(on(2))))
     assert restored is not None
     assert (restored.step, restored.metadata) == (1, {"update": 1})
     assert bits(restored.state) == bits(state(on(2), seed=1))
-    assert len(said) == 1
-    assert f"{two / '2'} is damaged" in said[0]
-    assert "\n" not in said[0]
+    assert len(messages) == 1
+    assert f"{two / '2'} is damaged" in messages[0]
+    assert "\n" not in messages[0]
     assert {path: path.read_bytes() for path in files(two)} == before
 
 
 @pytest.mark.parametrize("which", ["restore_newest", "restore_best"])
-def test_what_a_training_replaces_while_it_is_read_is_no_damage(
-    two: Path, said: list[str], monkeypatch: pytest.MonkeyPatch, which: str
+def test_a_checkpoint_that_training_replaces_while_it_is_read_is_not_damaged(
+    two: Path, messages: list[str], monkeypatch: pytest.MonkeyPatch, which: str
 ) -> None:
-    reader = Checkpoints(two, keep=3, say=said.append)
+    reader = Checkpoints(two, keep=3, say=messages.append)
     read = reader._read
 
     def read_late(step: int) -> Manifest:
@@ -119,70 +119,72 @@ def test_what_a_training_replaces_while_it_is_read_is_no_damage(
     restored = getattr(reader, which)(Layout(like(on(1))))
     assert restored is not None
     assert (restored.step, restored.metadata["update"]) == (3, 3)
-    assert said == []
+    assert messages == []
 
 
-def test_where_all_are_damaged_the_run_does_not_begin_anew(two: Path, said: list[str]) -> None:
+def test_where_all_are_damaged_the_run_does_not_start_from_scratch(
+    two: Path, messages: list[str]
+) -> None:
     for step in ("1", "2"):
         truncate(two / step)
-    checkpoints = Checkpoints(two, keep=3, say=said.append)
+    checkpoints = Checkpoints(two, keep=3, say=messages.append)
     with pytest.raises(UserError, match=r"all checkpoints in .* are damaged") as error:
         checkpoints.restore_newest(Layout(like(on(1))))
     assert "\n" not in str(error.value)
-    assert len(said) == 2
+    assert len(messages) == 2
     assert checkpoints.steps() == [1, 2]
 
 
-def test_a_flipped_byte_is_always_noticed(two: Path, said: list[str]) -> None:
-    """Fifty bytes, one at a time: one of each file, the others of the files that hold the arrays.
+def test_a_flipped_byte_is_always_noticed(two: Path, messages: list[str]) -> None:
+    """Flips fifty bytes, one at a time: one in each file, the others in the arrays' largest file.
 
-    Nobody reads when a checkpoint was saved, how it was spread over devices, or the last part of
-    the arrays' file: where a flip is there, it is said, and what comes back is what was saved.
+    Restoring needs neither the time of the save, nor the sharding, nor the last part of the arrays'
+    file: a flip there is reported, and the restored state is still the saved one.
     """
     shutil.rmtree(two / "1")
     step, saved, draw = two / "2", bits(state(on(1), seed=2)), random.Random(0)
     paths = files(step)
     paths += [arrays_of(step)] * (FLIPS - len(paths))
-    checkpoints = Checkpoints(two, keep=3, say=said.append)
+    checkpoints = Checkpoints(two, keep=3, say=messages.append)
     refused, harmless = Counter[str](), Counter[str]()
     for path in paths:
         name = str(path.relative_to(step))
         position, mask = draw.randrange(path.stat().st_size), draw.randrange(1, 256)
         flip(path, position, mask)
-        said.clear()
+        messages.clear()
         try:
             restored = checkpoints.restore_newest(Layout(like(on(1))))
         except UserError:
             refused[name] += 1
-            assert "is damaged" in said[0]
+            assert "is damaged" in messages[0]
         else:
             harmless[name] += 1
-            assert f"is used because its arrays are intact, but {name} changed" in said[0]
+            assert f"is used because its arrays are intact, but {name} changed" in messages[0]
             assert restored is not None
             assert bits(restored.state) == saved, f"byte {position} of {path}, mask {mask}"
             assert restored.metadata == {"update": 2}
-        assert len(said) == 1
+        assert len(messages) == 1
         flip(path, position, mask)
     print(f"refused: {refused}, harmless: {harmless}")
     assert refused.total() + harmless.total() == FLIPS
     assert refused[str(arrays_of(step).relative_to(step))]
-    said.clear()
-    whole = checkpoints.restore_newest(Layout(like(on(1))))  # nothing is flipped any more
+    messages.clear()
+    whole = checkpoints.restore_newest(Layout(like(on(1))))  # all flips are undone
     assert whole is not None
-    assert said == []
+    assert messages == []
 
 
 def test_a_damaged_checkpoint_is_put_aside_when_its_step_is_saved_again(
-    two: Path, said: list[str]
+    two: Path, messages: list[str]
 ) -> None:
     truncate(two / "2")
-    checkpoints = Checkpoints(two, keep=1, say=said.append)
+    checkpoints = Checkpoints(two, keep=1, say=messages.append)
     assert checkpoints.restore_newest(Layout(like(on(2)))) is not None
     checkpoints.save(2, state(on(2), seed=22), {"update": 22})
     checkpoints.save(3, state(on(2), seed=3), {"update": 3})
     checkpoints.wait()
     assert sorted(each.name for each in two.iterdir()) == ["2.aside-1", "3"]
-    assert said[1:] == [f"{two / '2'} was renamed to 2.aside-1"]
+    assert messages[1:] == [f"{two / '2'} was renamed to 2.aside-1"]
 
 
 def test_a_best_checkpoint_that_is_damaged_is_not_replaced_by_another(tmp_path: Path) -> None:
@@ -195,45 +197,45 @@ def test_a_best_checkpoint_that_is_damaged_is_not_replaced_by_another(tmp_path: 
     empty_the_record(tmp_path / "3")
     with pytest.raises(UserError, match=f"{tmp_path / '1'} is damaged"):
         checkpoints.restore_best(Layout(like(on(2))))
-    empty_the_record(tmp_path / "1")  # then nobody knows that it was the best
+    empty_the_record(tmp_path / "1")  # so its score is lost
     with pytest.raises(UserError, match=f"{tmp_path / '2'} is damaged"):
         checkpoints.restore_best(Layout(like(on(2))))
 
 
-def test_a_checkpoint_that_has_lost_its_record_is_not_kept_as_what_may_be_the_best(
-    two: Path, said: list[str]
+def test_a_checkpoint_without_its_record_is_not_kept_as_a_possible_best(
+    two: Path, messages: list[str]
 ) -> None:
     shutil.rmtree(two / "1/record")
-    checkpoints = Checkpoints(two, keep=1, say=said.append)
+    checkpoints = Checkpoints(two, keep=1, say=messages.append)
     assert checkpoints.best() is None
     checkpoints.save(3, state(on(1), seed=3), {})
     checkpoints.wait()
     assert checkpoints.steps() == [3]
-    assert said == []
+    assert messages == []
 
 
 def test_a_best_checkpoint_that_cannot_be_read_for_a_while_is_kept(
-    tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, messages: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where a mount is stale: it is no damage."""
-    checkpoints = Checkpoints(tmp_path, keep=1, say=said.append)
+    """A stale mount, for example, is no damage."""
+    checkpoints = Checkpoints(tmp_path, keep=1, say=messages.append)
     for step, score in ((1, 0.5), (2, 0.25)):
         checkpoints.save(step, state(on(1), seed=step), {SCORE: score})
     checkpoints.wait()
     read = Disk.read
 
-    def read_others(place: Disk) -> str:
+    def read_unless_stale(place: Disk) -> str:
         if place.path.parts[-3:-1] == ("1", "record"):
             raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
         return read(place)
 
     with monkeypatch.context() as while_it_is_stale:
-        while_it_is_stale.setattr(Disk, "read", read_others)
+        while_it_is_stale.setattr(Disk, "read", read_unless_stale)
         assert checkpoints.best() == (0.25, 2, None)
         checkpoints.save(3, state(on(1), seed=3), {})
         checkpoints.wait()
     why = "may be the best, but its score cannot be read: Stale file handle"
-    assert said == [f"{tmp_path / '1'} {why}"]
+    assert messages == [f"{tmp_path / '1'} {why}"]
     assert checkpoints.best() == (0.5, 1, None)
     checkpoints.save(4, state(on(1), seed=4), {})
     checkpoints.wait()
@@ -241,13 +243,15 @@ def test_a_best_checkpoint_that_cannot_be_read_for_a_while_is_kept(
 
 
 @pytest.mark.parametrize("name", ["_CHECKPOINT_METADATA", "inventory.json"])
-def test_a_file_that_nobody_needs_may_be_unreadable(two: Path, said: list[str], name: str) -> None:
+def test_a_file_that_restoring_does_not_need_may_be_unreadable(
+    two: Path, messages: list[str], name: str
+) -> None:
     (two / "2" / name).unlink()
-    (two / "2" / name).symlink_to("/proc/self/mem")  # whose reading is an input/output error
-    restored = Checkpoints(two, keep=3, say=said.append).restore_newest(Layout(like(on(1))))
+    (two / "2" / name).symlink_to("/proc/self/mem")  # reading it is an I/O error
+    restored = Checkpoints(two, keep=3, say=messages.append).restore_newest(Layout(like(on(1))))
     assert restored is not None
     assert restored.step == 2
-    (line,) = said
+    (line,) = messages
     assert f"is used because its arrays are intact, but {name} changed" in line
 
 

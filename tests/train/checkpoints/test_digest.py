@@ -1,4 +1,4 @@
-"""The digest tells every change of a leaf, and nothing else."""
+"""The digest changes with every change of a leaf, and with nothing else."""
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ TYPES = ("float32", "bfloat16", "int32", "uint32", "uint8", "bool")
 
 
 def weights(size: int) -> np.ndarray:
-    """An odd number for each position, by the book: murmur3's finalizer."""
+    """The odd weight of each position: murmur3's finalizer, computed with NumPy."""
     number = np.arange(size, dtype=np.uint64)
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
         number = (number ^ (number >> np.uint64(shift))) * np.uint64(factor) & np.uint64(0xFFFFFFFF)
@@ -40,7 +40,7 @@ def test_a_flip_of_any_bit_changes_the_digest(name: str) -> None:
     assert digests[0] not in digests[1:]
 
 
-def test_elements_that_change_places_change_the_digest() -> None:
+def test_reordered_elements_change_the_digest() -> None:
     original = array("float32")
     turned, swapped = original[::-1].copy(), original.copy()
     swapped[0, [0, 1]] = original[0, [1, 0]]
@@ -61,7 +61,7 @@ def test_the_digest_does_not_depend_on_the_mesh(devices: int) -> None:
     np.testing.assert_array_equal(digest(state(on(devices))), digest(state(on(1))))
 
 
-def test_the_digest_is_the_weighted_sum_that_it_is_said_to_be() -> None:
+def test_the_digest_is_the_documented_weighted_sum() -> None:
     for name, bits in (("float32", np.uint32), ("bfloat16", np.uint16), ("uint8", np.uint8)):
         leaf = array(name)
         words = leaf.view(bits).reshape(-1).astype(np.uint64)

@@ -1,4 +1,4 @@
-"""A run goes on where saving fails; what was half saved is not used."""
+"""A run continues when a save fails; an unfinished checkpoint is not used."""
 
 import errno
 import os
@@ -19,8 +19,8 @@ from tests.train.checkpoints.small_state import like, on, state
 from tests.train.runs.full_disk import no_file_larger_than
 
 
-def test_the_run_goes_on_when_the_disk_is_full_and_saves_again_when_it_is_not(
-    checkpoints: Checkpoints, said: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+def test_the_run_continues_on_a_full_disk_and_saves_again_once_there_is_space(
+    checkpoints: Checkpoints, messages: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     leaf = jax.random.bits(jax.random.key(0), (1 << 18,), jnp.uint32)
     checkpoints.save(1, {"leaf": leaf}, {})
@@ -28,7 +28,7 @@ def test_the_run_goes_on_when_the_disk_is_full_and_saves_again_when_it_is_not(
     with no_file_larger_than(1 << 16):
         checkpoints.save(2, {"leaf": leaf, "other": leaf + 1}, {})
         checkpoints.wait()
-    assert said == [f"{tmp_path / 'run' / '2'} is not saved: File too large"]
+    assert messages == [f"{tmp_path / 'run' / '2'} is not saved: File too large"]
     assert checkpoints.steps() == [1]
     checkpoints.save(2, {"leaf": leaf}, {})
     checkpoints.wait()
@@ -36,60 +36,60 @@ def test_the_run_goes_on_when_the_disk_is_full_and_saves_again_when_it_is_not(
     assert "Traceback" not in "".join(capfd.readouterr())
 
 
-def test_a_save_that_failed_in_the_background_is_told_at_the_next_one(
-    checkpoints: Checkpoints, said: list[str]
+def test_a_save_that_failed_in_the_background_is_reported_at_the_next_one(
+    checkpoints: Checkpoints, messages: list[str]
 ) -> None:
     leaf = jax.random.bits(jax.random.key(0), (1 << 18,), jnp.uint32)
     with no_file_larger_than(1 << 16):
         checkpoints.save(1, {"leaf": leaf}, {})
         checkpoints.save(2, {"leaf": jnp.uint32(2)}, {})
-        assert len(said) == 1
-        assert "1 is not saved" in said[0]
+        assert len(messages) == 1
+        assert "1 is not saved" in messages[0]
         checkpoints.wait()
     assert checkpoints.steps() == [2]
 
 
-def test_the_run_goes_on_where_a_save_fails_before_anything_is_copied(
-    checkpoints: Checkpoints, said: list[str], monkeypatch: pytest.MonkeyPatch
+def test_the_run_continues_when_a_save_fails_before_anything_is_copied(
+    checkpoints: Checkpoints, messages: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on a disk that is full by the time that orbax makes its first file."""
+    """As on a disk that is full when Orbax creates its first file."""
     monkeypatch.setattr(type(checkpoints._directory), "try_to_write", lambda _: None)
     checkpoints.save(1, {"leaf": jnp.uint32(1)}, {})
     checkpoints.wait()
     with no_file_larger_than(0):
         checkpoints.save(2, {"leaf": jnp.uint32(2)}, {})
         checkpoints.wait()
-    assert [line.partition("is ")[2] for line in said] == ["not saved: File too large"]
+    assert [line.partition("is ")[2] for line in messages] == ["not saved: File too large"]
     checkpoints.save(3, {"leaf": jnp.uint32(3)}, {})
     checkpoints.wait()
     assert checkpoints.steps() == [1, 3]
 
 
-def test_a_full_disk_is_found_out_before_all_processes_begin_to_save(
-    checkpoints: Checkpoints, said: list[str]
+def test_a_full_disk_is_detected_before_the_processes_begin_to_save(
+    checkpoints: Checkpoints, messages: list[str]
 ) -> None:
     with no_file_larger_than(0):
         checkpoints.save(1, {"leaf": jnp.uint32(1)}, {})
-    assert [line.partition("is ")[2] for line in said] == ["not saved: File too large"]
+    assert [line.partition("is ")[2] for line in messages] == ["not saved: File too large"]
     assert checkpoints.steps() == []
 
 
-def test_the_run_goes_on_where_no_directory_can_be_made(
-    checkpoints: Checkpoints, said: list[str], tmp_path: Path
+def test_the_run_continues_when_no_directory_can_be_created(
+    checkpoints: Checkpoints, messages: list[str], tmp_path: Path
 ) -> None:
     (tmp_path / "run").write_text("a file where the directory should be")
     checkpoints.save(1, state(on(1)), {})
-    assert said == [f"{tmp_path / 'run' / '1'} is not saved: File exists"]
+    assert messages == [f"{tmp_path / 'run' / '1'} is not saved: File exists"]
     (tmp_path / "run").unlink()
     checkpoints.save(2, state(on(1)), {})
     checkpoints.wait()
     assert checkpoints.steps() == [2]
 
 
-def test_what_is_not_called_by_a_step_is_left_alone_and_keeps_nothing_from_being_saved(
-    checkpoints: Checkpoints, said: list[str], tmp_path: Path
+def test_directories_not_named_by_a_step_are_left_alone_and_prevent_no_save(
+    checkpoints: Checkpoints, messages: list[str], tmp_path: Path
 ) -> None:
-    """It is of somebody else: a checkpoint is called by its number alone."""
+    """They belong to somebody else: the name of a checkpoint is its step and nothing else."""
     others = {tmp_path / "run" / name for name in ("007", "٣", "notes")}
     for each in others:
         each.mkdir(parents=True)
@@ -99,44 +99,44 @@ def test_what_is_not_called_by_a_step_is_left_alone_and_keeps_nothing_from_being
     checkpoints.wait()
     assert checkpoints.saved == 8
     assert {*(tmp_path / "run").iterdir()} == {*others, tmp_path / "run/8"}
-    assert said == []
+    assert messages == []
 
 
-def test_a_checkpoint_that_cannot_be_put_aside_is_named_and_only_a_later_one_is_in_the_way(
-    two: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+def test_a_checkpoint_that_cannot_be_put_aside_is_named_and_blocks_no_later_save(
+    two: Path, messages: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuses(place: Disk, _: str) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     (two / "2/record/metadata").write_text("")
     monkeypatch.setattr(Disk, "move", refuses)
-    checkpoints = Checkpoints(two, keep=3, say=said.append)
+    checkpoints = Checkpoints(two, keep=3, say=messages.append)
     assert checkpoints.restore_newest(Layout(like(on(1)))) is not None
-    said.clear()
+    messages.clear()
     stays = f"{two / '2'} cannot be renamed: Permission denied"
     checkpoints.save(3, state(on(1), seed=3), {})
     checkpoints.wait()
     assert checkpoints.saved == 3
     checkpoints.save(4, state(on(1), seed=4), {})
-    assert said == [stays]
+    assert messages == [stays]
     checkpoints.wait()
     checkpoints.save(2, state(on(1), seed=2), {})
-    assert said[1:] == [f"{two / '2'} is not saved: {stays}"]
+    assert messages[1:] == [f"{two / '2'} is not saved: {stays}"]
     assert checkpoints.steps() == [2, 3, 4]
 
 
-def test_where_a_bucket_is_away_a_damaged_checkpoint_is_put_aside_later(
-    two: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+def test_a_damaged_checkpoint_is_put_aside_once_its_bucket_is_reachable_again(
+    two: Path, messages: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else it would be kept in the place of a good one."""
+    """Otherwise, it would be kept in place of a good one."""
     (two / "2/record/metadata").write_text("")
-    checkpoints = Checkpoints(two, keep=2, say=said.append)
+    checkpoints = Checkpoints(two, keep=2, say=messages.append)
     assert checkpoints.restore_newest(Layout(like(on(1)))) is not None
     with monkeypatch.context() as patch:
         patch.setattr(Disk, "move", Mock(side_effect=Unavailable("it does not answer")))
         checkpoints.put_damaged_aside()
         checkpoints.save(3, state(on(1), seed=3), {})
-        assert said[-1] == f"{two / '3'} is not saved: it does not answer"
+        assert messages[-1] == f"{two / '3'} is not saved: it does not answer"
     checkpoints.save(4, state(on(1), seed=4), {})
     checkpoints.wait()
     assert checkpoints.steps() == [1, 4]
@@ -159,8 +159,8 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_what_was_being_saved_when_the_process_was_killed_is_not_used(
-    checkpoints: Checkpoints, said: list[str], tmp_path: Path
+def test_a_checkpoint_whose_process_was_killed_during_the_save_is_not_used(
+    checkpoints: Checkpoints, messages: list[str], tmp_path: Path
 ) -> None:
     child = subprocess.run(
         [sys.executable, "-c", KILLED_WHILE_SAVING, str(tmp_path / "run")],
@@ -176,7 +176,7 @@ def test_what_was_being_saved_when_the_process_was_killed_is_not_used(
     )
     assert restored is not None
     assert restored.step == 1
-    assert [line.partition(" or ")[0] for line in said] == [
+    assert [line.partition(" or ")[0] for line in messages] == [
         f"{tmp_path / 'run' / '2.orbax-checkpoint-tmp'} is unfinished"
     ]
     checkpoints.save(3, restored.state, {})

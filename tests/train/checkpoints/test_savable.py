@@ -1,4 +1,4 @@
-"""What no checkpoint can have is told from shapes and types alone."""
+"""States that cannot be saved are refused by their shapes and dtypes alone."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from tests.train.checkpoints.small_state import like, on
 
 
 def shapes(*shape: int, kind: Any = jnp.float32) -> Any:
-    """A state with one array more."""
+    """A state with one additional array."""
     small = like(on(1))
     return small.replace(players=small.players | {"waves": jax.ShapeDtypeStruct(shape, kind)})
 
 
 @pytest.mark.parametrize("kind", ["complex64", "int4", "uint2", "float4_e2m1fn"])
-def test_arrays_of_a_type_that_has_no_digest_are_refused(kind: str) -> None:
-    said = f"players/waves has dtype {kind}, which checkpoints cannot store: "
-    with pytest.raises(UserError, match=said):
+def test_arrays_of_a_dtype_without_a_digest_are_refused(kind: str) -> None:
+    message = f"players/waves has dtype {kind}, which checkpoints cannot store: "
+    with pytest.raises(UserError, match=message):
         check_can_be_saved(shapes(16, kind=getattr(jnp, kind)))
 
 
 def test_arrays_without_elements_are_refused_wherever_they_are() -> None:
-    said = "players/waves has no elements, .*: leave it out of the environment's states"
-    with pytest.raises(UserError, match=said):
+    message = "players/waves has no elements, .*: leave it out of the environment's states"
+    with pytest.raises(UserError, match=message):
         check_can_be_saved(shapes(16, 0))
 
 
 @pytest.mark.parametrize("kind", ["bool_", "uint8", "float8_e4m3fn", "float16", "int32"])
-def test_arrays_of_other_types_can_be_saved(kind: str) -> None:
+def test_arrays_of_other_dtypes_can_be_saved(kind: str) -> None:
     check_can_be_saved(shapes(16, kind=getattr(jnp, kind)))

@@ -35,18 +35,18 @@ SETTINGS = {
     [
         ((256, 256, 20, 20), Best(0.5, 3, 20), [1, 3]),
         ((256, 20, 256, 256), Best(0.9, 1, 256), [1, 2]),
-        # Earlier revisions did not tell the number.
+        # Earlier revisions did not record the number of games.
         ((None, 256, 20, 20), Best(0.9, 1, None), [1, 2, 3]),
         ((256, 256, 20, None), Best(0.5, 3, 20), [1, 3, 4]),
         ((None, None, None, None), Best(0.9, 1, None), [1]),
     ],
 )
-def test_the_best_is_one_of_those_measured_by_as_many_games_as_the_newest(
+def test_the_best_is_one_of_those_evaluated_on_as_many_games_as_the_newest(
     tmp_path: Path, games: tuple[int | None, ...], best: Best, kept: list[int]
 ) -> None:
-    """And the best by any other number is kept for whoever goes back to it."""
-    told = zip((0.9, 0.8, 0.5, 0.4), games, strict=True)
-    for step, (score, number) in enumerate(told, start=1):
+    """The best by any other number is kept too, in case the user returns to that number."""
+    measured = zip((0.9, 0.8, 0.5, 0.4), games, strict=True)
+    for step, (score, number) in enumerate(measured, start=1):
         metadata = {SCORE: score} | ({GAMES: number} if number else {})
         record = tmp_path / str(step) / MANIFEST
         record.mkdir(parents=True)
@@ -55,7 +55,7 @@ def test_the_best_is_one_of_those_measured_by_as_many_games_as_the_newest(
     assert scores.read(place(tmp_path), (3, 1, 4, 2)) == (best, kept, [])
 
 
-def test_what_is_better_than_all_before_is_saved_at_once_and_stays(tmp_path: Path) -> None:
+def test_a_new_best_agent_is_saved_at_once_and_kept(tmp_path: Path) -> None:
     run = Run(tmp_path, config(**SETTINGS))
     program = Program(run.config, mesh.over(jax.devices()[:1]))
     checkpointer = Checkpointer(run, program, Clock(), print)
@@ -67,24 +67,24 @@ def test_what_is_better_than_all_before_is_saved_at_once_and_stays(tmp_path: Pat
             checkpointer.save(update, state, evaluation)
             saved.append(update)
     checkpointer.close()
-    assert saved == [1, 2, 4]  # the last because it was time
+    assert saved == [1, 2, 4]  # 4 because a save was due
     assert checkpointer.steps() == [2 * BATCH, 4 * BATCH]
-    went_on = Checkpointer(run, program, Clock(), print)
-    went_on.restore()
-    assert went_on.schedule.steps == 4 * BATCH
-    assert not went_on.is_due(5, EvaluationResult({}, 2.9))
-    assert went_on.is_due(5, EvaluationResult({}, 3.1))
+    resumed = Checkpointer(run, program, Clock(), print)
+    resumed.restore()
+    assert resumed.schedule.steps == 4 * BATCH
+    assert not resumed.is_due(5, EvaluationResult({}, 2.9))
+    assert resumed.is_due(5, EvaluationResult({}, 3.1))
 
 
-def test_a_score_by_another_number_of_games_is_not_compared_and_that_is_said(
+def test_scores_on_different_numbers_of_games_are_reported_and_not_compared(
     tmp_path: Path,
 ) -> None:
-    """That by one game was luck: nothing that comes after it would ever be the best."""
-    by_many, said = config(**SETTINGS), list[str]()
+    """Otherwise, a lucky score on one game would stay the best for ever."""
+    by_many, messages = config(**SETTINGS), list[str]()
     by_one = dataclasses.replace(by_many, eval_games=1)
     program = Program(by_many, mesh.over(jax.devices()[:1]))
     before, after = (
-        Checkpointer(Run(tmp_path, each), program, Clock(), said.append)
+        Checkpointer(Run(tmp_path, each), program, Clock(), messages.append)
         for each in (by_one, by_many)
     )
     state = before.restore()
@@ -95,7 +95,7 @@ def test_a_score_by_another_number_of_games_is_not_compared_and_that_is_said(
     assert not after.is_due(3, EvaluationResult({}, 3.0))
     assert after.is_due(3, EvaluationResult({}, 3.1))
     after.close()
-    assert said == [
+    assert messages == [
         f"The best checkpoint, at step {BATCH}, was evaluated on 1 game, so it is not comparable "
         "with this agent"
     ]

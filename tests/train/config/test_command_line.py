@@ -1,4 +1,4 @@
-"""The command line: flags override a file before JAX is loaded, and mistakes are one line."""
+"""The command line: flags override a file before JAX is loaded; a mistake is one line of output."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ from hackmatrix.train.config.saved import from_json
 
 ROOT = Path(__file__).parents[3]
 
-# A little program as the launch programs are, but without what they launch.
+# A small program that parses its command line as the launch programs do.
 PROGRAM = """
 import sys
 from absl import app
@@ -34,8 +34,8 @@ app.run(main, flags_parser=command_line.parser("launch.little"))
 
 def launch(*arguments: str, where: Path = ROOT) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", PROGRAM, *arguments]
-    there = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), os.environ["PYTHONPATH"]))}
-    return subprocess.run(command, cwd=where, env=there, capture_output=True, text=True)
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), os.environ["PYTHONPATH"]))}
+    return subprocess.run(command, cwd=where, env=env, capture_output=True, text=True)
 
 
 def test_flags_override_a_configuration_file_before_jax_is_loaded() -> None:
@@ -80,7 +80,9 @@ def test_flags_override_a_configuration_file_before_jax_is_loaded() -> None:
     ],
     ids=lambda each: " ".join(each) if isinstance(each, list) else "",
 )
-def test_a_mistake_on_the_command_line_is_one_line(arguments: list[str], words: str) -> None:
+def test_a_mistake_on_the_command_line_is_reported_in_one_line(
+    arguments: list[str], words: str
+) -> None:
     done = launch(*arguments)
     assert done.returncode == 1
     assert done.stdout == ""
@@ -89,7 +91,9 @@ def test_a_mistake_on_the_command_line_is_one_line(arguments: list[str], words: 
     assert len(done.stderr.splitlines()) == 1, done.stderr
 
 
-def test_what_a_file_leaves_out_is_as_by_default_and_flags_may_change_it(tmp_path: Path) -> None:
+def test_settings_that_a_file_leaves_out_have_their_defaults_which_flags_may_change(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "few.py").write_text("def get_config():\n    return {'gamma': 0.5, 'lr': 1}\n")
     done = launch(f"--config={tmp_path / 'few.py'}", "--config.ent_coef=0.2", "--config.lr=2e-3")
     config = from_json(done.stdout)

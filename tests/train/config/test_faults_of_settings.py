@@ -1,4 +1,4 @@
-"""Every mistake in a configuration is one line, and all are said at once."""
+"""Every mistake in a configuration is reported in one line, and all of them at once."""
 
 from typing import Any
 
@@ -86,7 +86,9 @@ NAN = float("nan")
         "entity": [" "],
     }.items(),
 )
-def test_a_wrong_value_is_one_line_with_its_name_and_itself(name: str, values: list[Any]) -> None:
+def test_a_wrong_value_is_reported_in_one_line_with_the_name_of_its_setting(
+    name: str, values: list[Any]
+) -> None:
     for value in values:
         (line,) = errors(**{name: value})
         assert line.startswith(f"{name}={value!r} must be ")
@@ -105,7 +107,7 @@ def test_settings_that_are_unknown_or_missing_are_named() -> None:
     assert missing.startswith("gamma is missing")
 
 
-def test_a_file_where_a_module_is_to_be_named_is_answered_with_the_module() -> None:
+def test_a_file_in_place_of_a_module_is_refused_with_the_name_of_the_module() -> None:
     with pytest.raises(UserError, match=r"name of the module, .*: use my_algorithm:Mine$"):
         resolve({**default.get_config(), "algorithm": "my_algorithm.py:Mine"}, "cpu", 1)
 
@@ -162,6 +164,6 @@ def test_more_updates_than_32_bits_can_count_are_refused(given: dict[str, Any]) 
     assert resolved(total_timesteps=steps - 1, **given).num_updates == 2**31 - 1
 
 
-def test_a_whole_number_will_do_where_a_number_is_wanted() -> None:
+def test_an_integer_is_accepted_for_a_float_setting() -> None:
     config = resolve({**default.get_config(), "gamma": 1, "time_limit_minutes": 2}, "cpu", 1)
     assert (type(config.gamma), type(config.time_limit_minutes)) == (float, float)

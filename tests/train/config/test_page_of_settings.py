@@ -13,7 +13,7 @@ SETTING = re.compile(r"config\.(\w+) = ")
 
 
 def paragraphs() -> list[list[str]]:
-    """The lines of the page between empty ones, from the first that has a setting."""
+    """The lines of each paragraph of the page that has a setting."""
     blocks = inspect.getsource(default.get_config).split("\n\n")
     split = [[line.strip() for line in block.splitlines()] for block in blocks]
     return [lines for lines in split if any(SETTING.match(line) for line in lines)]
@@ -27,13 +27,13 @@ def test_the_page_has_all_settings_in_their_order_with_their_defaults() -> None:
     assert written == list(defaults)
 
 
-def test_a_setting_takes_the_same_type_on_the_page_as_it_was_declared_with() -> None:
+def test_a_setting_has_its_declared_type_on_the_page() -> None:
     page = default.get_config()
     for name, setting in declared(Config).items():
         assert page.get_type(name) is setting.kind, name
 
 
 def test_every_setting_stands_below_an_explanation() -> None:
-    """A comment at the head of its paragraph; those of PPO's paper are explained there."""
+    """Its paragraph begins with a comment, if only the name of the algorithm, as for PPO."""
     for lines in paragraphs():
         assert lines[0].startswith("# "), lines[0]

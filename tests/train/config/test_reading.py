@@ -1,4 +1,4 @@
-"""Configuration files, read in the same way for programs and for Python."""
+"""Configuration files, which programs and Python callers read in the same way."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from hackmatrix.train.config import resolve
 from hackmatrix.train.config.reading import read, read_whole
 
 
-def written(folder: Path, ends_with: str) -> Path:
-    """A file whose get_config() ends so."""
+def write(folder: Path, ends_with: str) -> Path:
+    """Writes a file whose get_config() ends with this text."""
     file = folder / "mine.py"
     file.write_text(f"def get_config(size=1):\n    {ends_with}\n")
     return file
 
 
-def test_what_a_file_leaves_out_is_as_by_default(tmp_path: Path) -> None:
-    whole = read_whole(written(tmp_path, "return {'gamma': 0.5, 'num_envs': 32, 'lr': 1}"))
+def test_settings_that_a_file_leaves_out_have_their_defaults(tmp_path: Path) -> None:
+    whole = read_whole(write(tmp_path, "return {'gamma': 0.5, 'num_envs': 32, 'lr': 1}"))
     config = resolve(whole, "cpu", 1)
     assert (config.gamma, config.num_envs, config.lr) == (0.5, 32, 1.0)
     assert (config.ent_coef, config.num_steps) == (0.15, 64)
 
 
-def test_only_what_a_file_says_is_given(tmp_path: Path) -> None:
-    whole = read_whole(written(tmp_path, "return {'gamma': 0.5}"))
+def test_only_the_settings_that_a_file_sets_count_as_given(tmp_path: Path) -> None:
+    whole = read_whole(write(tmp_path, "return {'gamma': 0.5}"))
     assert given_by(whole, default.get_config()) == {"gamma": 0.5}
     assert given_by(read_whole("configs/cpu.py"), default.get_config()) == cpu.get_config().given()
 
 
-def test_a_file_is_told_what_follows_its_name(tmp_path: Path) -> None:
-    file = written(tmp_path, "return {'run_name': size}")
+def test_the_argument_after_the_name_of_a_file_is_passed_to_get_config(tmp_path: Path) -> None:
+    file = write(tmp_path, "return {'run_name': size}")
     assert read(f"{file}:large") == {"run_name": "large"}
 
 
-def test_a_file_that_is_told_too_much_or_too_little_is_a_line(tmp_path: Path) -> None:
+def test_an_extra_or_missing_argument_of_get_config_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         UserError, match=r"default\.py:arg calls get_config\('arg'\), but: too many"
     ):
@@ -57,12 +57,12 @@ def test_a_file_in_the_home_of_the_user_may_be_named_by_a_tilde(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    written(tmp_path, "return {'gamma': 0.5}")
+    write(tmp_path, "return {'gamma': 0.5}")
     assert read("~/mine.py") == {"gamma": 0.5}
 
 
 @pytest.mark.parametrize(
-    ("ends_with", "said"),
+    ("ends_with", "message"),
     [
         (
             "config = {}",
@@ -78,15 +78,15 @@ def test_a_file_in_the_home_of_the_user_may_be_named_by_a_tilde(
         ("return {}\nget_config = None", r"mine\.py has no get_config\(\)"),
     ],
 )
-def test_a_file_that_gives_no_settings_is_told_why(
-    tmp_path: Path, ends_with: str, said: str
+def test_a_file_that_gives_no_settings_is_refused_with_the_reason(
+    tmp_path: Path, ends_with: str, message: str
 ) -> None:
-    with pytest.raises(UserError, match=said):
-        read(written(tmp_path, ends_with))
+    with pytest.raises(UserError, match=message):
+        read(write(tmp_path, ends_with))
 
 
 @pytest.mark.parametrize("named", ["recipe", "recipe.py", "configs/recipe"])
-def test_a_name_that_is_nearly_that_of_one_of_ours_is_answered_with_it(
+def test_a_name_close_to_that_of_a_shipped_configuration_suggests_it(
     named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

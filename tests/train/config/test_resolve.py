@@ -1,4 +1,4 @@
-"""The configuration: what nobody said suits the devices, and what was said stays."""
+"""Resolved configurations: chosen settings suit the devices, and given settings stay."""
 
 import importlib
 from pathlib import Path
@@ -16,7 +16,7 @@ from tests.train.settings import resolved
 
 FILES = Path(configs.__path__[0]).glob("[a-z]*.py")
 CONFIGURATIONS = sorted(each.stem for each in FILES)
-# Those who trained before know these names and values.
+# Users of earlier versions know these names and values.
 REFERENCE = {
     "num_envs": 256, "num_steps": 128, "total_timesteps": 10_000_000, "lr": 2.5e-4, "gamma": 0.99,
     "gae_lambda": 0.95, "num_minibatches": 4, "update_epochs": 4, "clip_eps": 0.2, "vf_coef": 0.5,
@@ -48,7 +48,7 @@ def test_every_configuration_can_be_trained_with_on_a_laptop(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["expert", "tune"])
-def test_what_begins_with_a_policy_that_is_shipped_has_the_network_of_that(name: str) -> None:
+def test_a_configuration_that_starts_from_a_shipped_policy_has_its_network(name: str) -> None:
     config = resolve(importlib.import_module(f"configs.{name}").get_config(), "cpu", 1)
     assert config.start_from is not None
     _, about = files.read(config.start_from)
@@ -99,18 +99,18 @@ def test_a_large_batch_takes_more_minibatches_fewer_epochs_and_a_lower_rate(
         {"num_envs": 4096, "num_steps": 256, "update_epochs": 4, "lr": 2.5e-4},
     ],
 )  # fmt: skip
-def test_what_is_given_is_never_changed(given: dict[str, Any]) -> None:
+def test_given_settings_are_never_changed(given: dict[str, Any]) -> None:
     config = resolved("tpu", 4, **given).settings()
     assert {name: config[name] for name in given} == given
 
 
-def test_the_rate_follows_gradient_steps_that_were_given_but_is_never_raised_by_them() -> None:
+def test_the_learning_rate_falls_with_more_given_gradient_steps_and_never_rises() -> None:
     assert resolved(update_epochs=8).lr == pytest.approx(1.25e-4)
     assert resolved(update_epochs=1).lr == 2.5e-4
 
 
 @pytest.mark.parametrize("platform", autoscale.TUNED)
-def test_what_is_chosen_here_works_on_any_number_of_devices(platform: str) -> None:
+def test_chosen_settings_work_on_any_number_of_devices(platform: str) -> None:
     for devices in range(1, 65):
         config = resolved(platform, devices)
         assert config.groups % devices == 0
@@ -119,7 +119,7 @@ def test_what_is_chosen_here_works_on_any_number_of_devices(platform: str) -> No
         assert abs(config.num_envs - wanted) <= 128
 
 
-def test_minibatches_that_are_chosen_share_every_group_equally() -> None:
+def test_chosen_minibatches_share_every_group_equally() -> None:
     for num_envs in [*range(1, 70), 100, 510, 1000, 1536, 2047]:
         for num_steps in (1, 5, 100, 128):
             config = resolved(num_envs=num_envs, num_steps=num_steps)
@@ -127,7 +127,7 @@ def test_minibatches_that_are_chosen_share_every_group_equally() -> None:
             assert config.minibatch_size * config.num_minibatches == config.batch_size
 
 
-def test_the_nearest_numbers_of_minibatches_divide_a_group_and_are_soon_found() -> None:
+def test_the_nearest_numbers_of_minibatches_divide_a_group_and_are_found_fast() -> None:
     for samples in range(1, 150):
         divisors = [n for n in range(1, samples + 1) if samples % n == 0]
         for wanted in range(1, samples + 3):
@@ -146,7 +146,7 @@ def test_groups_are_the_largest_divisor_up_to_64_whatever_the_mesh() -> None:
         assert resolved(num_envs=num_envs).groups == groups
 
 
-def test_the_file_for_environments_without_a_board_takes_minutes_and_the_sizes_of_a_cpu() -> None:
+def test_the_cpu_file_trains_for_minutes_with_the_sizes_chosen_for_a_cpu() -> None:
     config, chosen = resolve(cpu.get_config(), "cpu", 1), resolved("cpu", 1)
     changed = {each.split(" = ")[0].strip() for each in differences(config, chosen)}
     length = {each for each in changed if "timesteps" in each or "minutes" in each}
@@ -161,7 +161,7 @@ def test_the_file_for_environments_without_a_board_takes_minutes_and_the_sizes_o
         (v4_32, "tpu", 16, 8 * LANES), (v4_64, "tpu", 32, 8 * LANES),
     ],
 )  # fmt: skip
-def test_a_file_for_accelerators_has_the_recipe_in_short_rollouts_of_as_many_boards_a_chip(
+def test_a_file_for_accelerators_follows_the_recipe_in_short_rollouts_of_many_boards(
     file: Any, platform: str, devices: int, boards: int
 ) -> None:
     config = resolve(file.get_config(), platform, devices)
@@ -174,13 +174,13 @@ def test_a_file_for_accelerators_has_the_recipe_in_short_rollouts_of_as_many_boa
 
 
 @pytest.mark.parametrize(("end", "at_end"), [(None, 0.02), (0.0, 0.0), (0.05, 0.05)])
-def test_the_weight_of_the_entropy_stays_where_no_end_is_set(
+def test_the_entropy_coefficient_stays_where_no_end_is_set(
     end: float | None, at_end: float
 ) -> None:
     assert resolved(ent_coef=0.02, ent_coef_end=end).ent_coef_at_end == at_end
 
 
-def test_slices_of_any_size_make_as_many_updates() -> None:
+def test_slices_of_any_size_do_equally_many_updates() -> None:
     of_smallest, *others = (
         resolve(file.get_config(), "tpu", devices).num_updates
         for file, devices in ((v4_8, 4), (v4_16, 8), (v4_32, 16), (v4_64, 32))

@@ -1,4 +1,4 @@
-"""A configuration in a run's directory: it comes back as it was, also that of an old run."""
+"""The configuration in a run's directory is read back unchanged, even that of an old run."""
 
 import copy
 import json
@@ -14,8 +14,8 @@ from hackmatrix.train.config.saved import from_json, resumed, to_json
 from hackmatrix.train.config.settings import declared
 from tests.train.settings import resolved
 
-# Those of the oldest runs there are, which can still be resumed and looked at. This list stays as
-# it is: a setting that is new says in hackmatrix/train/config/settings.py since when it is there.
+# The settings of the oldest runs, which can still be resumed and watched. Do not add to this list:
+# hackmatrix/train/config/settings.py declares in which edition a new setting was added.
 FIRST_SETTINGS = {
     "env", "seed", "auto_tune", "num_envs", "num_steps", "total_timesteps",
     "time_limit_minutes", "num_minibatches", "update_epochs", "lr", "anneal_lr", "gamma",
@@ -31,14 +31,14 @@ def test_a_configuration_is_the_same_after_it_was_written_and_read() -> None:
     assert from_json(to_json(config)) == config
 
 
-def test_a_configuration_that_lacks_what_every_run_has_is_refused() -> None:
+def test_a_configuration_without_a_setting_that_every_run_has_is_refused() -> None:
     old = json.loads(to_json(resolved()))
     del old["ent_coef"]
     with pytest.raises(ValueError, match="ent_coef is missing"):
         from_json(json.dumps(old))
 
 
-def test_a_run_saved_before_some_settings_were_there_goes_on_as_it_was() -> None:
+def test_a_run_saved_before_some_settings_existed_resumes_unchanged() -> None:
     now = json.loads(to_json(resolved(num_envs=128)))
     saved = {name: now[name] for name in FIRST_SETTINGS}
     old = from_json(json.dumps(saved))
@@ -47,12 +47,12 @@ def test_a_run_saved_before_some_settings_were_there_goes_on_as_it_was() -> None
     assert again.settings().items() >= saved.items()
 
 
-def test_what_an_old_run_did_without_a_setting_is_what_it_goes_on_with() -> None:
-    """These values stay as they are, also where new runs get others by default."""
+def test_an_old_run_resumes_with_the_former_behaviour_for_settings_it_lacks() -> None:
+    """Do not change these values, even if new runs get other defaults."""
     now = json.loads(to_json(resolved()))
     old = from_json(json.dumps({name: now[name] for name in FIRST_SETTINGS}))
-    went_on = {name: value for name, value in old.settings().items() if name not in FIRST_SETTINGS}
-    assert went_on == {
+    added = {name: value for name, value in old.settings().items() if name not in FIRST_SETTINGS}
+    assert added == {
         "watchdog_minutes": 20.0, "replica_check_interval": 1000, "eval_episodes": 256,
         "algorithm": "ppo", "network": "mlp", "channels": 32, "separate_critic": False,
         "turn_boards": False, "owned_reward": 0.0, "owned_reward_end": 0.0, "ent_coef_end": None,
@@ -63,7 +63,7 @@ def test_what_an_old_run_did_without_a_setting_is_what_it_goes_on_with() -> None
     }  # fmt: skip
 
 
-def test_what_was_given_is_kept_when_an_update_changes_in_size() -> None:
+def test_given_settings_are_kept_when_an_update_changes_in_size() -> None:
     saved = resolved(num_envs=256, num_steps=128, num_minibatches=8, lr=1e-3)
     saved = from_json(to_json(saved))
     grown = resolve(resumed(saved, {"num_envs": 2048, "gamma": 0.9}), "cpu", 1)
@@ -72,15 +72,15 @@ def test_what_was_given_is_kept_when_an_update_changes_in_size() -> None:
     assert grown.chosen == ("update_epochs",)
 
 
-def test_what_was_chosen_is_chosen_anew_for_the_devices_found() -> None:
-    here, there = resolved("cpu", 1, ent_coef=0.1), resolved("tpu", 4, ent_coef=0.1)
-    assert resolve(resumed(from_json(to_json(here)), {}), "tpu", 4) == there
-    assert resolve(resumed(from_json(to_json(there)), {}), "tpu", 4) == there
-    assert (here.num_envs, here.lr) != (there.num_envs, there.lr)
+def test_chosen_settings_are_chosen_anew_for_the_devices_found() -> None:
+    on_cpu, on_tpu = resolved("cpu", 1, ent_coef=0.1), resolved("tpu", 4, ent_coef=0.1)
+    assert resolve(resumed(from_json(to_json(on_cpu)), {}), "tpu", 4) == on_tpu
+    assert resolve(resumed(from_json(to_json(on_tpu)), {}), "tpu", 4) == on_tpu
+    assert (on_cpu.num_envs, on_cpu.lr) != (on_tpu.num_envs, on_tpu.lr)
 
 
-def test_of_an_older_run_what_is_not_as_it_would_be_chosen_was_given() -> None:
-    """The size of an update stays on any devices, as it did then."""
+def test_settings_of_an_older_run_that_differ_from_the_chosen_ones_count_as_given() -> None:
+    """The size of its updates stays the same on any devices, as it did in that version."""
     saved = json.loads(to_json(resolved(num_minibatches=8, num_envs=256, num_steps=128)))
     del saved["chosen"]
     grown = resolve(resumed(from_json(json.dumps(saved)), {"num_envs": 2048}), "tpu", 4)
@@ -106,19 +106,17 @@ def test_of_an_older_run_what_is_not_as_it_would_be_chosen_was_given() -> None:
         ({"run_suffix": "x"}, "None"),
     ],
 )
-def test_what_makes_a_run_the_one_that_it_is_cannot_be_changed(
-    given: dict[str, Any], had: str
-) -> None:
+def test_settings_that_define_a_run_cannot_be_changed(given: dict[str, Any], had: str) -> None:
     ((name, value),) = given.items()
     with pytest.raises(UserError) as raised:
         resumed(resolved(), {**given, "gamma": 0.9})
     (line,) = str(raised.value).splitlines()
     assert line.startswith(f"{name}={value!r} cannot be changed: this run was begun with {had};")
     assert "without --resume" in line
-    resumed(resolved(**given), given)  # to say it once more is no mistake
+    resumed(resolved(**given), given)  # the same value may be given again
 
 
-def test_a_file_gives_what_it_says_also_where_that_is_as_by_default() -> None:
+def test_a_file_gives_the_settings_that_it_sets_even_to_their_defaults() -> None:
     config = default.get_config()
     config.gamma = config.gamma
     config.update({"lr": 1e-3})
@@ -129,13 +127,13 @@ def test_a_file_gives_what_it_says_also_where_that_is_as_by_default() -> None:
     assert given_by(default.get_config(), default.get_config()) == {}
 
 
-def test_a_file_of_another_kind_gives_what_is_not_as_by_default() -> None:
+def test_a_plain_dict_gives_the_settings_that_differ_from_the_defaults() -> None:
     defaults = {"lr": None, "gamma": 0.99, "seed": 0}
     assert given_by({**defaults, "lr": 1e-3, "own": 0.9}, defaults) == {"lr": 1e-3, "own": 0.9}
 
 
-def test_a_run_that_is_resumed_with_a_file_has_what_the_file_says() -> None:
-    """configs/recipe.py says gamma=0.99, as it is by default."""
+def test_a_run_resumed_with_a_file_has_the_settings_of_the_file() -> None:
+    """configs/recipe.py sets gamma=0.99, which is also the default."""
     before = resolved(gamma=0.95, num_envs=64, time_limit_minutes=3.0)
     given = given_by(follow(default.get_config()), default.get_config())
     fixed = {name: given.pop(name) for name in list(given) if declared(Config)[name].is_fixed}

@@ -1,10 +1,10 @@
-"""A configuration in words, for people to read before it runs."""
+"""The summary of a configuration, which users read before a run."""
 
 from hackmatrix.train.config.summary import differences, summary, time_is_up
 from tests.train.settings import resolved
 
 
-def test_what_differs_from_the_default_is_said_as_one_would_give_it() -> None:
+def test_differences_from_the_defaults_are_printed_as_assignments() -> None:
     lines = differences(resolved(ent_coef=0.2, total_timesteps=2_000_000), resolved())
     assert lines == [
         "total_timesteps = 2_000_000 (default: 10_000_000)",
@@ -13,7 +13,7 @@ def test_what_differs_from_the_default_is_said_as_one_would_give_it() -> None:
     assert differences(resolved(), resolved()) == []
 
 
-def test_the_summary_says_what_will_run() -> None:
+def test_the_summary_describes_what_will_run() -> None:
     config = resolved("tpu", 4, time_limit_minutes=90, anneal_lr=True)
     lines = summary(config, "tpu", 4, parameters=473_373)
     text = "\n".join(lines)
@@ -30,12 +30,13 @@ def test_the_summary_says_what_will_run() -> None:
     assert kept.split(maxsplit=2)[2] == "the newest 3"
 
 
-def test_a_run_that_the_time_ends_says_where_its_learning_rate_stood() -> None:
+def test_a_run_that_reaches_its_time_limit_reports_its_learning_rate() -> None:
     config = resolved(time_limit_minutes=30.0, total_timesteps=20_000_000, anneal_lr=True)
-    told = time_is_up(config, 3_000_000)
-    assert told.startswith("The time limit is reached: time_limit_minutes=30; the learning rate")
+    message = time_is_up(config, 3_000_000)
+    assert message.startswith("The time limit is reached: time_limit_minutes=30; the learning rate")
     assert (
-        "was still at 85% of lr: with --config.total_timesteps=3000000 it would fall to 0" in told
+        "was still at 85% of lr: with --config.total_timesteps=3000000 it would fall to 0"
+        in message
     )
     constant = resolved(time_limit_minutes=0.5, anneal_lr=False)
     assert time_is_up(constant, 3_000_000) == "The time limit is reached: time_limit_minutes=0.5"

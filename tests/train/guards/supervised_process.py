@@ -1,5 +1,5 @@
-"""A program without JAX that is supervised as the trainer is. It works in C, as a compiler does,
-where Python runs no handler of a signal; PHASE says what a signal finds it at.
+"""A program without JAX that is supervised like the trainer. It works in C, as a compiler does,
+where Python runs no signal handlers. Its first argument chooses what it does when a signal comes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def say(line: str) -> None:
 
 
 class SlowToLeave(ModuleType):
-    """Python takes modules apart last of all."""
+    """Delays the exit of Python, which deletes modules last of all."""
 
     def __init__(self) -> None:
         super().__init__("slow")
@@ -71,7 +71,7 @@ def main(phase: str, directory: Path) -> None:
         watchdog.arm("No tea was made", 5.0)
         say("ready")
         sys.stdin.readline()
-        time.sleep(0.6)  # the watchdog looks before it hears that all is well
+        time.sleep(0.6)  # the watchdog looks before progress is reported
         watchdog.progress()
         say("awake")
         time.sleep(60)

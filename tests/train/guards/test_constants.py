@@ -1,4 +1,4 @@
-"""Environments whose numbers are the same on all devices, and the types that shard_map checks."""
+"""Environments with constants, which are the same on all devices, and shard_map's type check."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from tests.train.settings import config
 
 
 class Constant(Toy):
-    """After each step its boards are the same, and each is worth as much."""
+    """After each step, all its boards are the same constant, and so are the rewards."""
 
     def step(self, keys: jax.Array, states: Boards, actions: jax.Array) -> tuple[Boards, Step]:
         number = actions.size
         never, one = jnp.zeros(number, bool), jnp.ones(number, jnp.int32)
         after = Boards(jnp.ones((number, ACTIONS), bool), one, one)
-        told = {"toy/invalid": never}, {"toy/last_wanted": one}, {"toy/highest_wanted": one}
-        return after, Step(jnp.full(number, -1.0), never, never, None, *told)
+        metrics = {"toy/invalid": never}, {"toy/last_wanted": one}, {"toy/highest_wanted": one}
+        return after, Step(jnp.full(number, -1.0), never, never, None, *metrics)
 
 
 class Looping(Toy):
-    """Its reset counts up to what its boards differ by, beginning with a constant."""
+    """Its reset loops from a constant up to values that differ between boards."""
 
     def reset(self, keys: jax.Array) -> Boards:
         start = jnp.zeros(keys.shape[0], jnp.int32)
@@ -56,7 +56,7 @@ def test_rewards_and_boards_may_be_constants(limit: int) -> None:
     assert "while" in lowered(env=f"{__name__}:Constant", episode_limit=limit)
 
 
-def test_a_loop_that_begins_with_a_constant_is_told_of_and_can_be_trained_on() -> None:
+def test_a_loop_that_begins_with_a_constant_is_reported_and_can_be_trained_on() -> None:
     (fault,) = static_checks.faults(Looping())
     assert fault.startswith("it fails the type check of shard_map, as used in training: TypeError")
     assert "while_loop body function carry" in fault
@@ -67,6 +67,6 @@ def test_a_loop_that_begins_with_a_constant_is_told_of_and_can_be_trained_on() -
 
 
 @pytest.mark.parametrize("name", ["MountainCar-v0", "Asterix-MinAtar"])
-def test_environments_of_gymnax_with_constants_can_be_trained_on(name: str) -> None:
+def test_gymnax_environments_with_constants_can_be_trained_on(name: str) -> None:
     pytest.importorskip("gymnax", reason="Gymnax is not installed")
     assert "while" in lowered(env=f"gymnax:{name}")

@@ -1,4 +1,4 @@
-"""The doctor finds what is wrong with a machine, and does not complain of what is right."""
+"""The doctor finds what is wrong with a machine, and does not complain about what is right."""
 
 import os
 import re
@@ -42,7 +42,7 @@ def test_a_version_other_than_the_tested_one_is_named(tmp_path: Path) -> None:
     assert installed.pins(constraints).is_good
 
 
-def test_what_is_required_and_missing_is_named_with_what_to_run(
+def test_missing_requirements_are_named_with_the_command_to_install_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert installed.packages().is_good
@@ -55,7 +55,7 @@ def test_what_is_required_and_missing_is_named_with_what_to_run(
     )
 
 
-def test_a_build_of_the_tested_version_is_that_version(
+def test_a_local_build_of_the_tested_version_counts_as_that_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (constraints := tmp_path / "constraints.txt").write_text("torch==1.2\n")
@@ -64,26 +64,26 @@ def test_a_build_of_the_tested_version_is_that_version(
 
 
 @pytest.mark.parametrize(
-    ("wanted", "error", "said"),
+    ("wanted", "error", "message"),
     [
         ("", RuntimeError("no 'tpu'\nset JAX_PLATFORMS=cpu"), "no 'tpu'"),
         ("foo", RuntimeError("no 'foo'"), "JAX_PLATFORMS=foo, but JAX finds no such .*: no 'foo'"),
-        # So JAX says that there is no GPU.
+        # What JAX raises if there is no GPU.
         ("cuda", AssertionError(), "JAX_PLATFORMS=cuda, but JAX finds no such device here: set .*"),
     ],
 )
-def test_where_there_are_no_devices_it_says_why_and_looks_no_further(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: str, error: Exception, said: str
+def test_without_devices_the_reason_is_reported_and_the_examination_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: str, error: Exception, message: str
 ) -> None:
     monkeypatch.setattr(doctor.jax, "devices", Mock(side_effect=error))
     monkeypatch.setattr(doctor.jax, "config", Mock(values={"jax_platforms": wanted}))
     *_, last = doctor.examine(str(tmp_path / "runs"))
     assert (last.about, last.is_good) == ("devices", False)
-    assert re.fullmatch(said, last.text)
-    assert doctor.bad_elsewhere([last]) == []  # without devices nobody can be asked
+    assert re.fullmatch(message, last.text)
+    assert doctor.bad_elsewhere([last]) == []  # without devices, no other process can be asked
 
 
-def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_a_workdir_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (file := tmp_path / "file").touch()
     runs = doctor.directory(str(file / "runs"))
     assert not runs.is_good
@@ -92,7 +92,7 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert list((tmp_path / "runs").iterdir()) == []
 
 
-def test_where_no_compiled_programs_can_be_kept_training_starts_all_the_same(
+def test_training_can_start_where_compiled_programs_cannot_be_cached(
     tmp_path: Path,
 ) -> None:
     (file := tmp_path / "file").touch()
@@ -103,7 +103,7 @@ def test_where_no_compiled_programs_can_be_kept_training_starts_all_the_same(
     assert doctor.cache(str(tmp_path / "cache")).text.startswith("compiled programs are cached in")
 
 
-def test_a_place_that_another_process_does_not_see_is_not_shared(
+def test_a_workdir_that_another_process_does_not_see_is_not_shared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def gather(own: Any) -> list[Any]:
@@ -117,7 +117,7 @@ def test_a_place_that_another_process_does_not_see_is_not_shared(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_each_process_looks_in_its_own_place_for_what_the_first_has_left(
+def test_each_process_looks_for_the_sentinel_of_the_first_in_its_own_workdir(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sentinel = shared_path.leave_sentinel(place(tmp_path / "first"))
@@ -129,7 +129,7 @@ def test_each_process_looks_in_its_own_place_for_what_the_first_has_left(
 
 
 def test_a_machine_on_which_another_program_holds_a_port_can_train(tmp_path: Path) -> None:
-    """A coordinator's is taken, or refused, as the processes meet."""
+    """The port of a coordinator is taken, or refused, only when the processes meet."""
     with socket.socket() as other:
         with suppress(OSError):  # somebody holds it already
             other.bind(("", 8476))
@@ -138,7 +138,7 @@ def test_a_machine_on_which_another_program_holds_a_port_can_train(tmp_path: Pat
     assert [each for each in found if not each.is_good] == []
 
 
-def test_a_lock_is_held(tmp_path: Path) -> None:
+def test_a_lock_that_is_held_is_reported_with_its_process(tmp_path: Path) -> None:
     lock = tmp_path / "libtpu_lockfile"
     assert doctor.lock(lock).is_good
     with lock.open("w"):
@@ -146,7 +146,7 @@ def test_a_lock_is_held(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("opened", "said"),
+    ("opened", "message"),
     [
         ({"return_value": []}, "was left behind by a program that ended: remove it"),
         ({"side_effect": PermissionError}, "shows who holds it; if nobody does, remove it"),
@@ -154,13 +154,13 @@ def test_a_lock_is_held(tmp_path: Path) -> None:
     ids=["by nobody", "by nobody that this user may know of"],
 )
 def test_a_lock_that_nobody_holds_is_to_be_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened: dict[str, Any], said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened: dict[str, Any], message: str
 ) -> None:
     (lock := tmp_path / "libtpu_lockfile").touch()
     monkeypatch.setattr(doctor.os, "listdir", Mock(**opened))
     found = doctor.lock(lock)
     assert not found.is_good
-    assert found.text.endswith(said)
+    assert found.text.endswith(message)
 
 
 def test_clocks_and_versions_of_processes_are_compared() -> None:
@@ -177,7 +177,7 @@ def test_clocks_and_versions_of_processes_are_compared() -> None:
     )
 
 
-def test_a_bucket_is_tried_as_a_directory_is(bucket_address: str) -> None:
+def test_a_bucket_is_examined_like_a_directory(bucket_address: str) -> None:
     assert doctor.directory(bucket_address) == installed.Finding(
         "workdir", f"{bucket_address} can be written"
     )
@@ -188,7 +188,7 @@ def test_a_bucket_is_tried_as_a_directory_is(bucket_address: str) -> None:
 
 
 def test_two_processes_are_examined_together(tmp_path: Path) -> None:
-    """The second cannot write where the first can: both say so."""
+    """The second cannot write where the first can, and both report it."""
     (file := tmp_path / "file").touch()
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

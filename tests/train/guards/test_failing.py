@@ -1,4 +1,4 @@
-"""Runs that fail: what is left of them, and whom they wait for."""
+"""Runs that fail: what they leave behind, and which processes they wait for."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ from tests.train.test_evaluator import SETTINGS, no_game, trained
 
 @pytest.fixture(params=["disk", "bucket"])
 def workdir(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    """Of either kind."""
+    """A working directory on a disk, and one in a bucket."""
     return tmp_path if request.param == "disk" else request.getfixturevalue("bucket_address")
 
 
 def copies(name: str) -> list[Path]:
-    """The directories on this machine of a run in a bucket."""
+    """The local directories of a run in a bucket."""
     return [*Path(tempfile.gettempdir()).glob(f"{name}-{os.getpid()}-*")]
 
 
 def on_this_machine(workdir: Any, name: str) -> Path:
-    """The directory of a run that is under way."""
+    """The local directory of a run in progress."""
     if isinstance(workdir, Path):
         return workdir / name
     (found,) = copies(name)
@@ -52,7 +52,7 @@ def on_this_machine(workdir: Any, name: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("error", "said", "where"),
+    ("error", "message", "where"),
     [
         (
             JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory"),
@@ -63,23 +63,25 @@ def on_this_machine(workdir: Any, name: str) -> Path:
         (TypeError("of an algorithm of one's own"), "of one's own", "num_parameters"),
     ],
 )
-def test_a_run_that_fails_before_it_has_begun_leaves_nothing(
-    workdir: Any, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str, where: str
+def test_a_run_that_fails_before_its_first_update_leaves_nothing(
+    workdir: Any, monkeypatch: pytest.MonkeyPatch, error: Exception, message: str, where: str
 ) -> None:
     def fails(program: Program) -> None:
         (on_this_machine(workdir, "failing") / "notes").write_text("of somebody's own")
         raise error
 
     monkeypatch.setattr(Program, where, fails)
-    with pytest.raises(UserError if isinstance(error, JaxRuntimeError) else TypeError, match=said):
+    with pytest.raises(
+        UserError if isinstance(error, JaxRuntimeError) else TypeError, match=message
+    ):
         trained(workdir, "failing", 0.0)
     assert place(workdir).names() == []
     assert copies("failing") == []
 
 
 @pytest.fixture
-def begun(tmp_path: Path) -> tuple[Supervision, Plan]:
-    """A run that has nothing to tell yet, and that its supervisor knows of."""
+def new_run(tmp_path: Path) -> tuple[Supervision, Plan]:
+    """A run without metrics or checkpoints, which its supervisor knows of."""
     supervision = Supervision(notes=tmp_path / "notes")
     supervision.note("runs/begun")
     run = create(tmp_path / "runs", resolved(run_name="begun"))
@@ -92,8 +94,10 @@ def is_forgotten(supervision: Supervision, plan: Plan) -> bool:
     return not plan.run.directory.exists() and supervision.notes.read_text() == ""
 
 
-def test_a_supervisor_forgets_a_run_that_would_fail_again(begun: tuple[Supervision, Plan]) -> None:
-    supervision, plan = begun
+def test_a_supervisor_forgets_a_run_that_would_fail_again(
+    new_run: tuple[Supervision, Plan],
+) -> None:
+    supervision, plan = new_run
     for transient in (OSError, Diverged):
         ending.after_failing(supervision, plan, transient)
         assert not is_forgotten(supervision, plan)
@@ -102,25 +106,26 @@ def test_a_supervisor_forgets_a_run_that_would_fail_again(begun: tuple[Supervisi
 
 
 def test_a_supervisor_forgets_a_run_that_a_signal_ends_before_its_first_update(
-    begun: tuple[Supervision, Plan],
+    new_run: tuple[Supervision, Plan],
 ) -> None:
-    supervision, plan = begun
+    supervision, plan = new_run
     ending.undo_on_signal(supervision, plan)
-    given_back: Any = plan.lease
-    given_back.give_back.side_effect = lambda: plan.run.directory.mkdir()  # others wait for it
+    lease: Any = plan.lease
+    # Another process takes the run as soon as it is given back.
+    lease.give_back.side_effect = lambda: plan.run.directory.mkdir()
     supervision.signals._undo()
-    given_back.give_back.assert_called_once_with()
-    plan.run.directory.rmdir()  # it is theirs, and still there
+    lease.give_back.assert_called_once_with()
+    plan.run.directory.rmdir()  # the other process still has it
     assert is_forgotten(supervision, plan)
 
 
 @pytest.mark.parametrize(("resumes", "is_ours"), [(True, True), (False, False)])
 def test_a_run_that_was_resumed_or_that_another_process_has_taken_is_not_removed(
-    begun: tuple[Supervision, Plan], resumes: bool, is_ours: bool
+    new_run: tuple[Supervision, Plan], resumes: bool, is_ours: bool
 ) -> None:
-    supervision, made = begun
+    supervision, new_plan = new_run
     lease: Any = Mock(is_ours=lambda: is_ours)
-    plan = Plan(made.run, resumes, True, None, None, lease)
+    plan = Plan(new_plan.run, resumes, True, None, None, lease)
     ending.undo_on_signal(supervision, plan)
     supervision.signals._undo()
     ending.after_failing(supervision, plan, TypeError)
@@ -132,8 +137,8 @@ def test_a_run_that_was_resumed_or_that_another_process_has_taken_is_not_removed
 def test_a_signal_after_training_has_failed_removes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever takes the run over meanwhile has files there, and there may be a signal when another
-    machine of a slice is lost.
+    """Another process may have taken the run over and have files there. Such a signal may come when
+    another machine of a slice is lost.
     """
     supervision = Supervision()
 
@@ -150,7 +155,7 @@ def test_a_signal_after_training_has_failed_removes_nothing(
     assert "nothing to save" not in supervision.signals._words
 
 
-def test_a_chunk_that_is_broken_is_not_saved() -> None:
+def test_a_state_with_a_loss_that_is_not_finite_is_not_saved() -> None:
     guard, checkpointer, reporter, evaluator = Mock(), Mock(), MagicMock(), Mock()
     guard.next_chunk.side_effect = [1, 0]
     checkpointer.schedule, evaluator.is_due.return_value = Schedule(resolved()), False
@@ -163,7 +168,7 @@ def test_a_chunk_that_is_broken_is_not_saved() -> None:
     checkpointer.save.assert_not_called()
 
 
-def test_what_compiles_or_is_tried_for_minutes_gets_more_time_than_a_chunk() -> None:
+def test_evaluations_and_the_last_save_get_more_time_than_a_chunk() -> None:
     supervision, seconds = Supervision(), list[float]()
     schedule = Schedule(resolved(num_envs=8, num_steps=8, total_timesteps=64, watchdog_minutes=1.0))
     guard = Guard(schedule, over(jax.devices()[:1]), supervision)
@@ -181,7 +186,7 @@ def test_what_compiles_or_is_tried_for_minutes_gets_more_time_than_a_chunk() -> 
     assert seconds == [60, 3600, 3600]
 
 
-def test_a_run_that_breaks_when_it_has_told_of_itself_stays(
+def test_a_run_that_breaks_after_it_has_written_metrics_is_kept(
     workdir: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def breaks(*_: object) -> None:
@@ -200,11 +205,11 @@ def test_a_run_that_another_process_has_taken_over_is_left_to_it(
 ) -> None:
     owner = place(workdir) / "taken" / "owner"
 
-    def stands_still(*_: object) -> None:
+    def stalls(*_: object) -> None:
         (owner / "2.json").create("{}")
         raise TakenOver("it goes on there")
 
-    monkeypatch.setattr(session, "train", stands_still)
+    monkeypatch.setattr(session, "train", stalls)
     with pytest.raises(TakenOver):
         trained(workdir, "taken", 0.0)
     assert (owner / "2.json").exists()
@@ -214,7 +219,7 @@ def test_a_run_that_another_process_has_taken_over_is_left_to_it(
 def test_a_process_that_fails_alone_does_not_wait_for_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They may never come to where a checkpoint under way is waited for together."""
+    """They may never reach the barrier of a checkpoint that is still being saved."""
     waited: list[Checkpointer] = []
 
     def fails(*_: object) -> None:

@@ -1,4 +1,4 @@
-"""Interrupts of a run in a program that goes on after it."""
+"""Interrupts of a run in a program that continues after it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from hackmatrix.train.guards.interrupts import Interrupts
 
 
 def test_the_first_interrupt_asks_the_run_to_stop_and_the_second_is_raised() -> None:
-    said: list[str] = []
+    messages: list[str] = []
     interrupts = Interrupts()
     before = signal.getsignal(signal.SIGINT)
-    with interrupts.noted(said.append):
+    with interrupts.noted(messages.append):
         signal.raise_signal(signal.SIGINT)
         assert interrupts.asked_to_stop
-        assert said == [
+        assert messages == [
             "Interrupted: saving and stopping; interrupt again to stop at once, without saving"
         ]
         with pytest.raises(KeyboardInterrupt):
@@ -25,9 +25,7 @@ def test_the_first_interrupt_asks_the_run_to_stop_and_the_second_is_raised() -> 
     assert signal.getsignal(signal.SIGINT) == before
 
 
-def test_an_interrupt_that_comes_while_a_line_is_printed_asks_the_run_to_stop_all_the_same() -> (
-    None
-):
+def test_an_interrupt_while_a_line_is_printed_still_asks_the_run_to_stop() -> None:
     def say(_: str) -> None:
         raise RuntimeError("reentrant call inside <_io.BufferedWriter name='<stdout>'>")
 
@@ -37,7 +35,7 @@ def test_an_interrupt_that_comes_while_a_line_is_printed_asks_the_run_to_stop_al
     assert interrupts.asked_to_stop
 
 
-def test_what_a_program_does_at_signals_is_as_before_once_the_run_has_ended() -> None:
+def test_the_signal_handlers_of_a_program_are_restored_when_the_run_has_ended() -> None:
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     with Interrupts().noted(print):
         assert signal.getsignal(signal.SIGTERM) == before[signal.SIGTERM]

@@ -23,7 +23,7 @@ MESH = meshes.over()
 
 
 def tree(odd: dict[int, float]) -> Any:
-    """Two leaves that count as the same on all devices; the second has other values on some."""
+    """Two leaves marked as replicated; the second one has other values on the devices in `odd`."""
     values = np.arange(6, dtype=np.float32).reshape(2, 3)
     same = meshes.replicated(MESH)
     copies = [
@@ -34,7 +34,7 @@ def tree(odd: dict[int, float]) -> Any:
     return {"a": meshes.placed(values, same), "b": {"kernel": second}}
 
 
-def test_what_is_the_same_everywhere_passes() -> None:
+def test_identical_replicas_pass() -> None:
     check(tree({}), MESH)
 
 
@@ -44,7 +44,7 @@ def test_the_first_leaf_that_differs_and_the_device_are_named(device: int) -> No
         check(tree({device: 1e-6}), MESH)
 
 
-def test_replicas_are_compared_after_each_chunk_with_an_update_at_which_that_is_due() -> None:
+def test_replicas_are_compared_after_each_chunk_in_which_a_comparison_is_due() -> None:
     guard = Guard(Schedule(resolved(replica_check_interval=20)), MESH, Supervision())
     ends = (15, 30, 45, 60, 75)
     due = [update for update in ends if guard.is_comparison_due(update, 15)]
@@ -52,7 +52,7 @@ def test_replicas_are_compared_after_each_chunk_with_an_update_at_which_that_is_
 
 
 @pytest.mark.parametrize("chunks", [[1, 0], [0]], ids=["when it is time", "at the end"])
-def test_a_state_that_devices_do_not_share_is_not_saved(chunks: list[int]) -> None:
+def test_a_state_that_differs_between_devices_is_not_saved(chunks: list[int]) -> None:
     guard, checkpointer, program, evaluator = Mock(), Mock(), Mock(), Mock()
     guard.next_chunk.side_effect = chunks
     schedule = Schedule(resolved())
@@ -82,8 +82,8 @@ train.main(["launch.train"])
 """
 
 
-def test_a_run_whose_devices_differ_is_to_be_started_again() -> None:
-    """A bit may have changed by itself, and what was saved before was compared."""
+def test_a_run_whose_devices_differ_exits_with_the_code_to_start_it_again() -> None:
+    """A bit may have flipped by chance, and earlier checkpoints were compared before the save."""
     ended = subprocess.run(
         [sys.executable, "-c", DIVERGES],
         cwd=ROOT,

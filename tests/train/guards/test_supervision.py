@@ -1,4 +1,4 @@
-"""Signals and the watchdog, in real processes: what they do to one that is busy or hangs."""
+"""Signals and the watchdog in real processes, which are busy or hang."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Start = Callable[[str], "subprocess.Popen[str]"]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """The program at one of its phases; it is there when it has said so."""
+    """Starts the program, and returns it once it reports that it is in the given phase."""
     processes: list[subprocess.Popen[str]] = []
 
     def started(phase: str) -> subprocess.Popen[str]:
@@ -51,19 +51,19 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_where_nothing_is_to_be_saved_a_signal_ends_it_at_once_and_without_a_trace(
+def test_a_signal_before_there_is_anything_to_save_ends_and_undoes_the_run_at_once(
     start: Start, tmp_path: Path, number: signal.Signals
 ) -> None:
     process = start("before")
     assert (tmp_path / "made").is_dir()
     process.send_signal(number)
-    told, errors = process.communicate(timeout=SECONDS)
+    output, errors = process.communicate(timeout=SECONDS)
     assert process.returncode == 42
-    assert (told, errors) == ("", "Nothing to save\n")
+    assert (output, errors) == ("", "Nothing to save\n")
     assert not (tmp_path / "made").exists()
 
 
-def test_a_signal_ends_it_also_where_its_traces_cannot_be_removed(
+def test_a_signal_ends_the_process_even_if_its_directory_cannot_be_removed(
     start: Start, tmp_path: Path
 ) -> None:
     process = start("before")
@@ -73,7 +73,7 @@ def test_a_signal_ends_it_also_where_its_traces_cannot_be_removed(
     assert (process.returncode, errors) == (42, "Nothing to save\n")
 
 
-def test_a_signal_ends_it_also_where_nobody_listens(start: Start) -> None:
+def test_a_signal_ends_the_process_even_if_its_stderr_is_closed(start: Start) -> None:
     process = start("before")
     assert process.stderr
     process.stderr.close()
@@ -81,33 +81,33 @@ def test_a_signal_ends_it_also_where_nobody_listens(start: Start) -> None:
     assert process.wait(SECONDS) == 42
 
 
-def test_a_second_ctrl_c_ends_it_at_once_although_it_is_busy(start: Start) -> None:
+def test_a_second_ctrl_c_ends_a_busy_process_at_once(start: Start) -> None:
     process = start("within")
     process.send_signal(signal.SIGINT)
     assert process.stdout
     assert process.stdout.readline().startswith("SIGINT: saving and stopping;")
     process.send_signal(signal.SIGINT)
-    told, errors = process.communicate(timeout=SECONDS)
+    output, errors = process.communicate(timeout=SECONDS)
     assert process.returncode == 42
-    assert (told, errors) == ("", "Stopped without saving; earlier checkpoints remain\n")
+    assert (output, errors) == ("", "Stopped without saving; earlier checkpoints remain\n")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_machine_that_signals_a_program_and_its_supervisor_asks_once(
+def test_a_signal_that_arrives_again_through_the_supervisor_asks_only_once(
     start: Start, number: signal.Signals
 ) -> None:
-    """And a terminal that is closed, with the shell in it."""
+    """As from a machine that signals both, or from a terminal that is closed with its shell."""
     process = start("after")
     for _ in range(2):
         process.send_signal(number)
         time.sleep(0.1)
-    told, errors = process.communicate("\n", timeout=SECONDS)
-    first, *rest = told.splitlines()
+    output, errors = process.communicate("\n", timeout=SECONDS)
+    first, *rest = output.splitlines()
     assert first.startswith(f"{number.name}: saving and stopping;")
     assert (process.returncode, rest, errors) == (42, ["saved"], "")
 
 
-def test_one_that_nohup_has_started_outlives_its_terminal(start: Start) -> None:
+def test_a_process_started_with_nohup_outlives_its_terminal(start: Start) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # which its children inherit
     try:
         process = start("after")
@@ -116,33 +116,33 @@ def test_one_that_nohup_has_started_outlives_its_terminal(start: Start) -> None:
     process.send_signal(signal.SIGHUP)
     time.sleep(0.5)
     process.terminate()
-    told, _ = process.communicate("\n", timeout=SECONDS)
-    assert told.startswith("SIGTERM: saving and stopping;")
+    output, _ = process.communicate("\n", timeout=SECONDS)
+    assert output.startswith("SIGTERM: saving and stopping;")
 
 
-def test_one_that_has_done_its_work_is_not_killed_while_python_ends(start: Start) -> None:
+def test_a_process_that_has_done_its_work_is_not_killed_while_python_exits(start: Start) -> None:
     process = start("leaving")
     process.terminate()
-    told, errors = process.communicate("\n", timeout=SECONDS)
-    assert (process.returncode, told, errors) == (0, "gone\n", "")
+    output, errors = process.communicate("\n", timeout=SECONDS)
+    assert (process.returncode, output, errors) == (0, "gone\n", "")
 
 
-def test_time_in_which_it_is_suspended_is_no_time_in_which_it_hangs(start: Start) -> None:
+def test_the_time_in_which_a_process_is_suspended_does_not_count_as_hanging(start: Start) -> None:
     process = start("hanging")
     process.send_signal(signal.SIGSTOP)
     assert process.stdin
-    process.stdin.write("\n")  # now, as on a busy machine this process may be kept waiting later
+    process.stdin.write("\n")  # now, because a busy machine may delay this process later
     process.stdin.flush()
     time.sleep(7)
     process.send_signal(signal.SIGCONT)
-    told, errors = process.communicate(timeout=SECONDS)
-    assert told == "awake\n"
-    assert process.returncode == -signal.SIGKILL  # as it did hang afterwards
+    output, errors = process.communicate(timeout=SECONDS)
+    assert output == "awake\n"
+    assert process.returncode == -signal.SIGKILL  # because it did hang afterwards
     assert errors.startswith("No tea was made for 5 s (watchdog_minutes): this process ends;")
     assert f'"{PROGRAM}"' in errors
 
 
-def test_one_that_hangs_is_ended_also_where_nobody_listens(start: Start) -> None:
+def test_a_process_that_hangs_is_ended_even_if_its_stderr_is_closed(start: Start) -> None:
     process = start("unheard")
     assert process.stderr
     process.stderr.close()
@@ -153,12 +153,12 @@ def test_one_that_hangs_is_ended_also_where_nobody_listens(start: Start) -> None
 
 
 @pytest.mark.parametrize("line", range(2, 10))
-def test_it_may_be_suspended_between_any_two_lines_of_the_watchdog(
+def test_a_process_may_be_suspended_between_any_two_lines_of_the_watchdog(
     line: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Time is looked at once after each of them, and an hour passes before one of these times."""
-    looks = itertools.count(1)
-    times = itertools.accumulate(3600 if look == line else 0.05 for look in looks)
+    """The clock is read once after each line, and an hour passes before one of these reads."""
+    reads = itertools.count(1)
+    times = itertools.accumulate(3600 if read == line else 0.05 for read in reads)
     monkeypatch.setattr(watchdog.time, "monotonic", lambda: next(times))
     watched = watchdog.Watchdog()
     watched.arm("No tea was made", 1.0)
@@ -174,10 +174,10 @@ def test_it_may_be_suspended_between_any_two_lines_of_the_watchdog(
         watched._watch()
 
 
-def test_it_may_be_suspended_before_the_watchdog_hears_that_something_else_is_expected(
+def test_a_process_may_be_suspended_before_the_watchdog_hears_of_its_next_phase(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It still waits as long as for what came before, when it is suspended for 7 s."""
+    """It still has the timeout of the previous phase when it is suspended for 7 s."""
     now = 0.0
     monkeypatch.setattr(watchdog.time, "monotonic", lambda: now)
     watched = watchdog.Watchdog()

@@ -1,4 +1,4 @@
-"""A run that was saved, and the policy of it."""
+"""A saved run and its policy."""
 
 from __future__ import annotations
 

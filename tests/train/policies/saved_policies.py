@@ -22,7 +22,9 @@ UNIT = 4.0
 
 
 def saved_run(workdir: Path, env: str = "hackmatrix", name: str = "saved") -> Run:
-    """Its players are stand-ins, which no policy needs; its actor has opinions."""
+    """Saves a run. Its players are stand-ins, as no policy needs them; its actor's logits are
+    scaled up, so that its policy is far from uniform.
+    """
     config = resolved(env=env, hidden_dim=16, run_name=name, num_envs=64, num_steps=64)
     program = Program(config, meshes.over(jax.devices()[:1]))
     learner = learned(program)

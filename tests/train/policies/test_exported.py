@@ -33,10 +33,10 @@ def test_checkpoint_arrays_and_artifact_act_alike(policy: Policy, tmp_path: Path
 
     exported = jax.export.deserialize(bytearray(artifact(policy)))
     for part in (slice(None), slice(0, 1)):  # any number of boards
-        said = exported.call(played.observation[part], played.mask[part])
-        assert np.asarray(said["action"]).tolist() == chosen[part].tolist()
-        np.testing.assert_allclose(said["logits"], logits[part], rtol=1e-4, atol=1e-4)
-        np.testing.assert_allclose(said["value"], value[part], rtol=1e-3, atol=1e-4)
+        outputs = exported.call(played.observation[part], played.mask[part])
+        assert np.asarray(outputs["action"]).tolist() == chosen[part].tolist()
+        np.testing.assert_allclose(outputs["logits"], logits[part], rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(outputs["value"], value[part], rtol=1e-3, atol=1e-4)
 
 
 def test_a_policy_of_another_environment_is_exported_too(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A policy plays one game: with the draws of an evaluation, and as its network would."""
+"""A policy plays one game, with the draws of an evaluation and the outputs of its network."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ SEED, NUMBER = 3, 41
 NUMBERS = jnp.array([NUMBER], jnp.uint32)
 
 
-def what_is_seen(policy: Policy) -> tuple[np.ndarray, np.ndarray]:
-    """Of some boards: observations and masks."""
+def observations_and_masks(policy: Policy) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the observations and masks of some random boards."""
     rng = np.random.default_rng(0)
     observations = rng.random((20, policy.env.observation_size), np.float32)
     masks = rng.random((20, policy.env.num_actions)) < 0.3
@@ -31,9 +31,9 @@ def what_is_seen(policy: Policy) -> tuple[np.ndarray, np.ndarray]:
 def test_a_game_has_the_draws_of_its_number_in_an_evaluation(policy: Policy, seed: int) -> None:
     step, key = 7, seed_key(seed)
     player = Player(policy, seed=seed, number=NUMBER, greedy=False)
-    happen = jax.random.key_data(UpdateKey(key, 0).each(Purpose.STEP, step, NUMBERS))
-    reset = jax.random.key_data(fold_in(key_for(key, Purpose.RESET), NUMBERS))
-    for drawn_from, expected in ((step, happen[0]), (None, reset[0])):
+    step_keys = jax.random.key_data(UpdateKey(key, 0).each(Purpose.STEP, step, NUMBERS))
+    reset_keys = jax.random.key_data(fold_in(key_for(key, Purpose.RESET), NUMBERS))
+    for drawn_from, expected in ((step, step_keys[0]), (None, reset_keys[0])):
         raw, turn = player.step_key(drawn_from)
         np.testing.assert_array_equal(jax.random.fold_in(jnp.asarray(raw), turn), expected)
 
@@ -41,7 +41,7 @@ def test_a_game_has_the_draws_of_its_number_in_an_evaluation(policy: Policy, see
 def test_the_actions_of_a_game_are_those_that_an_evaluation_draws(policy: Policy) -> None:
     player = Player(policy, seed=SEED, number=NUMBER, greedy=False)
     drawn, expected = [], []
-    for step, (observation, mask) in enumerate(zip(*what_is_seen(policy), strict=True)):
+    for step, (observation, mask) in enumerate(zip(*observations_and_masks(policy), strict=True)):
         action, probabilities, value = player.choose(observation, mask, step, None)
         parts = in_parts(jnp.asarray(observation[None]), policy.env.observation)
         logits, values = policy.network(policy.params, parts)
@@ -57,7 +57,7 @@ def test_the_actions_of_a_game_are_those_that_an_evaluation_draws(policy: Policy
 
 def test_the_greedy_policy_takes_the_likeliest_action(policy: Policy) -> None:
     player = Player(policy, seed=SEED, number=NUMBER, greedy=True)
-    for observation, mask in zip(*what_is_seen(policy), strict=True):
+    for observation, mask in zip(*observations_and_masks(policy), strict=True):
         action, probabilities, _ = player.choose(observation, mask, 0, None)
         assert action == int(np.argmax(probabilities))
         assert mask[action]

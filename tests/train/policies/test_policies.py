@@ -36,13 +36,13 @@ def test_a_run_gives_the_policy_of_its_newest_checkpoint(found: Run) -> None:
     assert (policy.source, policy.step, policy.env.name) == ("saved", STEP, "hackmatrix")
     logits, _ = policy.network(policy.params, observations())
     assert logits.shape == (5, 28)
-    assert np.ptp(np.asarray(logits)) > 1  # no fresh parameters
+    assert np.ptp(np.asarray(logits)) > 1  # so the parameters are not freshly initialised
 
 
-def test_what_a_run_was_told_of_kernels_is_for_the_machine_that_trains_it(found: Run) -> None:
+def test_the_kernels_setting_of_a_run_is_only_for_the_machine_that_trains_it(found: Run) -> None:
     config = dataclasses.replace(found.config, kernels=True)
     env = policies.of_run(dataclasses.replace(found, config=config)).env
-    assert env.types_are_checked  # where a kernel is interpreted they are not
+    assert env.types_are_checked  # they are not with interpreted kernels
 
 
 def test_values_are_in_units_of_reward(found: Run) -> None:
@@ -56,7 +56,7 @@ def test_values_are_in_units_of_reward(found: Run) -> None:
     np.testing.assert_allclose(value, UNIT * learned, rtol=1e-5)
 
 
-def test_a_file_that_may_not_be_read_is_told(
+def test_a_file_that_may_not_be_read_is_refused_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*given: Any) -> None:
@@ -67,7 +67,7 @@ def test_a_file_that_may_not_be_read_is_told(
         files.read(tmp_path / "policy.npz")
 
 
-def test_a_file_gives_back_the_parameters_that_were_written(found: Run, tmp_path: Path) -> None:
+def test_a_file_restores_the_parameters_that_were_written(found: Run, tmp_path: Path) -> None:
     policy = policies.of_run(found)
     (tmp_path / "policy.npz").write_bytes(files.content(policy.params, policies.about(policy)))
     again = policies.load(tmp_path, None, str(tmp_path / "policy.npz"), print)
@@ -90,7 +90,7 @@ def test_the_folder_of_an_export_stands_for_its_policy(found: Run, tmp_path: Pat
     jax.tree.map(np.testing.assert_array_equal, again.params, policy.params)
 
 
-def test_a_run_in_place_of_its_policy_is_answered_with_how_to_export_it(
+def test_a_run_in_place_of_its_policy_is_refused_with_how_to_export_it(
     found: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = found.directory.parent
@@ -122,14 +122,14 @@ def test_an_installation_without_policies_says_where_they_are(
         policies.load(tmp_path, None, "policies/winner", print)
 
 
-def test_a_damaged_checkpoint_is_said_and_an_older_one_taken(tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_is_reported_and_an_older_one_is_used(tmp_path: Path) -> None:
     found = saved_run(tmp_path)
     newer = found.directory / "checkpoints" / str(2 * STEP)
     newer.mkdir()
     (newer / "commit_success.txt").touch()
-    said: list[str] = []
-    assert policies.of_run(found, said.append).step == STEP
-    assert any("is damaged" in line for line in said)
+    messages: list[str] = []
+    assert policies.of_run(found, messages.append).step == STEP
+    assert any("is damaged" in line for line in messages)
 
 
 @pytest.mark.parametrize("content", [None, b"", b"not an archive", b"PK\x03\x04 half an archive"])
@@ -155,11 +155,11 @@ def test_a_file_whose_content_is_damaged_is_refused_in_one_line(found: Run, tmp_
         policies.load(tmp_path, None, str(file), print)
 
 
-def test_other_arrays_are_refused(tmp_path: Path) -> None:
+def test_a_file_with_other_arrays_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "policy.npz"
     np.savez(file, weights=np.zeros(3))
-    said = r"is not a policy that launch\.export wrote: it has no array 'format'"
-    with pytest.raises(UserError, match=said):
+    message = r"is not a policy that launch\.export wrote: it has no array 'format'"
+    with pytest.raises(UserError, match=message):
         policies.load(tmp_path, None, str(file), print)
 
 
@@ -195,7 +195,7 @@ def test_a_run_may_start_from_another_policy(found: Run, tmp_path: Path) -> None
         _ = other.params_to_start_from
     bfloat16 = Program(resolved(**{**given, "compute_dtype": "bfloat16"}), other.mesh)
     jax.tree.map(np.testing.assert_array_equal, bfloat16.params_to_start_from, policy.params)
-    (tmp_path / "policy.npz").unlink()  # the run has what it needs of it
+    (tmp_path / "policy.npz").unlink()  # the run has its own copy of what it needs
     jax.tree.map(np.testing.assert_array_equal, policies.of_run(run).params, policy.params)
 
 
@@ -203,7 +203,7 @@ def test_a_policy_of_an_environment_that_has_changed_is_refused(found: Run, tmp_
     policy, file = policies.of_run(found), tmp_path / "policy.npz"
     about = policies.about(policy)
     sizes = "and 28 actions; it cannot play hackmatrix with observations of player"
-    for others, said in (
+    for others, message in (
         ({"observation": {**about.observation, "player": (9,)}}, sizes),
         ({"observation": dict(reversed(about.observation.items()))}, sizes),
         (
@@ -212,14 +212,14 @@ def test_a_policy_of_an_environment_that_has_changed_is_refused(found: Run, tmp_
         ),
     ):
         file.write_bytes(files.content(policy.params, dataclasses.replace(about, **others)))
-        with pytest.raises(UserError, match=said):
+        with pytest.raises(UserError, match=message):
             policies.load(tmp_path, None, str(file), print)
         program = Program(resolved(start_from=str(file)), meshes.over(jax.devices()[:1]))
         with pytest.raises(UserError, match=r"start_from=.* it cannot play hackmatrix"):
             _ = program.params_to_start_from
 
 
-def test_a_policy_that_is_not_shipped_is_refused_with_those_that_are() -> None:
+def test_a_policy_that_is_not_shipped_is_refused_with_a_list_of_those_that_are() -> None:
     with pytest.raises(UserError, match="there is no policies/nobody: choose one of policies/"):
         policies.load("runs", "policies/nobody", None, print)
 

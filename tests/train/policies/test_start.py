@@ -1,4 +1,4 @@
-"""Runs that start from what another agent has learned, in a wider network."""
+"""Runs that start from the parameters of another agent, also in a wider network."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BOARDS: dict[str, Any] = {
 
 
 class Normalised(Torso):
-    """What one of its features is depends on how many there are."""
+    """Each of its features depends on how many there are."""
 
     @nn.compact
     def __call__(self, parts: Parts) -> Any:
@@ -41,7 +41,7 @@ class Normalised(Torso):
 
 
 class Deep(Torso):
-    """Not its layers are wider but there are more of them."""
+    """A larger hidden_dim gives it more layers, not wider ones."""
 
     @nn.compact
     def __call__(self, parts: Parts) -> Any:
@@ -52,7 +52,7 @@ class Deep(Torso):
 
 
 class Changing(Torso):
-    """Its code is another one later."""
+    """Its code changes after a policy is saved."""
 
     width = 8
 
@@ -63,7 +63,7 @@ class Changing(Torso):
 
 
 class Rewarding(GridWalk):
-    """It differs from the one it is made of in what it rewards."""
+    """Stands for an environment that differs from GridWalk only in its rewards."""
 
     name = "mine:Rewarding"
 
@@ -74,7 +74,7 @@ class Renamed(GridWalk):
 
 
 def saved(spec: Spec, folder: Path) -> Policy:
-    """A policy with opinions in a file of that folder, which is its source."""
+    """Returns a policy with random parameters, saved in a file of that folder as its source."""
     network, rng = networks.make(spec, ENV), np.random.default_rng(1)
     params = jax.tree.map(
         lambda leaf: np.float32(0.3 * rng.normal(size=leaf.shape)),
@@ -113,7 +113,7 @@ def test_a_wider_network_plays_as_the_one_it_starts_from_until_it_learns(
     before = jax.jit(old.network.__call__)(old.params, BOARDS)
     for theirs, ours in zip(before, outputs, strict=True):
         np.testing.assert_allclose(theirs, ours, atol=1e-5)
-    # The first step teaches the heads to read what is new, and so the second all that is new.
+    # The first step makes the heads read the new features; so the second has gradients for them.
     _, gradient, _ = step(after)
     new = jax.tree.map(lambda leaf: np.asarray(leaf)[..., 6:], gradient["params"])
     grown = [leaf for leaf in jax.tree.leaves(new) if leaf.shape[-1] == 4]
@@ -122,7 +122,7 @@ def test_a_wider_network_plays_as_the_one_it_starts_from_until_it_learns(
 
 
 @pytest.mark.parametrize("torso", [Normalised, Deep])
-def test_a_network_that_does_something_else_when_it_is_wider_is_refused(
+def test_a_network_that_computes_something_else_when_it_is_wider_is_refused(
     torso: type[Torso], tmp_path: Path
 ) -> None:
     spec = dataclasses.replace(NARROW, network=f"{__name__}:{torso.__name__}")
@@ -132,14 +132,14 @@ def test_a_network_that_does_something_else_when_it_is_wider_is_refused(
         warm_start.params_of(old.source, ENV, wide, jax.random.key(7))
 
 
-def test_a_run_that_multiplies_otherwise_starts_from_the_same_parameters(tmp_path: Path) -> None:
+def test_a_run_with_another_compute_dtype_starts_from_the_same_parameters(tmp_path: Path) -> None:
     old = saved(NARROW, tmp_path)
     half = networks.make(dataclasses.replace(NARROW, compute_dtype="bfloat16"), ENV)
     params = warm_start.params_of(old.source, ENV, half, jax.random.key(7))
     jax.tree.map(np.testing.assert_array_equal, params, old.params)
 
 
-def test_a_run_in_an_environment_of_ones_own_starts_from_what_sees_and_does_the_same(
+def test_a_run_in_a_custom_environment_starts_from_a_policy_with_equal_inputs_and_actions(
     tmp_path: Path,
 ) -> None:
     old = saved(NARROW, tmp_path)
@@ -148,22 +148,22 @@ def test_a_run_in_an_environment_of_ones_own_starts_from_what_sees_and_does_the_
         return warm_start.params_of(old.source, env, networks.make(NARROW, env), jax.random.key(7))
 
     jax.tree.map(np.testing.assert_array_equal, started(Rewarding()), old.params)
-    said = "with 'up' as action 0; it cannot play mine:Renamed with 'north' as action 0$"
-    with pytest.raises(UserError, match=said):
+    message = "with 'up' as action 0; it cannot play mine:Renamed with 'north' as action 0$"
+    with pytest.raises(UserError, match=message):
         started(Renamed())
 
 
-def test_what_a_network_was_before_its_code_changed_is_refused_in_a_line(
+def test_a_policy_saved_before_its_network_code_changed_is_refused_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = saved(dataclasses.replace(NARROW, network=f"{__name__}:Changing"), tmp_path)
     monkeypatch.setattr(Changing, "width", 16)
-    said = (
+    message = (
         rf"{old.source} does not fit network={__name__}:Changing, which has changed since: "
         r"params/actor/kernel is \[8, 4\] in the file and \[16, 4\] in the network$"
     )
-    with pytest.raises(UserError, match=f"^{said}"):
+    with pytest.raises(UserError, match=f"^{message}"):
         policies.of_file(old.source)
     network = networks.make(old.network.spec, ENV)
-    with pytest.raises(UserError, match=f"^start_from={said}"):
+    with pytest.raises(UserError, match=f"^start_from={message}"):
         warm_start.params_of(old.source, ENV, network, jax.random.key(7))

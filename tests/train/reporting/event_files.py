@@ -1,4 +1,4 @@
-"""Event files, read as TensorBoard reads them."""
+"""Reads event files as TensorBoard does."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def masked_crc(data: bytes) -> int:
 
 
 def events(directory: Path) -> list[Event]:
-    """The events in a directory, file by file in the order in which TensorBoard reads them."""
+    """Returns the events in a directory, with its files in the order in which TensorBoard reads."""
     found = []
     for path in sorted(directory.glob("*tfevents*")):
         data = path.read_bytes()
         while data:
             (size, crc) = struct.unpack("<QI", data[:12].ljust(12))
             if len(data) < 16 + size:
-                break  # a full disk cut it off
+                break  # truncated by a full disk
             assert crc == masked_crc(data[:8])
             record, (crc,) = data[12 : 12 + size], struct.unpack("<I", data[12 + size : 16 + size])
             assert crc == masked_crc(record)

@@ -1,4 +1,4 @@
-"""A game that was recorded, for sinks that show it."""
+"""A recorded game, for sinks that show games."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TURNS = 9
 
 
 class PicturedGame:
-    """Each of its boards is of one shade, lighter than the one before."""
+    """A game whose boards each have a single shade, lighter than that of the board before."""
 
     total = 7.5
 

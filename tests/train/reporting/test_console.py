@@ -1,4 +1,4 @@
-"""The console: what it says is there to be read, also where little can be shown."""
+"""The console: its output can be read, even where little can be shown."""
 
 import dataclasses
 import io
@@ -34,7 +34,7 @@ DECLARED = metric_catalogue.metrics(make("hackmatrix"), PPO)
 
 @pytest.fixture
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time by which clocks go, in seconds."""
+    """The time that clocks show, in seconds, as a list that a test may change."""
     seconds = [100.0]
     monkeypatch.setattr(clocks, "time", Mock(monotonic=lambda: seconds[0]))
     return seconds
@@ -47,7 +47,7 @@ def out() -> io.StringIO:
 
 @pytest.fixture
 def terminal() -> Iterator[tuple[TextIO, int]]:
-    """What a program prints to, and where a person sees it."""
+    """A pseudo-terminal: the file to print to, and the descriptor to read the output from."""
     screen, inside = os.openpty()
     with os.fdopen(inside, "w") as out:
         yield out, screen
@@ -59,7 +59,7 @@ def words(line: str) -> str:
 
 
 def read(screen: int, lines: int = 2) -> str:
-    """So many lines, which may come in pieces."""
+    """Reads so many lines, which may arrive in pieces."""
     shown = b""
     while shown.count(b"\n") < lines:
         shown += os.read(screen, 1 << 16)
@@ -74,7 +74,7 @@ def test_a_chunk_is_a_line_under_titles(out: io.StringIO, config: Config) -> Non
     assert len(titles) == len(line) <= 100
 
 
-def test_titles_come_again_with_every_page(out: io.StringIO, config: Config) -> None:
+def test_titles_are_repeated_on_every_page(out: io.StringIO, config: Config) -> None:
     console = Console(config, DECLARED, out)
     for chunk in range(2 * LINES_A_PAGE):
         console.write(chunk, METRICS)
@@ -138,14 +138,14 @@ def test_large_numbers_are_rounded_to_three_digits(
     ("seconds", "shown"),
     [(59, "59s"), (3599, "59m 59s"), (3950, "1h 05m"), (93_900, "1d 02h"), (math.inf, "-")],
 )
-def test_the_time_that_is_left_is_told_in_its_two_largest_units(
+def test_the_time_left_is_shown_in_its_two_largest_units(
     out: io.StringIO, config: Config, seconds: float, shown: str
 ) -> None:
     Console(config, DECLARED, out).write(4096, {"perf/hours_left": seconds / 3600})
     assert out.getvalue().endswith(f"  {shown}\n")
 
 
-def test_progress_is_of_steps_or_of_the_time_limit_whichever_is_further(
+def test_progress_is_that_of_steps_or_of_the_time_limit_whichever_is_further(
     out: io.StringIO, config: Config, now: list[float]
 ) -> None:
     clock = Clock()
@@ -160,7 +160,7 @@ def test_progress_is_of_steps_or_of_the_time_limit_whichever_is_further(
 
 
 @pytest.mark.parametrize(("seconds", "share"), [(0.0, "10%"), (90.0, "60%")])
-def test_progress_is_time_of_training_in_this_session_and_those_before(
+def test_progress_toward_a_time_limit_counts_training_in_this_and_earlier_sessions(
     out: io.StringIO, config: Config, now: list[float], seconds: float, share: str
 ) -> None:
     clock = Clock()
@@ -180,7 +180,7 @@ def test_the_head_is_the_summary_under_a_title(out: io.StringIO, config: Config)
     assert out.getvalue().splitlines() == ["a-run", *(f"  {line}" for line in lines), ""]
 
 
-def test_the_end_says_what_was_reached_and_where_it_lies(
+def test_the_end_shows_what_was_reached_and_where_the_run_is(
     out: io.StringIO, config: Config, now: list[float]
 ) -> None:
     console = Console(config, DECLARED, out)
@@ -197,9 +197,7 @@ def test_the_end_says_what_was_reached_and_where_it_lies(
     ]
 
 
-def test_a_run_with_a_blank_in_its_place_is_named_as_a_shell_reads_it(
-    out: io.StringIO, config: Config
-) -> None:
+def test_a_path_with_a_blank_is_quoted_for_the_shell(out: io.StringIO, config: Config) -> None:
     Console(config, DECLARED, out).end("Stopped", 1, Disk(Path("my runs/a")), goes_on=True)
     commands = [shlex.split(words(line)) for line in out.getvalue().splitlines()[-3:]]
     assert [command[-1] for command in commands] == [
@@ -209,7 +207,7 @@ def test_a_run_with_a_blank_in_its_place_is_named_as_a_shell_reads_it(
     ]
 
 
-def test_a_run_that_ended_before_its_first_chunk_has_an_end_too(
+def test_a_run_that_ended_before_its_first_chunk_prints_an_end_too(
     out: io.StringIO, config: Config
 ) -> None:
     Console(config, DECLARED, out).end("Stopped", 12_800, Disk(Path("runs/a-run")))
@@ -225,7 +223,7 @@ def test_a_long_warning_stays_within_the_width(out: io.StringIO, config: Config)
     assert max(map(len, lines)) <= 100
 
 
-def test_a_terminal_gets_colours_and_columns_stay_in_line(
+def test_a_terminal_gets_colours_and_columns_stay_aligned(
     terminal: tuple[TextIO, int], config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out, screen = terminal
@@ -240,7 +238,7 @@ def test_a_terminal_gets_colours_and_columns_stay_in_line(
     assert "\x1b" not in read(screen)
 
 
-def test_a_file_gets_no_colours_and_plain_signs_where_others_cannot_be_written(
+def test_a_file_gets_no_colours_and_only_ascii_if_its_encoding_has_nothing_else(
     tmp_path: Path, config: Config
 ) -> None:
     with (tmp_path / "log").open("w", encoding="ascii") as out:
@@ -250,7 +248,7 @@ def test_a_file_gets_no_colours_and_plain_signs_where_others_cannot_be_written(
     assert "\x1b" not in text
 
 
-def test_a_reader_who_goes_away_does_not_end_the_run(config: Config) -> None:
+def test_a_closed_pipe_does_not_end_the_run(config: Config) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with open(writing, "w", buffering=1, closefd=True) as out:
@@ -258,4 +256,4 @@ def test_a_reader_who_goes_away_does_not_end_the_run(config: Config) -> None:
         console.head("a-run", ["line"])
         console.write(4096, METRICS)
         console.end("Done", 4096, Disk(Path("runs/a-run")))
-        os.dup2(os.open(os.devnull, os.O_WRONLY), writing)  # for what is still held back
+        os.dup2(os.open(os.devnull, os.O_WRONLY), writing)  # for what is still buffered

@@ -1,5 +1,5 @@
-"""Sinks that fail: a full disk ends no run, and what it did not take is written later. Of Weights &
-Biases there is a stand-in here.
+"""Sinks that fail: a full disk ends no run, and what could not be written is written later. The
+package wandb is a stand-in here.
 """
 
 from __future__ import annotations
@@ -28,36 +28,36 @@ from tests.train.reporting.told_metrics import METRICS, Memory, lines, scalars
 from tests.train.runs.full_disk import no_file_larger_than
 from tests.train.settings import resolved
 
-# Of a file that tensorboardX could not flush.
+# The warning is about a file that tensorboardX could not flush.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What fails is tried again at once."""
+    """Failed sinks are retried at once."""
     monkeypatch.setattr(sink_list, "_TRIED_EVERY", 0.0)
 
 
-def test_a_full_disk_is_said_once_and_what_it_lacks_is_written_later(tmp_path: Path) -> None:
-    said: list[str] = []
+def test_a_full_disk_is_reported_once_and_missing_metrics_are_written_later(tmp_path: Path) -> None:
+    messages: list[str] = []
     memory = Memory()
     files: list[Sink] = [
         JsonLines(tmp_path / "metrics.jsonl"),
         TensorBoard(tmp_path / "tensorboard"),
     ]
-    with closing(Sinks(*files, memory, say=said.append)) as sinks:
+    with closing(Sinks(*files, memory, say=messages.append)) as sinks:
         sinks.write(0, METRICS)
         with no_file_larger_than(0):
             for step in range(1, 20):
                 sinks.write(step, METRICS)
-        assert [line.split()[0] for line in said] == ["JsonLines", "TensorBoard"]
-        for line in said:
+        assert [line.split()[0] for line in messages] == ["JsonLines", "TensorBoard"]
+        for line in messages:
             assert "File too large" in line
             assert len(line.splitlines()) == 1
         with (tmp_path / "metrics.jsonl").open("a") as cut_off:
             cut_off.write('{"step": 1, "ti')
         sinks.write(20, METRICS)  # there is room again
-    assert said[2:] == ["JsonLines works again", "TensorBoard works again"]
+    assert messages[2:] == ["JsonLines works again", "TensorBoard works again"]
     assert len(memory.written) == 21
     assert memory.is_closed
     steps = [line["step"] for line in lines(tmp_path / "metrics.jsonl")]
@@ -66,23 +66,23 @@ def test_a_full_disk_is_said_once_and_what_it_lacks_is_written_later(tmp_path: P
     assert len([*(tmp_path / "tensorboard").iterdir()]) == 2
 
 
-def test_a_place_that_cannot_be_written_is_said_and_the_run_goes_on(tmp_path: Path) -> None:
+def test_an_unwritable_path_is_reported_and_the_run_continues(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    said: list[str] = []
+    messages: list[str] = []
     memory = Memory()
     places = tmp_path / "file/metrics.jsonl", tmp_path / "file/tensorboard"
     files = JsonLines(places[0]), TensorBoard(places[1])
-    with closing(Sinks(*files, memory, say=said.append)) as sinks:
+    with closing(Sinks(*files, memory, say=messages.append)) as sinks:
         sinks.write(1, METRICS)
-    for line, place in zip(said[:2], places, strict=True):
+    for line, place in zip(messages[:2], places, strict=True):
         assert str(place) in line
     lacking = "1 line could not be written"
-    assert said[2:] == [f"JsonLines: {lacking}", f"TensorBoard: {lacking}"]
+    assert messages[2:] == [f"JsonLines: {lacking}", f"TensorBoard: {lacking}"]
     assert memory.written == [(1, METRICS)]
 
 
 class Broken(Memory):
-    """A sink that raises what its library does."""
+    """A sink that raises an error of its library."""
 
     def __init__(self, *broken: str) -> None:
         super().__init__()
@@ -102,44 +102,44 @@ class Broken(Memory):
 
 
 @pytest.mark.parametrize(
-    ("broken", "told"),
+    ("broken", "message"),
     [
         (["write"], "Broken failed; the run goes on without it: ValueError: cannot write and why"),
         (["write", "close"], "Broken failed; the run goes on without it: ValueError: cannot write"),
         (["close"], "Broken failed: ValueError: cannot close and why"),
     ],
 )
-def test_a_sink_ends_no_run_whatever_it_raises(broken: list[str], told: str) -> None:
-    said: list[str] = []
+def test_a_sink_does_not_end_the_run_whatever_it_raises(broken: list[str], message: str) -> None:
+    messages: list[str] = []
     first, memory = Broken(*broken), Memory()
-    with closing(Sinks(first, memory, say=said.append)) as sinks:
+    with closing(Sinks(first, memory, say=messages.append)) as sinks:
         sinks.write(1, METRICS)
         assert first.is_closed == ("write" in broken)
-    (line,) = said
-    assert line.startswith(told)
+    (line,) = messages
+    assert line.startswith(message)
     assert "\n" not in line
     assert memory.written == [(1, METRICS)]
     assert first.is_closed
     assert memory.is_closed
 
 
-def test_a_sink_that_cannot_be_opened_is_said_and_the_others_are(
+def test_a_sink_that_cannot_be_opened_is_reported_and_the_others_are_opened(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def of_a_server(context: SinkContext) -> Sink:
         raise ConnectionRefusedError("nobody answers")
 
-    memory, said = Memory(), list[str]()
+    memory, messages = Memory(), list[str]()
     monkeypatch.setattr(sink_list, "SINKS", [of_a_server, lambda _: None, lambda _: memory])
-    assert [*sink_list.opened(Mock(), said.append)] == [memory]
-    assert said == [
+    assert [*sink_list.opened(Mock(), messages.append)] == [memory]
+    assert messages == [
         "of_a_server could not open its sink; the run goes on without it: "
         "ConnectionRefusedError: nobody answers"
     ]
 
 
 class Slow(Memory):
-    """It can be opened again, but nobody answers, which takes so many seconds."""
+    """A sink whose every retry takes so many seconds and times out."""
 
     def __init__(self, takes: float, now: list[float]) -> None:
         super().__init__()
@@ -156,7 +156,7 @@ class Slow(Memory):
 
 
 @pytest.mark.parametrize("takes", [0.0, 30.0])
-def test_tries_of_what_goes_on_failing_take_little_of_the_time(
+def test_retries_of_a_sink_that_keeps_failing_take_little_of_the_time(
     takes: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0.0]
@@ -172,7 +172,7 @@ def test_tries_of_what_goes_on_failing_take_little_of_the_time(
     assert sum(takes for _ in slow.tries) <= 7200 / 50
 
 
-def test_what_is_written_late_has_the_time_at_which_it_was_known(
+def test_metrics_written_late_have_the_time_of_their_first_attempt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = JsonLines(tmp_path / "metrics"), TensorBoard(tmp_path)
@@ -183,11 +183,11 @@ def test_what_is_written_late_has_the_time_at_which_it_was_known(
             with no_file_larger_than(room):
                 sinks.write(int(now), METRICS)
     assert [line["time"] for line in lines(tmp_path / "metrics")] == [5, 7, 9]
-    told = {event.step: event.wall_time for event in events(tmp_path) if event.step}
-    assert told == {5: 5, 7: 7, 9: 9}
+    times = {event.step: event.wall_time for event in events(tmp_path) if event.step}
+    assert times == {5: 5, 7: 7, 9: 9}
 
 
-def test_a_session_whose_first_line_fails_still_forgets_once_what_it_does_again(
+def test_a_session_whose_first_write_fails_still_purges_repeated_steps_once(
     tmp_path: Path,
 ) -> None:
     with closing(Sinks(TensorBoard(tmp_path))) as sinks:
@@ -207,7 +207,7 @@ def test_a_session_whose_first_line_fails_still_forgets_once_what_it_does_again(
 
 
 @pytest.mark.parametrize("kind", [None, KeyboardInterrupt])
-def test_what_is_lacking_is_not_written_to_a_run_that_is_not_ours_any_more(
+def test_missing_metrics_are_not_written_to_a_run_that_was_taken_over(
     tmp_path: Path, kind: type[BaseException] | None
 ) -> None:
     confirm = Mock(side_effect=[None, TakenOver, TakenOver])
@@ -225,7 +225,7 @@ def test_what_is_lacking_is_not_written_to_a_run_that_is_not_ours_any_more(
 
 @pytest.fixture
 def wandb(monkeypatch: pytest.MonkeyPatch) -> MagicMock:
-    """The package, with one page, which has what is before step 3."""
+    """A stand-in for the package, with one page, which already has the steps before 3."""
     package = MagicMock()
     package.init.return_value = page = MagicMock(id="mine", url="there", starting_step=3)
     page.settings.mode, page.settings.sync_dir = "online", "here"
@@ -236,7 +236,7 @@ def wandb(monkeypatch: pytest.MonkeyPatch) -> MagicMock:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """It has told of four steps."""
+    """A run with metrics of four steps."""
     begun = create(tmp_path, resolved())
     with closing(JsonLines(begun.metrics)) as before:
         for step in range(1, 5):
@@ -247,7 +247,7 @@ def run(tmp_path: Path) -> Run:
 @pytest.mark.parametrize(
     ("resumed_at", "written", "steps"), [(4, [5], [3, 4, 5]), (1, [2, 3], [3])]
 )
-def test_a_page_is_told_what_it_lacks_of_the_metrics_and_nothing_twice(
+def test_a_page_is_sent_the_metrics_it_lacks_and_none_twice(
     resumed_at: int, written: list[int], steps: list[int], wandb: MagicMock, run: Run
 ) -> None:
     (run.directory / "wandb_id").touch()  # as a crash may leave it
@@ -269,7 +269,7 @@ def test_a_page_is_rewound_only_where_its_run_is(rewind: bool, tmp_path: Path) -
     assert sink._rewind_to == (4 if rewind else None)
 
 
-def test_a_page_that_is_opened_for_a_game_has_the_curves_before_it(
+def test_a_page_that_is_opened_for_a_game_is_first_sent_the_metrics_it_lacks(
     wandb: MagicMock, run: Run
 ) -> None:
     WeightsAndBiases(run).show_game(2, PicturedGame())
@@ -278,23 +278,23 @@ def test_a_page_that_is_opened_for_a_game_has_the_curves_before_it(
     assert film.args[0].keys() == {"game"}
 
 
-def test_a_checkpoint_that_cannot_be_uploaded_costs_no_curve(wandb: MagicMock, run: Run) -> None:
-    page, said = wandb.init(), list[str]()
+def test_a_checkpoint_that_cannot_be_uploaded_loses_no_metrics(wandb: MagicMock, run: Run) -> None:
+    page, messages = wandb.init(), list[str]()
     (run.directory / "checkpoints/3").mkdir(parents=True)
     page.log_artifact.side_effect = ValueError("no room\nleft")
-    with closing(Sinks(WeightsAndBiases(run, say=said.append), say=said.append)) as sinks:
+    with closing(Sinks(WeightsAndBiases(run, say=messages.append), say=messages.append)) as sinks:
         for step in (3, 4):
             sinks.write(step, METRICS)
-    assert said[1:] == ["A checkpoint could not be uploaded; the run goes on: no room left"]
+    assert messages[1:] == ["A checkpoint could not be uploaded; the run goes on: no room left"]
     assert [call.kwargs["step"] for call in page.log.call_args_list] == [3, 4]
     page.finish.assert_called_once()
 
 
-def test_what_wandb_warns_of_while_a_page_is_open_is_said_once(wandb: MagicMock, run: Run) -> None:
-    said: list[str] = []
-    WeightsAndBiases(run, say=said.append).write(3, METRICS)
+def test_a_wandb_warning_while_a_page_is_open_is_reported_once(wandb: MagicMock, run: Run) -> None:
+    messages: list[str] = []
+    WeightsAndBiases(run, say=messages.append).write(3, METRICS)
     assert [call.args[1] is None for call in wandb.termsetup.call_args_list] == [True, False]
     for _ in range(2):
         wandb.termsetup.call_args.args[1].warning("wandb: WARNING Fatal error.\nUse `wandb sync`.")
-    assert said[1:] == ["wandb: WARNING Fatal error. Use `wandb sync`. (A copy is in here.)"]
+    assert messages[1:] == ["wandb: WARNING Fatal error. Use `wandb sync`. (A copy is in here.)"]
     assert not logging.getLogger("opentelemetry.sdk").isEnabledFor(logging.ERROR)

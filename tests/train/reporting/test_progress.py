@@ -1,4 +1,4 @@
-"""What is read of chunks of updates."""
+"""What is measured and reported of chunks of updates."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ LOSS = "train/loss"
 
 
 @pytest.mark.parametrize(
-    ("update", "said"),
+    ("update", "advice"),
     [
         (0, "in the first update the cause is a reward, an observation or the network itself"),
         (7, "resume with a lower --config.lr, or with --config.skip_nonfinite=True"),
     ],
 )
-def test_what_may_have_broken_an_update_depends_on_whether_it_was_the_first(
-    update: int, said: str
+def test_the_advice_for_a_broken_update_depends_on_whether_it_was_the_first(
+    update: int, advice: str
 ) -> None:
     program: Any = Mock()
     program.algorithm.vital = (LOSS,)
@@ -41,7 +41,7 @@ def test_what_may_have_broken_an_update_depends_on_whether_it_was_the_first(
     with pytest.raises(Broken) as broken:
         progress.flush()
     assert str(broken.value).startswith(f"update {update + 1} is broken: {LOSS} is not finite; ")
-    assert said in str(broken.value)
+    assert advice in str(broken.value)
 
 
 class Device:
@@ -58,7 +58,7 @@ class Device:
         self.now = max(self.now, time)
 
     def idle(self) -> None:
-        """Waits for all that was started."""
+        """Waits until all chunks that were started have ended."""
         self.wait_until(self._ended)
 
     def read(self, report: Report) -> Report:
@@ -79,11 +79,11 @@ def device() -> Iterator[Device]:
 
 @pytest.mark.parametrize("waits_at_the_start", [True, False], ids=["GPU", "CPU or TPU"])
 @pytest.mark.parametrize("meanwhile", ["nothing", "the agent is measured", "and saved"])
-def test_the_speed_of_a_chunk_is_its_own(
+def test_the_speed_of_a_chunk_counts_only_its_own_time(
     waits_at_the_start: bool, meanwhile: str, device: Device
 ) -> None:
-    """Also where starting it takes its time, or where something else is done before the next one.
-    The last chunk is a short one. The time for which chunks run is told, too.
+    """Also if starting it takes as long as it runs, or if other work is done before the next one.
+    The last chunk is a short one. The time for which chunks run is summed up, too.
     """
     speeds: list[float] = []
     program: Any = Mock()
@@ -117,27 +117,29 @@ def test_the_speed_of_a_chunk_is_its_own(
 @pytest.mark.parametrize(
     ("limit", "trained", "seconds_left"), [(None, 0.0, 160), (1.0, 20.0, 40), (1.0, 70.0, 0)]
 )
-def test_how_fast_a_run_is_and_what_is_left_of_it_are_told(
+def test_the_speed_of_a_run_and_the_time_left_are_reported(
     limit: float | None, trained: float, seconds_left: float, device: Device
 ) -> None:
-    told: dict[str, float] = {}
+    reported: dict[str, float] = {}
     program: Any = Mock()
     program.algorithm.vital, program.mesh.size = (), 4
     of_100_updates = resolved(
         num_envs=8, num_steps=8, total_timesteps=100 * 64, time_limit_minutes=limit
     )
-    progress = Progress(program, Schedule(of_100_updates), lambda _, metrics: told.update(metrics))
+    progress = Progress(
+        program, Schedule(of_100_updates), lambda _, metrics: reported.update(metrics)
+    )
     progress.add(20, 20, device.start(20))
     device.wait_until(40)
     with patch.object(Clock, "trained", lambda _: trained):
         progress.flush()
-    assert told[STEPS_PER_SECOND] == 32
-    assert told["perf/steps_per_second_per_device"] == 8
-    assert told["perf/updates_per_second"] == 0.5
-    assert told[HOURS_LEFT] == pytest.approx(seconds_left / 3600)
+    assert reported[STEPS_PER_SECOND] == 32
+    assert reported["perf/steps_per_second_per_device"] == 8
+    assert reported["perf/updates_per_second"] == 0.5
+    assert reported[HOURS_LEFT] == pytest.approx(seconds_left / 3600)
 
 
-def test_the_time_in_which_a_chunk_is_told_is_that_of_the_chunk_that_runs_meanwhile(
+def test_the_time_to_report_a_chunk_counts_toward_the_chunk_that_runs_meanwhile(
     device: Device,
 ) -> None:
     speeds: list[float] = []
@@ -145,11 +147,11 @@ def test_the_time_in_which_a_chunk_is_told_is_that_of_the_chunk_that_runs_meanwh
     program.algorithm.vital, program.mesh.size = (), 1
     schedule = Schedule(resolved())
 
-    def tell(_: int, metrics: Mapping[str, float]) -> None:
+    def report(_: int, metrics: Mapping[str, float]) -> None:
         speeds.append(metrics[STEPS_PER_SECOND] / schedule.config.batch_size)
         device.wait_until(device.now + 3)
 
-    progress = Progress(program, schedule, tell)
+    progress = Progress(program, schedule, report)
     for update in range(1, 6):
         progress.add(update, 1, device.start(1))
     progress.flush()
@@ -157,7 +159,7 @@ def test_the_time_in_which_a_chunk_is_told_is_that_of_the_chunk_that_runs_meanwh
     assert sum(1 / each for each in speeds) == pytest.approx(device.now - 3)
 
 
-def test_starting_a_chunk_is_told_and_all_between_chunks_is_done_apart_from_them() -> None:
+def test_the_start_of_a_chunk_is_marked_and_all_work_between_chunks_is_untimed() -> None:
     done: list[str] = []
 
     @contextmanager
@@ -188,18 +190,18 @@ def test_starting_a_chunk_is_told_and_all_between_chunks_is_done_apart_from_them
     ]  # fmt: skip
 
 
-def test_of_a_trace_that_was_made_nobody_says_that_it_was_not() -> None:
-    said: list[str] = []
-    tracer = Tracer(parse_span("1:20"), MagicMock(), said.append)
+def test_a_trace_that_was_written_is_not_reported_as_missing() -> None:
+    messages: list[str] = []
+    tracer = Tracer(parse_span("1:20"), MagicMock(), messages.append)
     with patch.multiple(jax.profiler, start_trace=Mock(), stop_trace=Mock()):
         for update in (0, 20):
             tracer.reached(update, Mock())
     tracer.finish(Mock())
-    (line,) = said
+    (line,) = messages
     assert line.startswith("The trace is in ")
 
 
-def test_a_trace_begins_and_ends_apart_from_chunks(device: Device) -> None:
+def test_starting_and_stopping_a_trace_counts_toward_no_chunk(device: Device) -> None:
     sinks, schedule, done = Mock(), Schedule(resolved()), []
     program: Any = Mock(health=())
     program.algorithm.vital, program.mesh.size = (), 1
@@ -216,5 +218,5 @@ def test_a_trace_begins_and_ends_apart_from_chunks(device: Device) -> None:
             reporter.after_chunk(update + 20, 20, device.start(20))
     reporter.flush()
     assert done == [(20, 50), (40, 100)]
-    told = [call.args[1][STEPS_PER_SECOND] for call in sinks.write.call_args_list]
-    assert told == pytest.approx([schedule.config.batch_size] * 4)
+    speeds = [call.args[1][STEPS_PER_SECOND] for call in sinks.write.call_args_list]
+    assert speeds == pytest.approx([schedule.config.batch_size] * 4)

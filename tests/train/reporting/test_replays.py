@@ -1,4 +1,4 @@
-"""Games that a run leaves behind to look at; what plays and draws them is a stand-in here."""
+"""Games that a run records to look at; a stand-in plays and draws them here."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STEP = 8192
 
 @dataclass
 class Page:
-    """A game that is nothing but a page."""
+    """A game that has only a page."""
 
     text: str
     total: float
@@ -43,7 +43,7 @@ class Page:
 
 
 class Games:
-    """Notes what is to be played."""
+    """Plays games, and records what it was asked to play."""
 
     def __init__(self, *returns: float) -> None:
         self.asked: list[tuple[Policy, int, int, int]] = []
@@ -70,95 +70,95 @@ def learner(program: Program) -> Any:
 
 @pytest.fixture(scope="module")
 def params(program: Program, learner: Any) -> Any:
-    """What the agent acts with."""
+    """The parameters with which the agent acts."""
     return program.acting(learner)
 
 
-def of_a_run(workdir: Path, program: Program, play: Play, said: list[str]) -> Replays:
+def make_replays(workdir: Path, program: Program, play: Play, messages: list[str]) -> Replays:
     def show(step: int, game: Game) -> None:
-        said.append(f"shown at {step}: {game.page()}")
+        messages.append(f"shown at {step}: {game.page()}")
 
-    return Replays(create(workdir, resolved(run_name="run")), program, play, said.append, show)
+    return Replays(create(workdir, resolved(run_name="run")), program, play, messages.append, show)
 
 
-def test_the_best_game_is_played_again_by_what_was_learned(
+def test_the_best_game_is_played_again_with_the_learned_parameters(
     tmp_path: Path, program: Program, learner: Any, params: Any
 ) -> None:
-    games, said = Games(7.5), list[str]()
-    told = of_a_run(tmp_path, program, games.play, said).best(STEP, params, 5, 7.5)
+    games, messages = Games(7.5), list[str]()
+    message = make_replays(tmp_path, program, games.play, messages).best(STEP, params, 5, 7.5)
     file = tmp_path / f"run/replays/{STEP}.html"
-    assert told == f"The best was game 5, with a return of 7.50: {file}"
+    assert message == f"The best was game 5, with a return of 7.50: {file}"
     assert file.read_text() == f"game 5 at step {STEP}"
     assert [each.name for each in file.parent.iterdir()] == [file.name]
     ((policy, *asked),) = games.asked
     assert asked == [EVALUATION_SEED, 5, program.env.most_actions]
     assert policy.source == "run"
-    assert said == [f"shown at {STEP}: game 5 at step {STEP}"]
-    layers, was = policy.params["params"], learner.params["params"]
-    np.testing.assert_array_equal(layers["actor"]["kernel"], was["actor"]["kernel"])
-    np.testing.assert_allclose(layers["critic"]["kernel"], UNIT * was["critic"]["kernel"])
+    assert messages == [f"shown at {STEP}: game 5 at step {STEP}"]
+    layers, expected = policy.params["params"], learner.params["params"]
+    np.testing.assert_array_equal(layers["actor"]["kernel"], expected["actor"]["kernel"])
+    np.testing.assert_allclose(layers["critic"]["kernel"], UNIT * expected["critic"]["kernel"])
 
 
-def test_a_game_that_takes_another_course_is_admitted(
+def test_a_replay_with_another_return_is_reported(
     tmp_path: Path, program: Program, params: Any
 ) -> None:
-    told = of_a_run(tmp_path, program, Games(1.25).play, []).best(STEP, params, 5, 7.5)
-    assert "7.50 (1.25 in this replay)" in str(told)
+    message = make_replays(tmp_path, program, Games(1.25).play, []).best(STEP, params, 5, 7.5)
+    assert "7.50 (1.25 in this replay)" in str(message)
 
 
-def test_what_prevents_a_replay_is_a_line_and_not_the_end_of_the_run(
+def test_an_error_in_a_replay_is_one_message_and_does_not_end_the_run(
     tmp_path: Path, program: Program, params: Any
 ) -> None:
     def fail(*_: Any) -> Page:
         raise ValueError("no board today")
 
-    said: list[str] = []
-    assert of_a_run(tmp_path, program, fail, said).best(STEP, params, 5, 7.5) is None
-    assert len(said) == 1
-    assert "no board today" in said[0]
+    messages: list[str] = []
+    assert make_replays(tmp_path, program, fail, messages).best(STEP, params, 5, 7.5) is None
+    assert len(messages) == 1
+    assert "no board today" in messages[0]
 
 
-def test_at_a_checkpoint_a_game_is_played_meanwhile_and_never_two_at_once(
+def test_a_game_of_a_checkpoint_is_played_in_the_background_and_never_two_at_once(
     tmp_path: Path, program: Program, learner: Any, params: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(replays, "_idle_cpu", lambda: jax.local_devices()[0])
     games = Games(1, 2)
     games.may_end.clear()
-    mine = of_a_run(tmp_path, program, games.play, [])
-    mine.at_checkpoint(1, learner)
-    mine.at_checkpoint(2, learner)
+    recorder = make_replays(tmp_path, program, games.play, [])
+    recorder.at_checkpoint(1, learner)
+    recorder.at_checkpoint(2, learner)
     games.may_end.set()
-    mine.best(3, params, 4, 2)
+    recorder.best(3, params, 4, 2)
     assert [(policy.step, number) for policy, _, number, _ in games.asked] == [(1, 0), (3, 4)]
     assert {each.name for each in (tmp_path / "run/replays").iterdir()} == {"1.html", "3.html"}
 
 
-def test_where_training_needs_the_cpu_no_game_is_played_before_its_end(
+def test_no_game_is_played_during_training_that_needs_the_cpu(
     tmp_path: Path, program: Program, learner: Any, params: Any
 ) -> None:
-    games, said = Games(1, 2), list[str]()
-    mine = of_a_run(tmp_path, program, games.play, said)
-    mine.at_checkpoint(1, learner)
+    games, messages = Games(1, 2), list[str]()
+    recorder = make_replays(tmp_path, program, games.play, messages)
+    recorder.at_checkpoint(1, learner)
     assert games.asked == []
-    mine.prepare(2, params)
-    mine.best(2, params, 4, 2)
+    recorder.prepare(2, params)
+    recorder.best(2, params, 4, 2)
     assert [(policy.step, number) for policy, _, number, _ in games.asked] == [(2, 0), (2, 4)]
     assert (tmp_path / "run/replays/2.html").read_text() == "game 4 at step 2"
-    assert said == ["shown at 2: game 4 at step 2"]
+    assert messages == ["shown at 2: game 4 at step 2"]
 
 
-def test_what_is_compiled_ahead_is_what_plays_the_best_game_and_leaves_no_page(
+def test_compiling_ahead_is_for_the_device_of_the_best_game_and_leaves_no_page(
     tmp_path: Path, program: Program, params: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(replays, "_idle_cpu", lambda: jax.local_devices()[1])
-    games, said = Games(1), list[str]()  # the best game fails
-    mine = of_a_run(tmp_path, program, games.play, said)
-    mine.prepare(2, params)
-    assert mine.best(2, params, 4, 2) is None
+    games, messages = Games(1), list[str]()  # the best game fails
+    recorder = make_replays(tmp_path, program, games.play, messages)
+    recorder.prepare(2, params)
+    assert recorder.best(2, params, 4, 2) is None
     assert not (tmp_path / "run/replays/2.html").exists()
-    assert len(said) == 1
-    of_both = [jax.tree.leaves(policy.params)[0].devices() for policy, *_ in games.asked]
-    assert of_both == [{jax.local_devices()[0]}] * 2
+    assert len(messages) == 1
+    devices = [jax.tree.leaves(policy.params)[0].devices() for policy, *_ in games.asked]
+    assert devices == [{jax.local_devices()[0]}] * 2
 
 
 def test_games_that_cannot_be_drawn_are_not_played(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_games_that_cannot_be_drawn_are_not_played(tmp_path: Path) -> None:
     cartpole = Program(config, meshes.over(jax.devices()[:1]))
     params = cartpole.acting(learned(cartpole))
     games = Games(1)
-    mine = of_a_run(tmp_path, cartpole, games.play, [])
-    mine.prepare(2, params)
-    assert mine.best(2, params, 4, 2) is None
+    recorder = make_replays(tmp_path, cartpole, games.play, [])
+    recorder.prepare(2, params)
+    assert recorder.best(2, params, 4, 2) is None
     assert games.asked == []

@@ -1,4 +1,4 @@
-"""Means of games and their intervals."""
+"""Means over games and their confidence intervals."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_about_95_of_100_intervals_hold_the_truth() -> None:
         assert 0.92 < held < 0.98
 
 
-def test_the_interval_of_a_share_holds_the_truth_also_where_it_is_rare() -> None:
+def test_the_interval_of_a_share_holds_the_truth_even_if_it_is_small() -> None:
     rng = np.random.default_rng(1)
     truth = 0.03
     wins = rng.binomial(200, truth, 400)
@@ -79,14 +79,16 @@ def test_columns_of_a_table_are_as_wide_as_their_longest_cell() -> None:
 
 
 @pytest.mark.parametrize(("number", "least"), [(2, 0.92), (3, 0.93), (5, 0.93), (10, 0.93)])
-def test_intervals_of_few_games_are_as_wide_as_that_makes_them(number: int, least: float) -> None:
+def test_intervals_of_few_games_are_wide_enough_to_hold_the_truth(
+    number: int, least: float
+) -> None:
     rng = np.random.default_rng(2)
     held = [contains(estimates.mean(rng.normal(3, 2, number)), 3) for _ in range(2000)]
     assert least < np.mean(held) < 0.97
 
 
 def test_the_interval_of_a_rare_action_holds_the_truth() -> None:
-    """Also where it was never taken: 60 actions a game of which one in 15,000 is such a one."""
+    """Even if it was never taken: one in 15,000 actions is this one, and a game has 60 actions."""
     rng, truth = np.random.default_rng(3), 1 / 15_000
     whole = np.full(256, 60.0)
     held = [
@@ -96,8 +98,8 @@ def test_the_interval_of_a_rare_action_holds_the_truth() -> None:
     assert np.mean(held) > 0.9
 
 
-def test_an_action_that_no_game_has_may_be_in_one_of_those_to_come() -> None:
-    """Games do not depend on each other, but the actions of one do: one game of 200 has a burst."""
+def test_the_interval_of_an_action_that_was_never_taken_allows_for_later_games() -> None:
+    """Games are independent, but the actions of one game are not: one game of 200 has a burst."""
     rng, held = np.random.default_rng(5), []
     for _ in range(1000):
         whole = rng.integers(20, 200, 256).astype(float)
@@ -110,14 +112,14 @@ def test_an_action_that_no_game_has_may_be_in_one_of_those_to_come() -> None:
     assert never == estimates.share(0.0, 256)
 
 
-def test_where_all_games_are_alike_no_interval_is_claimed() -> None:
+def test_games_that_are_all_alike_have_no_interval() -> None:
     for alike in (np.full(256, 0.1), np.ones(3, int), np.array([7.0])):
         found = estimates.mean(alike)
         assert math.isnan(found.low)
         assert found.shown() == f"{alike[0]:.2f}"
 
 
-def test_shares_of_few_games_are_as_unsure_as_their_deviation_is() -> None:
+def test_intervals_of_shares_in_few_games_hold_the_truth() -> None:
     rng, held = np.random.default_rng(4), []
     for _ in range(1000):
         whole = rng.integers(20, 120, 3).astype(float)
@@ -126,7 +128,7 @@ def test_shares_of_few_games_are_as_unsure_as_their_deviation_is() -> None:
     assert 0.92 < np.mean(held) < 0.98
 
 
-def test_what_never_happened_may_yet_happen() -> None:
+def test_an_event_of_no_game_or_of_all_games_still_has_an_interval() -> None:
     summary = results.summary(games(100), GAME)
     never, always = summary["stats/win_rate"], summary["stats/completed_stage_1"]
     assert never.mean == never.low == 0
@@ -135,8 +137,8 @@ def test_what_never_happened_may_yet_happen() -> None:
     assert always.low == pytest.approx(0.963, abs=1e-3)
 
 
-def test_an_interval_ends_where_no_game_can_be() -> None:
-    """A few long games among short ones would make it reach below zero actions."""
+def test_an_interval_ends_at_the_limits_of_its_metric() -> None:
+    """One long game among short ones would make it reach below zero actions."""
     played = games(9)
     played[LENGTH] = np.array([2000.0, *[5.0] * 8])
     played["stats/mean_stage"] = np.array([*[9.0] * 8, 5.0])
@@ -188,21 +190,21 @@ def test_the_table_shows_players_side_by_side_and_leaves_out_what_nobody_did() -
     assert text.splitlines()[0].split() == ["agent", "random"]
 
 
-def test_wide_numbers_stand_apart() -> None:
+def test_wide_numbers_are_separated() -> None:
     wide = {"train/mean_episode_return": Estimate(-4e9 / 3, -4e9 / 3, 4e9 / 3)}
     (_, line) = results.table({"agent": wide, "random": wide}, GAME)[:2]
     assert line.split()[1:] == ["-1333333333.33", "(-1333333333.33", "to", "1333333333.33)"] * 2
 
 
 def test_the_json_of_a_single_game_is_strict() -> None:
-    told: Any = results.as_json({"agent": results.summary(games(1), GAME)})
-    assert json.loads(json.dumps(told, allow_nan=False))["agent"][RETURN]["low"] is None
+    content: Any = results.as_json({"agent": results.summary(games(1), GAME)})
+    assert json.loads(json.dumps(content, allow_nan=False))["agent"][RETURN]["low"] is None
 
 
 def test_a_single_game_is_not_called_games() -> None:
     assert results.describe_games({"episodes": 1, "seed": 3}) == "1 game of seed 3"
-    told = results.describe_games({"episodes": 1000, "seed": 3, "step": 7})
-    assert told == "1,000 games of seed 3 at step 7"
+    description = results.describe_games({"episodes": 1000, "seed": 3, "step": 7})
+    assert description == "1,000 games of seed 3 at step 7"
 
 
 def test_actions_of_other_environments_are_numbered() -> None:
@@ -217,20 +219,20 @@ def test_actions_of_other_environments_are_numbered() -> None:
     assert titles[-3:] == ["of all actions", "action 0 (%)", "action 1 (%)"]
 
 
-def test_estimates_come_back_from_json() -> None:
-    """But for the players, nothing of what stands there is an estimate."""
+def test_estimates_are_restored_from_json() -> None:
+    """Entries other than those of the players are no estimates."""
     summaries = {
         "agent": results.summary(games(9), GAME),
         "random": results.summary(games(1), GAME),
     }
-    told = json.loads(json.dumps({"step": 7, **results.as_json(summaries)}))
-    again = results.from_json(told)
+    saved = json.loads(json.dumps({"step": 7, **results.as_json(summaries)}))
+    again = results.from_json(saved)
     assert again["agent"] == summaries["agent"]
     assert again.keys() == summaries.keys()
     assert np.isnan(again["random"][RETURN].low)
 
 
-def test_the_best_game_came_furthest_and_then_has_the_highest_return() -> None:
+def test_the_best_game_came_furthest_and_has_the_highest_return_of_those() -> None:
     played = games(20)
     played[RETURN][13] = 99
     assert results.best_game(played, GAME) == 13
@@ -241,7 +243,7 @@ def test_the_best_game_came_furthest_and_then_has_the_highest_return() -> None:
     assert results.best_game(played, make("gymnax:CartPole-v1")) == 13
 
 
-def test_intervals_over_seeds_tell_how_agents_differ() -> None:
+def test_intervals_over_seeds_show_how_much_agents_differ() -> None:
     agents = [{"return": Estimate(mean, mean, mean)} for mean in (1.0, 2.0, 3.0)]
     (each,) = results.over_seeds(agents, GAME).values()
     assert each.mean == 2
@@ -252,7 +254,7 @@ def test_intervals_over_seeds_tell_how_agents_differ() -> None:
 
 
 def test_an_interval_over_seeds_is_no_narrower_than_all_their_games_allow() -> None:
-    """Of 256 games each three agents win none, or equally many, which is no certainty."""
+    """Three agents that win none or equally many of 256 games each are no proof of that share."""
     for wins in (0, 32):
         alike = [results.summary(games(256, wins), GAME)] * 3
         tag, share = "stats/win_rate", wins / 256
@@ -275,7 +277,7 @@ def test_an_interval_over_seeds_is_no_narrower_than_all_their_games_allow() -> N
         ("train/mean_episode_return", (-1.0, 0.0, 1.0), -math.inf, math.inf),
     ],
 )
-def test_an_interval_over_seeds_ends_where_no_agent_can_be(
+def test_an_interval_over_seeds_ends_at_the_limits_of_its_metric(
     tag: str, means: tuple[float, ...], least: float, most: float
 ) -> None:
     (each,) = results.over_seeds(

@@ -1,4 +1,4 @@
-"""Sinks: what was written is read back as others would read it."""
+"""Sinks: what they wrote is read back as other programs would read it."""
 
 import dataclasses
 import io
@@ -40,7 +40,7 @@ def test_metrics_are_one_json_object_a_line(tmp_path: Path) -> None:
     assert (second["step"], second["train/entropy"]) == (8192, 2.25)
 
 
-def test_a_line_is_there_before_the_next_chunk(tmp_path: Path) -> None:
+def test_a_line_is_in_the_file_before_the_next_chunk(tmp_path: Path) -> None:
     sink = JsonLines(tmp_path / "metrics.jsonl")
     sink.write(1, METRICS)
     assert len(lines(tmp_path / "metrics.jsonl")) == 1
@@ -75,7 +75,7 @@ def test_a_resumed_run_has_each_step_once(
         b'{"step": 2, "\xff": 1}\n',
     ],
 )  # fmt: skip
-def test_a_line_that_a_crash_tore_is_dropped(tmp_path: Path, torn: bytes) -> None:
+def test_a_line_that_a_crash_damaged_is_dropped(tmp_path: Path, torn: bytes) -> None:
     path = tmp_path / "metrics.jsonl"
     path.write_bytes(b'{"step": 1, "time": 5}\n' + torn)
     with closing(Sinks(JsonLines(path, 5))) as sinks:
@@ -102,14 +102,14 @@ def test_tensorboard_finds_the_hyperparameters_in_the_folder_of_the_run(tmp_path
     with closing(Sinks(TensorBoard(tmp_path, settings=settings))) as sinks:
         sinks.write(1, METRICS)
     assert [each.name for each in tmp_path.iterdir() if each.is_dir()] == []
-    (told,) = (
+    (plugin,) = (
         value.metadata.plugin_data
         for event in events(tmp_path)
         for value in event.summary.value
         if value.tag == "_hparams_/session_start_info"
     )
-    assert told.plugin_name == "hparams"
-    hparams = HParamsPluginData.FromString(told.content).session_start_info.hparams
+    assert plugin.plugin_name == "hparams"
+    hparams = HParamsPluginData.FromString(plugin.content).session_start_info.hparams
     assert {name: getattr(each, each.WhichOneof("kind")) for name, each in hparams.items()} == {
         "lr": 3e-4, "num_envs": 64, "network": "conv", "wandb": False,
         "save_interval": "100000000000000000000",
@@ -134,8 +134,8 @@ def test_tensorboard_shows_some_pictures_of_a_game(tmp_path: Path) -> None:
     assert memory.written == []  # it shows no games
 
 
-def test_what_tensorboard_needs_is_imported_beside_other_work(tmp_path: Path) -> None:
-    """Also PyTorch, where there is one; here it waits until the work is done."""
+def test_what_tensorboard_needs_is_imported_in_the_background(tmp_path: Path) -> None:
+    """Also PyTorch, if it is installed; its stand-in here waits until the other work is done."""
     (tmp_path / "torch.py").write_text(
         "import __main__\n__main__.is_done.wait(5)\nTensor = float\nprint('imported')\n"
     )
@@ -150,7 +150,9 @@ is_done.set()
     assert printed_by(code, tmp_path) == ["worked", "imported"]
 
 
-def test_what_cannot_be_imported_ahead_is_told_of_by_who_needs_it(tmp_path: Path) -> None:
+def test_a_failed_import_in_the_background_is_reported_by_the_sink_that_needs_it(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "torch.py").write_text("raise OSError('a library is missing')\n")
     code = """
 import pathlib, threading
@@ -160,13 +162,13 @@ load_ahead()
 [each.join() for each in threading.enumerate() if each.name == "tensorboardX"]
 Sinks(TensorBoard(pathlib.Path("events"))).write(1, {"train/lr": 1.0})
 """
-    (said,) = printed_by(code, tmp_path)
-    assert said.startswith("TensorBoard failed; the run goes on")
-    assert said.endswith(": a library is missing")
+    (line,) = printed_by(code, tmp_path)
+    assert line.startswith("TensorBoard failed; the run goes on")
+    assert line.endswith(": a library is missing")
 
 
 def printed_by(code: str, directory: Path) -> list[str]:
-    """The lines on either output of a program that finds modules in the directory first."""
+    """Returns the lines that a program prints, with the directory first on its module path."""
     paths = [str(directory), *sys.path]
     done = subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path[:] = {paths!r}\n{code}"],
@@ -175,7 +177,7 @@ def printed_by(code: str, directory: Path) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_a_resumed_run_purges_from_tensorboard_what_it_will_write_anew(tmp_path: Path) -> None:
+def test_a_resumed_run_purges_from_tensorboard_the_steps_that_it_repeats(tmp_path: Path) -> None:
     for purge_step, steps in ((None, [1, 2, 3]), (3, [3, 4]), (None, [5])):
         with closing(Sinks(TensorBoard(tmp_path, purge_step))) as sinks:  # all within a second
             for step in steps:
@@ -183,12 +185,12 @@ def test_a_resumed_run_purges_from_tensorboard_what_it_will_write_anew(tmp_path:
     assert [each.step for each in scalars(tmp_path)] == [1, 2, 3, 4, 5]
 
 
-@pytest.mark.parametrize("lives", ["tmp_path", "bucket_address"])
-def test_tensorboard_reads_each_start_of_a_run_in_its_turn_whatever_the_clocks_say(
-    lives: str, request: pytest.FixtureRequest, tmp_path: Path, config: Config
+@pytest.mark.parametrize("location", ["tmp_path", "bucket_address"])
+def test_tensorboard_reads_the_starts_of_a_run_in_order_whatever_the_clocks_show(
+    location: str, request: pytest.FixtureRequest, tmp_path: Path, config: Config
 ) -> None:
-    """Each start of a run in a bucket has a folder of its own on its machine."""
-    workdir = request.getfixturevalue(lives)
+    """Each start of a run in a bucket has its own folder on its machine."""
+    workdir = request.getfixturevalue(location)
     create(workdir, dataclasses.replace(config, run_name="run"))
     for start in range(3):
         run = find(workdir, "run")
@@ -202,12 +204,12 @@ def test_tensorboard_reads_each_start_of_a_run_in_its_turn_whatever_the_clocks_s
             for file in run.tensorboard.iterdir():
                 Bucket(run.lasting(file).address).store(file)
                 shutil.copy(file, tmp_path)
-    read = tmp_path if lives == "bucket_address" else tmp_path / "run/tensorboard"
+    read = tmp_path if location == "bucket_address" else tmp_path / "run/tensorboard"
     assert [each.step for each in scalars(read) if each.tag == "train/lr"] == [*range(6)]
 
 
-@pytest.mark.usefixtures("patient_at_once")
-def test_where_the_bucket_cannot_be_asked_what_it_has_tensorboard_is_written_to_all_the_same(
+@pytest.mark.usefixtures("retries_without_waiting")
+def test_tensorboard_files_are_written_even_if_the_bucket_cannot_be_listed(
     bucket_address: str, bucket_service: Service, config: Config
 ) -> None:
     run = create(bucket_address, dataclasses.replace(config, run_name="run"))

@@ -1,4 +1,4 @@
-"""Weights & Biases offline, by the real package: what it would send is read from its files."""
+"""Weights & Biases offline, with the real package: what it would send is read from its files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from hackmatrix.train.reporting.weights_and_biases import WeightsAndBiases
 from hackmatrix.train.runs.directory import Run, create, find
 from hackmatrix.train.runs.protocol import Unavailable
 from tests.train.reporting.pictured_game import TURNS, PicturedGame
-from tests.train.reporting.wandb_files import only, records, told
+from tests.train.reporting.wandb_files import history, only, records
 
 wandb = pytest.importorskip("wandb", reason="the extra wandb is not installed")
 
@@ -41,7 +41,7 @@ NOBODY = "http://127.0.0.1:9"  # no server listens there
 
 @pytest.fixture(autouse=True)
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    """wandb offline, and at home in a directory of the test."""
+    """Sets wandb offline, with its own files in a directory of the test."""
     for name in [each for each in os.environ if each.startswith("WANDB_")]:
         monkeypatch.delenv(name)
     for name in ("DATA", "CACHE", "CONFIG"):
@@ -49,7 +49,7 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[pyt
     monkeypatch.setenv("NETRC", str(tmp_path / "home/netrc"))
     monkeypatch.setenv("WANDB_MODE", "offline")
     yield monkeypatch
-    with suppress(ConnectionError):  # where a test has killed its other half
+    with suppress(ConnectionError):  # if a test has killed its process
         wandb.teardown()
 
 
@@ -58,21 +58,21 @@ def begun(tmp_path: Path, config: Config) -> Run:
     return create(tmp_path, dataclasses.replace(config, wandb=True, project="games"))
 
 
-def sessions(of: Run) -> list[list[Any]]:
-    """The records of each session, the first one first."""
+def sessions(run: Run) -> list[list[Any]]:
+    """Returns the records of each session, in order."""
     wandb.teardown()  # its own process may still be writing
-    places = sorted(of.directory.glob("wandb/offline-run-*"), key=lambda each: each.stat().st_ctime)
-    return [records(place) for place in places]
+    paths = sorted(run.directory.glob("wandb/offline-run-*"), key=lambda each: each.stat().st_ctime)
+    return [records(path) for path in paths]
 
 
 def settings(found: list[Any]) -> dict[str, Any]:
     return {each.key: json.loads(each.value_json) for each in only(found, "run").config.update}
 
 
-def save(of: Run, step: int) -> None:
-    """Leaves what a checkpoint of that step would."""
-    (of.directory / "checkpoints" / f"{step}/state").mkdir(parents=True)
-    (of.directory / "checkpoints" / f"{step}/state/array").write_text(f"saved at {step}")
+def save(run: Run, step: int) -> None:
+    """Writes files as a checkpoint of that step would."""
+    (run.directory / "checkpoints" / f"{step}/state").mkdir(parents=True)
+    (run.directory / "checkpoints" / f"{step}/state/array").write_text(f"saved at {step}")
 
 
 def test_a_run_has_a_page_with_its_name_its_settings_and_its_metrics(begun: Run) -> None:
@@ -82,10 +82,10 @@ def test_a_run_has_a_page_with_its_name_its_settings_and_its_metrics(begun: Run)
     (found,) = sessions(begun)
     page = only(found, "run")
     assert (page.display_name, page.project) == (begun.name, "games")
-    assert told(found) == [(4096, METRICS), (8192, {"train/entropy": 2.25})]
+    assert history(found) == [(4096, METRICS), (8192, {"train/entropy": 2.25})]
     shown = settings(found)
-    had = begun.config.settings()
-    assert {name: shown[name] for name in had} == had
+    expected = begun.config.settings()
+    assert {name: shown[name] for name in expected} == expected
     assert shown["provenance"]["devices"]["platform"] == "cpu"
 
 
@@ -96,7 +96,7 @@ def test_a_game_is_a_film_on_the_page(begun: Run) -> None:
         sinks.show_game(2048, game)  # played while training went on
         sinks.write(8192, METRICS)
     (found,) = sessions(begun)
-    (_, first), (step, film), (_, last) = told(found)
+    (_, first), (step, film), (_, last) = history(found)
     assert first == last == METRICS
     assert step == 4097
     assert film["game.caption"] == "step 2,048, return 7.50"
@@ -105,14 +105,14 @@ def test_a_game_is_a_film_on_the_page(begun: Run) -> None:
         assert (image.format, image.n_frames) == ("GIF", TURNS)  # type: ignore[attr-defined]
 
 
-def test_a_resumed_run_goes_on_with_the_same_page(begun: Run) -> None:
+def test_a_resumed_run_continues_the_same_page(begun: Run) -> None:
     for step in (1, 2):
         with closing(Sinks(WeightsAndBiases(begun))) as sinks:
             sinks.write(step, METRICS)
     first, second = sessions(begun)
     assert only(first, "run").run_id == only(second, "run").run_id
     assert only(second, "run").resume
-    assert told(second) == [(2, METRICS)]
+    assert history(second) == [(2, METRICS)]
 
 
 def test_runs_of_one_name_have_pages_of_their_own(tmp_path: Path, config: Config) -> None:
@@ -139,23 +139,23 @@ def test_a_run_that_had_no_page_gets_one_when_it_is_rewound(begun: Run) -> None:
     with closing(Sinks(WeightsAndBiases(begun, rewind_to=1))) as sinks:
         sinks.write(2, METRICS)
     (found,) = sessions(begun)
-    assert told(found) == [(2, METRICS)]
+    assert history(found) == [(2, METRICS)]
     assert not only(found, "run").HasField("branch_point")
 
 
-def test_a_bucket_that_is_away_does_not_end_the_page(
+def test_an_unavailable_bucket_does_not_end_the_page(
     begun: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def away(_: object) -> list[int]:
+    def unavailable(_: object) -> list[int]:
         raise Unavailable("gs://bucket/runs/run/checkpoints: Server disconnected")
 
-    monkeypatch.setattr(weights_and_biases.shelf, "steps", away)
+    monkeypatch.setattr(weights_and_biases.shelf, "steps", unavailable)
     monkeypatch.setattr(weights_and_biases, "_OFFLINE", ())
-    said: list[str] = []
-    with closing(Sinks(WeightsAndBiases(begun, say=said.append), say=said.append)) as sinks:
+    messages: list[str] = []
+    with closing(Sinks(WeightsAndBiases(begun, say=messages.append), say=messages.append)) as sinks:
         for step in (1, 2):
             sinks.write(step, METRICS)
-    (where,) = said
+    (where,) = messages
     assert where.startswith("Weights & Biases: ")
     (found,) = sessions(begun)
     assert sum(each.WhichOneof("record_type") == "history" for each in found) == 2
@@ -185,33 +185,35 @@ def test_a_checkpoint_is_uploaded_when_the_run_is_a_tenth_longer_and_the_last_at
 
 
 @pytest.mark.parametrize("offline", [(), ("offline",)])
-def test_checkpoints_stay_here_if_asked_to_and_offline_where_copies_would_pile_up(
+def test_checkpoints_are_not_uploaded_if_disabled_or_offline_where_copies_would_pile_up(
     begun: Run, monkeypatch: pytest.MonkeyPatch, offline: tuple[str, ...]
 ) -> None:
     monkeypatch.setattr(weights_and_biases, "_OFFLINE", offline)
     config = dataclasses.replace(begun.config, no_artifact=not offline)
-    kept = dataclasses.replace(begun, config=config)
-    save(kept, 1)
-    with closing(Sinks(WeightsAndBiases(kept))) as sinks:
+    run = dataclasses.replace(begun, config=config)
+    save(run, 1)
+    with closing(Sinks(WeightsAndBiases(run))) as sinks:
         sinks.write(1, METRICS)
-    (found,) = sessions(kept)
+    (found,) = sessions(run)
     assert "artifact" not in {each.WhichOneof("record_type") for each in found}
 
 
-def test_where_the_page_is_is_said_and_nothing_else(
+def test_the_address_of_the_page_is_reported_and_nothing_else(
     begun: Run, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    said: list[str] = []
+    messages: list[str] = []
     save(begun, 1)
-    with closing(Sinks(WeightsAndBiases(begun, say=said.append))) as sinks:
+    with closing(Sinks(WeightsAndBiases(begun, say=messages.append))) as sinks:
         sinks.write(1, METRICS)
         sinks.write(2, METRICS)
     (place,) = begun.directory.glob("wandb/offline-run-*")
-    assert said == [f"Weights & Biases: offline; `wandb sync {place}` uploads all but checkpoints"]
+    assert messages == [
+        f"Weights & Biases: offline; `wandb sync {place}` uploads all but checkpoints"
+    ]
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_run_goes_on_when_nobody_answers_and_has_its_page_later(
+def test_a_run_continues_if_no_server_answers_and_has_its_page_later(
     begun: Run, environment: pytest.MonkeyPatch
 ) -> None:
     environment.setattr(sink_list, "_TRIED_EVERY", 0)
@@ -220,36 +222,36 @@ def test_a_run_goes_on_when_nobody_answers_and_has_its_page_later(
     environment.setenv("WANDB_BASE_URL", NOBODY)
     environment.setenv("WANDB_API_KEY", "0" * 40)
     weights_and_biases.check()
-    said: list[str] = []
-    with closing(Sinks(WeightsAndBiases(begun), say=said.append)) as sinks:
+    messages: list[str] = []
+    with closing(Sinks(WeightsAndBiases(begun), say=messages.append)) as sinks:
         sinks.write(1, METRICS)
         environment.setenv("WANDB_MODE", "offline")
         sinks.write(2, METRICS)
-    failed, works = said
+    failed, works = messages
     assert failed.startswith("WeightsAndBiases failed; the run goes on, and retries it ")
     assert len(failed.splitlines()) == 1
     assert works == "WeightsAndBiases works again"
     (found,) = sessions(begun)
-    assert told(found) == [(1, METRICS), (2, METRICS)]
+    assert history(found) == [(1, METRICS), (2, METRICS)]
 
 
-def test_a_run_goes_on_when_wandb_itself_dies_and_has_its_page_later(
+def test_a_run_continues_if_wandb_itself_dies_and_has_its_page_later(
     begun: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sink_list, "_TRIED_EVERY", 0)
-    said: list[str] = []
+    messages: list[str] = []
     before = children()
-    with closing(Sinks(WeightsAndBiases(begun), say=said.append)) as sinks:
+    with closing(Sinks(WeightsAndBiases(begun), say=messages.append)) as sinks:
         sinks.write(1, METRICS)
         for process in children() - before:
             os.kill(process, 9)
         for step in range(2, 50):
             sinks.write(step, METRICS)
-    assert [line.split()[1] for line in said] == ["failed;", "works"]
+    assert [line.split()[1] for line in messages] == ["failed;", "works"]
 
 
 def children() -> set[int]:
-    """The processes that this one has started and that still run."""
+    """Returns the child processes of this one that still run."""
     return {
         int(number)
         for thread in Path("/proc/self/task").iterdir()
@@ -257,9 +259,7 @@ def children() -> set[int]:
     }
 
 
-def test_that_wandb_is_missing_is_said_before_anything_is_begun(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_missing_wandb_is_reported_before_a_run_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> str:
         raise metadata.PackageNotFoundError(name)
 
@@ -269,17 +269,15 @@ def test_that_wandb_is_missing_is_said_before_anything_is_begun(
     assert len(str(raised.value).splitlines()) == 1
 
 
-def test_that_nobody_is_logged_in_is_said_before_anything_is_begun(
-    environment: pytest.MonkeyPatch,
-) -> None:
+def test_a_missing_login_is_reported_before_a_run_begins(environment: pytest.MonkeyPatch) -> None:
     environment.setenv("WANDB_MODE", "online")
     with pytest.raises(UserError, match=r"wandb login.*WANDB_API_KEY.*WANDB_MODE") as raised:
         weights_and_biases.check()
     assert len(str(raised.value).splitlines()) == 1
 
 
-def test_a_program_with_the_setting_has_a_page(tmp_path: Path) -> None:
-    """Of CartPole, which compiles in seconds."""
+def test_launch_train_with_the_wandb_setting_has_a_page(tmp_path: Path) -> None:
+    """Trains CartPole, which compiles in seconds."""
     done = subprocess.run(
         [sys.executable, "-m", "launch.train", f"--workdir={tmp_path}", *CARTPOLE],
         cwd=ROOT,
@@ -294,7 +292,7 @@ def test_a_program_with_the_setting_has_a_page(tmp_path: Path) -> None:
     mine = find(tmp_path, "mine")
     assert mine
     (found,) = sessions(mine)
-    assert [step for step, _ in told(found)] == [1280, 2560]
+    assert [step for step, _ in history(found)] == [1280, 2560]
     lines = [json.loads(line) for line in mine.metrics.read_text().splitlines()]
-    for (_, metrics), line in zip(told(found), lines, strict=True):
+    for (_, metrics), line in zip(history(found), lines, strict=True):
         assert metrics == {name: line[name] for name in line if name not in ("step", "time")}

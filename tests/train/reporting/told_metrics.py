@@ -1,4 +1,4 @@
-"""What sinks were told, read back as others would read it."""
+"""Metrics that sinks wrote, read back as other programs would read them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Scalar(NamedTuple):
 
 
 class Memory:
-    """A sink that can be looked into."""
+    """A sink that stores what it is given in memory."""
 
     def __init__(self) -> None:
         self.written: list[tuple[int, Metrics]] = []
@@ -35,7 +35,7 @@ class Memory:
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
-    """As a strict reader would read them."""
+    """Returns the objects of a file with one a line, parsed strictly."""
 
     def refuse(constant: str) -> None:
         raise AssertionError(f"{constant} is no JSON")
@@ -46,7 +46,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 
 def scalars(directory: Path) -> list[Scalar]:
-    """What TensorBoard shows: a start forgets its step and all later ones that came before it."""
+    """Returns what TensorBoard shows: a start purges earlier events of its step and later ones."""
     shown: list[Scalar] = []
     for event in events(directory):
         if event.session_log.status == SessionLog.START:

@@ -1,4 +1,4 @@
-"""What wandb keeps on the disk, read as it reads it: a log of records in blocks, as LevelDB's."""
+"""Reads wandb's files as wandb does: a log of records in blocks, in the format of LevelDB."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FULL, _FIRST, _MIDDLE, _LAST = range(1, 5)
 
 
 def records(directory: Path) -> list[Any]:
-    """Of the one session that a run directory has below this one."""
+    """Returns the records of the one session in this directory."""
     protocol: Any = importlib.import_module("wandb.proto.wandb_internal_pb2")
     (file,) = directory.glob("run-*.wandb")
     return [protocol.Record.FromString(data) for data in _texts(file.read_bytes())]
@@ -42,8 +42,8 @@ def only(found: list[Any], kind: str) -> Any:
     return getattr(record, kind)
 
 
-def told(found: list[Any]) -> list[tuple[int, dict[str, Any]]]:
-    """The steps, each with its metrics."""
+def history(found: list[Any]) -> list[tuple[int, dict[str, Any]]]:
+    """Returns the logged steps, each with its metrics."""
     lines = [
         {
             item.key or ".".join(item.nested_key): json.loads(item.value_json)

@@ -1,4 +1,4 @@
-"""Run directories: no two are one, what is in them is whole, and they are found again."""
+"""Run directories: names are unique, files are complete, and a run can be found again."""
 
 import dataclasses
 import json
@@ -31,7 +31,7 @@ from hackmatrix.train.runs.protocol import WHOLE
 ROOT = Path(__file__).parents[3]
 RUNS_A_PROCESS = 100
 
-# Waits for a file to appear, so that all begin at once, and leaves out what takes long.
+# Waits for a file, so that all processes start at once, and skips the slow provenance.
 CREATE_MANY = f"""
 import sys, time
 from pathlib import Path
@@ -49,7 +49,7 @@ for _ in range({RUNS_A_PROCESS}):
 
 
 def save(run: Run, step: str, when: float) -> None:
-    """Leaves what a checkpoint of that step would."""
+    """Marks a checkpoint of that step as complete at the time `when`."""
     mark = run.directory / "checkpoints" / step / WHOLE
     mark.parent.mkdir(parents=True)
     mark.touch()
@@ -60,7 +60,7 @@ def suffixed(config: Config, suffix: str) -> Config:
     return dataclasses.replace(config, run_suffix=suffix)
 
 
-def test_names_hold_the_day_and_count_up(tmp_path: Path, config: Config) -> None:
+def test_run_names_hold_the_date_and_count_up(tmp_path: Path, config: Config) -> None:
     day = f"hackmatrix-jax-{datetime.now():%y%m%d}"
     names = [
         create(tmp_path / "runs", each).name for each in (config, suffixed(config, "x"), config)
@@ -68,7 +68,7 @@ def test_names_hold_the_day_and_count_up(tmp_path: Path, config: Config) -> None
     assert names == [f"{day}-1", f"{day}-2-x", f"{day}-3"]
 
 
-def test_runs_that_begin_at_once_get_names_of_their_own(tmp_path: Path, config: Config) -> None:
+def test_runs_created_at_the_same_time_get_different_names(tmp_path: Path, config: Config) -> None:
     settings, go = tmp_path / "settings", tmp_path / "go"
     settings.write_text(to_json(config))
     ready = [tmp_path / "ready0", tmp_path / "ready1"]
@@ -89,9 +89,7 @@ def test_runs_that_begin_at_once_get_names_of_their_own(tmp_path: Path, config: 
     assert set(names) == {each.name for each in (tmp_path / "runs").iterdir()}
 
 
-def test_a_run_keeps_its_configuration_and_where_it_comes_from(
-    tmp_path: Path, config: Config
-) -> None:
+def test_a_run_stores_its_configuration_and_provenance(tmp_path: Path, config: Config) -> None:
     run = create(tmp_path, config)
     assert sorted(each.name for each in run.directory.iterdir()) == [
         "config.json",
@@ -106,7 +104,7 @@ def test_a_run_keeps_its_configuration_and_where_it_comes_from(
     assert datetime.fromisoformat(start["started"]).tzinfo
 
 
-def test_a_run_knows_where_its_files_lie(tmp_path: Path, config: Config) -> None:
+def test_a_run_knows_the_paths_of_its_files(tmp_path: Path, config: Config) -> None:
     run = create(tmp_path, dataclasses.replace(config, run_name="one", checkpoint_dir="saved"))
     assert run.directory == tmp_path / "one"
     assert run.metrics == tmp_path / "one/metrics.jsonl"
@@ -114,14 +112,16 @@ def test_a_run_knows_where_its_files_lie(tmp_path: Path, config: Config) -> None
     assert run.checkpoints == place(tmp_path / "one/saved")
 
 
-def test_a_name_that_is_taken_is_refused_with_two_ways_out(tmp_path: Path, config: Config) -> None:
+def test_a_name_that_is_taken_is_refused_with_two_alternatives(
+    tmp_path: Path, config: Config
+) -> None:
     named = dataclasses.replace(config, run_name="mine")
     create(tmp_path, named)
     with pytest.raises(UserError, match=r"--config\.run_name.*--resume=mine"):
         create(tmp_path, named)
 
 
-def test_a_run_that_was_killed_before_it_began_does_not_keep_its_name(
+def test_a_run_killed_before_it_saved_its_configuration_frees_its_name(
     tmp_path: Path, config: Config
 ) -> None:
     named = dataclasses.replace(config, run_name="mine")
@@ -137,10 +137,10 @@ def test_a_run_that_was_killed_before_it_began_does_not_keep_its_name(
         create(tmp_path, dataclasses.replace(config, run_name="other"))
 
 
-def test_a_run_that_another_process_begins_meanwhile_is_left_to_it(
+def test_a_run_that_another_process_creates_meanwhile_is_left_to_it(
     tmp_path: Path, config: Config
 ) -> None:
-    """Both found the name free; the other one had the lease first, and has given it back."""
+    """Both found the name free; the other process took the lease first and has given it back."""
     named = dataclasses.replace(config, run_name="mine", seed=1)
     other = dataclasses.replace(named, seed=2)
     with pytest.raises(UserError, match="mine already exists"):
@@ -148,7 +148,7 @@ def test_a_run_that_another_process_begins_meanwhile_is_left_to_it(
     assert find(tmp_path, "mine") == Run(tmp_path / "mine", other)
 
 
-def test_a_working_directory_that_takes_no_runs_is_said_in_one_line(
+def test_a_workdir_that_cannot_hold_runs_is_reported_in_one_line(
     tmp_path: Path, config: Config
 ) -> None:
     (tmp_path / "file").touch()
@@ -161,16 +161,14 @@ def test_a_working_directory_that_takes_no_runs_is_said_in_one_line(
 
 
 @pytest.mark.parametrize("text", ["null", "3", "[", ""])
-def test_a_run_whose_provenance_is_damaged_goes_on(
-    tmp_path: Path, config: Config, text: str
-) -> None:
+def test_damaged_provenance_does_not_stop_a_run(tmp_path: Path, config: Config, text: str) -> None:
     run = create(tmp_path, config)
     (run.directory / "provenance.json").write_text(text)
     write_down(run)
     assert len(json.loads((run.directory / "provenance.json").read_text())) == 1
 
 
-def test_a_run_that_can_be_written_to_no_more_is_refused_in_one_line(
+def test_a_run_that_can_no_longer_be_written_is_refused_in_one_line(
     tmp_path: Path, config: Config
 ) -> None:
     run = create(tmp_path, config)
@@ -183,7 +181,7 @@ def test_a_run_that_can_be_written_to_no_more_is_refused_in_one_line(
     assert len(str(raised.value).splitlines()) == 1
 
 
-def test_a_run_that_is_continued_keeps_its_name_and_both_starts(
+def test_a_resumed_run_keeps_its_name_and_records_both_starts(
     tmp_path: Path, config: Config
 ) -> None:
     run = create(tmp_path, config)
@@ -209,7 +207,7 @@ def test_only_a_run_that_has_saved_nothing_is_discarded(tmp_path: Path, config: 
     assert list(tmp_path.iterdir()) == [used.directory]
 
 
-def test_checkpoints_do_not_lie_where_a_run_has_something_else(
+def test_checkpoint_dir_cannot_be_a_name_that_the_run_uses_itself(
     tmp_path: Path, config: Config
 ) -> None:
     run = create(tmp_path, config)

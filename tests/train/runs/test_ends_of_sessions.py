@@ -1,4 +1,4 @@
-"""The end of a session: its exit code where a bucket is away, and whom it waits for."""
+"""The end of a session: its exit code if the bucket is unreachable, and what processes wait for."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Session = Callable[..., int]
 
 @pytest.fixture
 def session(bucket_address: str, monkeypatch: pytest.MonkeyPatch) -> Session:
-    """Trains, or goes on, and does something once the last games have been played."""
+    """Trains or resumes a run, and calls `then` after the games of the last evaluation."""
 
     def run(then: Callable[[], None], supervision: Supervision | None = None, **more: Any) -> int:
         monkeypatch.setattr(Replays, "best", lambda *_: then())
@@ -42,30 +42,30 @@ def session(bucket_address: str, monkeypatch: pytest.MonkeyPatch) -> Session:
     return run
 
 
-@pytest.mark.usefixtures("patient_at_once")
-def test_a_run_whose_last_files_are_not_in_its_bucket_is_not_done_and_goes_on(
+@pytest.mark.usefixtures("retries_without_waiting")
+def test_a_run_whose_last_files_did_not_reach_its_bucket_exits_with_retry_and_resumes(
     session: Session,
     bucket_address: str,
     bucket_service: Service,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whoever started it would take the machine for no longer needed, with the files on it."""
+    """If it exited with DONE, its launcher would release the machine that holds the files."""
     evaluation = place(bucket_address) / "run" / "evaluation.json"
 
-    def goes_away() -> None:
+    def disconnect() -> None:
         bucket_service.fault = "refuse"
 
-    assert session(goes_away) == RETRY
+    assert session(disconnect) == RETRY
     bucket_service.fault = None
     assert not evaluation.exists()
-    monkeypatch.setattr(Owner, "is_gone", True)  # as a process is that has ended
+    monkeypatch.setattr(Owner, "is_gone", True)  # as if this process had ended
     assert session(lambda: None, resume="run") == DONE
     assert evaluation.exists()
 
 
-@pytest.mark.usefixtures("patient_at_once")
+@pytest.mark.usefixtures("retries_without_waiting")
 @pytest.mark.parametrize(("fault", "code"), [(None, DONE), ("refuse", RETRY)])
-def test_a_signal_while_the_last_page_is_made_ends_with_what_became_of_the_files(
+def test_a_signal_during_the_last_replay_exits_by_whether_all_files_were_sent(
     session: Session,
     bucket_service: Service,
     monkeypatch: pytest.MonkeyPatch,
@@ -75,16 +75,16 @@ def test_a_signal_while_the_last_page_is_made_ends_with_what_became_of_the_files
     signals, codes = Signals(), []
     monkeypatch.setattr(guards_signals, "_end", lambda words, code: codes.append(code))
 
-    def ends() -> None:
+    def disconnect_and_signal() -> None:
         bucket_service.fault = fault
         signals._heed(signal.SIGTERM)
         bucket_service.fault = None
 
-    session(ends, Supervision(signals))
+    session(disconnect_and_signal, Supervision(signals))
     assert codes == [code]
 
 
-def test_a_signal_while_the_last_files_are_sent_leaves_something_to_do(
+def test_a_signal_while_the_last_files_are_sent_exits_with_retry(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     signals, codes = Signals(), []
@@ -96,27 +96,27 @@ def test_a_signal_while_the_last_files_are_sent_leaves_something_to_do(
     request = Request({**default.get_config(), **GIVEN}, GIVEN, tmp_path)
     assert run_session(request, no_game, Supervision(signals)) == DONE
     assert codes == [RETRY]
-    signals._heed(signal.SIGTERM)  # once all is done
+    signals._heed(signal.SIGTERM)  # after the session
     assert codes == [RETRY, DONE]
 
 
-def test_processes_wait_for_the_first_one_however_long_it_writes_to_sinks(
+def test_processes_wait_until_the_first_one_has_closed_its_sinks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of those that have ended JAX would take the first one for lost, and abort it."""
-    done: list[str] = []
-    together, closed = ending.on_first, Sinks.close
+    """JAX would treat the first process as lost once the others had exited, and abort it."""
+    events: list[str] = []
+    real_on_first, real_close = ending.on_first, Sinks.close
 
-    def meets(work: Callable[[], Any]) -> Any:
-        done.append("met")
-        return together(work)
+    def noted_on_first(work: Callable[[], Any]) -> Any:
+        events.append("met")
+        return real_on_first(work)
 
-    def closes(sinks: Sinks) -> None:
-        done.append("closed")
-        closed(sinks)
+    def noted_close(sinks: Sinks) -> None:
+        events.append("closed")
+        real_close(sinks)
 
-    monkeypatch.setattr(ending, "on_first", meets)
-    monkeypatch.setattr(Sinks, "close", closes)
+    monkeypatch.setattr(ending, "on_first", noted_on_first)
+    monkeypatch.setattr(Sinks, "close", noted_close)
     request = Request({**default.get_config(), **GIVEN}, GIVEN, tmp_path)
     assert run_session(request, no_game) == DONE
-    assert done[-2:] == ["closed", "met"]
+    assert events[-2:] == ["closed", "met"]

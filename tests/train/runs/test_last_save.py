@@ -1,4 +1,4 @@
-"""The last state of a run is kept, or it is said that it is not, and the run is to be continued."""
+"""The last state of a run is saved; if that fails, it is reported and the run can be resumed."""
 
 from __future__ import annotations
 
@@ -34,28 +34,28 @@ CARTPOLE = {
 
 
 def no_game(*_: Any) -> Any:
-    raise AssertionError("no games are played with a state that is not kept")
+    raise AssertionError("no games are played with a state that is not saved")
 
 
 @pytest.fixture
-def refusing(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The steps at which nothing could be saved, as the disk was full; nobody waits meanwhile."""
-    refused: list[int] = []
+def save_attempts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The steps of all attempts to save. The first two fail, and retries follow without a pause."""
+    attempts: list[int] = []
     save = Checkpoints.save
 
     def fails_at_first(self: Checkpoints, step: int, *content: Any) -> None:
-        refused.append(step)
-        if len(refused) > 2:
+        attempts.append(step)
+        if len(attempts) > 2:
             save(self, step, *content)
 
     monkeypatch.setattr(Checkpoints, "save", fails_at_first)
     monkeypatch.setattr(checkpointers, "_PAUSE", 0.0)
-    return refused
+    return attempts
 
 
 @pytest.fixture
-def trained(tmp_path: Path) -> tuple[Checkpointer, TrainState]:
-    """The checkpointer of a new run, and a state of it."""
+def new_run(tmp_path: Path) -> tuple[Checkpointer, TrainState]:
+    """The checkpointer of a new run, and its first state."""
     settings = config(**CARTPOLE)
     program = Program(settings, mesh.over(jax.devices()[:1]))
     checkpointer = Checkpointer(Run(tmp_path, settings), program, Clock(), print)
@@ -63,12 +63,12 @@ def trained(tmp_path: Path) -> tuple[Checkpointer, TrainState]:
     return checkpointer, state
 
 
-def test_there_is_no_checkpoint_whose_metrics_are_not_kept(tmp_path: Path) -> None:
-    settings, said = config(**CARTPOLE), list[str]()
-    ways = ["the files of the run cannot be copied", "the same", None]
+def test_no_checkpoint_is_saved_while_its_metrics_cannot_be(tmp_path: Path) -> None:
+    settings, messages = config(**CARTPOLE), list[str]()
+    obstacles = ["the files of the run cannot be copied", "the same", None]
     program = Program(settings, mesh.over(jax.devices()[:1]))
     checkpointer = Checkpointer(
-        Run(tmp_path, settings), program, Clock(), said.append, lambda: ways.pop(0)
+        Run(tmp_path, settings), program, Clock(), messages.append, lambda: obstacles.pop(0)
     )
     state = checkpointer.restore()
     for update in (1, 2, 3):
@@ -76,12 +76,12 @@ def test_there_is_no_checkpoint_whose_metrics_are_not_kept(tmp_path: Path) -> No
         assert checkpointer.is_unsaved(update) == (update < 3)
     checkpointer.close()
     assert checkpointer.steps() == [192]
-    assert said[0] == "The state at step 64 is not saved: the files of the run cannot be copied"
-    assert len(said) == 2
+    assert messages[0] == "The state at step 64 is not saved: the files of the run cannot be copied"
+    assert len(messages) == 2
 
 
 @pytest.mark.parametrize("obstacle", [None, "the bucket is away"])
-def test_the_next_save_is_due_minutes_after_the_last_one_or_what_stood_in_its_way(
+def test_the_save_interval_restarts_after_a_save_and_after_a_failed_attempt(
     obstacle: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Checkpoints, "save", Mock())
@@ -98,41 +98,41 @@ def test_the_next_save_is_due_minutes_after_the_last_one_or_what_stood_in_its_wa
     assert due == [11, 22]
 
 
-def test_what_prevents_the_last_save_for_a_while_costs_nothing(
-    trained: tuple[Checkpointer, TrainState],
-    refusing: list[int],
+def test_the_last_save_is_retried_until_it_succeeds(
+    new_run: tuple[Checkpointer, TrainState],
+    save_attempts: list[int],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    checkpointer, state = trained
+    checkpointer, state = new_run
     checkpointer.finish(1, state)
     assert not checkpointer.is_unsaved(1)
-    assert refusing == [64] * 3
-    again = "Could not save the last state; retrying for 5 minutes"
-    assert capsys.readouterr().out.splitlines().count(again) == 1
+    assert save_attempts == [64] * 3
+    retrying = "Could not save the last state; retrying for 5 minutes"
+    assert capsys.readouterr().out.splitlines().count(retrying) == 1
     assert checkpointer.steps() == [64]
 
 
 def test_a_state_that_could_not_be_saved_is_known_to_be_unsaved(
-    trained: tuple[Checkpointer, TrainState], tmp_path: Path
+    new_run: tuple[Checkpointer, TrainState], tmp_path: Path
 ) -> None:
-    checkpointer, state = trained
+    checkpointer, state = new_run
     (tmp_path / "checkpoints").write_text("a file where the directory should be")
     checkpointer.save(1, state)
     assert checkpointer.is_unsaved(1)
 
 
 def test_a_state_that_was_only_restored_is_not_saved_again(
-    trained: tuple[Checkpointer, TrainState],
+    new_run: tuple[Checkpointer, TrainState],
 ) -> None:
-    checkpointer, state = trained
+    checkpointer, state = new_run
     checkpointer.finish(0, state)
     assert checkpointer.steps() == []
 
 
-def test_a_run_that_goes_on_from_an_older_checkpoint_takes_no_damaged_one_for_its_newest(
-    trained: tuple[Checkpointer, TrainState], tmp_path: Path
+def test_a_run_resumed_from_an_older_checkpoint_takes_no_damaged_one_for_its_newest(
+    new_run: tuple[Checkpointer, TrainState], tmp_path: Path
 ) -> None:
-    checkpointer, state = trained
+    checkpointer, state = new_run
     for update in (1, 2):
         checkpointer.save(update, state)
     checkpointer.close()
@@ -140,45 +140,45 @@ def test_a_run_that_goes_on_from_an_older_checkpoint_takes_no_damaged_one_for_it
     record.write_text("")
     settings = config(**CARTPOLE)
     program = Program(settings, mesh.over(jax.devices()[:1]))
-    again = Checkpointer(Run(tmp_path, settings), program, Clock(), print)
-    again.restore()
-    assert again.schedule.steps == 64
-    assert again.describe_newest() == "the checkpoint at step 64 is intact"
+    resumed = Checkpointer(Run(tmp_path, settings), program, Clock(), print)
+    resumed.restore()
+    assert resumed.schedule.steps == 64
+    assert resumed.describe_newest() == "the checkpoint at step 64 is intact"
     assert (tmp_path / "checkpoints/128.aside-1").is_dir()
 
 
-def test_where_nobody_can_look_at_the_checkpoints_a_run_that_measures_itself_goes_on(
-    trained: tuple[Checkpointer, TrainState],
+def test_a_run_continues_when_its_checkpoints_cannot_be_listed(
+    new_run: tuple[Checkpointer, TrainState],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     def stale(_: Disk) -> list[str]:
         raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
 
-    checkpointer, _ = trained
+    checkpointer, _ = new_run
     monkeypatch.setattr(Disk, "names", stale)
     assert not checkpointer.is_due(1, EvaluationResult({}, 1.0))
-    (said,) = capsys.readouterr().out.splitlines()
-    assert said.startswith("Cannot compare this agent with the best checkpoint: ")
-    assert "Stale file handle" in said
+    (message,) = capsys.readouterr().out.splitlines()
+    assert message.startswith("Cannot compare this agent with the best checkpoint: ")
+    assert "Stale file handle" in message
     assert checkpointer.describe_newest().startswith("the saved checkpoints cannot be listed: ")
 
 
-@pytest.mark.usefixtures("refusing")
-def test_a_run_whose_last_state_cannot_be_saved_is_not_called_done(
+@pytest.mark.usefixtures("save_attempts")
+def test_a_run_whose_last_state_cannot_be_saved_is_not_reported_as_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(checkpointers, "_PATIENCE", -1.0)
     settings = dict(default.get_config())
     request = Request({**settings, **CARTPOLE}, CARTPOLE, tmp_path)
     assert run_session(request, no_game) == RETRY
-    said = capsys.readouterr().out
-    assert "The last state could not be saved" in said
-    assert "Done" not in said
+    output = capsys.readouterr().out
+    assert "The last state could not be saved" in output
+    assert "Done" not in output
     assert not [*tmp_path.glob("*/evaluation.json")]
 
 
-def test_a_run_whose_time_is_up_while_it_is_saved_trains_no_further_when_it_is_resumed(
+def test_a_run_whose_time_ran_out_during_a_save_trains_no_further_when_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seconds, save = [0.0], Checkpoints.save
@@ -191,10 +191,10 @@ def test_a_run_whose_time_is_up_while_it_is_saved_trains_no_further_when_it_is_r
     monkeypatch.setattr(Clock, "trained", lambda _: seconds[0])
     given = {**CARTPOLE, "run_name": "run", "time_limit_minutes": 1.0, "log_interval": 1,
              "save_interval": 1}  # fmt: skip
-    kept = []
+    metrics = []
     for more in ({}, {"resume": "run"}):
         request = Request({**default.get_config(), **given, **more}, {**given, **more}, tmp_path)
         assert run_session(request, no_game) == DONE
-        kept.append((tmp_path / "run" / "metrics.jsonl").read_text())
-    assert len(kept[0].splitlines()) == 3
-    assert kept[1] == kept[0]
+        metrics.append((tmp_path / "run" / "metrics.jsonl").read_text())
+    assert len(metrics[0].splitlines()) == 3
+    assert metrics[1] == metrics[0]

@@ -50,7 +50,7 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
 
 @contextmanager
 def another_process(run: Place) -> Iterator[subprocess.Popen[str]]:
-    """That holds the run."""
+    """Starts another process, which holds the lease of the run."""
     process = subprocess.Popen(
         [sys.executable, "-c", HOLDS, str(run)],
         stdout=subprocess.PIPE,
@@ -70,22 +70,22 @@ def take(run: Place) -> Lease:
     return lease.take(run, lambda _: None, stale_after=1.0)
 
 
-def elsewhere(run: Place) -> None:
-    """The last owner appears to be on another machine, where nobody can see whether it lives."""
+def move_owner_elsewhere(run: Place) -> None:
+    """Makes the last owner appear to be on another machine, where its process cannot be checked."""
     (name,) = (run / "owner").names()
     file = run / "owner" / name
     file.write(json.dumps({**json.loads(file.read()), "machine": "another", "host": "far"}))
 
 
-def test_a_second_process_is_told_who_trains_the_run(run: Place) -> None:
+def test_a_second_process_is_refused_with_the_owner_of_the_run(run: Place) -> None:
     with (
         another_process(run) as holder,
         pytest.raises(UserError, match=f"by process {holder.pid} on"),
     ):
-        lease.take(run, lambda _: None, stale_after=30.0)  # it ends at the first sign of life
+        lease.take(run, lambda _: None, stale_after=30.0)  # stops waiting at the first sign of life
 
 
-def test_the_run_of_a_process_that_has_died_here_is_taken_over_at_once(run: Place) -> None:
+def test_the_run_of_a_dead_process_on_this_machine_is_taken_over_at_once(run: Place) -> None:
     with another_process(run) as holder:
         holder.kill()
         holder.wait()
@@ -94,8 +94,8 @@ def test_the_run_of_a_process_that_has_died_here_is_taken_over_at_once(run: Plac
         assert time.monotonic() - start < 60
 
 
-def test_a_process_that_was_killed_is_gone_although_nobody_has_waited_for_it() -> None:
-    """Its id stays taken until then, and where nobody ever does, for good."""
+def test_a_killed_process_counts_as_gone_although_nobody_has_waited_for_it() -> None:
+    """A zombie keeps its id until its parent waits for it, which may be never."""
     process = subprocess.Popen(["sleep", "60"])
     assert lease.process_started(process.pid)
     process.kill()
@@ -125,33 +125,33 @@ def test_another_users_process_that_proc_hides_is_not_taken_for_gone(
         assert not owner.is_gone
 
 
-def test_a_process_of_the_same_id_as_one_that_has_died_is_not_taken_for_it(run: Place) -> None:
-    take(run)._over.set()  # it renews nothing more, as if it had died
+def test_a_process_that_reuses_the_id_of_a_dead_owner_is_not_taken_for_it(run: Place) -> None:
+    take(run)._over.set()  # stops the renewals, as if it had died
     file = run / "owner" / "1.json"
     file.write(json.dumps({**json.loads(file.read()), "begun": "1"}))
-    said: list[str] = []
-    lease.take(run, said.append, stale_after=2.0).confirm()
-    assert said == []
+    messages: list[str] = []
+    lease.take(run, messages.append, stale_after=2.0).confirm()
+    assert messages == []
 
 
 def test_the_run_of_a_machine_that_fell_silent_is_taken_over_after_a_while(run: Place) -> None:
-    take(run)._over.set()  # it renews nothing more, as a machine without power
-    elsewhere(run)
-    said: list[str] = []
-    lease.take(run, said.append, stale_after=1.0).confirm()
-    assert ["on far was the last" in line for line in said] == [True]
+    take(run)._over.set()  # stops the renewals, as a power cut does
+    move_owner_elsewhere(run)
+    messages: list[str] = []
+    lease.take(run, messages.append, stale_after=1.0).confirm()
+    assert ["on far was the last" in line for line in messages] == [True]
     assert (run / "owner").names() == ["2.json"]
 
 
-def test_what_was_given_back_need_not_be_waited_for(run: Place) -> None:
+def test_a_run_that_was_given_back_is_taken_at_once(run: Place) -> None:
     take(run).give_back()
-    elsewhere(run)
-    said: list[str] = []
-    lease.take(run, said.append, stale_after=600.0).confirm()
-    assert said == []
+    move_owner_elsewhere(run)
+    messages: list[str] = []
+    lease.take(run, messages.append, stale_after=600.0).confirm()
+    assert messages == []
 
 
-def test_what_is_given_back_while_another_waits_for_it_is_taken(
+def test_a_run_that_is_given_back_while_another_waits_for_it_is_taken(
     run: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lease, "_RENEWED_EVERY", 600.0)
@@ -160,23 +160,23 @@ def test_what_is_given_back_while_another_waits_for_it_is_taken(
     lease.take(run, lambda _: None, stale_after=5.0).confirm()
 
 
-def test_two_that_have_the_run_one_after_the_other_while_a_third_stands_still_leave_one(
+def test_a_process_that_stalls_while_others_take_the_run_in_turn_is_refused(
     run: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     take(run).give_back()
-    owner, holds = lease._owner, list[Lease]()
+    owner, leases = lease._owner, list[Lease]()
 
     def meanwhile(run: Place, number: int) -> lease.Owner | None:
         found = owner(run, number)
         monkeypatch.setattr(lease, "_owner", owner)
         take(run).give_back()
-        holds.append(take(run))
+        leases.append(take(run))
         return found
 
     monkeypatch.setattr(lease, "_owner", meanwhile)
     with pytest.raises(UserError):
         take(run)
-    holds[0].confirm()
+    leases[0].confirm()
     assert (run / "owner").names() == ["3.json"]
 
 
@@ -186,15 +186,15 @@ def test_a_process_that_was_suspended_too_long_finds_the_run_taken_over(run: Pla
         taken = take(run)
         time.sleep(0.6)
         os.kill(holder.pid, signal.SIGCONT)
-        _, said = holder.communicate(timeout=60)
-        assert f"taken over by process {os.getpid()}" in said
-        assert TakenOver.__name__ in said
+        _, messages = holder.communicate(timeout=60)
+        assert f"taken over by process {os.getpid()}" in messages
+        assert TakenOver.__name__ in messages
         taken.confirm()
         taken.give_back()
 
 
-def test_a_run_that_was_moved_is_not_said_to_be_trained_by_another(tmp_path: Path) -> None:
-    """And nothing is written to where it was."""
+def test_a_run_that_was_moved_is_reported_as_missing(tmp_path: Path) -> None:
+    """Nothing is written at its old path."""
     run = tmp_path / "run"
     held = take(place(run))
     held.confirm()
@@ -205,8 +205,8 @@ def test_a_run_that_was_moved_is_not_said_to_be_trained_by_another(tmp_path: Pat
     assert [each.name for each in tmp_path.iterdir()] == ["moved"]
 
 
-def test_a_run_that_was_deleted_and_begun_anew_is_left_to_who_began_it(run: Place) -> None:
-    """It has an owner of the same number."""
+def test_a_run_that_was_deleted_and_created_anew_is_left_to_its_new_owner(run: Place) -> None:
+    """The file of its new owner has the same number."""
     held = take(run)
     held._over.set()
     held.give_back()
@@ -219,7 +219,7 @@ def test_a_run_that_was_deleted_and_begun_anew_is_left_to_who_began_it(run: Plac
             held.confirm()
         held.give_back()
         time.sleep(0.5)
-        assert holder.poll() is None  # it has confirmed since that the run is its own
+        assert holder.poll() is None  # it has confirmed its lease since
         assert json.loads((run / "owner" / "1.json").read())["process"] == holder.pid
 
 
@@ -228,17 +228,17 @@ def test_a_second_start_that_fails_on_a_full_disk_leaves_the_run_to_its_owner(
 ) -> None:
     held = take(place(tmp_path))
     with no_file_larger_than(0), pytest.raises(OSError, match="File too large"):
-        take(place(tmp_path))  # as the owner cannot show either that it lives
+        take(place(tmp_path))  # the owner cannot renew its lease either
     time.sleep(0.6)
     held.confirm()
 
 
-def test_a_run_from_before_leases_is_anybody_s(run: Place) -> None:
+def test_a_run_from_before_leases_can_be_taken_by_anyone(run: Place) -> None:
     (run / "config.json").create("{}")
     take(run).confirm()
 
 
-def test_a_bucket_that_is_away_for_a_while_costs_nobody_the_run(
+def test_a_lease_survives_a_bucket_that_is_unreachable_for_a_while(
     bucket_service: object, bucket_address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = take(place(bucket_address))

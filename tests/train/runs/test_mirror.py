@@ -1,4 +1,4 @@
-"""The files of a run in a bucket are copied there, and stay here where they cannot be."""
+"""The files of a run in a bucket are copied there, and stay local as long as they cannot be."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def run(bucket_address: str, config: Config) -> Run:
 
 
 @contextmanager
-def mirrored(run: Run, said: list[str]) -> Iterator[Mirror]:
-    with lease.take(run.place, print) as held, Mirror(run, held, said.append) as mirror_of_it:
-        yield mirror_of_it
+def mirrored(run: Run, messages: list[str]) -> Iterator[Mirror]:
+    with lease.take(run.place, print) as held, Mirror(run, held, messages.append) as copier:
+        yield copier
 
 
 def write(run: Run, name: str, text: str) -> None:
@@ -38,32 +38,32 @@ def write(run: Run, name: str, text: str) -> None:
         growing.write(text)
 
 
-def test_files_are_copied_as_they_grow_and_at_the_end_are_there_alone(run: Run) -> None:
-    said: list[str] = []
-    with mirrored(run, said) as there:
+def test_files_are_copied_as_they_grow_and_at_the_end_are_only_in_the_bucket(run: Run) -> None:
+    messages: list[str] = []
+    with mirrored(run, messages) as copier:
         write(run, "metrics.jsonl", "one\n")
-        there.catch_up()
+        copier.catch_up()
         assert (run.place / "metrics.jsonl").read() == "one\n"
         write(run, "metrics.jsonl", "two\n")
         write(run, "replays/7.html", "a page")
     assert (run.place / "metrics.jsonl").read() == "one\ntwo\n"
     assert (run.place / "replays" / "7.html").read() == "a page"
     assert not run.directory.exists()
-    assert said == []
-    assert there.has_sent_all
+    assert messages == []
+    assert copier.has_sent_all
 
 
 def test_a_file_that_is_being_written_is_not_copied(run: Run) -> None:
     half = atomic_files.unfinished(run.evaluation)
-    with mirrored(run, []) as there:
+    with mirrored(run, []) as copier:
         half.write_text("{")
-        assert there.catch_up() is None
+        assert copier.catch_up() is None
         assert not (run.place / half.name).exists()
         half.replace(run.evaluation)
     assert (run.place / run.evaluation.name).read() == "{"
 
 
-def test_files_are_copied_while_the_run_goes_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_are_copied_in_the_background(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mirror, "_EVERY", 0.05)
     with mirrored(run, []):
         write(run, "metrics.jsonl", "one\n")
@@ -74,19 +74,19 @@ def test_files_are_copied_while_the_run_goes_on(run: Run, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("fault", [None, "third"])
-def test_of_a_large_file_only_what_is_new_is_sent(
+def test_only_the_new_part_of_a_large_file_is_sent(
     run: Run, bucket_service: Service, monkeypatch: pytest.MonkeyPatch, fault: str | None
 ) -> None:
     monkeypatch.setattr(mirror, "_LARGE", 1000)
     lines = "".join(f"line {each}\n" for each in range(10_000))
-    with mirrored(run, []) as there:
+    with mirrored(run, []) as copier:
         write(run, "metrics.jsonl", lines)
-        there.catch_up()
+        copier.catch_up()
         bucket_service.fault = fault
         sent = bucket_service.received
         for each in range(2):
             write(run, "metrics.jsonl", f"{each}\n")
-            there.copy()
+            copier.copy()
         assert bucket_service.received - sent < len(lines) / 2
         bucket_service.fault = None
         assert (run.place / "metrics.jsonl").read() == lines + "0\n1\n"
@@ -94,100 +94,100 @@ def test_of_a_large_file_only_what_is_new_is_sent(
     assert not [each for each in bucket_service.names() if "/.rest/" in each]
 
 
-def test_what_a_lost_answer_has_doubled_is_copied_whole(
+def test_a_file_to_which_a_retry_has_appended_twice_is_copied_whole(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mirror, "_LARGE", 1)
     join = bucket.service().merge
-    with mirrored(run, []) as there:
+    with mirrored(run, []) as copier:
         write(run, "metrics.jsonl", "one\n")
-        there.copy()
+        copier.copy()
         monkeypatch.setattr(
             bucket.service(), "merge", lambda path, parts: join(path, [*parts, parts[-1]])
         )
         write(run, "metrics.jsonl", "two\n")
-        there.copy()
+        copier.copy()
         assert (run.place / "metrics.jsonl").read() == "one\ntwo\n"
 
 
-def test_what_is_gone_from_the_bucket_is_copied_whole_the_next_time(
+def test_a_file_that_is_gone_from_the_bucket_is_copied_whole_the_next_time(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mirror, "_LARGE", 1)
-    with mirrored(run, []) as there:
+    with mirrored(run, []) as copier:
         write(run, "metrics.jsonl", "one\n")
-        there.copy()
+        copier.copy()
         (run.place / "metrics.jsonl").remove()
         write(run, "metrics.jsonl", "two\n")
         with pytest.raises(FileNotFoundError):
-            there.copy()
-        there.copy()
+            copier.copy()
+        copier.copy()
         assert (run.place / "metrics.jsonl").read() == "one\ntwo\n"
 
 
-def test_a_large_file_that_another_has_replaced_is_copied_whole(
+def test_a_large_file_that_was_replaced_is_copied_whole(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mirror, "_LARGE", 1)
-    with mirrored(run, []) as there:
+    with mirrored(run, []) as copier:
         for text in ("first", "another, longer"):
             atomic_files.write(run.directory / "notes.txt", text)
-            there.copy()
+            copier.copy()
             assert (run.place / "notes.txt").read() == text
 
 
-def test_a_run_that_goes_on_with_other_settings_keeps_them_and_both_starts(run: Run) -> None:
+def test_a_run_resumed_with_other_settings_keeps_them_and_records_both_starts(run: Run) -> None:
     longer = dataclasses.replace(run.config, total_timesteps=2 * run.config.total_timesteps)
-    continued = resume(found_again(run), longer)
-    with mirrored(continued, []) as there:
+    continued = resume(find_again(run), longer)
+    with mirrored(continued, []) as copier:
         write_down(continued)
-        there.catch_up()
-    assert found_again(run).config == longer
+        copier.catch_up()
+    assert find_again(run).config == longer
     assert len(json.loads((run.place / "provenance.json").read())) == 2
 
 
-def test_what_a_process_that_was_killed_has_left_here_is_removed_if_it_was_sent(run: Run) -> None:
-    gone = subprocess.Popen(["true"])
-    gone.wait()
-    names = [f"run-{gone.pid}-{number}123abcd" for number in range(3)]
-    of_another = f"run-2-{gone.pid}-0123abcd"
+def test_local_files_of_a_killed_process_are_removed_if_they_were_sent(run: Run) -> None:
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    names = [f"run-{dead.pid}-{number}123abcd" for number in range(3)]
+    of_another = f"run-2-{dead.pid}-0123abcd"
     left = [run.directory.with_name(name) for name in (*names, of_another)]
     sent, unsent, of_wandb, _ = left
     for each in left:
         each.mkdir()
     copies.mark_unsent(unsent)
-    (of_wandb / copies.WANDB).mkdir()  # which is uploaded by itself
-    resume(found_again(run), run.config)
+    (of_wandb / copies.WANDB).mkdir()  # W&B uploads this folder itself
+    resume(find_again(run), run.config)
     assert [each for each in left if not each.exists()] == [sent]
-    assert run.directory.exists()  # this process is there
+    assert run.directory.exists()  # this process is alive
 
 
-def found_again(run: Run) -> Run:
+def find_again(run: Run) -> Run:
     found = find(run.place.parent, run.name)
     assert found
     return found
 
 
-@pytest.mark.usefixtures("patient_at_once")
-def test_a_bucket_that_is_away_is_said_and_the_files_stay_here(
+@pytest.mark.usefixtures("retries_without_waiting")
+def test_an_unreachable_bucket_is_reported_and_the_files_stay_local(
     run: Run, bucket_service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mirror, "_EVERY", 0.1)
-    said: list[str] = []
-    with mirrored(run, said) as there:
+    messages: list[str] = []
+    with mirrored(run, messages) as copier:
         write(run, "metrics.jsonl", "one\n")
         bucket_service.fault = "refuse"
-        assert "the files of the run cannot be copied: gs://" in (there.catch_up() or "")
+        assert "the files of the run cannot be copied: gs://" in (copier.catch_up() or "")
     bucket_service.fault = None
-    assert f"Some files in {run.directory} could not be copied to {run.place}: " in said[-1]
-    assert not there.has_sent_all
+    assert f"Some files in {run.directory} could not be copied to {run.place}: " in messages[-1]
+    assert not copier.has_sent_all
     assert run.metrics.read_text() == "one\n"
     monkeypatch.setattr(copies, "process_started", lambda _: None)  # as once this process has ended
-    resume(found_again(run), run.config)
+    resume(find_again(run), run.config)
     assert run.metrics.read_text() == "one\n"
 
 
-def test_a_bucket_that_is_away_for_long_is_said_once(
+def test_each_outage_of_the_bucket_is_reported_once(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = iter([OSError("away"), OSError("away"), None, OSError("away again")])
@@ -197,14 +197,14 @@ def test_a_bucket_that_is_away_for_long_is_said_once(
             raise answer
 
     monkeypatch.setattr(mirror, "_EVERY", 0.0)
-    said: list[str] = []
-    there = Mirror(run, None, said.append)
-    monkeypatch.setattr(there, "copy", copy)
-    there._copy_always()
-    assert [line.rpartition(": ")[2] for line in said] == ["away", "away again"]
+    messages: list[str] = []
+    copier = Mirror(run, None, messages.append)
+    monkeypatch.setattr(copier, "copy", copy)
+    copier._copy_always()
+    assert [line.rpartition(": ")[2] for line in messages] == ["away", "away again"]
 
 
-def test_what_another_service_is_to_be_sent_stays_here(run: Run) -> None:
+def test_files_that_are_still_to_be_sent_to_wandb_stay_local(run: Run) -> None:
     with mirrored(run, []):
         write(run, "wandb/offline", "a page that was not sent yet")
     assert (run.directory / "wandb/offline").exists()
@@ -213,12 +213,12 @@ def test_what_another_service_is_to_be_sent_stays_here(run: Run) -> None:
 def test_a_run_that_another_process_has_taken_over_is_not_written_to(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lease, "_STALE_AFTER", 0.0)  # so that each use asks who has it
-    said: list[str] = []
-    with mirrored(run, said):
+    monkeypatch.setattr(lease, "_STALE_AFTER", 0.0)  # so that each use checks the owner
+    messages: list[str] = []
+    with mirrored(run, messages):
         write(run, "metrics.jsonl", "ours\n")
         assert (run.place / "owner" / "2.json").create("{}")
-    assert "was taken over by another process" in said[-1]
+    assert "was taken over by another process" in messages[-1]
     assert not (run.place / "metrics.jsonl").exists()
     assert run.metrics.read_text() == "ours\n"
 
@@ -227,16 +227,16 @@ def test_a_run_on_a_disk_that_another_process_has_taken_over_is_not_saved_to(
     tmp_path: Path, config: Config
 ) -> None:
     run = create(tmp_path, dataclasses.replace(config, run_name="run"))
-    with mirrored(run, []) as there:
+    with mirrored(run, []) as copier:
         assert (run.place / "owner" / "2.json").create("{}")
         with pytest.raises(TakenOver):
-            there.catch_up()
+            copier.catch_up()
 
 
 def test_a_run_on_a_disk_needs_no_copies(tmp_path: Path, config: Config) -> None:
     run = create(tmp_path, dataclasses.replace(config, run_name="run"))
-    with mirrored(run, []) as there:
+    with mirrored(run, []) as copier:
         write(run, "metrics.jsonl", "one\n")
-        there.catch_up()
+        copier.catch_up()
     assert run.metrics.read_text() == "one\n"
-    assert there.has_sent_all
+    assert copier.has_sent_all

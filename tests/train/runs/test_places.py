@@ -1,4 +1,4 @@
-"""A disk and a bucket do the same for a run."""
+"""Places on a disk and in a bucket behave alike."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def there(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     return place(where)
 
 
-def test_what_is_written_is_read_and_replaced(there: Place) -> None:
+def test_a_file_can_be_written_read_and_replaced(there: Place) -> None:
     file = there / "file"
     with pytest.raises(FileNotFoundError):
         file.read()
@@ -44,7 +44,7 @@ def test_what_is_written_is_read_and_replaced(there: Place) -> None:
     assert abs(file.changed_at() - time.time()) < 60
 
 
-def test_of_many_that_create_a_file_or_claim_a_directory_one_does(there: Place) -> None:
+def test_of_many_that_create_a_file_or_claim_a_directory_one_succeeds(there: Place) -> None:
     def try_all(attempt: Callable[[int], bool]) -> int:
         won: list[bool] = []
         threads = [
@@ -65,7 +65,7 @@ def test_of_many_that_create_a_file_or_claim_a_directory_one_does(there: Place) 
     assert (there / "directory").names() == []
 
 
-def test_a_file_that_could_not_be_written_is_not_made(tmp_path: Path) -> None:
+def test_a_file_that_could_not_be_written_is_not_created(tmp_path: Path) -> None:
     file = place(tmp_path) / "file"
     with no_file_larger_than(0), pytest.raises(OSError, match="File too large"):
         file.create("text")
@@ -73,22 +73,22 @@ def test_a_file_that_could_not_be_written_is_not_made(tmp_path: Path) -> None:
     assert file.create("text")
 
 
-def test_half_a_bracket_in_a_path_is_no_matter(tmp_path: Path) -> None:
+def test_a_path_may_contain_unmatched_brackets(tmp_path: Path) -> None:
     assert place(tmp_path / "a] b[c" / "run").claim()
 
 
 @pytest.mark.parametrize("name", ["[a run]", "of[a]b", "a\\b", "by\udcff"])
-def test_where_no_checkpoint_would_be_found_again_nothing_is_begun(
+def test_paths_at_which_checkpoints_would_not_be_found_again_are_refused(
     tmp_path: Path, name: str
 ) -> None:
     there = place(tmp_path / name / "run")
-    for begin in (there.claim, there.try_to_write):
+    for attempt in (there.claim, there.try_to_write):
         with pytest.raises(OSError, match="checkpoints cannot be stored at a path that contains"):
-            begin()
+            attempt()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_cannot_be_replaced_leaves_no_half_behind(tmp_path: Path) -> None:
+def test_a_failed_replacement_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     file = place(tmp_path / "file.json")
     file.write("before")
     with no_file_larger_than(1 << 10), pytest.raises(OSError, match="File too large"):
@@ -103,7 +103,7 @@ def test_a_directory_that_has_files_cannot_be_claimed(there: Place) -> None:
     assert not (there / "run").claim()
 
 
-def test_a_directory_is_moved_and_removed_with_all_that_is_in_it(there: Place) -> None:
+def test_a_directory_is_moved_and_removed_with_everything_in_it(there: Place) -> None:
     old = there / "5"
     assert (old / "state" / "array").create("numbers")
     assert (old / "commit_success.txt").create("whole")
@@ -134,8 +134,8 @@ def test_a_listing_shows_at_once_what_another_process_has_written(bucket_address
     assert first.names() == ["late"]
 
 
-@pytest.mark.usefixtures("patient_at_once")
-def test_requests_that_fail_for_a_while_are_tried_again(
+@pytest.mark.usefixtures("retries_without_waiting")
+def test_requests_that_fail_for_a_while_are_retried(
     bucket_service: Service, bucket_address: str
 ) -> None:
     there = Bucket(bucket_address)
@@ -147,7 +147,7 @@ def test_requests_that_fail_for_a_while_are_tried_again(
     assert sorted(there.names()) == ["0", "1", "2", "3"]
 
 
-def test_a_bucket_that_refuses_for_some_seconds_is_asked_until_it_does_not(
+def test_a_bucket_that_refuses_for_some_seconds_is_retried_until_it_accepts(
     bucket_service: Service, bucket_address: str
 ) -> None:
     there = Bucket(bucket_address) / "file"
@@ -158,35 +158,35 @@ def test_a_bucket_that_refuses_for_some_seconds_is_asked_until_it_does_not(
     assert there.read() == "text"
 
 
-@pytest.mark.usefixtures("patient_at_once")
-def test_a_bucket_that_does_not_answer_is_away_after_a_while(
+@pytest.mark.usefixtures("retries_without_waiting")
+def test_a_bucket_that_does_not_answer_is_reported_after_a_while(
     bucket_service: Service, bucket_address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bucket, "_PATIENCE", 0.1)
     with used(bucket_service), bucket_service.failing("hang"):
         with pytest.raises(Unavailable, match="/file: the service does not answer"):
             (Bucket(bucket_address) / "file").write("text")
-        with pytest.raises(TimeoutError):  # and so it is for orbax
+        with pytest.raises(TimeoutError):  # as Orbax finds it too
             fsspec.filesystem("gcs", finalize_on_close=True).exists(bucket_address)
 
 
-def test_a_file_is_on_the_disk_before_it_takes_the_place_of_another(
+def test_a_file_is_synced_to_the_disk_before_it_replaces_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Or after a power cut it might be there, and empty."""
-    does = Mock(fsync=Mock(wraps=os.fsync), replace=Mock(wraps=os.replace))
+    """Otherwise, it might be empty after a power cut."""
+    calls = Mock(fsync=Mock(wraps=os.fsync), replace=Mock(wraps=os.replace))
     for name in ("fsync", "replace"):
-        monkeypatch.setattr(os, name, getattr(does, name))
+        monkeypatch.setattr(os, name, getattr(calls, name))
     place(tmp_path / "file").write("text")
-    assert [each[0] for each in does.mock_calls] == ["fsync", "replace"]
+    assert [each[0] for each in calls.mock_calls] == ["fsync", "replace"]
     assert (tmp_path / "file").read_text() == "text"
 
 
 @pytest.mark.parametrize(("sent", "is_stored"), [(b"a whole file", True), (b"a part", False)])
-def test_an_upload_that_breaks_off_leaves_no_file(
+def test_an_interrupted_upload_leaves_no_file(
     bucket_service: Service, bucket_address: str, sent: bytes, is_stored: bool
 ) -> None:
-    """As of a real service; the process of a run may be killed while it sends one."""
+    """A run may be killed during an upload. The real service behaves like this one."""
     name = bucket_address.removeprefix(f"{BUCKET}/") + "/file"
     host, port = bucket_service.address.removeprefix("http://").split(":")
     head = f"POST /upload/storage/v1/b/tests/o?uploadType=media&name={name} HTTP/1.1"
@@ -195,36 +195,36 @@ def test_an_upload_that_breaks_off_leaves_no_file(
         client.sendall(f"{head}\r\nHost: {host}\r\nContent-Length: {length}\r\n\r\n".encode())
         client.sendall(sent)
         client.shutdown(socket.SHUT_WR)
-        client.recv(1 << 16)  # nothing, or that it is stored
+        client.recv(1 << 16)  # the reply, or nothing
     assert (Bucket(bucket_address) / "file").exists() is is_stored
 
 
-def test_a_bucket_that_is_not_there_is_an_error_of_one_line() -> None:
+def test_a_bucket_that_does_not_exist_is_an_error_of_one_line() -> None:
     with pytest.raises(OSError, match="nobody") as failure:
         Bucket("gs://nobody/run/file").read()
     assert "\n" not in str(failure.value)
 
 
 @pytest.mark.usefixtures("bucket_service")
-def test_where_there_is_no_bucket_whoever_writes_is_told_how_one_is_made(tmp_path: Path) -> None:
+def test_a_write_to_a_missing_bucket_fails_with_how_to_create_it(tmp_path: Path) -> None:
     there, here = Bucket("gs://nobody/runs/file"), tmp_path / "file"
     here.write_text("")
-    told = "^gs://nobody does not exist; create it with: gcloud storage .* create gs://nobody -"
+    message = "^gs://nobody does not exist; create it with: gcloud storage .* create gs://nobody -"
     for write in (lambda: there.write(""), lambda: there.create(""), lambda: there.store(here)):
-        with pytest.raises(OSError, match=told) as failure:
+        with pytest.raises(OSError, match=message) as failure:
             write()
         assert not isinstance(failure.value, Unavailable)
     with pytest.raises(FileNotFoundError, match="lost"):
         there.store(tmp_path / "lost")
 
 
-def test_a_bucket_that_wants_to_know_who_asks_is_told_with_what_to_do(
+def test_missing_credentials_are_reported_with_the_command_to_log_in(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     anonymous = OSError("Anonymous caller does not have storage.objects.get access, 401")
     monkeypatch.setattr(service(), "cat_file", Mock(side_effect=anonymous))
-    said = "no Google Cloud credentials; run `gcloud auth application-default login`"
-    with pytest.raises(Unavailable, match=said):
+    message = "no Google Cloud credentials; run `gcloud auth application-default login`"
+    with pytest.raises(Unavailable, match=message):
         Bucket("gs://bucket/run/file").read()
 
 
@@ -235,7 +235,7 @@ def test_a_bucket_that_wants_to_know_who_asks_is_told_with_what_to_do(
         OSError("Forbidden: https://storage.googleapis.com/storage/v1/b/a..b/o/run"),
     ],
 )
-def test_a_request_that_the_service_calls_wrong_or_forbids_is_not_made_again(
+def test_a_request_that_is_invalid_or_forbidden_is_not_retried(
     refusal: OSError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service(), "cat_file", Mock(side_effect=refusal))
@@ -244,37 +244,37 @@ def test_a_request_that_the_service_calls_wrong_or_forbids_is_not_made_again(
     assert not isinstance(failure.value, Unavailable)
 
 
-def test_the_mark_that_a_checkpoint_is_whole_comes_last_and_goes_first(
+def test_the_commit_marker_of_a_checkpoint_is_copied_last_and_removed_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked, names = Mock(), ["commit_success.txt", "state/array"]
-    asked.find.return_value = [f"bucket/5/{name}" for name in names]
-    monkeypatch.setattr(bucket, "service", lambda: asked)
+    fake_service, names = Mock(), ["commit_success.txt", "state/array"]
+    fake_service.find.return_value = [f"bucket/5/{name}" for name in names]
+    monkeypatch.setattr(bucket, "service", lambda: fake_service)
     Bucket("gs://bucket/5").move("6")
-    copied = [call.args[1] for call in asked.cp_file.call_args_list]
-    removed = [call.args[0] for call in asked.rm_file.call_args_list]
+    copied = [call.args[1] for call in fake_service.cp_file.call_args_list]
+    removed = [call.args[0] for call in fake_service.rm_file.call_args_list]
     assert copied == ["gs://bucket/6/state/array", "gs://bucket/6/commit_success.txt"]
     assert removed == ["bucket/5/commit_success.txt", "bucket/5/state/array"]
 
 
 @pytest.mark.parametrize("address", ["gs://", "gs:///runs", "gs://MY-BUCKET/runs", "gs://-a/runs"])
-def test_an_address_without_the_name_of_a_bucket_is_refused(address: str) -> None:
+def test_an_address_without_a_valid_bucket_name_is_refused(address: str) -> None:
     with pytest.raises(UserError, match=f"^{address} is not a valid bucket path: use gs://BUCKET/"):
         place(address)
 
 
-def test_a_path_may_begin_at_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_path_may_begin_with_a_tilde(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     assert place("~/runs") == Disk(tmp_path / "runs")
 
 
 @pytest.mark.parametrize("address", ["s3://bucket/runs", "http://host/runs", "gs:/bucket"])
-def test_other_addresses_are_refused(address: str) -> None:
+def test_addresses_of_other_kinds_are_refused(address: str) -> None:
     with pytest.raises(UserError, match="paths are not supported: use a directory or gs://"):
         place(address)
 
 
-def test_the_directory_that_one_is_in_has_its_name(
+def test_the_working_directory_and_its_parent_have_their_real_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "run/checkpoints").mkdir(parents=True)
@@ -287,7 +287,7 @@ def test_the_directory_that_one_is_in_has_its_name(
 def test_a_disk_that_cannot_be_reached_is_not_taken_for_an_empty_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, look: Callable[[Disk], object]
 ) -> None:
-    """As newer Pythons' `is_dir` and `exists` would take it."""
+    """In newer Pythons, `Path.is_dir` and `Path.exists` return False there."""
 
     def stale(*_: object, **__: object) -> None:
         raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))

@@ -1,4 +1,4 @@
-"""Runs that go on with other settings than they began with.
+"""Runs that are resumed with other settings than they were started with.
 
 CartPole stands in for the game, because it compiles in seconds.
 """
@@ -46,8 +46,8 @@ def lines(workdir: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (workdir / "run/metrics.jsonl").read_text().splitlines()]
 
 
-def saved(workdir: Path) -> dict[int, dict[str, float]]:
-    """What the run says of each checkpoint, by its environment steps."""
+def metadata(workdir: Path) -> dict[int, dict[str, float]]:
+    """The metadata of each checkpoint, by environment step."""
     found = {}
     for each in (workdir / "run/checkpoints").iterdir():
         record = json.loads((each / "record/metadata").read_text())
@@ -57,7 +57,7 @@ def saved(workdir: Path) -> dict[int, dict[str, float]]:
 
 @pytest.fixture(scope="module")
 def resized(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that went on with larger updates, and then with smaller ones of more environments."""
+    """A run resumed with larger updates, and then with smaller ones of more environments."""
     workdir = tmp_path_factory.mktemp("resized")
     train(workdir, **SMALL, total_timesteps=STEPS)
     larger, smaller = {"num_steps": 32}, {"num_envs": 16, "num_steps": 4, "episode_limit": 12}
@@ -66,7 +66,7 @@ def resized(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return workdir
 
 
-def test_the_steps_of_a_run_go_on_where_they_were_with_updates_of_another_size(
+def test_steps_keep_counting_up_when_updates_change_in_size(
     resized: Path,
 ) -> None:
     steps = [line["step"] for line in lines(resized)]
@@ -74,19 +74,21 @@ def test_the_steps_of_a_run_go_on_where_they_were_with_updates_of_another_size(
     assert steps[-1] == 3 * STEPS
 
 
-def test_no_update_has_a_number_twice_as_draws_are_keyed_by_it(resized: Path) -> None:
-    updates = {step: each["update"] for step, each in saved(resized).items()}
+def test_update_numbers_stay_unique_because_draws_are_keyed_by_them(resized: Path) -> None:
+    updates = {step: each["update"] for step, each in metadata(resized).items()}
     assert updates == {STEPS: 10, 2 * STEPS: 15, 3 * STEPS: 35}
 
 
-def test_the_learning_rate_falls_with_the_steps_whatever_an_update_is(resized: Path) -> None:
+def test_the_learning_rate_falls_with_the_steps_whatever_the_size_of_an_update(
+    resized: Path,
+) -> None:
     last = lines(resized)[-1]
     middle = last["step"] - 3 * 64  # of the five updates of the last chunk
     expected = 1e-3 * (1 - middle / (3 * STEPS))
     assert last["train/lr"] == pytest.approx(expected, rel=1e-5)
 
 
-def test_games_may_be_given_a_limit_in_the_midst_of_a_run(resized: Path) -> None:
+def test_an_episode_limit_may_be_set_in_the_middle_of_a_run(resized: Path) -> None:
     (before,) = (line for line in lines(resized) if line["step"] == 2 * STEPS)
     last = lines(resized)[-1]
     assert "train/cut_off" not in before
@@ -97,16 +99,16 @@ def test_games_may_be_given_a_limit_in_the_midst_of_a_run(resized: Path) -> None
 def test_minutes_of_training_are_counted_over_all_starts_of_a_run(
     resized: Path, tmp_path: Path
 ) -> None:
-    trained = [each["seconds"] for each in saved(resized).values()]
+    trained = [each["seconds"] for each in metadata(resized).values()]
     assert 0 < trained[0] < trained[1] < trained[2]
     again = shutil.copytree(resized, tmp_path / "again")
     limit = trained[-1] / 60
     train(again, resume="run", total_timesteps=4 * STEPS, time_limit_minutes=limit)
     assert lines(again) == lines(resized)
-    assert saved(again) == saved(resized)
+    assert metadata(again) == metadata(resized)
 
 
-def test_a_run_goes_on_without_the_updates_that_are_not_finite(
+def test_a_run_continues_without_the_updates_that_are_not_finite(
     resized: Path, tmp_path: Path
 ) -> None:
     again = shutil.copytree(resized, tmp_path / "again")
@@ -114,19 +116,21 @@ def test_a_run_goes_on_without_the_updates_that_are_not_finite(
     train(again, resume="run", total_timesteps=total, anneal_lr=False, lr=1e38, skip_nonfinite=True)
     last = lines(again)[-1]
     assert (last["step"], last["train/skipped_updates"]) == (total, 5)
-    assert "train/vf_loss" not in last  # as it was of no update
+    assert "train/vf_loss" not in last  # because every update was skipped
     assert last["train/num_episodes"] > 0
 
 
-def test_new_games_in_the_midst_of_a_run_are_none_that_were_played_before() -> None:
+def test_new_games_in_the_middle_of_a_run_differ_from_earlier_ones() -> None:
     program = Program(config(**SMALL), mesh.over(jax.devices()[:1]))
     learner = program.first_state().learner
 
-    def seen(players: Players) -> np.ndarray:
+    def observations(players: Players) -> np.ndarray:
         return np.asarray(program.env.observe(players.boards))
 
-    begun = seen(program.first_state().players)
-    later = [seen(program.new_players(learner.replace(update=update))) for update in (0, 1, 1)]
-    assert not np.isclose(begun, later[0]).all(axis=1).any()
+    first = observations(program.first_state().players)
+    later = [
+        observations(program.new_players(learner.replace(update=update))) for update in (0, 1, 1)
+    ]
+    assert not np.isclose(first, later[0]).all(axis=1).any()
     assert not np.isclose(later[0], later[1]).all(axis=1).any()
     np.testing.assert_array_equal(later[1], later[2])

@@ -1,6 +1,4 @@
-"""Environment steps and updates of a run whose updates may change in size, and how far it goes
-before somebody looks at it again.
-"""
+"""Steps and updates of a run whose updates may change in size, and the lengths of its chunks."""
 
 from typing import Any
 
@@ -18,13 +16,13 @@ def test_a_new_run_has_the_updates_of_its_configuration() -> None:
     assert schedule.extra_updates == 0
 
 
-def test_a_run_is_never_shorter_than_what_is_done_of_it() -> None:
+def test_a_run_is_never_shorter_than_the_updates_it_has_done() -> None:
     config = resolved(num_envs=8, num_steps=8, total_timesteps=64)
     assert Schedule(config, update=5, steps=320).last_update == 5
     assert Schedule(resolved(num_envs=8, num_steps=8, total_timesteps=1)).last_update == 1
 
 
-def test_updates_and_steps_go_on_where_they_were_when_updates_change_in_size() -> None:
+def test_updates_and_steps_keep_counting_up_when_updates_change_in_size() -> None:
     config = resolved(num_envs=8, num_steps=32, total_timesteps=2560)
     schedule = Schedule(config, update=10, steps=1280)
     assert (schedule.last_update, schedule.steps_after(15)) == (15, 2560)
@@ -57,24 +55,24 @@ def chunks(ends: tuple[int, ...], given: dict[str, Any]) -> list[int]:
         ((0, 2), {"log_interval": 10}, [2, 12, 22, 25]),
     ],
 )
-def test_a_chunk_ends_where_somebody_has_to_look(
+def test_a_chunk_ends_at_every_log_save_and_trace(
     ends: tuple[int, ...], given: dict[str, Any], expected: list[int]
 ) -> None:
     assert chunks(ends, given) == expected
 
 
-def test_a_run_that_stopped_between_saves_ends_its_next_chunk_at_one() -> None:
+def test_a_run_that_stopped_between_saves_ends_its_next_chunk_at_a_save() -> None:
     schedule = Schedule(resolved(num_envs=8, num_steps=8, log_interval=10, save_interval=20))
     assert schedule.next_chunk(15) == 5
     assert schedule.next_chunk(20) == 10
 
 
-def test_nothing_is_left_to_do_after_more_updates_than_are_wanted() -> None:
+def test_nothing_is_left_to_do_after_more_updates_than_requested() -> None:
     schedule = Schedule(resolved(num_envs=8, num_steps=8, total_timesteps=640))
     assert schedule.next_chunk(11) == 0
 
 
-def test_a_run_of_other_sizes_than_before_does_the_steps_that_are_left() -> None:
+def test_a_run_resumed_with_other_sizes_does_the_remaining_steps() -> None:
     config = resolved(num_envs=8, num_steps=32, total_timesteps=2560, log_interval=3)
     schedule = Schedule(config, update=10, steps=1280)
     assert [schedule.next_chunk(update) for update in (10, 13, 15)] == [3, 2, 0]

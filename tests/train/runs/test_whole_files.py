@@ -1,4 +1,4 @@
-"""Files take the place of others whole, or not at all."""
+"""Files replace others completely or not at all."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from hackmatrix import whole_files
 from hackmatrix.train.runs import atomic_files
 
 
-def test_of_two_that_write_a_file_at_once_each_writes_it_whole(tmp_path: Path) -> None:
+def test_two_concurrent_writers_of_a_file_each_write_it_whole(tmp_path: Path) -> None:
     file = tmp_path / "file"
 
-    def in_the_midst() -> Iterator[bytes]:
+    def interrupted() -> Iterator[bytes]:
         yield b"the one, "
         whole_files.write({file: [b"the other"]})
         assert file.read_bytes() == b"the other"
         yield b"whole"
 
-    whole_files.write({file: in_the_midst()})
+    whole_files.write({file: interrupted()})
     assert file.read_bytes() == b"the one, whole"
     assert list(tmp_path.iterdir()) == [file]
 
@@ -32,7 +32,7 @@ def test_of_two_that_write_a_file_at_once_each_writes_it_whole(tmp_path: Path) -
     "write",
     [lambda path: whole_files.write({path: [b""]}), lambda path: atomic_files.write(path, "")],
 )
-def test_a_file_that_cannot_take_its_place_is_named_and_not_left_behind(
+def test_a_file_that_cannot_be_moved_into_place_is_named_and_not_left_behind(
     write: Callable[[Path], None], tmp_path: Path
 ) -> None:
     folder = tmp_path / "policy.jax"
