@@ -57,7 +57,9 @@ def test_the_first_process_prints_and_writes_for_all(whole: dict[int, Pod]) -> N
     pod = whole[2]
     assert "Done at step" in pod.output(0)
     for line in pod.output(1).splitlines():
-        assert line.startswith(("launch.train: loading JAX", "launch.train: meeting"))
+        assert line.startswith(
+            ("launch.train: loading JAX", "launch.train: waiting for the other processes")
+        )
     assert len((pod.run / "metrics.jsonl").read_text().splitlines()) == UPDATES
     assert len(list((pod.run / "tensorboard").glob("events*"))) == 1
 
