@@ -92,7 +92,7 @@ def test_a_step_equals_that_of_the_game_and_begins_a_new_game_where_one_ends() -
 
 def test_the_limit_of_steps_truncates_games_but_not_as_they_complete_a_stage() -> None:
     cut = late = 0
-    for turn in play(EnvParams(max_steps_in_episode=LIMIT), 4 * LIMIT):
+    for turn in play(EnvParams(max_steps_in_episode=LIMIT), 30 * LIMIT):
         time, information = turn.before.time + 1, turn.information
         begun = information["stage_completed"] & ~turn.terminated
         np.testing.assert_array_equal(
@@ -107,6 +107,7 @@ def test_the_limit_of_steps_truncates_games_but_not_as_they_complete_a_stage() -
         cut += int(turn.truncated.sum())
         late += int((begun & (time >= LIMIT)).sum())
     assert cut > GAMES
+    assert late > 0
 
 
 @pytest.mark.parametrize("kind", [HackMatrixGymnax, HackMatrixGymnax0])
