@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 import pytest
 from jax.errors import JaxRuntimeError
@@ -69,5 +68,4 @@ def test_of_pythons_own_errors_only_those_of_connections_are_transient(
 def test_running_out_of_memory_in_jax_is_not_transient() -> None:
     with pytest.raises(JaxRuntimeError) as raised:
         jnp.zeros((1 << 48,)).block_until_ready()
-    assert isinstance(jax.devices()[0], jax.Device)
     assert not is_transient(raised.value)

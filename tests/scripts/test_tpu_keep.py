@@ -237,8 +237,9 @@ def test_an_interrupt_ends_keep_and_nothing_else(world: World, stubs: Stubs) -> 
     assert world.did() == []
 
 
-def test_keep_ends_if_gcloud_always_fails(world: World, stubs: Stubs) -> None:
+def test_keep_ends_at_once_if_gcloud_cannot_describe_any_slice(world: World, stubs: Stubs) -> None:
     stubs.add("gcloud", "echo 'ERROR: you are not logged in' >&2; exit 1")
     ended = world.keep()
     assert ended.returncode == 1
     assert ended.stderr.splitlines()[0] == "ERROR: you are not logged in"
+    assert len(stubs.calls("gcloud")) == 1

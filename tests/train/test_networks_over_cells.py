@@ -6,20 +6,19 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
 import pytest
 
 from hackmatrix.parallel import mesh
-from hackmatrix.rl.train_state import TrainState
 from hackmatrix.train.checkpointer import Checkpointer
 from hackmatrix.train.config import Config
 from hackmatrix.train.program import Program
 from hackmatrix.train.runs.clock import Clock
 from hackmatrix.train.runs.directory import Run
 from tests.train.settings import config
+from tests.train.test_mesh import with_raw_key
 
 _SLOW = (pytest.param(each, marks=pytest.mark.slow) for each in ("conv", "cells"))
 NETWORKS = ["centred", *_SLOW]
@@ -91,9 +90,3 @@ def test_a_resumed_run_is_bit_for_bit_one_that_was_never_stopped(tmp_path: Path)
         np.testing.assert_array_equal,
         *map(jax.device_get, (with_raw_key(whole), with_raw_key(resumed))),
     )
-
-
-def with_raw_key(state: TrainState) -> Any:
-    """Returns the state with its key as integers, which NumPy can hold."""
-    learner = state.learner
-    return state.replace(learner=learner.replace(key=jax.random.key_data(learner.key)))

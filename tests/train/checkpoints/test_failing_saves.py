@@ -70,6 +70,7 @@ def test_a_full_disk_is_detected_before_the_processes_begin_to_save(
 ) -> None:
     with no_file_larger_than(0):
         checkpoints.save(1, {"leaf": jnp.uint32(1)}, {})
+    assert checkpoints._saving is None
     assert [line.partition("is ")[2] for line in messages] == ["not saved: File too large"]
     assert checkpoints.steps() == []
 

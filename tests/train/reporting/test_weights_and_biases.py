@@ -8,6 +8,7 @@ import math
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from importlib import metadata
@@ -245,9 +246,15 @@ def test_a_run_continues_if_wandb_itself_dies_and_has_its_page_later(
         sinks.write(1, METRICS)
         for process in children() - before:
             os.kill(process, 9)
-        for step in range(2, 50):
+        step = 1
+        while len(messages) < 2 and step < 500:
+            step += 1
             sinks.write(step, METRICS)
+            time.sleep(0.1)
     assert [line.split()[1] for line in messages] == ["failed;", "works"]
+    wandb.teardown()
+    newest = max(begun.directory.rglob("run-*.wandb"), key=lambda file: file.stat().st_mtime)
+    assert history(records(newest.parent))[-1] == (step, METRICS)
 
 
 def children() -> set[int]:
