@@ -16,13 +16,16 @@ def keep_compiled_programs(directory: str | None = None) -> None:
     """
     if _NAME not in os.environ:
         try:
-            os.environ[_NAME] = directory or str(_caches() / "hackmatrix" / "jax")
-        except RuntimeError:  # not every user has a home
+            os.environ[_NAME] = directory or _own_directory()
+        except (RuntimeError, OSError):  # not every user has a home, or may write to it
             return
     jax = sys.modules.get("jax")
     if jax and jax.config.jax_compilation_cache_dir is None:
         jax.config.update("jax_compilation_cache_dir", os.environ[_NAME])
 
 
-def _caches() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+def _own_directory() -> str:
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    own = caches / "hackmatrix" / "jax"
+    own.mkdir(parents=True, exist_ok=True)
+    return str(own)

@@ -26,9 +26,9 @@ def load(address: str) -> Any:
     module, _, name = address.partition(":")
     try:
         loaded = importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-            # The module exists, but imports one that does not.
+    except Exception as error:  # code from outside may raise anything
+        lacks = error.name if isinstance(error, ModuleNotFoundError) else None
+        if lacks is None or not f"{module}.".startswith(f"{lacks}."):  # the module itself is there
             raise UserError(f"{address}: {why(error)}") from error
         if module.endswith(".py"):
             raise UserError(
@@ -36,7 +36,7 @@ def load(address: str) -> Any:
                 f"{module.removesuffix('.py')}:{name}"
             ) from None
         raise UserError(
-            f"{address}: there is no module {error.name!r} on Python's path; start the program "
+            f"{address}: there is no module {lacks!r} on Python's path; start the program "
             "in the module's directory, or set PYTHONPATH"
         ) from None
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from typing import TextIO
 
 
 def flush(given_up: type[OSError] = OSError) -> None:
@@ -25,3 +26,9 @@ def say(line: str) -> None:
     """Prints a line on standard output; does nothing where that cannot be written."""
     with contextlib.suppress(OSError, ValueError):
         print(line, flush=True)
+
+
+def has_colours(out: TextIO) -> bool:
+    """Whether `out` is a terminal that shows colours, and NO_COLOR is not set (no-color.org)."""
+    is_dumb = os.environ.get("TERM") == "dumb"
+    return out.isatty() and not is_dumb and not os.environ.get("NO_COLOR")

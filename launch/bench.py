@@ -76,7 +76,7 @@ _FLAGS_OF = {
 
 
 def _are_numbers(texts: list[str]) -> bool:
-    return all(each.isdecimal() and int(each) > 0 for each in texts)
+    return all(each.isascii() and each.isdecimal() and int(each) > 0 for each in texts)
 
 
 flags.register_validator(
@@ -115,7 +115,12 @@ def main(arguments: list[str]) -> None:
     ):
         if mode not in ("scaling", "starts"):  # these leave the devices to processes they start
             starting.need_devices()
-        _measurements(Report(_JSON.value))[mode]()
+        _measurements(Report(_JSON.value, _print))[mode]()
+
+
+def _print(text: str) -> None:
+    with outputs.printing(PROGRAM):
+        print(text)
 
 
 def _check_flags(mode: str) -> None:

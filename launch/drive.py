@@ -16,7 +16,7 @@ from hackmatrix.errors import UserError
 from hackmatrix.networks import files
 from hackmatrix.standalone import driving
 from hackmatrix.standalone.policy import NumpyPolicy
-from launch.startup import command_line, plan_flag, starting
+from launch.startup import command_line, outputs, plan_flag, starting
 
 PROGRAM = "launch.drive"
 
@@ -52,9 +52,11 @@ def main(_: list[str]) -> None:
             played: list[driving.Played] = []
             for number in range(_GAMES.value):
                 played.append(driving.play(program, decide))
-                print(f"game {number}: {played[-1].summary}", flush=True)
+                with outputs.printing(PROGRAM):
+                    print(f"game {number}: {played[-1].summary}")
         if len(played) > 1:
-            print(f"{len(played):,} games, 95% intervals", *driving.table(played), sep="\n")
+            with outputs.printing(PROGRAM):
+                print(f"{len(played):,} games, 95% intervals", *driving.table(played), sep="\n")
     except BrokenPipeError:  # an OSError that startup/ending.py handles
         raise
     except (UserError, OSError) as error:

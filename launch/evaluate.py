@@ -7,10 +7,15 @@ seed is always the same, on any devices; `python -m launch.watch` shows it.
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 from absl import app, flags
 
-from launch.startup import plan_flag, policy_flags, starting
+from launch.startup import outputs, plan_flag, policy_flags, starting
+
+if TYPE_CHECKING:
+    from hackmatrix.api.agent import Agent
+    from hackmatrix.api.results import Results
 
 PROGRAM = "launch.evaluate"
 
@@ -35,11 +40,17 @@ def main(_: list[str]) -> None:
             episodes, seed=seed, greedy=greedy, plan=plan,
             tell=lambda share: note(f"{share:.0%} of the games are over"),
         )  # fmt: skip
+    with outputs.printing(PROGRAM):
+        _show(agent, results)
+
+
+def _show(agent: Agent, results: Results) -> None:
     if _JSON.value:
         print(json.dumps(results.as_json(), indent=2))
         return
     print(results)
-    again = f"{policy_flags.as_flags()} --seed={seed}{' --greedy' if greedy else ''}"
+    greedy = " --greedy" if _GREEDY.value else ""
+    again = f"{policy_flags.as_flags()} --seed={_SEED.value}{greedy}"
     again += plan_flag.as_flags()
     from hackmatrix.envs.hackmatrix_env import is_drawable
 

@@ -35,10 +35,11 @@ def main(_: list[str]) -> None:
     except OSError as error:
         place = error.filename or folder  # a full disk gives no file name
         sys.exit(f"{PROGRAM}: {place}: {error.strerror}; choose another --out")
-    print(f"{agent.title}: {plain} and {compiled}")
     network = agent.policy.network.spec.network
-    if not networks.numpy_address(network):
-        print(f"{network} has no `in_numpy`: launch.drive can use {plain} only with --plan")
+    with outputs.printing(PROGRAM):
+        print(f"{agent.title}: {plain} and {compiled}")
+        if not networks.numpy_address(network):
+            print(f"{network} has no `in_numpy`: launch.drive can use {plain} only with --plan")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 from absl import app, flags
 
+from hackmatrix import streams
 from launch.startup import outputs, plan_flag, policy_flags, starting
 
 PROGRAM = "launch.play"
@@ -33,10 +34,9 @@ def main(_: list[str]) -> None:
     loading = starting.loading(PROGRAM, "JAX and the game")
     with starting.one_line_errors(PROGRAM), loading:
         starting.need_devices()
-        from hackmatrix.envs.drawing.text import is_wanted_in_colour
         from hackmatrix.replay.playing import Playing
     with starting.waiting(f"{PROGRAM}: compiling the game, or loading it from the cache"):
-        colour = is_wanted_in_colour(sys.stdout)
+        colour = streams.has_colours(sys.stdout)
         playing = Playing(_SEED.value, _say, choose, colour, _is_low)
         playing.warm_up()
     with contextlib.suppress(KeyboardInterrupt, BrokenPipeError), outputs.printing(PROGRAM):

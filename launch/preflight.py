@@ -13,7 +13,7 @@ import sys
 from absl import app, flags
 
 from hackmatrix.train.config.command_line import define_config, parser
-from launch.startup import command_line, starting
+from launch.startup import command_line, outputs, starting
 
 PROGRAM = "launch.preflight"
 
@@ -33,7 +33,8 @@ def main(_: list[str]) -> None:
         starting.waiting(f"{PROGRAM}: compiling for {_SLICE.value}"),
     ):
         found = examine(_CONFIG.value, _SLICE.value)
-    print(to_json(found) if _JSON.value else "\n".join(lines(found)))
+    with outputs.printing(PROGRAM):
+        print(to_json(found) if _JSON.value else "\n".join(lines(found)))
     sys.exit(0 if found.fits else 1)
 
 

@@ -39,32 +39,39 @@ def main(_: list[str]) -> None:
         _compare(list({str(run.place): run for run in found}.values()))
         return
     run = run_flags.find(PROGRAM)
-    curves = _curves(run)
+    with starting.one_line_errors(PROGRAM):
+        curves = _curves(run)
     from hackmatrix.report import page
 
     with starting.one_line_errors(PROGRAM):
         replay, why_none = _replay(run)
         html = page.page(run, curves, replay, why_none)
     file = _file(run.bucket or run.directory)
-    _write(file, html)
-    print(f"{file}: up to step {curves.steps[-1]:,}, {'with' if replay else 'without'} a game")
+    game = "with a game" if replay else "without a game"
+    _write(file, html, f"up to step {curves.steps[-1]:,}, {game}")
 
 
 def _compare(runs: list[Run]) -> None:
-    all_curves = [_curves(run, len(runs)) for run in runs]
+    found: list[tuple[Run, Curves]] = []
+    for run in runs:
+        try:
+            found.append((run, _curves(run, len(runs))))
+        except UserError as error:
+            starting.say_aside(f"{PROGRAM}: leaving out {run.place}: {error}")
+    if not found:
+        sys.exit(f"{PROGRAM}: none of these runs can be shown yet")
     from hackmatrix.report.comparison import ReportedRun, comparison, names
 
-    called = names(runs)
+    called = names([run for run, _ in found])
     with starting.one_line_errors(PROGRAM):
         page = comparison(
             [
                 ReportedRun(run, name, curves, *_replay(run))
-                for run, name, curves in zip(runs, called, all_curves, strict=True)
+                for (run, curves), name in zip(found, called, strict=True)
             ]
         )
     file = _file(run_flags.workdir())
-    _write(file, page)
-    print(f"{file}: {', '.join(called)}")
+    _write(file, page, ", ".join(called))
 
 
 def _curves(run: Run, runs: int = 1) -> Curves:
@@ -73,8 +80,7 @@ def _curves(run: Run, runs: int = 1) -> Curves:
         with ending.at_once(PROGRAM):
             from hackmatrix.report import curves
 
-        with starting.one_line_errors(PROGRAM):
-            return curves.of_run(run, runs)
+        return curves.of_run(run, runs)
 
 
 def _file(directory: str | Path) -> Path:
@@ -83,8 +89,10 @@ def _file(directory: str | Path) -> Path:
     return _OUT.value or here / "report.html"
 
 
-def _write(file: Path, page: str) -> None:
+def _write(file: Path, page: str, what: str) -> None:
     outputs.write(PROGRAM, file, page.encode(), _OUT)
+    with outputs.printing(PROGRAM):
+        print(f"{file}: {what}")
 
 
 def _parse(arguments: list[str]) -> list[str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from absl import app, flags
 
+from hackmatrix import streams
 from launch.startup import outputs, plan_flag, policy_flags, starting
 
 if TYPE_CHECKING:
@@ -60,11 +61,10 @@ def _write(flag: flags.FlagHolder[Path | None], content: bytes, game: Recorded) 
 
 
 def _show(episode: Episode) -> None:
-    from hackmatrix.envs.drawing.text import is_wanted_in_colour
     from hackmatrix.replay import terminal
 
     if sys.stdin and sys.stdin.isatty() and sys.stdout.isatty():
-        terminal.show(episode, is_wanted_in_colour(sys.stdout))
+        terminal.show(episode, streams.has_colours(sys.stdout))
     else:
         terminal.print_all(episode, sys.stdout)
 

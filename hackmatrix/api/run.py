@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from typing import Any
 
@@ -19,7 +20,9 @@ class Run:
     """A run that `hackmatrix.train` has finished or stopped."""
 
     def __init__(self, run: directory.Run, is_finished: bool) -> None:
-        self._run, self._is_finished = run, is_finished
+        # Absolute, as the program may change its working directory.
+        self._run = dataclasses.replace(run, directory=run.directory.absolute())
+        self._is_finished = is_finished
 
     @property
     def name(self) -> str:

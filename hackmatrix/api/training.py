@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import jax
@@ -36,7 +37,8 @@ def train(
     `config` is a mapping of settings, as get_config() of a configuration file returns it, or the
     path of such a file, configs/NAME.py for one of the trainer's; settings that it lacks are as in
     configs/default.py. Keyword settings override it. Where a setting takes MODULE:NAME, the class
-    itself may be given; `resume` also takes a Run. Raises UserError, which lists all that is wrong.
+    or function itself may be given; `resume` also takes a Run. Raises UserError, which lists all
+    that is wrong.
     """
     if jnp.result_type(float) != jnp.float32:
         raise UserError(
@@ -94,4 +96,5 @@ def _named(value: Any) -> Any:
         return str(value)
     if isinstance(value, np.generic | np.ndarray | jax.Array) and value.ndim == 0:
         return value.item()
-    return f"{value.__module__}:{value.__qualname__}" if isinstance(value, type) else value
+    is_named = isinstance(value, type | FunctionType)
+    return f"{value.__module__}:{value.__qualname__}" if is_named else value

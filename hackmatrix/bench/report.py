@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -38,11 +38,15 @@ class Row:
     bytes_per_board: int
 
 
-class Report:
-    """Prints each measurement as it comes."""
+def _print(text: str) -> None:
+    print(text, flush=True)
 
-    def __init__(self, as_json: bool) -> None:
-        self._as_json = as_json
+
+class Report:
+    """Prints each measurement as it comes, by `show`."""
+
+    def __init__(self, as_json: bool, show: Callable[[str], None] = _print) -> None:
+        self._as_json, self._show = as_json, show
 
     def machine(self, used: int) -> None:
         """Prints which machine is measured, and that `used` of its devices are used."""
@@ -166,11 +170,11 @@ class Report:
     def say(self, text: str) -> None:
         """Prints a text for people only, such as the heading of a table."""
         if not self._as_json:
-            print(text, flush=True)
+            self._show(text)
 
     def tell(self, what: str, values: Mapping[str, Any], text: str) -> None:
         """Prints a measurement: its values as JSON for programs, or its text for people."""
-        print(json.dumps({"what": what, **values}) if self._as_json else text, flush=True)
+        self._show(json.dumps({"what": what, **values}) if self._as_json else text)
 
 
 def in_columns(cells: Iterable[str], widths: Iterable[int]) -> str:

@@ -133,7 +133,7 @@ def _measure_halves(
 
     def roll(half: _Half) -> _Half:
         kind = rollout.step_spec(program.env, half.players)
-        counted = tally.empty(kind, program.env.episode_limit > 0)
+        counted = tally.empty(kind, program.env.cuts_off)
         players, batch, _ = algorithm.play(half.learner, half.players, counted)
         return half.replace(players=players, batch=batch.replace(last_value=None))
 

@@ -47,6 +47,7 @@ class FromGymnax(Environment):
         self.types_are_checked = name not in _LOOPING
         self.action_names = tuple(f"action {number}" for number in range(int(space.n)))
         self.observation = {OBSERVATION: (math.prod(shape),)}
+        self.most_actions = max(self.most_actions, int(self._params.max_steps_in_episode))
 
     def reset(self, keys: Array) -> Boards:
         return jax.vmap(self._reset)(_typed(keys))

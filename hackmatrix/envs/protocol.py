@@ -153,6 +153,11 @@ class Environment(abc.ABC):
         return self
 
     @property
+    def cuts_off(self) -> bool:
+        """Whether episodes may be truncated in training, by the environment or by its limit."""
+        return self.truncates or self.episode_limit > 0
+
+    @property
     def can_redraw(self) -> bool:
         return type(self).redrawn is not Environment.redrawn
 

@@ -129,6 +129,9 @@ def _of_functions(env: Environment) -> Iterator[str]:
         yield from _of_traced(env)
     except _Untraceable as untraceable:
         yield str(untraceable)
+    for name, value in vars(env).items():
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(value)):
+            yield f"it sets its attribute {name} while it is traced: compute that in __init__"
 
 
 def _of_traced(env: Environment) -> Iterator[str]:
@@ -156,9 +159,7 @@ def _of_traced(env: Environment) -> Iterator[str]:
 
 
 def _of_types(env: Environment) -> Iterator[str]:
-    """Checks that the functions pass shard_map's type check (`check_vma`), which tells apart what
-    varies among devices and what does not. Training uses it.
-    """
+    """Checks that the functions pass shard_map's type check (`check_vma`), as in training."""
     if not env.types_are_checked:
         return
     mesh, split = AbstractMesh((1,), ("boards",)), PartitionSpec("boards")

@@ -45,7 +45,7 @@ def check_is_trainable(network: Network, types_are_checked: bool) -> None:
         check_vma=types_are_checked,
     )
     try:
-        params = jax.eval_shape(network.init, jax.random.key(0))
+        params = jax.eval_shape(lambda: network.init(jax.random.key(0)))
         jax.eval_shape(on_devices, params, _abstract_parts(network, 2))
     except Exception as error:  # as above
         raise UserError(
@@ -56,7 +56,7 @@ def check_is_trainable(network: Network, types_are_checked: bool) -> None:
 
 
 def _fault_of_shapes(network: Network) -> str | None:
-    params = jax.eval_shape(network.init, jax.random.key(0))
+    params = jax.eval_shape(lambda: network.init(jax.random.key(0)))
     if others := sorted(params.keys() - {"params"}):
         return f"it has state ({', '.join(others)}), but only parameters are trained and saved"
     for path, leaf in jax.tree.leaves_with_path(params):

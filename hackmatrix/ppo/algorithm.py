@@ -39,7 +39,11 @@ class PPO(ActorCritic):
 
     @property
     def health(self) -> tuple[Range | Trend, ...]:
-        return metrics.HEALTH + (() if self.settings.anneal_lr else (metrics.CONSTANT_LR_HEALTH,))
+        settings = self.settings
+        # The KL divergence that a constant rate should reach is 0 before the second step.
+        if settings.anneal_lr or settings.num_minibatches * settings.update_epochs == 1:
+            return metrics.HEALTH
+        return *metrics.HEALTH, metrics.CONSTANT_LR_HEALTH
 
     @property
     def keeps_values(self) -> bool:

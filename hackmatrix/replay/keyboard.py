@@ -33,8 +33,8 @@ def keys_at_once(
 ) -> Iterator[None]:
     """A context in which keys arrive without enter and are not echoed; Ctrl-C still interrupts. The
     terminal is restored on every exit, and while Ctrl-Z has stopped the program. `come` is called
-    whenever the terminal has been taken, `go` whenever it has been given back, perhaps in the
-    middle of a write.
+    whenever the terminal has been taken or resized, `go` whenever it has been given back, perhaps
+    in the middle of a write.
     """
     terminal = sys.stdin.fileno()
     before = termios.tcgetattr(terminal)
@@ -60,7 +60,8 @@ def keys_at_once(
         take()
 
     ends = dict.fromkeys((signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT), _unwind)
-    with _handling({**ends, signal.SIGTSTP: stand_still, signal.SIGCONT: take}):
+    takes = dict.fromkeys((signal.SIGCONT, signal.SIGWINCH), take)
+    with _handling({**ends, **takes, signal.SIGTSTP: stand_still}):
         try:
             termios.tcflush(terminal, termios.TCIFLUSH)  # drops what was typed before
             take()

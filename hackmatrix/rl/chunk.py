@@ -19,7 +19,8 @@ from hackmatrix.rl.train_state import NEVER, Report, TrainState
 
 Array = jax.Array
 SKIPPED = "train/skipped_updates"
-SECTION = Section("How it learns", (Metric(SKIPPED, "updates that were skipped", digits=0),))
+_SKIPPED = Metric(SKIPPED, "updates that were skipped", digits=0, is_highest=True)
+SECTION = Section("How it learns", (_SKIPPED,))
 HEALTH = Range(
     SKIPPED,
     high=0,
@@ -43,7 +44,7 @@ def run(
             learner, metrics = _if_sound(algorithm, state.learner, learner, metrics)
         return TrainState(learner, players), tally, metrics
 
-    nothing = tallies.empty(rollout.step_spec(env, state.players), env.episode_limit > 0)
+    nothing = tallies.empty(rollout.step_spec(env, state.players), env.cuts_off)
     after, tally, metrics = jax.eval_shape(update, state, nothing)
     promises.check_trees(
         algorithm,

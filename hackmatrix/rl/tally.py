@@ -42,12 +42,12 @@ class Tally(struct.PyTreeNode):
     names: tuple[tuple[str, ...], ...] = struct.field(pytree_node=False)  # of these three's columns
 
 
-def empty(step: Step, is_limited: bool = False) -> Tally:
+def empty(step: Step, cuts_off: bool = False) -> Tally:
     """Returns an empty tally for steps like this one, of which only shapes and names matter. With
-    `is_limited`, episodes that are cut off are counted.
+    `cuts_off`, episodes that are cut off are counted.
     """
     of_episodes = _each_episode(step, step.reward, step.reward)
-    if not is_limited:
+    if not cuts_off:
         del of_episodes[CUT_OFF]
     each = (_each_step(step), of_episodes, step.highest)
     nothing = jnp.zeros_like(step.reward)

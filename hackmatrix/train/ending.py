@@ -13,13 +13,14 @@ from typing import Self
 
 import jax
 
+from hackmatrix.errors import UserError
 from hackmatrix.exit_codes import DONE, RETRY
 from hackmatrix.parallel.agreement import on_first
 from hackmatrix.train.guards.replicas import Diverged
 from hackmatrix.train.guards.signals import NOTHING_TO_SAVE
 from hackmatrix.train.guards.supervision import Supervision
 from hackmatrix.train.plan import Plan
-from hackmatrix.train.runs.directory import discard, has_learned
+from hackmatrix.train.runs.directory import discard, has_learned, must_be_free
 from hackmatrix.train.runs.lease import TakenOver
 from hackmatrix.train.runs.mirror import Mirror
 
@@ -63,6 +64,7 @@ class Ending:
         """
         assert plan.lease
         self._leaving.enter_context(plan.lease)
+        self._leaving.push(functools.partial(after_interrupt, self._supervision, plan))
         if not plan.run.bucket:  # on a disk a supervisor sees whether the run has begun
             self._supervision.note(str(plan.run.place))
         undo_on_signal(self._supervision, plan)
@@ -113,6 +115,19 @@ def undo_on_signal(supervision: Supervision, plan: Plan) -> None:
                 plan.lease.give_back()
 
     supervision.signals.ends(NOTHING_TO_SAVE, undo=undo)
+
+
+def after_interrupt(
+    supervision: Supervision, plan: Plan, kind: type[BaseException] | None, *_: object
+) -> None:
+    """Removes a new run that was interrupted before its first files were written. Called while this
+    process owns the run.
+    """
+    with suppress(OSError, UserError):
+        if kind and issubclass(kind, KeyboardInterrupt) and plan.can_be_undone:
+            must_be_free(plan.run.place)
+            discard(plan.run)
+            supervision.forget()
 
 
 def after_failing(

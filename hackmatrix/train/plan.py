@@ -22,16 +22,16 @@ from hackmatrix.train.config.rules import RUN_NAME
 from hackmatrix.train.config.saved import from_json, of_another_run, resumed, to_json
 from hackmatrix.train.guards.consistency import compare
 from hackmatrix.train.program import Program
-from hackmatrix.train.reporting import weights_and_biases
+from hackmatrix.train.reporting import metric_catalogue, weights_and_biases
 from hackmatrix.train.reporting.tracing import Span, check_span
 from hackmatrix.train.runs import directory
 from hackmatrix.train.runs import lease as leases
 from hackmatrix.train.runs.directory import Run
 from hackmatrix.train.runs.lease import Lease
 from hackmatrix.train.runs.places import place, without_alias
-from hackmatrix.train.runs.protocol import Place, Unavailable
+from hackmatrix.train.runs.protocol import Place, Unavailable, one_line_errors
 from hackmatrix.train.runs.provenance import versions
-from hackmatrix.train.runs.shared_path import becomes_true, leave_sentinel
+from hackmatrix.train.runs.shared_path import becomes_true, leave_sentinel, remove_sentinels
 
 _SEES = "sees the run's directory"
 
@@ -144,6 +144,7 @@ def make_plan(
     config = resolve(values, jax.default_backend(), jax.device_count())
     # Everything that may be missing is checked before a directory is made.
     program = Program(config, meshes.over())
+    metric_catalogue.check(program.env, program.algorithm)
     begins = not found or not directory.has_checkpoint(found)
     if not found:
         check_span(request.trace, config.num_updates)
@@ -162,7 +163,10 @@ def make_plan(
         run = directory.resume(found, config)
     else:
         run = directory.create(request.workdir, config, hold)
-    sentinel = leave_sentinel(run.place) if jax.process_count() > 1 else None
+    sentinel = None
+    if jax.process_count() > 1:
+        remove_sentinels(run.place)
+        sentinel = leave_sentinel(run.place)
     return Plan(run, found is not None, begins, request.trace, sentinel, held[0]), program
 
 
@@ -195,13 +199,15 @@ def _asked_for(request: Request) -> dict[str, str]:
 def _facts(plan: Plan, program: Program) -> dict[str, str]:
     """Returns what else must be the same on all processes."""
     assert plan.sentinel is not None
+    with one_line_errors(f"the run {plan.run.place} cannot be read"):
+        sees = becomes_true(plan.sentinel.exists)
     facts = {
         **versions(),
         "source files": source_hash(),
         "compiled program": program.name,
         # Either all processes look up cached programs, or none does.
         "compiled programs cached (JAX_COMPILATION_CACHE_DIR)": str(programs.is_cache_on()),
-        _SEES: str(becomes_true(plan.sentinel.exists)),
+        _SEES: str(sees),
     }
     if plan.begins:  # each process reads the file itself, and training trusts that they agree
         leaves = map(np.asarray, jax.tree.leaves(program.params_to_start_from))

@@ -55,7 +55,7 @@ class Program:
         given = self.env, self.network, config, ENVS
         self.algorithm: Algorithm = algorithms.built(config.algorithm, kind, *given)
         algorithms.check(config.algorithm, self.algorithm, self.network, config)
-        self._inputs: tuple[str, ...] = getattr(kind, "inputs", ())
+        self._inputs = inputs.names_of(kind)
         self._made_of = kind, self.env, self.network, self._settings()
         self._parts = chunks.run, *self._made_of
         self._acting = jax.jit(self.algorithm.acting)

@@ -82,7 +82,8 @@ def printing(program: str) -> Iterator[None]:
     """
     try:
         yield
-        sys.stdout.flush()
+        if sys.stdout:  # None if it was closed from the start
+            sys.stdout.flush()
     except BrokenPipeError:
         raise
     except OSError as error:

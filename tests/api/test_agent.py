@@ -22,11 +22,13 @@ from hackmatrix.rl.reward_signal import RewardSignal
 from hackmatrix.rl.tally import RETURN
 from hackmatrix.standalone.policy import NumpyPolicy
 from hackmatrix.train.policies.policy import Policy
+from hackmatrix.train.runs.directory import create
 from tests.envs.toy import LENGTH, Toy
 from tests.networks.grid import GridWalk
 from tests.rl.rolled import mlp
 from tests.search.open import Open
 from tests.train.policies.saved_policies import saved_run
+from tests.train.settings import resolved
 
 GAMES = 8
 
@@ -47,6 +49,18 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> hackmatrix.Agent:
 @pytest.fixture(scope="module")
 def expert() -> hackmatrix.Agent:
     return hackmatrix.load("policies/expert")
+
+
+def test_a_run_in_a_relative_directory_is_found_from_any_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = create(Path("runs"), resolved(run_name="mine"))
+    made.metrics.write_text('{"step": 3, "time": 4}\n')
+    run = hackmatrix.Run(made, is_finished=True)
+    monkeypatch.chdir("/")
+    assert run.directory == str(tmp_path / "runs/mine")
+    assert run.metrics["step"] == [3]
 
 
 def random_boards(boards: int) -> tuple[np.ndarray, np.ndarray]:

@@ -19,8 +19,10 @@ import pytest
 
 import hackmatrix
 from configs import cpu
+from hackmatrix.envs.metrics import Metric, Section
 from hackmatrix.envs.protocol import Step
 from hackmatrix.networks.torso import Torso
+from hackmatrix.ppo import PPO
 from hackmatrix.train import session
 from hackmatrix.train.program import Program
 from hackmatrix.train.reporting.evaluator import Evaluator
@@ -40,6 +42,16 @@ class Free(Toy):
     def step(self, keys: Any, states: Any, actions: Any) -> tuple[Any, Step]:
         after, step = super().step(keys, states, actions)
         return after, step.replace(reward=0.0)
+
+
+def make_free() -> Free:
+    return Free()
+
+
+class Timed(PPO):
+    """Declares a metric that the trainer declares, too."""
+
+    sections = (*PPO.sections, Section("Mine", (Metric("perf/steps_per_second", "speed"),)))
 
 
 class Blind(Torso):
@@ -122,13 +134,14 @@ def test_an_interrupted_final_evaluation_is_made_up_for_when_the_run_is_resumed(
     assert (rest.evaluation or {})["episodes"] == 4
 
 
+@pytest.mark.parametrize(("place", "during"), [(Program, "compile"), (directory, "provenance")])
 def test_a_run_that_is_interrupted_before_it_trains_leaves_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: Any, during: str
 ) -> None:
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Program, "compile", interrupted)
+    monkeypatch.setattr(place, during, interrupted)
     with pytest.raises(KeyboardInterrupt):
         hackmatrix.train(cpu.get_config(), workdir=tmp_path, run_name="mine", **CARTPOLE)
     assert not [*tmp_path.iterdir()]
@@ -235,8 +248,17 @@ def test_a_state_that_could_not_be_saved_is_reported_before_training(tmp_path: P
     assert not [*tmp_path.iterdir()]
 
 
-def test_an_invalid_environment_is_reported_before_a_run_begins(tmp_path: Path) -> None:
-    message = r"Free: step: reward must be float32\[2\], one number per board, but is float32\[\]"
+@pytest.mark.parametrize(
+    ("plugin", "message"),
+    [
+        ({"env": f"{__name__}:Free"}, r"Free: step: reward must be float32\[2\], one number per"),
+        ({"env": make_free}, r"make_free: step: reward must be float32\[2\]"),
+        ({"algorithm": Timed}, "the trainer declares perf/steps_per_second: rename yours"),
+    ],
+)
+def test_an_invalid_plugin_is_reported_before_a_run_begins(
+    tmp_path: Path, plugin: dict[str, Any], message: str
+) -> None:
     with pytest.raises(hackmatrix.UserError, match=message):
-        hackmatrix.train(workdir=tmp_path, **{**CARTPOLE, "env": f"{__name__}:Free"})
+        hackmatrix.train(workdir=tmp_path, **{**CARTPOLE, **plugin})
     assert not [*tmp_path.iterdir()]

@@ -217,6 +217,13 @@ def test_points_measured_before_a_failure_are_saved(
     assert (tmp_path / "scaling.csv").read_text().splitlines()[1].startswith("weak,measured,1,1,4")
 
 
+def test_on_a_cpu_as_many_devices_are_measured_as_cores_may_be_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 5, 7})
+    assert curves.sizes(curves.Machine("cpu", 1, 1, is_first=True)) == [1, 2]
+
+
 def test_more_processes_than_gpus_are_refused() -> None:
     with pytest.raises(UserError, match="--processes=2: each process needs a device of its own"):
         curves.check({}, curves.Machine("gpu", 1, 1, is_first=True), [1, 2], [], envs=64)

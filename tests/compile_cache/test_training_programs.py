@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import jax
 import pytest
 
 from configs import default
 from hackmatrix.parallel import mesh
+from hackmatrix.ppo import PPO
 from hackmatrix.train import inputs
 from hackmatrix.train.algorithms import find, settings_of
 from hackmatrix.train.config import resolve
@@ -98,6 +100,21 @@ def test_another_program_of_expert_iteration_has_another_name(setting: dict[str,
     ours = {"algorithm": "expert", "env": "hackmatrix", "update_epochs": 1}
     assert program(**ours, **setting).name != program(**ours).name
     assert program(**ours, total_timesteps=1_000_000).name == program(**ours).name
+
+
+class Discounting(PPO):
+    inputs = ("gamma",)  # without those of PPO
+
+
+def test_a_subclass_with_inputs_of_its_own_anneals_as_ppo_does_after_a_resume(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given = Mock(side_effect=inputs.with_inputs)
+    monkeypatch.setattr(inputs, "with_inputs", given)
+    program(algorithm=f"{__name__}:Discounting").lower()
+    (_, names, numbers), _ = given.call_args
+    assert names == ("gamma", "extra_updates")
+    assert numbers.shape == (2,)
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

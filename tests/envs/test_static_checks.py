@@ -46,6 +46,14 @@ class Forgetful(Toy):
         return states.replace(time=1.0 * states.time)
 
 
+class Late(Toy):
+    """Makes a table when it first needs it, which is while it is traced."""
+
+    def decode(self, seen: Any) -> Any:
+        self.table = jnp.arange(3.0)
+        return super().decode(seen)
+
+
 def facing(landmark: Any, **observation: tuple[int, ...]) -> Toy:
     """Returns a toy with directions, a landmark, and an observation of these parts."""
     names = "up", "down", "left", "right"
@@ -255,6 +263,7 @@ def shaping(step: Step) -> Shaping:
             "`sections` does not declare the metric toy/last_wanted, which `goal` names",
         ),
         (declaring(decode=counting), "it fails the type check of shard_map, as used in training"),
+        (Late(), "it sets its attribute table while it is traced: compute that in __init__"),
         (Forgetful(), "redrawn: its states differ from those of reset: the leaf .time is float32"),
         (declaring(goal="toy/last_wanted"), None),
     ],

@@ -115,6 +115,9 @@ def test_a_full_standard_output_is_reported_in_one_line(monkeypatch: pytest.Monk
             print("tea")
         with pytest.raises(BrokenPipeError), outputs.printing("launch.tea"):
             raise BrokenPipeError
+    monkeypatch.setattr(sys, "stdout", None)
+    with outputs.printing("launch.tea"):
+        print("tea")
 
 
 def test_typed_commands_may_contain_any_bytes() -> None:
@@ -157,6 +160,39 @@ watch.main([])
     last = errors.splitlines()[-1]
     assert last == "launch.watch: cannot write to standard output: No space left on device"
     assert shown.returncode == 1
+
+
+PRINTING = {
+    "evaluate": """
+results = SimpleNamespace(as_json=dict)
+program.policy_flags.load = lambda _: SimpleNamespace(evaluate=lambda *_, **more: results)
+program.policy_flags.parser("launch.evaluate")(["evaluate", "--json"])
+program.main([])
+""",
+    "report": "program._write(Path(os.devnull), '', 'a page')",
+    "doctor": """
+program.command_line.parser("launch.doctor")(["doctor"])
+program.main([])
+""",
+    "bench": "program._print('a rate')",
+}
+
+
+def test_programs_whose_results_cannot_be_written_say_so_in_one_line() -> None:
+    head = "import os; from pathlib import Path; from types import SimpleNamespace"
+    with Path("/dev/full").open("w") as full:
+        started = {
+            name: subprocess.Popen(
+                [sys.executable, "-c", f"{head}; from launch import {name} as program\n{code}"],
+                cwd=ROOT, stdout=full, stderr=-1, text=True,
+            )
+            for name, code in PRINTING.items()
+        }  # fmt: skip
+        for name, program in started.items():
+            _, errors = program.communicate(timeout=100)
+            message = f"launch.{name}: cannot write to standard output: No space left on device"
+            assert errors.splitlines()[-1] == message
+            assert program.returncode == 1
 
 
 def test_standard_output_is_recognised_by_any_of_its_names(

@@ -169,11 +169,16 @@ def test_compiled_programs_are_cached_where_the_user_says_or_with_other_caches(
     assert os.environ["JAX_COMPILATION_CACHE_DIR"] == "elsewhere"
 
 
-def test_without_a_home_no_programs_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "home", [Mock(side_effect=RuntimeError), Mock(return_value=Path("/dev/null"))]
+)
+def test_without_a_home_to_write_to_no_programs_are_cached(
+    home: Mock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "")
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR")
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.setattr(Path, "home", Mock(side_effect=RuntimeError))
+    monkeypatch.setattr(Path, "home", home)
     starting.keep_compiled_programs()
     assert "JAX_COMPILATION_CACHE_DIR" not in os.environ
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from hackmatrix.envs.drawing.text import is_wanted_in_colour
+from hackmatrix import streams
 from hackmatrix.replay import keyboard
 
 ROOT = Path(__file__).parents[2]
@@ -194,21 +194,28 @@ def test_the_end_of_a_line_that_is_longer_than_the_terminal_is_shown(
 
 
 @pytest.mark.parametrize(
-    ("isatty", "no_color", "wanted"),
-    [(True, None, True), (True, "", True), (True, "1", False), (False, None, False)],
+    ("isatty", "term", "no_color", "wanted"),
+    [
+        (True, "xterm", None, True),
+        (True, "xterm", "", True),
+        (True, "xterm", "1", False),
+        (True, "dumb", None, False),
+        (False, "xterm", None, False),
+    ],
 )
-def test_colours_are_used_on_terminals_unless_no_color_is_set(
-    monkeypatch: pytest.MonkeyPatch, isatty: bool, no_color: str | None, wanted: bool
+def test_colours_are_used_on_terminals_that_have_them_unless_no_color_is_set(
+    monkeypatch: pytest.MonkeyPatch, isatty: bool, term: str, no_color: str | None, wanted: bool
 ) -> None:
     class Out:
         def isatty(self) -> bool:
             return isatty
 
+    monkeypatch.setenv("TERM", term)
     monkeypatch.delenv("NO_COLOR", raising=False)
     if no_color is not None:
         monkeypatch.setenv("NO_COLOR", no_color)
     out: Any = Out()
-    assert is_wanted_in_colour(out) == wanted
+    assert streams.has_colours(out) == wanted
 
 
 def test_an_arrow_drops_the_word_before_it() -> None:

@@ -152,6 +152,8 @@ def test_keys_pause_step_and_rewind(watched: Watched) -> None:
     watched.press(b"r")
     while watched.turn_after(b"") != 0:  # it may have played on meanwhile
         pass
+    watched.program.send_signal(signal.SIGWINCH)  # as of a terminal that is resized
+    assert watched.turn_after(b"") == 0
     watched.program.send_signal(signal.SIGTSTP)
     watched.until(SHOWN_CURSOR)
     os.waitpid(watched.program.pid, os.WUNTRACED)

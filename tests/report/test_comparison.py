@@ -197,8 +197,10 @@ def test_runs_of_the_same_name_are_distinguished_and_each_is_shown_once(tmp_path
         write_evaluation(run)
         add_replay(run, "a walk")
     one, other = (str(run.directory) for run in runs)
-    done = report(tmp_path / "a", f"--runs={one},{other},same")
+    silent = create_run(tmp_path / "a", name="silent").directory
+    done = report(tmp_path / "a", f"--runs={one},silent,{other},same")
     assert done.returncode == 0, done.stderr
+    assert f"leaving out {silent}: {silent}/metrics.jsonl: No such file" in done.stderr
     assert done.stdout.endswith(f"report.html: {one}, {other}\n")
     page = (tmp_path / "a/report.html").read_text()
     assert f"<th>{one}</th><th>{other}</th>" in page
@@ -249,7 +251,7 @@ def test_the_page_states_why_a_run_has_no_evaluation(tmp_path: Path) -> None:
     [
         (["--runs=quick,lost"], "there is no run 'lost'"),
         (["--runs=quick,other"], "cannot compare runs of different environments: gymnax:"),
-        (["--runs=quick,silent"], "the run has no metrics yet"),
+        (["--runs=silent"], "none of these runs can be shown yet"),
         (["--runs=quick", "--run=quick"], "use --run=RUN or --runs=A,B, not both"),
     ],
 )

@@ -68,9 +68,9 @@ def test_a_metric_of_the_highest_is_drawn_with_maxima_of_a_few_lines(tmp_path: P
     assert found.values["a"][13] == 40
 
 
-def test_the_highest_stage_is_drawn_with_maxima_also_in_evaluations(tmp_path: Path) -> None:
+def test_highest_stages_and_skipped_updates_are_drawn_with_maxima(tmp_path: Path) -> None:
     run = create_run(tmp_path)
-    tags = "stats/highest_stage", "eval/highest_stage"
+    tags = "stats/highest_stage", "eval/highest_stage", "train/skipped_updates"
     lines = [line(each, **dict.fromkeys(tags, 9 if each == 40 else 3)) for each in range(2500)]
     write_lines(run.metrics, lines)
     found = curves.of_run(run)

@@ -71,7 +71,7 @@ def collect_rollout(
     players = rollout.new_players(env, UPDATE_KEY.key, jnp.arange(boards, dtype=jnp.uint32))
 
     def run(params: Params, players: Players) -> Any:
-        counted = tally.empty(rollout.step_spec(env, players), limit > 0)
+        counted = tally.empty(rollout.step_spec(env, players), env.cuts_off)
         after, batch, counted = rollout.collect(
             env, lambda parts: network(params, parts), UPDATE_KEY, STEPS, players, counted
         )

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import pytest
 
+from hackmatrix.envs import make
 from hackmatrix.envs.protocol import with_attribute
 from hackmatrix.parallel import mesh
 from hackmatrix.rl import evaluation as evaluation_module
@@ -94,6 +95,10 @@ def test_games_that_are_cut_off_are_counted(evaluation: Evaluation, informed_par
     (row,) = (line for line in results.table({"agent": summary}, env) if "cut off" in line)
     assert row.split()[:4] == ["cut", "off", "(%)", "100.00"]
     assert results.as_json({"agent": summary})["agent"][CUT_OFF]["mean"] == 1
+
+
+def test_games_of_gymnax_are_not_cut_off_before_a_limit_of_their_own() -> None:
+    assert make("gymnax:Freeway-MinAtar").most_actions == 2500
 
 
 def test_games_are_cut_off_at_the_most_actions_that_the_environment_allows(

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 from tests.compiling import xla_flags
 
@@ -30,6 +31,8 @@ from hackmatrix.train.plan import Plan, Request, agree  # noqa: E402
 from hackmatrix.train.program import Program  # noqa: E402
 from hackmatrix.train.reporting.tracing import Span  # noqa: E402
 from hackmatrix.train.runs import shared_path  # noqa: E402
+from hackmatrix.train.runs.places import Disk, place  # noqa: E402
+from hackmatrix.train.runs.shared_path import leave_sentinel  # noqa: E402
 from tests.train.settings import config  # noqa: E402
 
 SMALL = {"num_envs": 8, "num_steps": 8, "hidden_dim": 8}
@@ -83,6 +86,8 @@ def main() -> None:
     trace = Span(2, 3) if PROCESS == 0 else None
     workdir = DIRECTORY / "runs" if PROCESS == 0 else own_directory
     found["new"] = summary(planned(request(workdir, trace)))
+    if PROCESS == 0:  # as a killed process may
+        leave_sentinel(place(found["new"]["directory"]))
     resume: dict[str, Any] = {"resume": "auto"} if PROCESS == 0 else {}
     found["resumed"] = summary(planned(request(workdir, total_timesteps=640, **resume)))
     (DIRECTORY / "file").touch()
@@ -108,6 +113,9 @@ def main() -> None:
     shared_path.PATIENCE = 0.1
     # The same relative path is a different directory for each process.
     found["unshared directory"] = refused(lambda: agree(request(Path("runs"))))
+    if PROCESS == 1:
+        Disk.exists = Mock(side_effect=OSError("Forbidden"))  # type: ignore[method-assign]
+    found["unreadable directory"] = refused(lambda: agree(request(DIRECTORY)))
     print(json.dumps(found))
     jax.distributed.shutdown()
 

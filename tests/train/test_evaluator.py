@@ -132,16 +132,22 @@ def test_a_run_that_was_never_evaluated_has_no_best_checkpoint(runs: dict[str, R
         policies.of_run(runs["plain"], best=True)
 
 
-def test_a_run_that_is_asked_to_stop_is_not_evaluated_and_one_that_ends_is(tmp_path: Path) -> None:
-    settings = config(**SETTINGS, eval_interval_minutes=10.0)
+def test_an_evaluation_is_due_every_interval_of_training_over_all_starts_and_at_the_end(
+    tmp_path: Path,
+) -> None:
+    settings, messages = config(**SETTINGS, eval_interval_minutes=10.0), list[str]()
     program = Program(settings, mesh.over(jax.devices()[:1]))
-    run = Run(tmp_path, settings)
-    evaluator = Evaluator(run, program, Schedule(settings), print, goes_on=lambda: False)
-    assert evaluator.measure(1, program.first_state().learner) is None
-    # Just before the end none is due so soon; at the end one is, if the run took an interval.
-    end = 2 * CHUNKS
-    when = (end - 1, 700.0), (end, 599.0), (end, 600.0)
-    assert [evaluator.is_due(*each) for each in when] == [False, False, True]
+    run, say, end = Run(tmp_path, settings), messages.append, 2 * CHUNKS
+    evaluator = Evaluator(run, program, Schedule(settings), say, goes_on=lambda: False)
+    when = (end, 599.0), (1, 599.0), (2, 601.0), (3, 1199.0), (end, 1199.0)
+    assert [evaluator.is_due(*each) for each in when] == [False, False, True, False, True]
+    assert evaluator.measure(1, program.first_state().learner) is None  # it was asked to stop
+    told = f"Stopped during the evaluation at step {BATCH}: eval/ has no point there, and --best "
+    assert messages == [f"{told}does not consider that agent"]
+    later = Schedule(settings, 1, BATCH, 590.0)
+    resumed = Evaluator(run, program, later, say, goes_on=lambda: True)
+    then = (2, 595.0), (3, 605.0), (4, 610.0)
+    assert [resumed.is_due(*each) for each in then] == [False, True, False]
 
 
 def resume_with_final_games(run: Run) -> None:

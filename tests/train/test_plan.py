@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -273,6 +274,12 @@ def test_a_directory_that_the_processes_do_not_share_is_refused(
 ) -> None:
     for each in found:
         assert "what process 0 writes there is not seen by process 1;" in each["unshared directory"]
+
+
+def test_all_processes_report_that_one_cannot_read_the_run(found: list[dict[str, Any]]) -> None:
+    first, second = (each["unreadable directory"] for each in found)
+    assert re.fullmatch(r"the run \S+ cannot be read: Forbidden", second)
+    assert first == f"process 1: {second}"
 
 
 def test_a_run_whose_processes_are_refused_leaves_nothing_behind(

@@ -136,6 +136,7 @@ def test_a_run_prints_its_settings_its_progress_and_its_results(
     evaluation = json.loads((run / "evaluation.json").read_text())
     assert evaluation["agent"]["train/mean_episode_return"]["mean"] > 1
     assert len(lines(run)) == UPDATES // 20
+    assert 0 <= lines(run)[-1]["train/cut_off"] <= 1
     assert any((run / "tensorboard").iterdir())
     provenance = json.loads((run / "provenance.json").read_text())
     assert provenance[0]["versions"]["jax"]

@@ -67,12 +67,12 @@ def machine() -> Machine:
 
 
 def sizes(found: Machine) -> list[int]:
-    """Returns the numbers of devices to measure: powers of two, on a CPU up to its cores. Several
-    hosts can only work together, so there it is all their devices.
+    """Returns the numbers of devices to measure: powers of two, on a CPU up to the cores that this
+    process may use. Several hosts can only work together, so there it is all their devices.
     """
     if found.hosts > 1:
         return [found.devices]
-    most = found.devices if found.platform != "cpu" else os.cpu_count() or 1
+    most = found.devices if found.platform != "cpu" else len(os.sched_getaffinity(0))
     return [1 << power for power in range(most.bit_length())]
 
 

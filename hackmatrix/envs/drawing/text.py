@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from typing import Any, TextIO
+from typing import Any
 
 from hackmatrix.envs.drawing.looks import (
     COLOURS,
@@ -79,11 +78,6 @@ def _ground(seen: Mapping[str, Any], cell: Json) -> tuple[str, Colour]:
 
 def _in_cell(cell: Json, words: str, ink: Colour, colour: bool) -> str:
     return paint(words.center(_WIDTH), ink, colour, background(cell))
-
-
-def is_wanted_in_colour(out: TextIO) -> bool:
-    """Whether `out` is a terminal and NO_COLOR is not set (no-color.org)."""
-    return out.isatty() and not os.environ.get("NO_COLOR")
 
 
 def paint(words: str, ink: Colour, colour: bool, ground: Colour | None = None) -> str:

@@ -108,12 +108,15 @@ def one_line(error: BaseException) -> str:
         return os.strerror(int(number[1]))
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
-    return textwrap.shorten(str(error), 200) or type(error).__name__
+    said = textwrap.shorten(str(error), 200)
+    if not said or isinstance(error, KeyError):  # whose message is only the key
+        return f"{type(error).__name__} {said}".rstrip()
+    return said
 
 
 def _first_of(error: BaseException) -> BaseException:
-    """Returns the error that caused the others."""
-    while earlier := error.__cause__ or error.__context__:
+    """Returns the error that caused the others, as far back as a traceback shows."""
+    while earlier := error.__cause__ or (not error.__suppress_context__ and error.__context__):
         error = earlier
     return error
 

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import TextIO
 
+from hackmatrix import streams
 from hackmatrix.envs.metrics import Metric
 from hackmatrix.train.config import Config
 from hackmatrix.train.reporting.progress import HOURS_LEFT, STEPS_PER_SECOND
@@ -52,7 +53,7 @@ class Console:
     ) -> None:
         # Standard output may have been closed from the start.
         self._out = out or sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
-        self._has_colours = self._out.isatty() and not os.environ.get("NO_COLOR")
+        self._has_colours = streams.has_colours(self._out)
         self._bar = "━─" if _can_show(self._out, "━─") else "#."
         self._steps = config.num_updates * config.batch_size
         self._limit = config.time_limit_minutes

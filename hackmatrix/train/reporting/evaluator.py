@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -51,36 +52,40 @@ class Evaluator:
         self._schedule, self._clock = schedule, schedule.clock
         self._evaluation = Evaluation(program.env, program.network, program.mesh, goes_on=goes_on)
         self._goal = program.env.goal or RETURN
-        self._evaluated_at = self._clock.seconds()
-        self._was_evaluated = False
+        self._trained = schedule.seconds  # at the last call of `is_due`, or after an evaluation
 
     def is_due(self, update: int, seconds: float) -> bool:
-        """Whether an evaluation is due. A run long enough to be evaluated on the way is evaluated
-        at its end, too: its last agent may be its best.
+        """Whether an evaluation is due: the run's training time, over all its starts, has passed a
+        multiple of the interval. A run long enough to be evaluated on the way is evaluated at its
+        end, too: its last agent may be its best.
         """
-        minutes, schedule = self._run.config.eval_interval_minutes, self._schedule
-        if not minutes:
+        interval, schedule = 60 * self._run.config.eval_interval_minutes, self._schedule
+        if not interval:
             return False
         if update >= schedule.last_update or schedule.is_time_up(seconds):
-            return self._was_evaluated or seconds >= 60 * minutes
-        return any_process(self._clock.seconds() - self._evaluated_at >= 60 * minutes)
+            return seconds >= interval
+        before, self._trained = self._trained, seconds
+        return any_process(seconds // interval > before // interval)
 
     def measure(self, update: int, learner: Any) -> EvaluationResult | None:
         """Plays `eval_games` games with the learner after this many updates. Returns None if the
         run was asked to stop meanwhile.
         """
-        games = self._run.config.eval_games
+        games, step = self._run.config.eval_games, self._schedule.steps_after(update)
         with self._clock.phase("evaluate"):
             params = self._program.acting(learner)
             try:
                 played = self._evaluation.play(params, EVALUATION_SEED, games)
             except Interrupted:
+                self._say(
+                    f"Stopped during the evaluation at step {step:,}: eval/ has no point there, "
+                    "and --best does not consider that agent"
+                )
                 return None
-        self._evaluated_at, self._was_evaluated = self._clock.seconds(), True
+        self._trained = self._clock.trained()
         means = {tag: float(each.mean()) for tag, each in played.items() if each.ndim == 1}
         score = means[self._goal]
         (goal,) = (each for each in outcomes(self._program.env) if each.tag == self._goal)
-        step = self._schedule.steps_after(update)
         reached = f"{goal.title} {goal.shown(score)} in {with_unit(games, 'game')}"
         self._say(f"Evaluation at step {step:,}: {reached}")
         metrics = {curve(tag): mean for tag, mean in means.items()}
@@ -97,15 +102,21 @@ class Evaluator:
         return wanted > 0 and on_first(lacks)
 
     def forget_what_is_done_again(self) -> None:
-        """Removes evaluation.json if it is of a later step than the run resumes from: that agent is
-        gone.
+        """Removes evaluation.json and pages of games if they are of a later step than the run
+        resumes from: those agents are gone.
         """
+        run, now = self._run, self._schedule.steps
 
         def forget() -> None:
-            step, _ = _evaluated(self._run)
-            if step is not None and step > self._schedule.steps:
-                self._run.lasting(self._run.evaluation).remove()
-                self._run.evaluation.unlink(missing_ok=True)
+            step, _ = _evaluated(run)
+            gone = [run.evaluation] if step is not None and step > now else []
+            for name in run.lasting(run.replays).names():
+                page = re.fullmatch(r"(\d+)\.html", name)
+                if page and int(page[1]) > now:
+                    gone.append(run.replays / name)
+            for file in gone:
+                run.lasting(file).remove()
+                file.unlink(missing_ok=True)
 
         on_first(forget)
 

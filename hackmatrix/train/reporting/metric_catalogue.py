@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from hackmatrix.envs import Environment
 from hackmatrix.envs.metrics import Metric, Section
+from hackmatrix.errors import UserError
 from hackmatrix.rl import chunk, evaluation, tally
 from hackmatrix.train.reporting import progress
 
@@ -20,6 +22,16 @@ def sections(env: Environment, algorithm: Any) -> tuple[Section, ...]:
         chunk.SECTION,
         progress.SECTION,
     )
+
+
+def check(env: Environment, algorithm: Any) -> None:
+    """Raises UserError if a tag is declared more than once: only one metric would be logged."""
+    counted = Counter(metric.tag for metric in metrics(env, algorithm))
+    if twice := sorted(tag for tag, count in counted.items() if count > 1):
+        raise UserError(
+            f"more than one of the environment, the algorithm and the trainer declares "
+            f"{', '.join(twice)}: rename yours"
+        )
 
 
 def metrics(env: Environment, algorithm: Any) -> list[Metric]:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Protocol, TextIO, runtime_checkable
 
@@ -216,16 +217,18 @@ def _fitting(setting: Any) -> Any:
 
 def _keep_sound_lines(path: Path, last_step: int | None) -> None:
     """Drops lines after a step, and a line that a crash or a full disk cut off. It streams the
-    file, as a month of lines should not be in memory.
+    file, and parses each line once, as a month of lines may be gigabytes. The rest is a new file,
+    which tells the mirror of a run in a bucket that it must be copied whole.
     """
     if not path.exists():
         return
     is_sound = partial(_is_sound, last_step=last_step)
     with path.open("rb") as lines:
-        if all(map(is_sound, lines)):
-            return
-        lines.seek(0)
-        atomic_files.write_lines(path, filter(is_sound, lines))
+        first = next((number for number, line in enumerate(lines) if not is_sound(line)), None)
+        if first is not None:
+            lines.seek(0)
+            sound = chain(islice(lines, first), filter(is_sound, lines))
+            atomic_files.write_lines(path, sound)
 
 
 def read_lines(path: Path, last_step: int | None) -> Iterator[tuple[int, Metrics, float]]:

@@ -7,6 +7,7 @@ minute if the service fails or cannot be reached, and for a minute if it does no
 
 from __future__ import annotations
 
+import errno
 import functools
 import logging
 import os
@@ -25,6 +26,7 @@ T = TypeVar("T")
 _MADE = ".made"  # an object that stands for its directory
 _REST = ".rest"  # holds the new part of a file until it is appended
 _WRITING = "write", "create", "store"  # if one of these finds something missing, it is the bucket
+_FULL = errno.ENOSPC, errno.EDQUOT, errno.EFBIG  # errors of this machine's disk
 _CREATE = "gcloud storage buckets create {} --location=REGION --soft-delete-duration=0"
 _LOG_IN = "gcloud auth application-default login"
 _PATIENCE = 5.0  # seconds without an answer, or without more of it, before a request is retried
@@ -32,7 +34,7 @@ _PATIENCE = 5.0  # seconds without an answer, or without more of it, before a re
 
 def _with_one_line_errors(method: Callable[P, T]) -> Callable[P, T]:
     """Wraps a method so that an error of any library becomes a one-line OSError: Unavailable,
-    unless the service has refused the request for good.
+    unless the service has refused the request for good or the disk of this machine is full.
     """
 
     @functools.wraps(method)
@@ -45,6 +47,8 @@ def _with_one_line_errors(method: Callable[P, T]) -> Callable[P, T]:
         except (FileExistsError, UserError):
             raise
         except Exception as error:  # from aiohttp, requests, google.auth or gcsfs
+            if getattr(error, "errno", None) in _FULL:
+                raise
             said = _one_line(error)
             is_wrong = isinstance(error, ValueError) or getattr(error, "code", None) == 400
             is_final = is_wrong or said.startswith("Forbidden")
@@ -85,7 +89,8 @@ class Bucket:
 
     @property
     def parent(self) -> Bucket:
-        return Bucket(self.path.rpartition("/")[0])
+        is_bucket = self.path.count("/") == 2
+        return self if is_bucket else Bucket(self.path.rpartition("/")[0])
 
     def __truediv__(self, name: str) -> Bucket:
         return Bucket(f"{self.path}/{name}")

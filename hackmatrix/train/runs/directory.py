@@ -20,8 +20,8 @@ import atexit
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -36,7 +36,7 @@ from hackmatrix.train.runs import copies
 from hackmatrix.train.runs.bucket import Bucket
 from hackmatrix.train.runs.lease import OWNER
 from hackmatrix.train.runs.places import Disk, place, without_alias
-from hackmatrix.train.runs.protocol import WHOLE, Place, Unavailable, is_step
+from hackmatrix.train.runs.protocol import WHOLE, Place, Unavailable, is_step, one_line_errors
 from hackmatrix.train.runs.provenance import provenance
 
 _CONFIG = "config.json"
@@ -104,7 +104,7 @@ def create(
     same directory that a process left behind when it was killed before its run began.
     """
     root, name = place(workdir), config.run_name
-    with _one_line(f"cannot create a run in {root}", "; choose another --workdir"):
+    with one_line_errors(f"cannot create a run in {root}", "; choose another --workdir"):
         made = _make(root, name) if name else _make_next(root, config.run_suffix)
         run = _run(made, config)
         hold(run)
@@ -120,14 +120,13 @@ def resume(run: Run, config: Config) -> Run:
     """
     if run.bucket:
         copies.remove_left(run.name)  # we hold the lease, so no other process uses them
-    with _one_line(f"the run {run.place} cannot be read"):
-        _fetch(run)
+        _fetch(run.bucket, run.directory)
     return Run(run.directory, config, run.bucket)
 
 
 def write_down(run: Run) -> None:
     """Saves the configuration and the provenance of this start."""
-    with _one_line(f"the run {run.place} cannot be written to"):
+    with one_line_errors(f"the run {run.place} cannot be written to"):
         starts = json.dumps([*_starts(run), provenance()], indent=2) + "\n"
         for there in {run.place, place(run.directory)}:
             (there / _CONFIG).write(to_json(run.config))
@@ -162,9 +161,10 @@ def has_checkpoint(run: Run) -> bool:
 def with_local_files(run: Run) -> Run:
     """Returns the run with its files on this machine; copies from a bucket are deleted at exit."""
     if run.bucket:
-        with _one_line(f"the run {run.place} cannot be read"):
-            _fetch(run)
+        copies.remove_left(run.name, only_read=True)
         atexit.register(shutil.rmtree, run.directory, ignore_errors=True)
+        copies.mark_read(run.directory)
+        _fetch(run.bucket, run.directory)
     return run
 
 
@@ -177,11 +177,13 @@ def find(
     Raises UserError if no run has the name. `or_agent`: the caller accepts a shipped agent, too.
     """
     root = place(workdir)
-    with _one_line(f"{root} cannot be read"):
-        if which == AUTO:
-            used = {each: when for each in _runs(root, name) if (when := _used(each)) is not None}
-            return _open(max(used, key=lambda each: used[each])) if used else None
-        places = [*([] if "://" in which else [root / which]), place(which)]
+    if which == AUTO:
+        with one_line_errors(f"{root} cannot be read"):
+            return _latest(root, name)
+    places = [root / which, place(which)]
+    if (there := places[1]).address == str(there):  # it does not depend on workdir
+        root, which, places = there.parent, there.name, [there]
+    with one_line_errors(f"{root} cannot be read"):
         for there in places:
             if is_run(there):
                 return _open(there)
@@ -216,10 +218,9 @@ def _make(root: Place, name: str) -> Place:
 def must_be_free(there: Place) -> None:
     """Raises UserError if the directory holds more than the beginning of a run."""
     if set(there.names()) - _BEFORE_IT_BEGAN:
-        raise UserError(
-            f"{there} already exists: choose another --config.run_name, or resume it with "
-            f"--resume={there.name}"
-        )
+        left = f"remove what is left there: it has no {_CONFIG}, so it is no run"
+        instead = f"resume it with --resume={there.name}" if is_run(there) else left
+        raise UserError(f"{there} already exists: choose another --config.run_name, or {instead}")
 
 
 def _make_next(root: Place, suffix: str | None) -> Place:
@@ -232,10 +233,10 @@ def _make_next(root: Place, suffix: str | None) -> Place:
     return made
 
 
-def _fetch(run: Run) -> None:
-    if isinstance(there := run.place, Bucket):
-        run.directory.mkdir(parents=True, exist_ok=True)
-        there.fetch_files(run.directory)
+def _fetch(bucket: str, target: Path) -> None:
+    with one_line_errors(f"the run {bucket} cannot be copied to {target.parent}"):
+        target.mkdir(parents=True, exist_ok=True)
+        Bucket(bucket).fetch_files(target)
 
 
 def _starts(run: Run) -> list[Any]:
@@ -275,23 +276,24 @@ def _begun(there: Place) -> float:
     return (there / _CONFIG).changed_at()
 
 
+def _latest(root: Place, name: str | None) -> Run | None:
+    found = _runs(root, name)
+    if name is None:
+        used = {each: when for each in found if (when := _used(each)) is not None}
+        found = [max(used, key=lambda each: used[each])] if used else []
+    return _open(found[0]) if found else None
+
+
 def _used(there: Place) -> float | None:
-    """Returns when the run was begun or its newest checkpoint written; None if that is unknown."""
+    """Returns when the run was begun or its newest checkpoint written; None if that is unknown. The
+    newest is the highest: those above the step that a run was rewound to are put aside.
+    """
     try:
         saved = there / json.loads((there / _CONFIG).read())["checkpoint_dir"]
     except Unavailable:
         raise
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    marks = [saved / name / WHOLE for name in saved.names() if is_step(name)]
-    return max([_begun(there), *(each.changed_at() for each in marks if each.exists())])
-
-
-@contextmanager
-def _one_line(what: str, hint: str = "") -> Iterator[None]:
-    try:
-        yield
-    except Unavailable:  # not the user's mistake
-        raise
-    except OSError as error:
-        raise UserError(f"{what}: {error.strerror or error}{hint}") from error
+    steps = sorted((int(name) for name in saved.names() if is_step(name)), reverse=True)
+    marks = (saved / str(step) / WHOLE for step in steps)
+    return max(_begun(there), next((each.changed_at() for each in marks if each.exists()), 0.0))

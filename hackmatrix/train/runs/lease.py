@@ -94,6 +94,13 @@ class Lease:
         if self._lost:
             raise TakenOver(f"{self._run} {self._lost}")
 
+    def renew(self) -> None:
+        """Renews the lease now, which takes half a minute if the bucket is unavailable; then raises
+        OSError. Raises TakenOver as `confirm` does.
+        """
+        self._renew()
+        self.confirm(renew_if_stale=False)
+
     def is_ours(self) -> bool:
         """Whether this process certainly still holds the run."""
         try:

@@ -2,7 +2,7 @@
 
 Files are copied as they grow, and before each checkpoint, so that a run resumed from it has all
 earlier metrics. A bucket has no append. A small file that has grown is copied whole; of a large one
-the new part is sent, and the bucket joins the two: a month of metrics is some 600 megabytes.
+the new part is sent, and the bucket joins the two: a month of metrics may be gigabytes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class Mirror:
         self._directory, self._lease, self._say = run.directory, lease, say
         self._bucket = run.place if isinstance(run.place, Bucket) and lease else None
         self.has_sent_all = self._bucket is None
-        self._copied: dict[Path, os.stat_result] = {}
+        # What is here now is in the bucket, too: it was fetched from there, or written to both.
+        self._copied = self._files() if self._bucket else {}
         self._over, self._lock = threading.Event(), threading.Lock()
         self._thread = threading.Thread(target=self._copy_always, name="mirror", daemon=True)
 
@@ -80,22 +81,29 @@ class Mirror:
     def _copy(self) -> None:
         assert self._bucket  # else there is nothing to mirror
         assert self._lease
-        self._lease.confirm()
-        for file in sorted(self._directory.rglob("*")):
-            inside = file.relative_to(self._directory)
-            is_passing = atomic_files.is_unfinished(file) or not file.is_file()
-            if is_passing or inside.parts[0] == copies.WANDB:
-                continue
-            before, now = self._copied.get(inside), file.stat()
-            if before and _stamp(before) == _stamp(now):
-                continue
-            self._copied.pop(inside, None)  # if this copy fails, the next one is a whole copy
-            there = self._bucket / str(inside)
+        files, copied = self._files(), self._copied
+        changed = [each for each in files if _stamp(files[each]) != _stamp(copied.get(each))]
+        if changed:
+            self._lease.renew()  # so that a run that was deleted or taken over gets no files
+        for inside in changed:
+            # If this copy fails, the next one is a whole copy.
+            before, now = copied.pop(inside, None), files[inside]
+            file, there = self._directory / inside, self._bucket / str(inside)
             if before and _has_grown(before, now) and before.st_size >= _LARGE:
                 there.extend(file)
             else:
                 there.store(file)
-            self._copied[inside] = now
+            copied[inside] = now
+
+    def _files(self) -> dict[Path, os.stat_result]:
+        """Returns the files to copy, by their paths in the run."""
+        found = {}
+        for file in sorted(self._directory.rglob("*")):
+            inside = file.relative_to(self._directory)
+            is_passing = atomic_files.is_unfinished(file) or not file.is_file()
+            if not is_passing and inside.parts[0] != copies.WANDB:
+                found[inside] = file.stat()
+        return found
 
     def _copy_always(self) -> None:
         failing = False
@@ -112,8 +120,8 @@ class Mirror:
                 failing = False
 
 
-def _stamp(file: os.stat_result) -> tuple[int, int]:
-    return file.st_size, file.st_mtime_ns
+def _stamp(file: os.stat_result | None) -> tuple[int, int] | None:
+    return (file.st_size, file.st_mtime_ns) if file else None
 
 
 def _has_grown(before: os.stat_result, now: os.stat_result) -> bool:

@@ -5,7 +5,11 @@ A bucket has no append, no rename and no directories. Every failure is an OSErro
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol, Self
+
+from hackmatrix.errors import UserError
 
 # This file is written last into a directory such as a checkpoint, and marks it as whole.
 WHOLE = "commit_success.txt"
@@ -18,6 +22,17 @@ def is_step(name: str) -> bool:
 
 class Unavailable(ConnectionError):
     """A place cannot be reached now, but may be later."""
+
+
+@contextmanager
+def one_line_errors(what: str, hint: str = "") -> Iterator[None]:
+    """Turns an OSError into a UserError that begins with `what`, unless it is Unavailable."""
+    try:
+        yield
+    except Unavailable:  # not the user's mistake
+        raise
+    except OSError as error:
+        raise UserError(f"{what}: {error.strerror or error}{hint}") from error
 
 
 class Place(Protocol):

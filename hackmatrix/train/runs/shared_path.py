@@ -9,13 +9,21 @@ from collections.abc import Callable
 from hackmatrix.train.runs.protocol import Place
 
 PATIENCE = 10.0  # seconds
+_SENTINEL = ".seen-by-all-"
 
 
 def leave_sentinel(directory: Place) -> Place:
     """Creates a new empty file in the directory, which is created if necessary."""
-    sentinel = directory / f".seen-by-all-{uuid.uuid4().hex}"
+    sentinel = directory / f"{_SENTINEL}{uuid.uuid4().hex}"
     sentinel.create("")
     return sentinel
+
+
+def remove_sentinels(directory: Place) -> None:
+    """Removes sentinels that earlier processes left when they ended before all had looked."""
+    for name in directory.names():
+        if name.startswith(_SENTINEL):
+            (directory / name).remove()
 
 
 def becomes_true(condition: Callable[[], bool]) -> bool:

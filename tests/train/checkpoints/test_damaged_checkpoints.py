@@ -14,6 +14,7 @@ import pytest
 from hackmatrix.errors import UserError
 from hackmatrix.train.checkpoints.checkpoints import Checkpoints, Layout
 from hackmatrix.train.checkpoints.manifest import Manifest
+from hackmatrix.train.checkpoints.saving import one_line
 from hackmatrix.train.checkpoints.scores import SCORE
 from hackmatrix.train.runs.places import Disk
 from tests.train.checkpoints.small_state import bits, like, on, state
@@ -95,6 +96,21 @@ def test_where_the_newest_is_damaged_the_one_before_is_used(
     assert f"{two / '2'} is damaged" in messages[0]
     assert "\n" not in messages[0]
     assert {path: path.read_bytes() for path in files(two)} == before
+
+
+@pytest.mark.parametrize(
+    ("read", "message"),
+    [
+        (lambda: json.loads('{"a": \0}'), "Expecting value: line 1 column 7 (char 6)"),
+        (lambda: json.loads("{}")["digests"], "KeyError 'digests'"),
+        (lambda: next(iter(())), "StopIteration"),
+    ],
+)
+def test_the_message_tells_what_is_wrong(read: Callable[[], object], message: str) -> None:
+    """Not only "6", which the scanner of JSON raises first, or only the name of what is missing."""
+    with pytest.raises((ValueError, KeyError, StopIteration)) as failed:
+        read()
+    assert one_line(failed.value) == message
 
 
 @pytest.mark.parametrize("which", ["restore_newest", "restore_best"])

@@ -227,6 +227,7 @@ def test_a_terminal_gets_colours_and_columns_stay_aligned(
     terminal: tuple[TextIO, int], config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out, screen = terminal
+    monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
     Console(config, DECLARED, out).write(4096, METRICS)
     shown = read(screen)

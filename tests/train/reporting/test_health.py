@@ -1,6 +1,7 @@
 """Health: one warning when something is wrong for long, and none otherwise."""
 
 import math
+from typing import Any
 
 import jax
 import pytest
@@ -17,9 +18,9 @@ WELL = {
 }  # fmt: skip
 
 
-def make_health(env: str = "hackmatrix", anneals: bool = False) -> Health:
+def make_health(env: str = "hackmatrix", **settings: Any) -> Health:
     """Returns the health checks that a run in the environment has."""
-    config = resolved(env=env, anneal_lr=anneals)
+    config = resolved(env=env, **settings)
     return Health(Program(config, mesh.over(jax.devices()[:1])).health)
 
 
@@ -58,8 +59,14 @@ def test_a_metric_outside_its_limits_for_long_is_warned_about_once_per_excursion
 
 
 def test_an_annealed_learning_rate_may_have_a_low_kl_but_no_high_one() -> None:
-    assert warnings(make_health(anneals=True), 10, approx_kl=0.0001) == []
-    assert len(warnings(make_health(anneals=True), 10, approx_kl=0.2)) == 1
+    assert warnings(make_health(anneal_lr=True), 10, approx_kl=0.0001) == []
+    assert len(warnings(make_health(anneal_lr=True), 10, approx_kl=0.2)) == 1
+
+
+def test_a_single_step_may_have_a_kl_of_0() -> None:
+    single = make_health(num_minibatches=1, update_epochs=1)
+    assert warnings(single, 10, approx_kl=0.0) == []
+    assert len(warnings(make_health(num_minibatches=1, update_epochs=2), 10, approx_kl=0.0)) == 1
 
 
 def test_a_short_excursion_is_not_warned_about() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +17,11 @@ from hackmatrix.rl.evaluation import EVALUATION_SEED
 from hackmatrix.train.policies.policy import Policy
 from hackmatrix.train.program import Program
 from hackmatrix.train.reporting import replays
+from hackmatrix.train.reporting.evaluator import Evaluator
 from hackmatrix.train.reporting.replays import Play, Replays
 from hackmatrix.train.reporting.sinks import Game
 from hackmatrix.train.runs.directory import create
+from hackmatrix.train.runs.schedule import Schedule
 from tests.train.policies.saved_policies import UNIT, learned
 from tests.train.settings import resolved
 
@@ -170,3 +173,24 @@ def test_games_that_cannot_be_drawn_are_not_played(tmp_path: Path) -> None:
     recorder.prepare(2, params)
     assert recorder.best(2, params, 4, 2) is None
     assert games.asked == []
+
+
+@pytest.mark.parametrize("where", ["disk", "bucket"])
+def test_pages_and_the_evaluation_of_agents_that_are_trained_again_are_removed(
+    request: pytest.FixtureRequest, tmp_path: Path, program: Program, where: str
+) -> None:
+    workdir = tmp_path if where == "disk" else request.getfixturevalue("bucket_address")
+    run = create(workdir, resolved(run_name="run"))
+    told = json.dumps({"step": STEP + 1})
+    run.evaluation.write_text(told)
+    run.lasting(run.evaluation).write(told)
+    pages = run.lasting(run.replays)
+    pages.claim()
+    for name in (f"{STEP}.html", f"{STEP + 1}.html", "mine.html"):
+        (pages / name).write("a game")
+    schedule = Schedule(run.config, 1, STEP)
+    evaluator = Evaluator(run, program, schedule, print, goes_on=lambda: True)
+    evaluator.forget_what_is_done_again()
+    assert sorted(pages.names()) == [f"{STEP}.html", "mine.html"]
+    assert not run.evaluation.exists()
+    assert not run.lasting(run.evaluation).exists()

@@ -2,6 +2,7 @@
 
 import dataclasses
 import io
+import json
 import math
 import shutil
 import subprocess
@@ -66,6 +67,16 @@ def test_a_resumed_run_has_each_step_once(
                 sinks.write(step, METRICS)
     assert [line["step"] for line in lines(path)] == steps
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_resumed_run_parses_each_line_about_once(tmp_path: Path) -> None:
+    """A month of lines takes minutes to parse."""
+    path = tmp_path / "metrics.jsonl"
+    path.write_text("".join(f'{{"step": {step}, "time": 5}}\n' for step in range(10)))
+    with patch("json.loads", side_effect=json.loads) as parse, closing(JsonLines(path, 7)) as sink:
+        sink.write(8, METRICS)
+    assert parse.call_count <= 12
+    assert [line["step"] for line in lines(path)] == [*range(9)]
 
 
 @pytest.mark.parametrize(

@@ -23,10 +23,12 @@ from hackmatrix.train.runs.directory import (
     discard,
     find,
     resume,
+    with_local_files,
     write_down,
 )
 from hackmatrix.train.runs.places import place
 from hackmatrix.train.runs.protocol import WHOLE
+from tests.train.runs.full_disk import no_file_larger_than
 
 ROOT = Path(__file__).parents[3]
 RUNS_A_PROCESS = 100
@@ -133,7 +135,7 @@ def test_a_run_killed_before_it_saved_its_configuration_frees_its_name(
     assert held == ["mine"]
     (tmp_path / "other").mkdir()
     (tmp_path / "other/notes").touch()
-    with pytest.raises(UserError, match="already exists"):
+    with pytest.raises(UserError, match=r"already exists: .*remove .*: it has no config\.json"):
         create(tmp_path, dataclasses.replace(config, run_name="other"))
 
 
@@ -197,6 +199,16 @@ def test_a_resumed_run_keeps_its_name_and_records_both_starts(
     (run.directory / "provenance.json").write_text("")  # as after a power cut
     write_down(continued)
     assert len(json.loads((run.directory / "provenance.json").read_text())) == 1
+
+
+def test_a_disk_that_is_too_full_for_a_run_from_a_bucket_is_reported_in_one_line(
+    bucket_address: str, config: Config
+) -> None:
+    run = create(bucket_address, config)
+    message = f"^the run {run.place} cannot be copied to {run.directory.parent}: File too large$"
+    for fetch in (with_local_files, lambda run: resume(run, config)):
+        with no_file_larger_than(0), pytest.raises(UserError, match=message):
+            fetch(run)
 
 
 def test_only_a_run_that_has_saved_nothing_is_discarded(tmp_path: Path, config: Config) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import time
+from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -17,9 +19,10 @@ from hackmatrix.train.config.saved import to_json
 from hackmatrix.train.guards.supervision import Supervision
 from hackmatrix.train.plan import Request
 from hackmatrix.train.runs import directory, lease
+from hackmatrix.train.runs.bucket import Bucket
 from hackmatrix.train.runs.directory import Run, create, find
 from hackmatrix.train.runs.places import Disk, without_alias
-from hackmatrix.train.runs.protocol import Unavailable
+from hackmatrix.train.runs.protocol import WHOLE, Unavailable
 from hackmatrix.train.session import run_session
 from tests.bucket_service import Service
 from tests.train.runs.test_directory import save, suffixed
@@ -73,20 +76,59 @@ def test_auto_with_a_run_name_finds_only_the_run_of_that_name(
     assert find(tmp_path, "auto", "yours") is None
 
 
+def checks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Notes what is asked about which file. In a bucket, each is a request."""
+    noted: list[str] = []
+
+    def note(name: str, ask: Callable[[Disk], object]) -> None:
+        def noting(disk: Disk) -> object:
+            noted.append(f"{name} {disk.parent.name}/{disk.name}")
+            return ask(disk)
+
+        monkeypatch.setattr(Disk, name, noting)
+
+    note("exists", Disk.exists)
+    note("changed_at", Disk.changed_at)
+    return noted
+
+
 def test_auto_with_a_run_name_checks_no_other_run(
     tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a bucket, each check is a request."""
     mine, *_ = (create(tmp_path, dataclasses.replace(config, run_name=name)) for name in "abc")
-    checked, exists = list[Disk](), Disk.exists
-
-    def noted_exists(disk: Disk) -> bool:
-        checked.append(disk)
-        return exists(disk)
-
-    monkeypatch.setattr(Disk, "exists", noted_exists)
+    save(mine, "4096", when=1000)
+    checked = checks(monkeypatch)
     assert find(tmp_path, "auto", "a") == mine
-    assert checked == [mine.place / "config.json"]
+    assert checked == ["exists a/config.json"]
+
+
+def test_auto_checks_only_the_newest_checkpoint_of_a_run(
+    tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = create(tmp_path, dataclasses.replace(config, run_name="a"))
+    for step in (1024, 8192, 16384):
+        save(run, str(step), when=2 * time.time())
+    (run.directory / "checkpoints/16384" / WHOLE).unlink()  # it is being written
+    checked = checks(monkeypatch)
+    assert find(tmp_path, "auto") == run
+    assert [each for each in checked if WHOLE in each] == [
+        f"exists 16384/{WHOLE}", f"exists 8192/{WHOLE}", f"changed_at 8192/{WHOLE}",
+    ]  # fmt: skip
+
+
+def test_a_wrong_path_or_address_is_answered_with_the_runs_there(
+    tmp_path: Path, bucket_address: str, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(tmp_path / "here", dataclasses.replace(config, run_name="mine"))
+    for there in (str(tmp_path / "there"), bucket_address):
+        create(there, dataclasses.replace(config, run_name="theirs"))
+        with pytest.raises(UserError, match=f"^there is no run 'a' in {there}; the newest are the"):
+            find(tmp_path / "here", f"{there}/a")
+    with pytest.raises(UserError, match=r"^there is no run 'tests' in gs://tests: gs://tests has"):
+        find(tmp_path / "here", "gs://tests")
+    monkeypatch.setattr(Bucket, "exists", Mock(side_effect=OSError("Forbidden")))
+    with pytest.raises(UserError, match=f"^{bucket_address} cannot be read: Forbidden"):
+        find(tmp_path / "here", f"{bucket_address}/a")
 
 
 def test_a_run_that_does_not_exist_is_refused_with_the_names_of_those_that_do(

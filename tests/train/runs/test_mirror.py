@@ -14,7 +14,14 @@ import pytest
 
 from hackmatrix.train.config import Config
 from hackmatrix.train.runs import atomic_files, bucket, copies, lease, mirror
-from hackmatrix.train.runs.directory import Run, create, find, resume, write_down
+from hackmatrix.train.runs.directory import (
+    Run,
+    create,
+    find,
+    resume,
+    with_local_files,
+    write_down,
+)
 from hackmatrix.train.runs.lease import TakenOver
 from hackmatrix.train.runs.mirror import Mirror
 from tests.bucket_service import Service
@@ -146,11 +153,46 @@ def test_a_run_resumed_with_other_settings_keeps_them_and_records_both_starts(ru
     assert len(json.loads((run.place / "provenance.json").read())) == 2
 
 
-def test_local_files_of_a_killed_process_are_removed_if_they_were_sent(run: Run) -> None:
+def test_a_resumed_run_sends_only_files_that_have_changed(
+    run: Run, bucket_service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirror, "_LARGE", 1000)
+    lines = "".join(f"line {each}\n" for each in range(10_000))
+    with mirrored(run, []):
+        write(run, "metrics.jsonl", lines)
+    continued, sent = resume(find_again(run), run.config), bucket_service.received
+    with mirrored(continued, []) as copier:
+        copier.copy()
+        write(continued, "metrics.jsonl", "the next\n")
+    assert bucket_service.received - sent < len(lines) / 2
+    assert (run.place / "metrics.jsonl").read() == f"{lines}the next\n"
+    rewound = resume(find_again(run), run.config)
+    with mirrored(rewound, []):
+        atomic_files.write(rewound.metrics, lines)  # as a resume drops later lines
+        write(rewound, "metrics.jsonl", "another, longer\n")
+    assert (run.place / "metrics.jsonl").read() == f"{lines}another, longer\n"
+
+
+def ended_process() -> int:
     dead = subprocess.Popen(["true"])
     dead.wait()
-    names = [f"run-{dead.pid}-{number}123abcd" for number in range(3)]
-    of_another = f"run-2-{dead.pid}-0123abcd"
+    return dead.pid
+
+
+def test_a_program_that_reads_a_run_removes_what_others_like_it_left(run: Run) -> None:
+    """A trainer in another container looks dead, but may be alive."""
+    dead = ended_process()
+    read, trained = (run.directory.with_name(f"run-{dead}-{each}123abcd") for each in range(2))
+    copies.mark_read(read)
+    trained.mkdir()
+    assert with_local_files(find_again(run)).directory.exists()
+    assert (read.exists(), trained.exists()) == (False, True)
+
+
+def test_local_files_of_a_killed_process_are_removed_if_they_were_sent(run: Run) -> None:
+    dead = ended_process()
+    names = [f"run-{dead}-{number}123abcd" for number in range(3)]
+    of_another = f"run-2-{dead}-0123abcd"
     left = [run.directory.with_name(name) for name in (*names, of_another)]
     sent, unsent, of_wandb, _ = left
     for each in left:
@@ -210,10 +252,7 @@ def test_files_that_are_still_to_be_sent_to_wandb_stay_local(run: Run) -> None:
     assert (run.directory / "wandb/offline").exists()
 
 
-def test_a_run_that_another_process_has_taken_over_is_not_written_to(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lease, "_STALE_AFTER", 0.0)  # so that each use checks the owner
+def test_a_run_that_another_process_has_taken_over_is_not_written_to(run: Run) -> None:
     messages: list[str] = []
     with mirrored(run, messages):
         write(run, "metrics.jsonl", "ours\n")
@@ -221,6 +260,19 @@ def test_a_run_that_another_process_has_taken_over_is_not_written_to(
     assert "was taken over by another process" in messages[-1]
     assert not (run.place / "metrics.jsonl").exists()
     assert run.metrics.read_text() == "ours\n"
+
+
+def test_a_run_that_was_deleted_gets_no_more_files(run: Run) -> None:
+    messages: list[str] = []
+    with mirrored(run, messages) as copier:
+        write(run, "metrics.jsonl", "one\n")
+        copier.copy()
+        run.place.remove()
+        write(run, "metrics.jsonl", "two\n")
+        with pytest.raises(TakenOver, match="it was moved or deleted during training"):
+            copier.copy()
+    assert run.place.names() == []
+    assert len(messages) == 1
 
 
 def test_a_run_on_a_disk_that_another_process_has_taken_over_is_not_saved_to(
