@@ -6,7 +6,6 @@ checks all processes together.
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,11 +18,12 @@ except ModuleNotFoundError:  # this may not be the Python of .venv
         "or pip install -e . -c constraints.txt"
     )
 
+from hackmatrix import streams
 from hackmatrix.errors import UserError
 from hackmatrix.exit_codes import DONE, FAILED
 from hackmatrix.train.guards import installed
 from hackmatrix.train.guards.installed import Finding
-from launch.startup import command_line, outputs, process_flags, starting
+from launch.startup import command_line, process_flags, starting
 
 PROGRAM = "launch.doctor"
 _CONSTRAINTS = Path(__file__).parents[1] / "constraints.txt"
@@ -43,8 +43,7 @@ def main(_: list[str]) -> None:
     def tell(found: Iterable[Finding]) -> None:
         for finding in found:
             findings.append(finding)
-            with contextlib.suppress(BrokenPipeError), outputs.printing(PROGRAM):
-                print(installed.line(finding))
+            streams.say(installed.line(finding))
 
     tell(installed.examine(_CONSTRAINTS))
     # Imported only now: JAX may be what is broken, and reads its cache directory on import.

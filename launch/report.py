@@ -31,6 +31,7 @@ command_line.refuse_empty(_RUNS)
 
 
 def main(_: list[str]) -> None:
+    ending.exit_on_sigterm()
     starting.stay_off_accelerators()
     starting.keep_compiled_programs()
     outputs.check(PROGRAM, _OUT)
@@ -53,13 +54,14 @@ def main(_: list[str]) -> None:
 
 def _compare(runs: list[Run]) -> None:
     found: list[tuple[Run, Curves]] = []
-    for run in runs:
-        try:
-            found.append((run, _curves(run, len(runs))))
-        except UserError as error:
-            starting.say_aside(f"{PROGRAM}: leaving out {run.place}: {error}")
+    with starting.one_line_errors(PROGRAM):
+        for run in runs:
+            try:
+                found.append((run, _curves(run, len(runs))))
+            except UserError as error:
+                starting.say_aside(f"{PROGRAM}: leaving out {run.place}: {error}")
     if not found:
-        sys.exit(f"{PROGRAM}: none of these runs can be shown yet")
+        sys.exit(f"{PROGRAM}: none of these runs can be shown")
     from hackmatrix.report.comparison import ReportedRun, comparison, names
 
     called = names([run for run, _ in found])

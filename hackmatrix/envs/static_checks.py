@@ -130,7 +130,7 @@ def _of_functions(env: Environment) -> Iterator[str]:
     except _Untraceable as untraceable:
         yield str(untraceable)
     for name, value in vars(env).items():
-        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(value)):
+        if isinstance(value, jax.core.Tracer):
             yield f"it sets its attribute {name} while it is traced: compute that in __init__"
 
 

@@ -15,15 +15,15 @@ import numpy as np
 from hackmatrix.train.config import Config
 
 Array = jax.Array
-_RESUMED = "extra_updates"
+_EXTRA = "extra_updates"
 
 
 def names_of(algorithm: Any) -> tuple[str, ...]:
-    """Returns the names of an algorithm's inputs. Where there are any, they include that of the
-    number that a resume may change, which a subclass with inputs of its own need not name.
+    """Returns the names of an algorithm's inputs, if it has any with `extra_updates`: a resume
+    changes that number, so it must not be a constant of the program.
     """
     named = tuple(getattr(algorithm, "inputs", ()))
-    return named if not named or _RESUMED in named else (*named, _RESUMED)
+    return named if not named or _EXTRA in named else (*named, _EXTRA)
 
 
 def values(config: Config, names: Sequence[str], **others: float) -> np.ndarray:

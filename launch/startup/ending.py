@@ -75,6 +75,11 @@ def at_once(program: str) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
+def exit_on_sigterm() -> None:
+    """Makes SIGTERM end the program as sys.exit does, which removes its temporary files."""
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+
+
 def _is_main_thread() -> bool:
     """Whether this is the main thread, the only one in which Python lets signal handlers be set."""
     return threading.current_thread() is threading.main_thread()

@@ -253,7 +253,7 @@ def test_a_state_that_could_not_be_saved_is_reported_before_training(tmp_path: P
     [
         ({"env": f"{__name__}:Free"}, r"Free: step: reward must be float32\[2\], one number per"),
         ({"env": make_free}, r"make_free: step: reward must be float32\[2\]"),
-        ({"algorithm": Timed}, "the trainer declares perf/steps_per_second: rename yours"),
+        ({"algorithm": Timed}, "declare perf/steps_per_second more than once: rename"),
     ],
 )
 def test_an_invalid_plugin_is_reported_before_a_run_begins(

@@ -170,10 +170,6 @@ program.policy_flags.parser("launch.evaluate")(["evaluate", "--json"])
 program.main([])
 """,
     "report": "program._write(Path(os.devnull), '', 'a page')",
-    "doctor": """
-program.command_line.parser("launch.doctor")(["doctor"])
-program.main([])
-""",
     "bench": "program._print('a rate')",
 }
 
@@ -193,6 +189,18 @@ def test_programs_whose_results_cannot_be_written_say_so_in_one_line() -> None:
             message = f"launch.{name}: cannot write to standard output: No space left on device"
             assert errors.splitlines()[-1] == message
             assert program.returncode == 1
+
+
+def test_temporary_files_are_removed_after_sigterm() -> None:
+    program = (
+        "import atexit, signal; from launch.startup import ending\n"
+        "atexit.register(print, 'removed'); ending.exit_on_sigterm()\n"
+        "signal.raise_signal(signal.SIGTERM)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (143, "removed\n")
 
 
 def test_standard_output_is_recognised_by_any_of_its_names(

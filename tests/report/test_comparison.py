@@ -251,7 +251,7 @@ def test_the_page_states_why_a_run_has_no_evaluation(tmp_path: Path) -> None:
     [
         (["--runs=quick,lost"], "there is no run 'lost'"),
         (["--runs=quick,other"], "cannot compare runs of different environments: gymnax:"),
-        (["--runs=silent"], "none of these runs can be shown yet"),
+        (["--runs=silent"], "none of these runs can be shown"),
         (["--runs=quick", "--run=quick"], "use --run=RUN or --runs=A,B, not both"),
     ],
 )

@@ -7,8 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import jax
+import numpy as np
 import pytest
 
 from configs import default
@@ -23,6 +25,7 @@ from hackmatrix.train.guards.supervision import Supervision
 from hackmatrix.train.plan import Request
 from hackmatrix.train.policies import policy as policies
 from hackmatrix.train.program import Program
+from hackmatrix.train.reporting import evaluator as evaluating
 from hackmatrix.train.reporting.evaluator import Evaluator
 from hackmatrix.train.runs import directory
 from hackmatrix.train.runs.directory import Run
@@ -133,21 +136,26 @@ def test_a_run_that_was_never_evaluated_has_no_best_checkpoint(runs: dict[str, R
 
 
 def test_an_evaluation_is_due_every_interval_of_training_over_all_starts_and_at_the_end(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings, messages = config(**SETTINGS, eval_interval_minutes=10.0), list[str]()
     program = Program(settings, mesh.over(jax.devices()[:1]))
     run, say, end = Run(tmp_path, settings), messages.append, 2 * CHUNKS
     evaluator = Evaluator(run, program, Schedule(settings), say, goes_on=lambda: False)
-    when = (end, 599.0), (1, 599.0), (2, 601.0), (3, 1199.0), (end, 1199.0)
-    assert [evaluator.is_due(*each) for each in when] == [False, False, True, False, True]
-    assert evaluator.measure(1, program.first_state().learner) is None  # it was asked to stop
+    when = (end, 599.0), (1, 599.0), (2, 601.0), (end, 601.0)
+    assert [evaluator.is_due(*each) for each in when] == [False, False, True, True]
+    learner = program.first_state().learner
+    assert evaluator.measure(1, learner) is None  # it was asked to stop
     told = f"Stopped during the evaluation at step {BATCH}: eval/ has no point there, and --best "
     assert messages == [f"{told}does not consider that agent"]
     later = Schedule(settings, 1, BATCH, 590.0)
     resumed = Evaluator(run, program, later, say, goes_on=lambda: True)
-    then = (2, 595.0), (3, 605.0), (4, 610.0)
-    assert [resumed.is_due(*each) for each in then] == [False, True, False]
+    assert [resumed.is_due(2, 595.0), resumed.is_due(3, 605.0)] == [False, True]
+    play = Mock(return_value={resumed._goal: np.ones(3)})
+    monkeypatch.setattr(resumed._evaluation, "play", play)
+    monkeypatch.setattr(evaluating, "broadcast", lambda _: 630.0)  # the first process's clock
+    assert resumed.measure(3, learner)
+    assert [resumed.is_due(4, 1229.0), resumed.is_due(5, 1230.0)] == [False, True]
 
 
 def resume_with_final_games(run: Run) -> None:

@@ -109,7 +109,8 @@ def _read_block(block: Mapping[str, Any], where: str) -> list[Any]:
     most = greatest(bits.SPAWN)
     if block["type"] == "data":
         points = _integer(block, "points", where, 0, greatest(bits.LABEL), 5)
-        return ["D", points, _integer(block, "spawnCount", where, 0, most, points), flags]
+        count = "points" if _given(block, "spawnCount", None) is None else "spawnCount"
+        return ["D", points, _integer(block, count, where, 0, most, 5), flags]
     if block["type"] == "program":
         spawn = _integer(block, "spawnCount", where, 0, most, 2)
         return ["P", _program(block, where), spawn, flags]

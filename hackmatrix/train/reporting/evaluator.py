@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hackmatrix.parallel.agreement import any_process, is_first, on_first
+from hackmatrix.parallel.agreement import broadcast, is_first, on_first
 from hackmatrix.rl.evaluation import EVALUATION_SEED, Evaluation, Interrupted, curve, outcomes
 from hackmatrix.rl.tally import RETURN
 from hackmatrix.rl.train_state import TrainState
@@ -52,20 +52,20 @@ class Evaluator:
         self._schedule, self._clock = schedule, schedule.clock
         self._evaluation = Evaluation(program.env, program.network, program.mesh, goes_on=goes_on)
         self._goal = program.env.goal or RETURN
-        self._trained = schedule.seconds  # at the last call of `is_due`, or after an evaluation
+        # Restarts do not delay an evaluation: the first one is due at a multiple of the interval.
+        self._interval = 60 * run.config.eval_interval_minutes
+        self._due_at = math.inf
+        if self._interval:
+            self._due_at = (schedule.seconds // self._interval + 1) * self._interval
 
     def is_due(self, update: int, seconds: float) -> bool:
-        """Whether an evaluation is due: the run's training time, over all its starts, has passed a
-        multiple of the interval. A run long enough to be evaluated on the way is evaluated at its
-        end, too: its last agent may be its best.
+        """Whether an evaluation is due after so many seconds of training, which are the same on all
+        processes. A run long enough to be evaluated on the way is evaluated at its end, too: its
+        last agent may be its best.
         """
-        interval, schedule = 60 * self._run.config.eval_interval_minutes, self._schedule
-        if not interval:
-            return False
-        if update >= schedule.last_update or schedule.is_time_up(seconds):
-            return seconds >= interval
-        before, self._trained = self._trained, seconds
-        return any_process(seconds // interval > before // interval)
+        if update >= self._schedule.last_update or self._schedule.is_time_up(seconds):
+            return 0 < self._interval <= seconds
+        return seconds >= self._due_at
 
     def measure(self, update: int, learner: Any) -> EvaluationResult | None:
         """Plays `eval_games` games with the learner after this many updates. Returns None if the
@@ -82,7 +82,7 @@ class Evaluator:
                     "and --best does not consider that agent"
                 )
                 return None
-        self._trained = self._clock.trained()
+        self._due_at = broadcast(self._clock.trained()) + self._interval
         means = {tag: float(each.mean()) for tag, each in played.items() if each.ndim == 1}
         score = means[self._goal]
         (goal,) = (each for each in outcomes(self._program.env) if each.tag == self._goal)

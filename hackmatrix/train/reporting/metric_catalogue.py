@@ -29,8 +29,8 @@ def check(env: Environment, algorithm: Any) -> None:
     counted = Counter(metric.tag for metric in metrics(env, algorithm))
     if twice := sorted(tag for tag, count in counted.items() if count > 1):
         raise UserError(
-            f"more than one of the environment, the algorithm and the trainer declares "
-            f"{', '.join(twice)}: rename yours"
+            f"the environment, the algorithm and the trainer together declare {', '.join(twice)} "
+            "more than once: rename yours"
         )
 
 

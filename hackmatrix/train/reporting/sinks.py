@@ -217,8 +217,8 @@ def _fitting(setting: Any) -> Any:
 
 def _keep_sound_lines(path: Path, last_step: int | None) -> None:
     """Drops lines after a step, and a line that a crash or a full disk cut off. It streams the
-    file, and parses each line once, as a month of lines may be gigabytes. The rest is a new file,
-    which tells the mirror of a run in a bucket that it must be copied whole.
+    file, and parses each line once, as a month of lines may be gigabytes. The sound lines go to a
+    new file, so the mirror of a run in a bucket copies it whole.
     """
     if not path.exists():
         return

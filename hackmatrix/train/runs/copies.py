@@ -16,7 +16,6 @@ from hackmatrix.train.runs.lease import process_started
 
 WANDB = "wandb"  # a folder that Weights & Biases uploads itself
 _UNSENT = "unsent"  # a file that marks a copy with something that is not in the bucket
-_READ = "only-read"  # a file that marks the copy of a process that does not train the run
 
 
 def new(name: str) -> Path:
@@ -30,22 +29,11 @@ def mark_unsent(copy: Path) -> None:
         (copy / _UNSENT).touch()
 
 
-def mark_read(copy: Path) -> None:
-    """Marks a copy, not made yet, as that of a process that only reads the run."""
-    with suppress(OSError):  # then making the copy fails, too
-        copy.mkdir(parents=True, exist_ok=True)
-        (copy / _READ).touch()
-
-
-def remove_left(name: str, *, only_read: bool = False) -> None:
-    """Removes dead processes' copies of the run, except those with files still to be uploaded. Only
-    the holder of the lease knows that no other process trains the run, perhaps in a container whose
-    processes are not seen here; others remove copies that were `only_read`.
-    """
+def remove_left(name: str) -> None:
+    """Removes dead processes' copies of the run, except those with files still to be uploaded."""
     for copy in _folder().glob(f"{name}-*"):
         owner = re.fullmatch(rf"{re.escape(name)}-(\d+)-[0-9a-f]{{8}}", copy.name)
         is_left = owner is not None and process_started(int(owner[1])) is None
-        is_left = is_left and (not only_read or (copy / _READ).exists())
         if is_left and not any((copy / each).exists() for each in (_UNSENT, WANDB)):
             shutil.rmtree(copy, ignore_errors=True)
 

@@ -161,9 +161,7 @@ def has_checkpoint(run: Run) -> bool:
 def with_local_files(run: Run) -> Run:
     """Returns the run with its files on this machine; copies from a bucket are deleted at exit."""
     if run.bucket:
-        copies.remove_left(run.name, only_read=True)
         atexit.register(shutil.rmtree, run.directory, ignore_errors=True)
-        copies.mark_read(run.directory)
         _fetch(run.bucket, run.directory)
     return run
 
@@ -181,12 +179,11 @@ def find(
         with one_line_errors(f"{root} cannot be read"):
             return _latest(root, name)
     places = [root / which, place(which)]
-    if (there := places[1]).address == str(there):  # it does not depend on workdir
-        root, which, places = there.parent, there.name, [there]
+    if "://" in which or Path(which).expanduser().is_absolute():  # whatever the workdir is
+        root, which, places = places[1].parent, places[1].name, places[1:]
     with one_line_errors(f"{root} cannot be read"):
-        for there in places:
-            if is_run(there):
-                return _open(there)
+        if found := next(filter(is_run, places), None):
+            return _open(found)
         lacking = next((_lacking(each) for each in places if each.names()), "")
         runs = [each.name for each in sorted(_runs(root), key=_begun)]
     seeds = [each for each in runs if re.fullmatch(rf"{re.escape(which)}-seed\d+", each)]
@@ -235,8 +232,12 @@ def _make_next(root: Place, suffix: str | None) -> Place:
 
 def _fetch(bucket: str, target: Path) -> None:
     with one_line_errors(f"the run {bucket} cannot be copied to {target.parent}"):
-        target.mkdir(parents=True, exist_ok=True)
-        Bucket(bucket).fetch_files(target)
+        try:
+            target.mkdir(parents=True, exist_ok=True)
+            Bucket(bucket).fetch_files(target)
+        except BaseException:
+            shutil.rmtree(target, ignore_errors=True)
+            raise
 
 
 def _starts(run: Run) -> list[Any]:

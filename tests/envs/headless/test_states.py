@@ -64,7 +64,7 @@ def test_if_a_resource_has_credits_and_energy_the_credits_count(session: Session
         ({"blocks": [{"row": 1, "col": 1, "type": "data", "points": 99, "spawnCount": 1}]},
          "blocks[0].points: 99 is not an integer from 0 to 31"),
         ({"blocks": [{"row": 1, "col": 1, "type": "data", "points": 16}]},
-         "blocks[0].spawnCount: 16 is not an integer from 0 to 15"),
+         "blocks[0].points: 16 is not an integer from 0 to 15"),
         ({"blocks": [{"row": 1, "col": 1, "type": "data", "points": 3, "spawnCount": 16}]},
          "blocks[0].spawnCount: 16 is not an integer from 0 to 15"),
         ({"blocks": [{"row": 1, "col": 1, "type": "program", "programType": "row",

@@ -209,6 +209,7 @@ def test_a_disk_that_is_too_full_for_a_run_from_a_bucket_is_reported_in_one_line
     for fetch in (with_local_files, lambda run: resume(run, config)):
         with no_file_larger_than(0), pytest.raises(UserError, match=message):
             fetch(run)
+        assert not run.directory.exists()
 
 
 def test_only_a_run_that_has_saved_nothing_is_discarded(tmp_path: Path, config: Config) -> None:

@@ -14,14 +14,7 @@ import pytest
 
 from hackmatrix.train.config import Config
 from hackmatrix.train.runs import atomic_files, bucket, copies, lease, mirror
-from hackmatrix.train.runs.directory import (
-    Run,
-    create,
-    find,
-    resume,
-    with_local_files,
-    write_down,
-)
+from hackmatrix.train.runs.directory import Run, create, find, resume, write_down
 from hackmatrix.train.runs.lease import TakenOver
 from hackmatrix.train.runs.mirror import Mirror
 from tests.bucket_service import Service
@@ -173,26 +166,11 @@ def test_a_resumed_run_sends_only_files_that_have_changed(
     assert (run.place / "metrics.jsonl").read() == f"{lines}another, longer\n"
 
 
-def ended_process() -> int:
+def test_local_files_of_a_killed_process_are_removed_if_they_were_sent(run: Run) -> None:
     dead = subprocess.Popen(["true"])
     dead.wait()
-    return dead.pid
-
-
-def test_a_program_that_reads_a_run_removes_what_others_like_it_left(run: Run) -> None:
-    """A trainer in another container looks dead, but may be alive."""
-    dead = ended_process()
-    read, trained = (run.directory.with_name(f"run-{dead}-{each}123abcd") for each in range(2))
-    copies.mark_read(read)
-    trained.mkdir()
-    assert with_local_files(find_again(run)).directory.exists()
-    assert (read.exists(), trained.exists()) == (False, True)
-
-
-def test_local_files_of_a_killed_process_are_removed_if_they_were_sent(run: Run) -> None:
-    dead = ended_process()
-    names = [f"run-{dead}-{number}123abcd" for number in range(3)]
-    of_another = f"run-2-{dead}-0123abcd"
+    names = [f"run-{dead.pid}-{number}123abcd" for number in range(3)]
+    of_another = f"run-2-{dead.pid}-0123abcd"
     left = [run.directory.with_name(name) for name in (*names, of_another)]
     sent, unsent, of_wandb, _ = left
     for each in left:
