@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from reprlib import repr as _short
 from typing import Any
 
 import jax.numpy as jnp
@@ -26,7 +25,7 @@ def boards(shape: tuple[int, ...], **given: Any) -> None:
 
 def require_keys(mapping: Any, needed: Sequence[str], where: str) -> None:
     if not isinstance(mapping, Mapping):
-        raise ValueError(f"{where}: expected a dictionary, got {_short(mapping)}")
+        raise ValueError(f"{where}: expected a dictionary, got {mapping!r}")
     missing = [name for name in needed if name not in mapping]
     if missing:
         raise ValueError(f"{where}: missing {', '.join(missing)}")
@@ -34,20 +33,20 @@ def require_keys(mapping: Any, needed: Sequence[str], where: str) -> None:
 
 def sequence(values: Any, where: str) -> Any:
     if not isinstance(values, Sequence) or isinstance(values, str):
-        raise ValueError(f"{where}: expected a list, got {_short(values)}")
+        raise ValueError(f"{where}: expected a list, got {values!r}")
     return values
 
 
 def length(values: Any, where: str, needed: int) -> None:
     if not isinstance(values, Sequence) or isinstance(values, str) or len(values) != needed:
-        raise ValueError(f"{where}: expected {needed} values, got {_short(values)}")
+        raise ValueError(f"{where}: expected {needed} values, got {values!r}")
 
 
 def integer(value: Any, where: str, low: int, high: int) -> int:
     is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if is_whole and low <= value <= high:
         return int(value)
-    raise ValueError(f"{where}: {_short(value)} is not an integer from {low} to {high}")
+    raise ValueError(f"{where}: {value!r} is not an integer from {low} to {high}")
 
 
 def flag(value: Any, where: str) -> Any:
