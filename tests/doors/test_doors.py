@@ -239,15 +239,6 @@ def test_an_unknown_name_is_reported_in_one_line(given: dict[str, str], message:
     assert message in line
 
 
-def test_an_error_in_a_module_is_reported_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "unclosed_net.py").write_text("Net = (\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(UserError, match=r"^unclosed_net:Net: SyntaxError: '\(' was never closed"):
-        Program(small(network="unclosed_net:Net"), over(jax.devices()[:1]))
-
-
 def test_a_program_reports_an_unknown_name_without_a_traceback(tmp_path: Path) -> None:
     name = "toy_network:Tay"
     refused = attempt("-m", "launch.train", f"--workdir={tmp_path}", f"--config.network={name}")

@@ -252,16 +252,21 @@ def test_an_unknown_network_is_refused_with_a_list_of_the_known_ones() -> None:
         networks.make(make_spec("resnet"), GridWalk())
 
 
-def test_a_module_that_fails_is_not_reported_as_one_without_the_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("failing", "import math\nmath.nothing\n", "no attribute 'nothing', failing_net.py:2"),
+        ("needy", "import nothing_like_it\n", "No module named 'nothing_like_it', needy_net.py:1"),
+        ("unclosed", "Net = (\n", r"'\(' was never closed \(unclosed_net.py, line 1\)"),
+    ],
+)
+def test_a_module_that_fails_is_reported_with_its_line(
+    name: str, text: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "failing_net.py").write_text("import math\nmath.nothing\nclass Net: ...\n")
+    (tmp_path / f"{name}_net.py").write_text(f"{text}class Net: ...\n")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(AttributeError, match="module 'math' has no attribute 'nothing'"):
-        plugins.load("failing_net:Net")
-    (tmp_path / "needy_net.py").write_text("import nothing_like_it\nclass Net: ...\n")
-    with pytest.raises(UserError, match=r"No module named 'nothing_like_it', needy_net.py:1$"):
-        plugins.load("needy_net:Net")
+    with pytest.raises(UserError, match=f"^{name}_net:Net: [A-Z][A-Za-z]+Error: .*{message}$"):
+        plugins.load(f"{name}_net:Net")
 
 
 def test_channels_that_attention_heads_cannot_share_are_refused() -> None:
