@@ -11,6 +11,7 @@ import numpy as np
 
 from hackmatrix.estimates import Estimate
 from hackmatrix.report.sheet import tables
+from hackmatrix.train.config.summary import with_unit
 from hackmatrix.train.policies.policy import Policy
 from hackmatrix.train.reporting import results
 from hackmatrix.train.reporting.results import Summary
@@ -49,7 +50,7 @@ class Results:
     @property
     def title(self) -> str:
         who = self.policy.playing(self.greedy, self.plan)
-        return f"{who}: {self.games:,} games of seed {self.seed}, 95% intervals"
+        return f"{who}: {with_unit(self.games, 'game')} of seed {self.seed}, 95% intervals"
 
     def __str__(self) -> str:
         return "\n".join([self.title, *results.table(self.players, self.policy.env)])

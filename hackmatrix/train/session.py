@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 import shlex
 from collections.abc import Mapping
@@ -90,9 +91,9 @@ class _Session:
         if trains:
             self._begin()
         else:
-            self._warn_of_unused_settings(given)
+            unused = self._warn_of_unused_settings(given)
             if not self.evaluator.lacks_final_games(state):
-                self._tell_how_to_train_longer()
+                self._tell_how_to_train_longer(unused)
                 return DONE
         return self._go_on(state, play, trains=trains)
 
@@ -170,24 +171,28 @@ class _Session:
             return False
         return True
 
-    def _warn_of_unused_settings(self, given: Mapping[str, Any]) -> None:
-        """Warns of given settings that have no effect, as nothing is left to train."""
+    def _warn_of_unused_settings(self, given: Mapping[str, Any]) -> list[str]:
+        """Warns of given settings without an effect, as nothing is left to train; returns them."""
         changes = on_first(lambda: directory.changes(self.plan.run))
-        lost = [f"{each}={changes[each]}" for each in changes if each in given.keys() - FOR_GAMES]
-        if lost:
+        unused = [each for each in changes if each in given.keys() - FOR_GAMES]
+        if unused:
+            lost = ", ".join(f"{each}={changes[each]}" for each in unused)
             self.console.warn(
-                f"nothing is left to train, so {', '.join(lost)} will neither have an effect nor "
+                f"nothing is left to train, so {lost} will neither have an effect nor "
                 "be saved: the run keeps the settings that it was trained with"
             )
+        return unused
 
-    def _tell_how_to_train_longer(self) -> None:
+    def _tell_how_to_train_longer(self, unused: list[str]) -> None:
         run, schedule = self.plan.run, self.schedule
-        limit = schedule.config.time_limit_minutes
+        config, trained = schedule.config, schedule.seconds / 60
         longer = [f"--resume={shlex.quote(str(run.place))}"]
-        if schedule.update >= schedule.last_update:
-            longer.append(f"--config.total_timesteps={2 * schedule.steps}")
-        if limit is not None:
-            longer.append(f"--config.time_limit_minutes={2 * limit:g}")
+        if schedule.update >= schedule.last_update or "total_timesteps" in unused:
+            steps = max(config.total_timesteps, 2 * schedule.steps)
+            longer.append(f"--config.total_timesteps={steps}")
+        if (limit := config.time_limit_minutes) is not None:
+            minutes = 2 * limit if 2 * limit > trained else math.ceil(2 * trained)
+            longer.append(f"--config.time_limit_minutes={minutes:g}")
         self.console.say(
             f"The run has finished at step {schedule.steps:,}; its results are in {run.place}"
         )

@@ -247,6 +247,10 @@ def test_a_run_at_its_time_limit_prints_that_and_how_to_train_longer(
     *_, longer = capsys.readouterr().out.splitlines()
     longer_limit = "--config.time_limit_minutes=0.04"
     assert longer == f"  To train it longer: --resume={run.directory} {longer_limit}"
+    lower = {"time_limit_minutes": 1e-5, "total_timesteps": 200_000_000}
+    trained(tmp_path, "short", 0.0, resume="short", **lower)
+    *_, longer = capsys.readouterr().out.splitlines()
+    assert longer.endswith("--config.total_timesteps=200000000 --config.time_limit_minutes=1")
     more = {"time_limit_minutes": None, "total_timesteps": step + BATCH}
     trained(tmp_path, "short", 0.0, resume="short", **more)
     assert steps(run) == [step + BATCH]
