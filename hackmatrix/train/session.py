@@ -39,6 +39,7 @@ from hackmatrix.train.reporting.tracing import Tracer, check_span
 from hackmatrix.train.runs import directory
 from hackmatrix.train.runs.clock import Clock
 from hackmatrix.train.runs.lease import Lease
+from hackmatrix.train.runs.provenance import changed_modules
 
 FOR_GAMES = {"eval_episodes", "resume"}  # settings that a session without training uses
 
@@ -100,7 +101,11 @@ class _Session:
     def _begin(self) -> None:
         """Prepares training: saves the settings of a resumed run, and compiles the program."""
         if self.plan.resumes:
-            on_first(functools.partial(directory.write_down, self.plan.run))
+            run = self.plan.run
+            changed = on_first(lambda: changed_modules(directory.starts(run), run.config))
+            if changed:
+                self.console.warn(f"{', '.join(changed)}: changed since this run's last start")
+            on_first(functools.partial(directory.write_down, run))
             self.evaluator.forget_what_is_done_again()
         if is_first():  # only this process writes metrics
             load_ahead()

@@ -97,7 +97,9 @@ def test_an_agent_is_loaded_by_any_name_of_its_run(run: hackmatrix.Run) -> None:
     assert titles == {f"mine at step {6 * BATCH:,}"}
 
 
-def test_an_interrupted_run_is_saved_and_can_be_resumed(tmp_path: Path) -> None:
+def test_an_interrupted_run_is_saved_and_can_be_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """By SIGINT, as Ctrl-C or the button of a notebook sends it."""
 
     def interrupt() -> None:
@@ -113,7 +115,9 @@ def test_an_interrupted_run_is_saved_and_can_be_resumed(tmp_path: Path) -> None:
     assert not stopped.is_finished
     assert stopped.evaluation is None
     assert stopped.agent().policy.step == saved
+    monkeypatch.setattr(session, "changed_modules", lambda *_: ["my_net"])
     rest = hackmatrix.train(resume=stopped, total_timesteps=saved + 2 * BATCH, eval_episodes=4)
+    assert "my_net: changed since this run's last start" in "".join(capsys.readouterr())
     assert rest.name == stopped.name
     assert rest.is_finished
     assert (rest.evaluation or {})["episodes"] == 4

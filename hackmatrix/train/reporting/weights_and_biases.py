@@ -126,7 +126,7 @@ class WeightsAndBiases:
                 id=before,
                 resume=None if rewinds else "allow",
                 resume_from=f"{before}?_step={self._rewind_to}" if rewinds else None,
-                config={**config.settings(), "provenance": provenance()},
+                config={**config.settings(), "provenance": provenance(config)},
             )
             self._id, self._rewind_to = page.id, None
             atomic_files.write(place, f"{page.id}\n")

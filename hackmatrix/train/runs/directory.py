@@ -127,10 +127,10 @@ def resume(run: Run, config: Config) -> Run:
 def write_down(run: Run) -> None:
     """Saves the configuration and the provenance of this start."""
     with one_line_errors(f"the run {run.place} cannot be written to"):
-        starts = json.dumps([*_starts(run), provenance()], indent=2) + "\n"
+        starts_so_far = json.dumps([*starts(run), provenance(run.config)], indent=2) + "\n"
         for there in {run.place, place(run.directory)}:
             (there / _CONFIG).write(to_json(run.config))
-            (there / _PROVENANCE).write(starts)
+            (there / _PROVENANCE).write(starts_so_far)
 
 
 def changes(run: Run) -> dict[str, Any]:
@@ -240,7 +240,7 @@ def _fetch(bucket: str, target: Path) -> None:
             raise
 
 
-def _starts(run: Run) -> list[Any]:
+def starts(run: Run) -> list[Any]:
     """Returns the provenance of each start so far."""
     try:
         return [*json.loads((run.place / _PROVENANCE).read())]

@@ -1,4 +1,6 @@
-"""The provenance of a run: versions, revision, devices and command line, to reproduce it."""
+"""The provenance of a run: versions, revision, devices, command line, and hashes of the user's own
+modules, to reproduce it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from hackmatrix.compile_cache.sources import version
+from hackmatrix import plugins
+from hackmatrix.compile_cache.sources import short_hash, version
+from hackmatrix.train.config import Config
 
 _PACKAGES = (
     "hackmatrix", "jax", "jaxlib", "libtpu", "flax", "optax", "orbax-checkpoint", "distrax",
@@ -19,9 +23,9 @@ _PACKAGES = (
 _ROOT = Path(__file__).parents[3]
 
 
-def provenance() -> dict[str, Any]:
-    """Returns versions, revision, devices and command line of this process. It initialises JAX's
-    devices, so call `jax.distributed.initialize` first if it is needed.
+def provenance(config: Config) -> dict[str, Any]:
+    """Returns the provenance of this process, which trains a run with this configuration. It
+    initialises JAX's devices, so call `jax.distributed.initialize` first if it is needed.
     """
     import jax
 
@@ -30,6 +34,7 @@ def provenance() -> dict[str, Any]:
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": sys.orig_argv,
         "git": git(_ROOT),
+        "own_modules": own_modules(config),
         "python": platform.python_version(),
         "versions": versions(),
         "devices": {
@@ -45,6 +50,23 @@ def provenance() -> dict[str, Any]:
 def versions() -> dict[str, str]:
     """Returns the versions of those packages that a run depends on and that are installed."""
     return {name: found for name in _PACKAGES if (found := version(name))}
+
+
+def own_modules(config: Config) -> dict[str, str]:
+    """Returns hashes of the files of the modules that the configuration names as MODULE:NAME and
+    that are imported. Other modules that these import are not included.
+    """
+    names = filter(plugins.is_address, (config.env, config.network, config.algorithm))
+    modules = sorted({name.partition(":")[0] for name in names})
+    files = {each: getattr(sys.modules.get(each), "__file__", None) for each in modules}
+    return {each: short_hash(Path(file).read_bytes()) for each, file in files.items() if file}
+
+
+def changed_modules(starts: list[Any], config: Config) -> list[str]:
+    """Returns the user's own modules that have changed since the last of these starts of a run."""
+    last = starts[-1] if starts and isinstance(starts[-1], dict) else {}
+    before = last.get("own_modules", {})
+    return [each for each, now in own_modules(config).items() if before.get(each, now) != now]
 
 
 def git(root: Path) -> dict[str, Any] | None:

@@ -1,10 +1,15 @@
 """The provenance of a run."""
 
+import dataclasses
+import importlib
 import re
 import subprocess
 from pathlib import Path
 
-from hackmatrix.train.runs.provenance import git
+import pytest
+
+from hackmatrix.train.config import Config
+from hackmatrix.train.runs.provenance import changed_modules, git, own_modules
 
 
 def test_provenance_has_the_revision_and_whether_tracked_files_differ(tmp_path: Path) -> None:
@@ -28,3 +33,21 @@ def test_provenance_has_the_revision_and_whether_tracked_files_differ(tmp_path: 
     (tmp_path / "file").write_text("two")
     assert git(tmp_path) == {"revision": clean["revision"], "dirty": True}
     assert git(tmp_path / "inside") is None  # like a package installed inside a work tree
+
+
+def test_modules_of_the_users_own_that_have_changed_since_a_start_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: Config
+) -> None:
+    (tmp_path / "hashed_net.py").write_text("Net = 1")
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("hashed_net")
+    own = dataclasses.replace(config, network="hashed_net:Net")
+    starts = [{"own_modules": own_modules(own)}]
+    assert starts[0]["own_modules"].keys() == {"hashed_net"}
+    assert changed_modules(starts, own) == []
+    (tmp_path / "hashed_net.py").write_text("Net = 2")
+    assert changed_modules(starts, own) == ["hashed_net"]
+    for last in ({"git": None}, 3):  # of an earlier revision, or damaged
+        assert changed_modules([last], own) == []
+    assert changed_modules([], own) == []
+    assert own_modules(config) == {}
