@@ -58,8 +58,9 @@ def own_modules(config: Config) -> dict[str, str]:
     """
     names = filter(plugins.is_address, (config.env, config.network, config.algorithm))
     modules = sorted({name.partition(":")[0] for name in names})
-    files = {each: getattr(sys.modules.get(each), "__file__", None) for each in modules}
-    return {each: short_hash(Path(file).read_bytes()) for each, file in files.items() if file}
+    files = {each: Path(getattr(sys.modules.get(each), "__file__", None) or "") for each in modules}
+    there = {each: file for each, file in files.items() if file.is_file()}  # not in an archive
+    return {each: short_hash(file.read_bytes()) for each, file in there.items()}
 
 
 def changed_modules(starts: list[Any], config: Config) -> list[str]:

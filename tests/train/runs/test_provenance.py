@@ -51,3 +51,5 @@ def test_modules_of_the_users_own_that_have_changed_since_a_start_are_found(
         assert changed_modules([last], own) == []
     assert changed_modules([], own) == []
     assert own_modules(config) == {}
+    (tmp_path / "hashed_net.py").unlink()
+    assert own_modules(own) == {}
