@@ -102,10 +102,10 @@ class _Session:
         """Prepares training: saves the settings of a resumed run, and compiles the program."""
         if self.plan.resumes:
             run = self.plan.run
-            changed = on_first(lambda: changed_modules(directory.starts(run), run.config))
+            on_first(functools.partial(directory.write_down, run))
+            changed = on_first(lambda: changed_modules(directory.starts(run)[:-1], run.config))
             if changed:
                 self.console.warn(f"{', '.join(changed)}: changed since this run's last start")
-            on_first(functools.partial(directory.write_down, run))
             self.evaluator.forget_what_is_done_again()
         if is_first():  # only this process writes metrics
             load_ahead()
