@@ -70,11 +70,11 @@ def test_no_line_names_a_place_that_only_some_machines_have() -> None:
 
 
 def test_an_installed_package_has_its_files_that_are_not_modules() -> None:
-    pages = {".html", ".css", ".js"}
+    others = {".html", ".css", ".js", ".typed"}
     tools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
     package_data = tools["setuptools"]["package-data"]
-    found = [path for path in (ROOT / "hackmatrix").rglob("*") if path.suffix in pages]
-    assert found
+    found = [path for path in (ROOT / "hackmatrix").rglob("*") if path.suffix in others]
+    assert ROOT / "hackmatrix/py.typed" in found  # without it type checkers ignore our types
     for path in found:
         package = ".".join(path.relative_to(ROOT).parent.parts)
         assert f"*{path.suffix}" in package_data.get(package, []), f"{path.name} is not installed"

@@ -6,22 +6,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from hackmatrix import networks, plugins, whole_files
 from hackmatrix.envs import Environment
-from hackmatrix.envs.protocol import in_parts
 from hackmatrix.errors import UserError
 from hackmatrix.networks import files
+from hackmatrix.networks.in_numpy import agree
 from hackmatrix.rl.draws import seed_key
 from hackmatrix.standalone.policy import NumpyPolicy
 from hackmatrix.train.policies.artifact import artifact
-from hackmatrix.train.policies.policy import Policy, about
+from hackmatrix.train.policies.policy import Policy, about, outputs
 
 _ROWS = 8  # observations on which both forward passes are compared
-# The difference allowed, as a fraction of the largest output: `in_numpy` may round as it likes.
-_SLACK = 0.03
 
 
 def export(policy: Policy, folder: Path) -> tuple[Path, Path]:
@@ -33,23 +30,21 @@ def export(policy: Policy, folder: Path) -> tuple[Path, Path]:
     plain, compiled = folder / files.EXPORTED, folder / files.COMPILED
     if networks.numpy_address(policy.network.spec.network):
         _check_numpy(policy)
-    contents = {plain: [files.content(policy.params, about(policy))], compiled: [artifact(policy)]}
+    metadata = replace(about(policy), example=_example(policy))
+    contents = {plain: [files.content(policy.params, metadata)], compiled: [artifact(policy)]}
     folder.mkdir(parents=True, exist_ok=True)
     whole_files.write(contents)
     return plain, compiled
 
 
 def _check_numpy(policy: Policy) -> None:
-    spec, env = policy.network.spec, policy.env
-    network = networks.make(replace(spec, compute_dtype="float32"), env)
-    seen = _made_up(env, is_ours=spec.network in networks.NETWORKS)
-    with jax.default_matmul_precision("highest"):
-        expected = network(policy.params, in_parts(jnp.asarray(seen), env.observation))
+    spec = policy.network.spec
+    seen = _made_up(policy.env, is_ours=spec.network in networks.NETWORKS)
     for name, right, given in zip(
-        ("logits", "values"), map(np.asarray, expected), _in_numpy(policy, seen), strict=True
+        ("logits", "values"), outputs(policy, seen), _in_numpy(policy, seen), strict=True
     ):
-        largest = np.abs(right[np.isfinite(right)]).max(initial=0)
-        if not np.allclose(given, right, rtol=0, atol=_SLACK * largest, equal_nan=True):
+        if not agree(given, right):
+            largest = np.abs(right[np.isfinite(right)]).max(initial=0)
             raise UserError(
                 f"network={spec.network}: its `in_numpy` computes another function: on random "
                 f"observations its {name} differ by up to {np.abs(given - right).max():.3g}, and "
@@ -64,8 +59,23 @@ def _made_up(env: Environment, is_ours: bool) -> np.ndarray:
     seen = np.random.default_rng(0).random((_ROWS, env.observation_size), np.float32)
     if is_ours:
         return seen
+    return np.vstack([seen, _first_observations(env)])
+
+
+def _first_observations(env: Environment) -> np.ndarray:
     games = env.reset(jax.random.key_data(jax.random.split(seed_key(0), _ROWS)))
-    return np.vstack([seen, np.asarray(env.observe(games))])
+    return np.asarray(env.observe(games))
+
+
+def _example(policy: Policy) -> tuple[list[float], list[float]] | None:
+    """Returns an observation and its logits, if the network is from outside of this package: its
+    module may change.
+    """
+    if policy.network.spec.network in networks.NETWORKS:
+        return None
+    seen = _first_observations(policy.env)
+    logits, _ = outputs(policy, seen)
+    return seen[0].tolist(), logits[0].tolist()
 
 
 def _in_numpy(policy: Policy, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -29,6 +29,7 @@ import numpy as np
 
 from hackmatrix.errors import UserError
 from hackmatrix.networks import Spec
+from hackmatrix.networks.in_numpy import agree
 from hackmatrix.networks.turning import Turning
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ class About:
     to `owned_reward_end` are the `hackmatrix.rl.reward_signal.RewardSignal` that its values were
     trained on; files without them have the defaults. `landmark` is the feature of `cells` that
     boards can be turned towards. `in_numpy` is MODULE:NAME of the forward pass without JAX, for a
-    network from outside of this package that has one.
+    network from outside of this package that has one; `example` is an observation and the logits
+    that such a network gave for it.
     """
 
     env: str
@@ -71,6 +73,7 @@ class About:
     owned_reward_end: float = 0.0
     landmark: int | None = None
     in_numpy: str | None = None
+    example: tuple[list[float], list[float]] | None = None
 
     @property
     def turning(self) -> Turning | None:
@@ -93,10 +96,8 @@ class About:
             theirs = list(self.observation.items()), self.actions
             fits = theirs == (list(env.observation.items()), tuple(env.action_names))
         if not fits:
-            policy_has, env_has = (
-                _sizes(self.observation, self.actions),
-                _sizes(env.observation, env.action_names),
-            )
+            policy_has = _sizes(self.observation, self.actions)
+            env_has = _sizes(env.observation, env.action_names)
             if policy_has == env_has:
                 pairs = enumerate(zip(self.actions, env.action_names, strict=True))
                 number, names = next(each for each in pairs if each[1][0] != each[1][1])
@@ -106,10 +107,16 @@ class About:
                 f"it cannot play {env.name} with {env_has}"
             )
 
+    def check_example(self, logits: np.ndarray) -> None:
+        """Raises ValueError if the network gave other logits for the example at its export."""
+        if self.example and not agree(logits, np.array(self.example[1], np.float32)):
+            raise ValueError("its logits for an observation are not those of the export")
+
 
 def content(params: Params, about: About) -> bytes:
     """Returns the bytes of a file with these parameters and metadata."""
-    header = {"format": np.int32(FORMAT), "about": np.str_(json.dumps(asdict(about)))}
+    said = {name: value for name, value in asdict(about).items() if value is not None}
+    header = {"format": np.int32(FORMAT), "about": np.str_(json.dumps(said))}
     archive = io.BytesIO()
     np.savez_compressed(archive, allow_pickle=False, **header, **_arrays(params))
     return archive.getvalue()

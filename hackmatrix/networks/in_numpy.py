@@ -20,6 +20,7 @@ Array = np.ndarray
 Params = Mapping[str, Any]
 Parts = Mapping[str, Array]
 _HEAD_WIDTH = 16  # of attention, as in hackmatrix/networks/cells.py
+_SLACK = 0.03  # the difference that `agree` allows, as a fraction of the largest output
 
 
 def mlp(params: Params, parts: Parts) -> Array:
@@ -79,6 +80,12 @@ def dense(layer: Params, inputs: Array) -> Array:
     """Maps [..., inputs] to [..., outputs]."""
     product: Array = inputs @ layer["kernel"] + layer["bias"]
     return product
+
+
+def agree(given: Array, expected: Array) -> bool:
+    """Returns whether the outputs of two forward passes are equal but for rounding."""
+    largest = np.abs(expected[np.isfinite(expected)]).max(initial=0)
+    return np.allclose(given, expected, rtol=0, atol=_SLACK * largest, equal_nan=True)
 
 
 def _flat(part: Array) -> Array:

@@ -25,9 +25,11 @@ class NumpyPolicy:
         self._set(*files.read(file))
         what = f"{file} does not fit network={self.about.spec.network}, which has changed since"
         with plugins.as_user_error(what), np.errstate(all="ignore"):
-            logits, _ = self.outputs(np.zeros(self._size, np.float32))
+            example = self.about.example
+            logits, _ = self.outputs(example[0] if example else np.zeros(self._size, np.float32))
             if len(logits) != self._actions:
                 raise ValueError(f"it has {len(logits)} logits for {self._actions} actions")
+            self.about.check_example(logits)
 
     @classmethod
     def of(cls, params: Mapping[str, Any], about: About) -> Self:

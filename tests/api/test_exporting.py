@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,8 @@ import pytest
 
 import hackmatrix
 from hackmatrix import networks
-from hackmatrix.envs import Environment
-from hackmatrix.networks import Spec
+from hackmatrix.envs import Environment, make
+from hackmatrix.networks import NumpyTorso, Spec
 from hackmatrix.networks.centred import Centred
 from hackmatrix.networks.torso import Parts, Torso
 from hackmatrix.rl.reward_signal import RewardSignal
@@ -31,6 +32,10 @@ def in_numpy(params: Mapping[str, Any], parts: Mapping[str, np.ndarray]) -> np.n
     """The forward pass of Linear, which is that of Forgotten without the relu."""
     layer = params["layer"]
     return parts["wanted"] @ layer["kernel"] + layer["bias"]
+
+
+def shifted(function: NumpyTorso, *given: Any) -> np.ndarray:
+    return function(*given) + 1
 
 
 def as_named(params: Mapping[str, Any], parts: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -127,6 +132,20 @@ def test_a_network_that_is_the_same_function_in_numpy_is_exported(
     plain, _ = agent(torso).export(tmp_path)
     logits, _ = NumpyPolicy(plain).outputs(np.eye(12, dtype=np.float32))
     assert np.ptp(logits) > 0
+
+
+def test_an_export_is_refused_once_its_network_is_another_function(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, _ = agent(Linear, make("tests.envs.toy:Toy")).export(tmp_path)
+    assert hackmatrix.load(plain).policy.params
+    changed = "does not fit network=.*Linear, which has changed since: ValueError: its logits for"
+    monkeypatch.setitem(globals(), "in_numpy", functools.partial(shifted, in_numpy))
+    with pytest.raises(hackmatrix.UserError, match=changed):
+        NumpyPolicy(plain)
+    monkeypatch.setattr(Linear, "__call__", Forgotten.__call__)
+    with pytest.raises(hackmatrix.UserError, match=changed):
+        hackmatrix.load(plain)
 
 
 def test_random_observations_have_the_player_on_the_board(tmp_path: Path) -> None:

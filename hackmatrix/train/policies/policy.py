@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 
-from hackmatrix import networks, streams
+from hackmatrix import networks, plugins, streams
 from hackmatrix.envs import Environment, make
+from hackmatrix.envs.protocol import in_parts
 from hackmatrix.errors import UserError
 from hackmatrix.networks import files
 from hackmatrix.networks.actor_critic import Network, Params
@@ -20,6 +23,7 @@ from hackmatrix.rl.reward_signal import RewardSignal
 from hackmatrix.train.config.rules import AUTO
 from hackmatrix.train.runs import directory
 from hackmatrix.train.runs.directory import Run
+from hackmatrix.train.runs.provenance import changed_modules
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,8 @@ def of_run(found: Run, say: Callable[[str], None] = streams.say, *, best: bool =
             "one; use the newest instead"
         )
     params = program.acting(restored.state.learner)
+    if changed := changed_modules(lambda: directory.starts(found), found.config):
+        say(f"{', '.join(changed)}: changed since {found.name} was trained; it may play otherwise")
     signal = RewardSignal.of(found.config)
     return Policy(program.env, program.network, params, found.name, restored.step, signal, best)
 
@@ -110,7 +116,22 @@ def of_file(file: str | Path) -> Policy:
     source = str(file) if files.is_shipped(str(file)) else about.run
     network = networks.make(about.spec, env)
     params = network.fitted(params, str(file))
-    return Policy(env, network, params, source, about.step, signal)
+    policy = Policy(env, network, params, source, about.step, signal)
+    if about.example:
+        what = f"{file} does not fit network={about.spec.network}, which has changed since"
+        with plugins.as_user_error(what):
+            about.check_example(outputs(policy, np.array([about.example[0]], np.float32))[0][0])
+    return policy
+
+
+def outputs(policy: Policy, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the logits f32[B, A] and values f32[B] of observations f32[B, N]. It computes in
+    float32, whatever the compute dtype was in training.
+    """
+    network = networks.make(replace(policy.network.spec, compute_dtype="float32"), policy.env)
+    with jax.default_matmul_precision("highest"):
+        logits, value = network(policy.params, in_parts(jnp.asarray(seen), policy.env.observation))
+    return np.asarray(logits), np.asarray(value)
 
 
 def about(policy: Policy) -> About:

@@ -75,6 +75,15 @@ def test_a_file_restores_the_parameters_that_were_written(found: Run, tmp_path: 
     assert (again.source, again.step, again.network) == ("saved", STEP, policy.network)
 
 
+def test_loading_a_run_says_which_of_the_users_modules_have_changed(
+    found: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(policies, "changed_modules", lambda starts, config: ["my_net", "my_env"])
+    said: list[str] = []
+    policies.of_run(found, said.append)
+    assert said == ["my_net, my_env: changed since saved was trained; it may play otherwise"]
+
+
 def test_the_folder_of_an_export_stands_for_its_policy(found: Run, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"there is no file .*policy\.npz"):
         policies.load(tmp_path, None, str(tmp_path), print)
