@@ -22,7 +22,7 @@ from ml_collections import config_flags
 
 from hackmatrix.parallel import slices
 from hackmatrix.train.config.command_line import define_config, parser
-from launch.startup import command_line, outputs, starting
+from launch.startup import command_line, ending, outputs, starting
 
 if TYPE_CHECKING:
     from hackmatrix.bench.report import Report
@@ -98,6 +98,8 @@ def main(arguments: list[str]) -> None:
         sys.exit(f"{PROGRAM}: choose what to measure, one of: {', '.join(MODES)}")
     mode = arguments[1]
     _check_flags(mode)
+    if mode == "starts":  # the program that it has started must end with it
+        ending.exit_on_sigterm()
     if mode == "gymnasium" and not importlib.util.find_spec("gymnasium"):
         sys.exit(
             f"{PROGRAM}: gymnasium is missing: pip install -e '.[gymnasium]' -c constraints.txt"

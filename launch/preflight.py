@@ -12,13 +12,14 @@ import sys
 
 from absl import app, flags
 
+from hackmatrix.parallel import slices
 from hackmatrix.train.config.command_line import define_config, parser
 from launch.startup import command_line, outputs, starting
 
 PROGRAM = "launch.preflight"
 
 _CONFIG = define_config(PROGRAM)
-_SLICE = flags.DEFINE_string("slice", "", "The TPU slice, like v4-32, or the GPUs, like h100-8.")
+_SLICE = flags.DEFINE_enum("slice", None, list(slices.SLICES), "The TPU slice or GPUs to check.")
 _JSON = flags.DEFINE_bool("json", False, "Print JSON.")
 
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
+import subprocess
+import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -39,6 +45,33 @@ def test_a_failing_program_is_reported_with_its_exit_code_and_error(
     monkeypatch.setattr(starts, "_PROGRAMS", {"failing --hard": ""})
     with pytest.raises(UserError, match="-m failing --hard exited with code 1:\nno such thing"):
         list(starts.measure(tmp_path))
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
+def test_a_benchmark_that_is_terminated_leaves_no_program_and_no_files(tmp_path: Path) -> None:
+    def wait_for_processes(number: int) -> None:
+        """Waits until so many have the directory in their environment."""
+        deadline = time.monotonic() + 100
+        while sum(map(has_directory, Path("/proc").glob("[0-9]*/environ"))) != number:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+    def has_directory(environment: Path) -> bool:
+        with contextlib.suppress(OSError):  # it has ended, or is another user's
+            return os.fsencode(tmp_path) in environment.read_bytes()
+        return False
+
+    benchmark = subprocess.Popen(
+        [sys.executable, "-m", "launch.bench", "starts"],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.DEVNULL,
+    )
+    wait_for_processes(2)
+    assert list(tmp_path.iterdir())
+    benchmark.terminate()
+    assert benchmark.wait(timeout=100) == 128 + signal.SIGTERM
+    wait_for_processes(0)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_each_program_finds_an_empty_cache_and_then_what_it_cached(
