@@ -24,6 +24,7 @@ _JSON = flags.DEFINE_bool("json", False, "Print JSON.")
 
 
 def main(_: list[str]) -> None:
+    assert _SLICE.value  # `parse` refuses none
     starting.stay_off_accelerators()
     # Imported only now: JAX reads on import which devices it is to use.
     with starting.loading(PROGRAM, "JAX"):
