@@ -3,7 +3,7 @@
 python -m launch.preflight --slice=v4-32
 python -m launch.preflight --slice=h100-1
 
-It compiles the program that launch.train would run there, which takes a minute or two on a CPU.
+It compiles the program that launch.train would run there, which takes up to two minutes on a CPU.
 """
 
 from __future__ import annotations
