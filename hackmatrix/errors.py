@@ -1,6 +1,15 @@
-"""The base class of errors that a user causes and can correct."""
+"""The base class of errors that a user causes and can correct, and the words for wrong flags."""
 
 from __future__ import annotations
+
+import re
+
+# Error messages of absl, and what to print instead.
+_IN_OTHER_WORDS = {
+    r"invalid literal for int\(\).*": "give a whole number, like 1_000_000",
+    r"could not convert string to float.*": "give a number, like 0.5 or 1e-3",
+    r"\('Non-boolean argument to boolean flag'.*": "give True or False",
+}
 
 
 class UserError(Exception):
@@ -11,3 +20,11 @@ class UserError(Exception):
     def _render_traceback_(self) -> list[str]:
         """What a notebook prints in place of a traceback."""
         return [f"{type(self).__name__}: {self}"]
+
+
+def of_flag(error: Exception) -> str:
+    """Describes in one line what absl found wrong with a flag."""
+    text = str(error)
+    for theirs, ours in _IN_OTHER_WORDS.items():
+        text = re.sub(theirs, ours, text)
+    return " ".join(text.split())

@@ -13,6 +13,7 @@ from typing import Any
 
 from hackmatrix.errors import UserError
 
+_PACKAGE = Path(__file__).parent
 _ADDRESS = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
@@ -71,7 +72,8 @@ def why(error: BaseException) -> str:
 def line_of(error: BaseException) -> str:
     """Returns where in the user's own code it was raised, as ", my_net.py:12"; "" if nowhere."""
     libraries = map(sysconfig.get_path, ("stdlib", "purelib", "platlib"))
-    not_theirs = "<", str(Path(__file__).parent), *libraries
+    ours = str(_PACKAGE), str(_PACKAGE.parent / "configs" / "__init__.py")
+    not_theirs = "<", *ours, *libraries
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if not frame.filename.startswith(not_theirs):
             return f", {Path(frame.filename).name}:{frame.lineno}"

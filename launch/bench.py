@@ -31,6 +31,7 @@ PROGRAM = "launch.bench"
 _SCALING = "runs/scaling"
 _MOST_BOARDS = 2**31 - 1
 MODES = ("env", "train", "scaling", "sinks", "gymnasium", "starts")
+_STARTING = "scaling", "starts"  # start processes, leave the devices to them, and end with them
 
 _CONFIG = define_config(PROGRAM)
 _BOARDS = flags.DEFINE_list(
@@ -98,8 +99,8 @@ def main(arguments: list[str]) -> None:
         sys.exit(f"{PROGRAM}: choose what to measure, one of: {', '.join(MODES)}")
     mode = arguments[1]
     _check_flags(mode)
-    if mode == "starts":  # the program that it has started must end with it
-        ending.exit_on_sigterm()
+    if mode in _STARTING:
+        ending.exit_when_terminated()
     if mode == "gymnasium" and not importlib.util.find_spec("gymnasium"):
         sys.exit(
             f"{PROGRAM}: gymnasium is missing: pip install -e '.[gymnasium]' -c constraints.txt"
@@ -115,7 +116,7 @@ def main(arguments: list[str]) -> None:
         starting.waiting(f"{PROGRAM}: measuring {mode}"),
         out_of_memory_as_user_error(measuring.TOO_LARGE),
     ):
-        if mode not in ("scaling", "starts"):  # these leave the devices to processes they start
+        if mode not in _STARTING:
             starting.need_devices()
         _measurements(Report(_JSON.value, _print))[mode]()
 

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 PROGRAM = "launch.evaluate"
 
-_EPISODES = flags.DEFINE_integer("episodes", 1000, "How many games to play.", lower_bound=1)
+_EPISODES = flags.DEFINE_integer("episodes", 1000, "How many games to play.", 1, 2**32 - 1)
 _GREEDY = flags.DEFINE_bool(
     "greedy",
     False,
     "Evaluate only greedy play (not with --plan); by default both sampled and greedy play.",
 )
-_SEED = flags.DEFINE_integer("seed", 0, "The seed of the games.", lower_bound=0)
+_SEED = flags.DEFINE_integer("seed", 0, "The seed of the games.", 0, 2**32 - 1)
 _JSON = flags.DEFINE_bool("json", False, "Print JSON.")
 
 

@@ -31,7 +31,7 @@ command_line.refuse_empty(_RUNS)
 
 
 def main(_: list[str]) -> None:
-    ending.exit_on_sigterm()
+    ending.exit_when_terminated()
     starting.stay_off_accelerators()
     starting.keep_compiled_programs()
     outputs.check(PROGRAM, _OUT)

@@ -21,10 +21,8 @@ if TYPE_CHECKING:
 
 PROGRAM = "launch.watch"
 
-_EPISODE = flags.DEFINE_integer(
-    "episode", 0, "The number of the game.", lower_bound=0, upper_bound=2**32 - 1
-)
-_SEED = flags.DEFINE_integer("seed", 0, "The seed of the games.", lower_bound=0)
+_EPISODE = flags.DEFINE_integer("episode", 0, "The number of the game.", 0, 2**32 - 1)
+_SEED = flags.DEFINE_integer("seed", 0, "The seed of the games.", 0, 2**32 - 1)
 _GREEDY = flags.DEFINE_bool("greedy", False, "Take the likeliest action instead of sampling one.")
 _HTML = outputs.define("html", "Write the game to this file, as an HTML page.")
 _GIF = outputs.define("gif", "Write the game to this file, as an animated GIF.")

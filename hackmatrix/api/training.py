@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from types import FunctionType
 from typing import Any
 
-import jax
 import jax.numpy as jnp
-import numpy as np
 
 from hackmatrix.api.run import Run
 from hackmatrix.cache import keep_compiled_programs
@@ -90,11 +87,4 @@ def _settings(config: Any) -> Mapping[str, Any]:
 
 def _named(value: Any) -> Any:
     """Returns the value in the form that is saved with the run."""
-    if isinstance(value, Run):
-        return value.directory
-    if isinstance(value, Path):
-        return str(value)
-    if isinstance(value, np.generic | np.ndarray | jax.Array) and value.ndim == 0:
-        return value.item()
-    is_named = isinstance(value, type | FunctionType)
-    return f"{value.__module__}:{value.__qualname__}" if is_named else value
+    return value.directory if isinstance(value, Run) else reading.plain(value)

@@ -59,7 +59,11 @@ def keys_at_once(
         signal.signal(number, stand_still)
         take()
 
-    ends = dict.fromkeys((signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT), _unwind)
+    def end(number: int, _: object) -> None:
+        give_back()  # a second signal may come before `finally` does it
+        raise SystemExit(128 + number)
+
+    ends = dict.fromkeys((signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT), end)
     takes = dict.fromkeys((signal.SIGCONT, signal.SIGWINCH), take)
     with _handling({**ends, **takes, signal.SIGTSTP: stand_still}):
         try:
@@ -84,11 +88,6 @@ def _handling(
     finally:
         for each in heard:
             signal.signal(each, signal.SIG_DFL)
-
-
-def _unwind(number: int, _: object) -> None:
-    """Ends the program by an exception, so that it cleans up."""
-    raise SystemExit(128 + number)
 
 
 def key(seconds: float | None = None) -> str | None:

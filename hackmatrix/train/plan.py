@@ -21,6 +21,7 @@ from hackmatrix.train.config import Config, resolve
 from hackmatrix.train.config.rules import RUN_NAME
 from hackmatrix.train.config.saved import from_json, of_another_run, resumed, to_json
 from hackmatrix.train.guards.consistency import compare
+from hackmatrix.train.guards.doctor import NOT_COMPILED
 from hackmatrix.train.program import Program
 from hackmatrix.train.reporting import metric_catalogue, weights_and_biases
 from hackmatrix.train.reporting.tracing import Span, check_span
@@ -127,7 +128,7 @@ def make_plan(
     training program, which is built first to check the configuration.
     """
     if jax.config.jax_disable_jit:  # type: ignore[attr-defined]
-        raise UserError("JAX_DISABLE_JIT is set, but training is one compiled program: unset it")
+        raise UserError(NOT_COMPILED)
     # A custom configuration may lack any setting; `resolve` reports that.
     which, name = request.settings.get("resume"), _name(request)
     found = directory.find(request.workdir, which, name) if which else None

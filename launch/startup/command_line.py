@@ -10,6 +10,7 @@ from typing import Any
 
 from absl import flags, logging
 
+from hackmatrix import errors
 from hackmatrix.errors import UserError
 from launch.startup import ending, starting
 
@@ -27,8 +28,8 @@ def parser(program: str) -> Parse:
     def parse(arguments: list[str]) -> list[str]:
         try:
             rest = flags.FLAGS(arguments)
-        except (flags.Error, UserError) as error:
-            sys.exit(f"{program}: {' '.join(str(error).split())}")
+        except (flags.Error, ValueError, UserError) as error:  # ValueError: --noNAME=VALUE
+            sys.exit(f"{program}: {errors.of_flag(error)}")
         if rest[1:]:
             sys.exit(f"{program}: {rest[1]!r} is not a flag; --help lists the flags")
         return rest

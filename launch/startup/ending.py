@@ -21,6 +21,8 @@ def end_quietly(program: str) -> None:
     still print one.
     """
     is_stopped = False
+    if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # set by launch/__init__.py
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # If it was closed from the start it is None, which makes print use standard output.
     sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
 
@@ -75,9 +77,13 @@ def at_once(program: str) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def exit_on_sigterm() -> None:
-    """Makes SIGTERM end the program as sys.exit does, which removes its temporary files."""
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+def exit_when_terminated() -> None:
+    """Makes SIGTERM and SIGHUP end the program as sys.exit does, which removes its temporary files
+    and ends the processes it has started.
+    """
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, lambda number, _: sys.exit(128 + number))
 
 
 def _is_main_thread() -> bool:

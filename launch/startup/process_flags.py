@@ -11,9 +11,7 @@ _COORDINATOR = flags.DEFINE_string(
     None,
     "HOST:PORT of process 0, which the other processes connect to; TPU slices need none.",
 )
-_NUM_PROCESSES = flags.DEFINE_integer(
-    "num_processes", None, "The number of processes.", lower_bound=1
-)
+_NUM_PROCESSES = flags.DEFINE_integer("num_processes", None, "The number of processes.", 1, 65_536)
 _PROCESS_ID = flags.DEFINE_integer("process_id", None, "The index of this process, from 0.")
 
 

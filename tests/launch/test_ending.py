@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import signal
 import subprocess
@@ -49,6 +50,16 @@ def interrupted(work: str) -> tuple[str, str]:
 
 def test_ctrl_c_prints_one_line() -> None:
     assert interrupted("signal.pause()") == ("", "launch.little: stopped")
+
+
+def test_ctrl_c_while_a_program_is_imported_prints_nothing(tmp_path: Path) -> None:
+    (tmp_path / "absl.py").write_text("import signal; signal.raise_signal(signal.SIGINT)")
+    done = subprocess.run(
+        [sys.executable, "-m", "launch.watch"],
+        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
 
 
 def test_ctrl_c_ends_a_program_although_the_import_of_jax_would_swallow_it() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import select
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -191,16 +192,17 @@ def test_programs_whose_results_cannot_be_written_say_so_in_one_line() -> None:
             assert program.returncode == 1
 
 
-def test_temporary_files_are_removed_after_sigterm() -> None:
+@pytest.mark.parametrize("ends", [signal.SIGTERM, signal.SIGHUP])
+def test_temporary_files_are_removed_after_termination(ends: int) -> None:
     program = (
         "import atexit, signal; from launch.startup import ending\n"
-        "atexit.register(print, 'removed'); ending.exit_on_sigterm()\n"
-        "signal.raise_signal(signal.SIGTERM)"
+        "atexit.register(print, 'removed'); ending.exit_when_terminated()\n"
+        f"signal.raise_signal({ends})"
     )
     ended = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    assert (ended.returncode, ended.stdout) == (143, "removed\n")
+    assert (ended.returncode, ended.stdout) == (128 + ends, "removed\n")
 
 
 def test_standard_output_is_recognised_by_any_of_its_names(

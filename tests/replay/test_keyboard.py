@@ -145,6 +145,21 @@ def test_the_terminal_is_restored_when_a_signal_ends_the_program(
     assert terminal.is_as_before()
 
 
+def test_the_terminal_is_restored_before_a_signal_unwinds_the_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A second signal could end the program before its context managers do."""
+    ours, theirs = pty.openpty()
+    with open(ours, "rb"), open(theirs) as keys:
+        monkeypatch.setattr(sys, "stdin", keys)
+        before = termios.tcgetattr(theirs)
+        with keyboard.keys_at_once():
+            assert termios.tcgetattr(theirs) != before
+            with pytest.raises(SystemExit):
+                signal.raise_signal(signal.SIGTERM)
+            assert termios.tcgetattr(theirs) == before
+
+
 def test_an_ignored_signal_is_ignored_while_keys_are_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

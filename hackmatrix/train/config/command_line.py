@@ -14,20 +14,17 @@ from contextlib import contextmanager
 from absl import flags
 from ml_collections import config_dict, config_flags
 
+from hackmatrix import errors
 from hackmatrix.errors import UserError
 from hackmatrix.train.config import faults, reading
 from hackmatrix.train.config.settings import Config, declared
 
 _NAME = "config"
-# Error messages of absl and ml_collections, and what to print instead.
+# Error messages of ml_collections, and what to print instead.
 _IN_OTHER_WORDS = {
-    r"invalid literal for int\(\).*": "give a whole number, like 1_000_000",
-    r"could not convert string to float.*": "give a number, like 0.5 or 1e-3",
-    r"\('Non-boolean argument to boolean flag'.*": "give True or False",
     r"The flag '(config\.\w+)' is defined twice.*": r"give --config=FILE only once, before --\1",
     r"Found (\S+) in argv before a value for --config.*": r"put --config=FILE before \1",
 }
-_QUOTED_NAME = re.compile(r"['\"\\]*(\w+)['\"\\]*( Did you mean .*)?")
 _SETTING = re.compile(rf"--?(no)?{_NAME}\.([^=]+)")
 
 
@@ -94,23 +91,14 @@ def _check_names(arguments: Sequence[str]) -> None:
 def _one_line(program: str) -> Iterator[None]:
     try:
         yield
-    except flags.Error as error:
-        sys.exit(f"{program}: {_flag_mistake(str(error))}")
+    except (flags.Error, ValueError) as error:  # the latter for --noNAME=VALUE
+        text = errors.of_flag(error)
+        for theirs, ours in _IN_OTHER_WORDS.items():
+            text = re.sub(theirs, ours, text)
+        sys.exit(f"{program}: {text}")
     except UserError as error:
         sys.exit(f"{program}: {error}")
     except (AttributeError, KeyError) as error:
-        # Any other such error is a mistake in the file; the traceback shows where.
-        unknown = _QUOTED_NAME.fullmatch(_in_a_line(str(error)))
-        if not unknown:
-            raise
-        sys.exit(f"{program}: {faults.unknown(unknown[1])}")
-
-
-def _flag_mistake(text: str) -> str:
-    for theirs, ours in _IN_OTHER_WORDS.items():
-        text = re.sub(theirs, ours, text)
-    return _in_a_line(text)
-
-
-def _in_a_line(text: str) -> str:
-    return " ".join(text.replace("\\n", " ").split())
+        if name := faults.unknown_name(error):
+            sys.exit(f"{program}: {faults.unknown(name)}")
+        raise

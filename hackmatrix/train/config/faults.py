@@ -6,11 +6,13 @@ A fault is one line: the setting, its value, and what it must be.
 from __future__ import annotations
 
 import difflib
+import re
+import traceback
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from hackmatrix.train.config import autoscale
-from hackmatrix.train.config.settings import Config, declared
+from hackmatrix.train.config.settings import Config, Setting, declared
 
 Faults = dict[str, str]  # by the name of the setting
 
@@ -25,6 +27,7 @@ _ELSEWHERE = {
 }  # fmt: skip
 MOST_SAMPLES = 2**31  # 32-bit numbers count the samples of an update
 _MOST_UPDATES = 2**31 - 1  # and the updates of a run
+_UNKNOWN = re.compile(r"\W*(?:Key \W*)?(\w+)")  # how ml_collections begins to say it
 
 
 def of_values(values: Mapping[str, Any], kind: type[Config]) -> Faults:
@@ -36,12 +39,12 @@ def of_values(values: Mapping[str, Any], kind: type[Config]) -> Faults:
         for name in settings
         if name not in values
     }
-    wrong = {
-        name: _fault(name, values[name], f"must be {setting.rule.must_be}")
+    refused = {
+        name: wrong(name, values[name], settings)
         for name, setting in settings.items()
         if name in values and not setting.allows(values[name])
     }
-    return {**undeclared, **missing, **wrong}
+    return {**undeclared, **missing, **refused}
 
 
 def unknown(name: str, names: Collection[str] = declared(Config)) -> str:
@@ -51,6 +54,19 @@ def unknown(name: str, names: Collection[str] = declared(Config)) -> str:
     near = near or difflib.get_close_matches(name, names, n=3, cutoff=_RELATED)
     advice = f"did you mean {' or '.join(near)}? " if near else ""
     return f"{name} is not a setting: {advice}configs/default.py lists all settings{own}"
+
+
+def unknown_name(error: Exception) -> str | None:
+    """Returns the name that is not a setting, if ml_collections has raised the error for one."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    is_theirs = frame.f_globals.get("__name__", "").startswith("ml_collections.")
+    named = isinstance(error, AttributeError | KeyError) and _UNKNOWN.match(str(error))
+    return named[1] if named and is_theirs else None
+
+
+def wrong(name: str, value: Any, settings: Mapping[str, Setting] = declared(Config)) -> str:
+    """Returns the fault of a value that the setting does not take."""
+    return _fault(name, value, f"must be {settings[name].rule.must_be}")
 
 
 def of_intervals(save_interval: int | None, log_interval: int) -> Faults:

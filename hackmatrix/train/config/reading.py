@@ -9,12 +9,14 @@ import re
 import runpy
 from collections.abc import Mapping
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 from ml_collections import config_dict
 
 from hackmatrix import plugins
 from hackmatrix.errors import UserError
+from hackmatrix.train.config import faults
 from hackmatrix.train.config.settings import Config, declared
 
 _ROOT, _FOLDER = Path(__file__).parents[3], Path("configs")  # a package, for files to import
@@ -26,7 +28,7 @@ def read(named: str | Path) -> Mapping[str, Any]:
     the argument. configs/NAME.py is the trainer's file if there is none in the working directory.
     """
     _check_package()
-    path, *argument = str(named).split(":", 1)
+    path, *argument = re.split(r"(?<=\.py):", str(named), maxsplit=1)
     file = _found(Path(os.path.expanduser(path)), named)
     try:
         get_config = runpy.run_path(str(file)).get("get_config")
@@ -37,16 +39,18 @@ def read(named: str | Path) -> Mapping[str, Any]:
     except (OSError, SyntaxError) as error:
         why = re.sub(r"\[Errno \d+\] ", "", str(error))
         raise UserError(f"the configuration {named} cannot be read: {why}") from None
-    except (UserError, AttributeError, KeyError):  # the last two may be an unknown setting
+    except UserError:
         raise
     except Exception as error:  # the file is user code, which may raise anything
+        if name := faults.unknown_name(error):
+            raise UserError(faults.unknown(name)) from None
         raise UserError(f"the configuration {named} fails: {plugins.why(error)}") from error
-    if hasattr(found, "keys"):
+    if hasattr(found, "keys") and all(isinstance(name, str) for name in [*found]):
         settings: Mapping[str, Any] = found
         return settings
     raise UserError(
-        f"the configuration {named} returns {type(found).__name__} instead of settings: its "
-        "get_config() has to end with `return config`"
+        f"the configuration {named} returns {type(found).__name__} instead of settings by name: "
+        "its get_config() has to end with `return config`"
     )
 
 
@@ -61,9 +65,27 @@ def read_whole(named: str | Path) -> config_dict.ConfigDict:
     if isinstance(found, config_dict.ConfigDict) and declared(Config).keys() <= {*found}:
         return found
     # A copy: the ConfigDict of default.py itself would record every setting as given.
-    whole = config_dict.ConfigDict(default())
-    whole.update({**found})
+    whole, wrong = config_dict.ConfigDict(default()), []
+    for name, value in found.items():
+        try:
+            whole[name] = plain(value)
+        except TypeError:  # of another type
+            wrong.append(faults.wrong(name, value))
+    if wrong:
+        raise UserError("\n".join(wrong))
     return whole
+
+
+def plain(value: Any) -> Any:
+    """Returns a setting in the form that is saved with the run: a number for an array of one, the
+    path as a string, and MODULE:NAME for a class or function.
+    """
+    if isinstance(value, Path):
+        return str(value)
+    if getattr(value, "ndim", None) == 0:
+        return value.item()
+    is_named = isinstance(value, type | FunctionType)
+    return f"{value.__module__}:{value.__qualname__}" if is_named else value
 
 
 def _check_package() -> None:

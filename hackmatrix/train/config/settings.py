@@ -29,6 +29,7 @@ from hackmatrix.train.config.rules import (
     POSITIVE,
     RUN_NAME,
     SEED,
+    SEEDS,
     SHARE,
     SIMULATIONS,
     STEPS,
@@ -92,7 +93,7 @@ class Config:
     kernels: bool | None = setting(None, FLAG, since=5)
     algorithm: str = setting("ppo", ALGORITHM, since=3, is_fixed=True)
     seed: int = setting(0, SEED, is_fixed=True)
-    num_seeds: int = setting(1, COUNT, since=4)
+    num_seeds: int = setting(1, SEEDS, since=4)
 
     auto_tune: bool = setting(True, FLAG)
     num_envs: int = setting(None, COUNT)

@@ -23,6 +23,7 @@ from hackmatrix.train.runs.shared_path import becomes_true, leave_sentinel
 
 LOCK = Path("/tmp/libtpu_lockfile")
 DEVICES = "devices"
+NOT_COMPILED = "JAX_DISABLE_JIT is set, but training is one compiled program: unset it"
 _MOST_SKEW_SECONDS = 5.0
 
 
@@ -32,6 +33,8 @@ def examine(workdir: str) -> Iterator[Finding]:
     yield (found := devices())
     if not found.is_good:
         return
+    if jax.config.jax_disable_jit:  # type: ignore[attr-defined]
+        yield Finding("compilation", NOT_COMPILED, False)
     yield cache(jax.config.values["jax_compilation_cache_dir"])
     yield directory(workdir)
     if jax.process_count() > 1:
@@ -84,6 +87,9 @@ def directory(workdir: str) -> Finding:
 
 
 def cache(path: str | None) -> Finding:
+    if not jax.config.values["jax_enable_compilation_cache"]:
+        text = "compiled programs are not cached: JAX_ENABLE_COMPILATION_CACHE turns that off"
+        return Finding("cache", text)
     if not path:
         return Finding("cache", "compiled programs are not cached: set JAX_COMPILATION_CACHE_DIR")
     if failure := _cannot_write(path):

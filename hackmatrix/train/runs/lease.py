@@ -223,7 +223,7 @@ def process_started(process: int) -> str | None:
     unknown; None if there is no such process, or only a zombie.
     """
     try:
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"/proc/{process}/stat").read_text(errors="replace").rpartition(")")[2].split()
         return None if fields[0] in "ZX" else fields[19]
     except ProcessLookupError:  # it ended meanwhile
         return None

@@ -126,7 +126,7 @@ def place(where: str | Path | Place) -> Place:
     """Returns the place at a path, or at an address such as gs://BUCKET/runs."""
     if isinstance(where, str | Path):
         return _named(where)
-    if hasattr(where, "address"):
+    if hasattr(type(where), "address"):
         return where
     raise UserError(f"{where!r} is not a path: use a directory or {BUCKETS}BUCKET/...")
 

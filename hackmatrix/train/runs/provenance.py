@@ -4,6 +4,7 @@ modules, to reproduce it.
 
 from __future__ import annotations
 
+import os
 import platform
 import socket
 import subprocess
@@ -89,5 +90,5 @@ def git(root: Path) -> dict[str, Any] | None:
 
 def _git(root: Path, *arguments: str) -> str:
     command = ["git", "-C", str(root), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
-    return done.stdout.strip()
+    done = subprocess.run(command, capture_output=True, check=True, timeout=10)
+    return os.fsdecode(done.stdout).strip()

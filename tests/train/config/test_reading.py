@@ -27,6 +27,26 @@ def test_settings_that_a_file_leaves_out_have_their_defaults(tmp_path: Path) -> 
     assert (config.ent_coef, config.num_steps) == (0.15, 64)
 
 
+def test_settings_may_be_arrays_of_one_number_paths_and_classes(tmp_path: Path) -> None:
+    ends_with = (
+        "import numpy, pathlib\n"
+        "    return {'lr': numpy.float32(0.5), 'num_envs': numpy.asarray(32), "
+        "'start_from': pathlib.Path('a/b'), 'network': pathlib.Path}"
+    )
+    whole = read_whole(write(tmp_path, ends_with))
+    assert (whole.lr, whole.num_envs, whole.start_from) == (0.5, 32, "a/b")
+    assert whole.network == "pathlib:Path"
+
+
+def test_settings_of_other_types_are_refused_all_at_once(tmp_path: Path) -> None:
+    with pytest.raises(UserError) as refused:
+        read_whole(write(tmp_path, "return {'lr': {'a': 1}, 'gamma': (1, 2), 'seed': 3}"))
+    assert str(refused.value).splitlines() == [
+        "lr={'a': 1} must be a number above 0",
+        "gamma=(1, 2) must be a number from 0 to 1",
+    ]
+
+
 def test_only_the_settings_that_a_file_sets_count_as_given(tmp_path: Path) -> None:
     whole = read_whole(write(tmp_path, "return {'gamma': 0.5}"))
     assert given_by(whole, default.get_config()) == {"gamma": 0.5}
@@ -34,7 +54,8 @@ def test_only_the_settings_that_a_file_sets_count_as_given(tmp_path: Path) -> No
 
 
 def test_the_argument_after_the_name_of_a_file_is_passed_to_get_config(tmp_path: Path) -> None:
-    file = write(tmp_path, "return {'run_name': size}")
+    (tmp_path / "10:30").mkdir()  # a colon in the path begins no argument
+    file = write(tmp_path / "10:30", "return {'run_name': size}")
     assert read(f"{file}:large") == {"run_name": "large"}
 
 
@@ -66,7 +87,7 @@ def test_a_file_in_the_home_of_the_user_may_be_named_by_a_tilde(
     [
         (
             "config = {}",
-            r"mine\.py returns NoneType instead of settings: its get_config\(\) has to end",
+            r"mine\.py returns NoneType instead of settings by name: its get_config\(\) has to end",
         ),
         ("return (", r"mine\.py cannot be read: '\(' was never closed \(mine\.py, line 2\)"),
         ("open('nowhere')", r"mine\.py cannot be read: No such file or directory: 'nowhere'"),
@@ -76,6 +97,20 @@ def test_a_file_in_the_home_of_the_user_may_be_named_by_a_tilde(
             r"mine\.py fails: ZeroDivisionError: division by zero, mine\.py:2",
         ),
         ("return {}\nget_config = None", r"mine\.py has no get_config\(\)"),
+        ("return {1: 2}", r"mine\.py returns dict instead of settings by name"),
+        ("return {}['X']", r"mine\.py fails: KeyError: 'X', mine\.py:2"),
+        (
+            "from configs import recipe; recipe.GONE",
+            r"fails: AttributeError: module 'configs.recipe' has no attribute 'GONE', mine\.py:2",
+        ),
+        (
+            "from configs import default; default.get_config().lr = 'x'",
+            r"mine\.py fails: TypeError: Could not override field 'lr' .*, mine\.py:2",
+        ),
+        (
+            "from configs import default; default.get_config().lrr",
+            r"^lrr is not a setting: did you mean lr\?",
+        ),
     ],
 )
 def test_a_file_that_gives_no_settings_is_refused_with_the_reason(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import jax
 import pytest
 
 from hackmatrix.train.guards import doctor, installed
@@ -81,6 +82,16 @@ def test_without_devices_the_reason_is_reported_and_the_examination_ends(
     assert (last.about, last.is_good) == ("devices", False)
     assert re.fullmatch(message, last.text)
     assert doctor.bad_elsewhere([last]) == []  # without devices, no other process can be asked
+
+
+def test_without_compilation_no_training_can_start_and_without_its_cache_it_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with jax.disable_jit():
+        found = [each for each in doctor.examine(str(tmp_path)) if not each.is_good]
+    assert [each.text for each in found] == [doctor.NOT_COMPILED]
+    monkeypatch.setattr(doctor.jax, "config", Mock(values={"jax_enable_compilation_cache": False}))
+    assert "not cached: JAX_ENABLE_COMPILATION_CACHE" in doctor.cache(str(tmp_path)).text
 
 
 def test_a_workdir_that_cannot_be_written_is_named(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -17,7 +18,8 @@ def test_provenance_has_the_revision_and_whether_tracked_files_differ(tmp_path: 
         who = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
         subprocess.run(["git", *who, *arguments], cwd=tmp_path, check=True, capture_output=True)
 
-    (tmp_path / "inside").mkdir()
+    tmp_path /= os.fsdecode(b"not UTF-8: \xe9")
+    (tmp_path / "inside").mkdir(parents=True)
     (tmp_path / "file").write_text("one")
     assert git(tmp_path) is None
     run_git("init")
