@@ -19,13 +19,15 @@ from hackmatrix.errors import UserError
 if TYPE_CHECKING:
     from hackmatrix.api.agent import Agent
     from hackmatrix.api.loading import load
+    from hackmatrix.api.results import Results
     from hackmatrix.api.run import Run
     from hackmatrix.api.training import train
 
-__all__ = ["Agent", "Run", "UserError", "load", "train"]
+__all__ = ["Agent", "Results", "Run", "UserError", "load", "train"]
 
 _OFFERED = {
     "Agent": "hackmatrix.api.agent",
+    "Results": "hackmatrix.api.results",
     "Run": "hackmatrix.api.run",
     "load": "hackmatrix.api.loading",
 }

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hackmatrix.api import exporting
 from hackmatrix.api.results import Results
@@ -54,8 +54,8 @@ class Agent:
 
     def act(
         self,
-        observation: np.ndarray,
-        mask: np.ndarray,
+        observation: ArrayLike,
+        mask: ArrayLike,
         *,
         greedy: bool = False,
         seed: int | None = None,
@@ -67,7 +67,7 @@ class Agent:
         try:
             seen, valid = np.asarray(observation, np.float32), np.asarray(mask, bool)
         except (TypeError, ValueError) as error:
-            if isinstance(observation, Mapping):
+            if hasattr(observation, "keys"):
                 parts = ", ".join(self.env.observation)
                 raise UserError(
                     f"an observation must be one flat array, of its parts {parts} in this order"
@@ -97,7 +97,7 @@ class Agent:
         many games are played on before each action, which is then not drawn. Meanwhile `tell` is
         called with the share of all games that are over.
         """
-        _check_numbers(games=games, seed=seed, plan=plan)
+        _check_numbers(games=games, seed=seed)
         if games < 1:
             raise UserError(f"games={games} must be at least 1")
         _check_way(greedy, plan)
@@ -112,7 +112,7 @@ class Agent:
         """Plays and records a game, the one of this number that `evaluate` plays. A notebook shows
         the result as a page to scrub through; its `save` writes that page.
         """
-        _check_numbers(game=game, seed=seed, plan=plan)
+        _check_numbers(game=game, seed=seed)
         if not is_drawable(self.env):
             raise UserError(f"games of {self.env.name} cannot be drawn")
         _check_way(greedy, plan)
@@ -127,6 +127,7 @@ class Agent:
 
     def planner(self, plan: int) -> Planner | None:
         """Returns what plays `plan` games on before each action; None if `plan` is 0."""
+        _check_numbers(plan=plan)
         if not plan:
             return None
         if not FEWEST <= plan <= MOST:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import html
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +42,10 @@ class Results:
     def __getitem__(self, tag: str) -> Estimate:
         """The agent's estimate of a tag, such as "train/mean_episode_return"."""
         return self.players["agent"][tag]
+
+    def __iter__(self) -> Iterator[str]:
+        """Yields the tags that have an estimate."""
+        return iter(self.players["agent"])
 
     @property
     def best_game(self) -> int:

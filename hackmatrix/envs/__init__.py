@@ -8,6 +8,8 @@ from hackmatrix import plugins
 from hackmatrix.envs.protocol import Environment, with_attribute
 from hackmatrix.errors import UserError
 
+__all__ = ["Environment", "make"]
+
 # The class for each prefix of a name; it is called with the rest of the name.
 PREFIXES = {"gymnax:": "hackmatrix.envs.gymnax_adapter:FromGymnax"}
 

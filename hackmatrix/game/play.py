@@ -13,6 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 import jax
 import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
+from jax.typing import ArrayLike
 
 from hackmatrix.game import checks, few, history, moves, programs, reward, stages
 from hackmatrix.game.programs import Program
@@ -93,11 +94,12 @@ def reset_batch(keys: Array, history_depth: int = HISTORY_DEPTH) -> State:
     return stages.generate(stages.new_game(each, history.empty(depth, each.low)), each)
 
 
-def step(key: Array, state: State, action: Array) -> tuple[State, Outcome]:
+def step(key: Array, state: State, action: ArrayLike) -> tuple[State, Outcome]:
     """Takes an action (0 to 27). An invalid one changes nothing and ends the game. A step after the
     end goes on with the same board; what follows the first `done` does not count.
     """
-    return _step(key, state, action)
+    # Strongly typed, or an int of Python would compile the step once more.
+    return _step(key, state, jnp.asarray(action, jnp.result_type(action)))
 
 
 @compiled_once

@@ -3,6 +3,7 @@
 run = hackmatrix.train(config, ...)          # parameters: hackmatrix/api/training.py
 """
 
+import importlib
 import sys
 from types import ModuleType
 from typing import Any
@@ -15,6 +16,10 @@ class _Callable(ModuleType):
 
     def __call__(self, *arguments: Any, **settings: Any) -> Any:
         return plugins.load("hackmatrix.api.training:train")(*arguments, **settings)
+
+    def __reduce__(self) -> Any:
+        """Copies and pickles the package by its name, as functions are."""
+        return importlib.import_module, (self.__name__,)
 
 
 sys.modules[__name__].__class__ = _Callable

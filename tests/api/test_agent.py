@@ -159,6 +159,8 @@ def test_with_a_plan_an_untrained_agent_plays_well() -> None:
     untrained = hackmatrix.Agent(Policy(Open(), network, params, "a test", 0, signal))
     results = untrained.evaluate(16, plan=32)
     assert list(results.players) == ["agent", "random"]
+    assert RETURN in results
+    assert {tag: results[tag] for tag in results} == results.players["agent"]
     assert results.played["agent"][RETURN].tolist() == [LENGTH] * 16
     assert results.as_json()["plan"] == 32
     assert results.title.startswith("a test at step 0, 32 games per move: 16 games of seed 0")
@@ -197,6 +199,7 @@ def test_wrong_arguments_are_refused_with_the_reason(
         (lambda: agent.evaluate(0), "games=0 must be at least 1"),
         (lambda: agent.evaluate(plan=16), "plan is not supported by gymnax:CartPole-v1.*redrawn"),
         (lambda: agent.evaluate(plan=-1), "plan=-1 must be a whole number from 0"),
+        (lambda: agent.planner("4"), "plan='4' must be a whole number from 0"),  # type: ignore[arg-type]
         (lambda: agent.evaluate(plan=3), "plan=3 is too few games to compare two actions: it "),
         (lambda: agent.evaluate(plan=4097), "plan=4097 is too many games for each move: .* 4096"),
         (lambda: agent.evaluate(greedy=True, plan=16), "greedy and plan cannot be combined"),
@@ -219,7 +222,7 @@ def test_wrong_arguments_are_refused_with_the_reason(
             lambda: hackmatrix.load("policies/nobody"),
             "choose one of policies/centred, policies/champion",
         ),
-        (lambda: agent.act("abc", np.ones(2)), "observations and masks must be arrays"),  # type: ignore[arg-type]
+        (lambda: agent.act("abc", np.ones(2)), "observations and masks must be arrays"),
         (lambda: hackmatrix.load(None), "None is not an agent: give a run, its name, policies"),  # type: ignore[arg-type]
         (lambda: hackmatrix.load("a", workdir=3), "3 is not a path: use a directory"),  # type: ignore[arg-type]
         (lambda: hackmatrix.load("nowhere.npz"), "there is no file nowhere.npz"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -54,6 +56,11 @@ def test_every_public_name_exists_and_others_do_not() -> None:
         assert getattr(hackmatrix, name) is not None
     with pytest.raises(AttributeError, match="has no attribute 'evaluate'"):
         hackmatrix.evaluate  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_training_can_be_sent_to_another_process() -> None:
+    assert pickle.loads(pickle.dumps(hackmatrix.train)) is hackmatrix.train
+    assert copy.deepcopy(hackmatrix.train) is hackmatrix.train
 
 
 def test_a_user_error_shows_no_traceback_in_a_notebook() -> None:

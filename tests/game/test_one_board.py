@@ -134,6 +134,14 @@ def test_a_step_of_many_boards_is_traced_once_however_often_it_is_called(
     traced.assert_called_once()
 
 
+def test_a_step_is_compiled_once_for_all_whole_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(play, "_step", compiled := Mock())
+    for action in (3, np.int64(3), jnp.int32(3)):
+        game.step(Mock(), Mock(), action)
+    actions = [call.args[2] for call in compiled.call_args_list]
+    assert len({(each.aval, int(each)) for each in actions}) == 1
+
+
 def test_the_loop_in_the_documentation_plays_many_boards() -> None:
     page = Path("docs/interfaces.md").read_text(encoding="utf-8")
     (shown,) = re.findall(r"(?m)^    import jax\n(?:(?:    .*)?\n)+?(?=    states, played)", page)

@@ -26,7 +26,7 @@ from hackmatrix.train.runs.directory import Run
 from hackmatrix.train.runs.provenance import changed_modules
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Policy:
     """A network with its parameters, its environment, where it is from, and the reward signal it
     learned from. Its values are in units of reward.
