@@ -1,12 +1,18 @@
-"""Replaces files atomically: a reader finds the old content or the new one, never a part."""
+"""Replaces files atomically: a reader finds the old content or the new one, never a part. A file
+may still be damaged later, by a disk or by hand; `parsed` finds that.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T", dict, list)
 
 UNFINISHED = ".new"
 
@@ -34,6 +40,19 @@ def write(
             with _named(path):
                 os.replace(fresh[path], path)
         removal.pop_all()
+
+
+def parsed(text: str | bytes, kind: type[T]) -> T:
+    """Returns the JSON object (dict) or array (list) in the text; raises ValueError for any other
+    text, so also for JSON of another kind or nested too deeply.
+    """
+    try:
+        found = json.loads(text)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    if not isinstance(found, kind):
+        raise ValueError(f"it is not a JSON {'object' if kind is dict else 'array'}")
+    return found
 
 
 @contextmanager

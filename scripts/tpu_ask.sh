@@ -23,6 +23,7 @@ step() {
 
 tpu() { step "$here/tpu.sh" "$1" "$name" "${place[@]}" "${@:2}"; }
 
+exec 3>&1 # our output, also while that of a step is redirected
 answer=$(mktemp)
 trap 'rm -f "$answer" "$answer.errors"' EXIT
 

@@ -64,11 +64,12 @@ source "$here/tpu_ask.sh"
 
 stop_keeping() {
   [[ -z $child ]] || kill -s TERM -- "-$child" 2>/dev/null || true
-  say "stopped; the slice and its training are left as they are. The same command takes over again"
+  say "stopped; the slice and its training are left as they are. The same command takes over again" >&3
   exit "$1"
 }
 trap 'stop_keeping 130' INT
 trap 'stop_keeping 143' TERM
+trap 'stop_keeping 129' HUP
 
 last_commit() { git -C "$here" rev-parse HEAD; }
 commit=$(last_commit) # for each new slice, whatever is committed here meanwhile

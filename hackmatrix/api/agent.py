@@ -39,6 +39,11 @@ class Agent:
         """Copies only the policy: a copy draws from its own seed, and compiles on first use."""
         return Agent, (self.policy,)
 
+    @functools.cached_property
+    def _params(self) -> Any:
+        """The parameters on the device, where each action needs them."""
+        return jax.device_put(self.policy.params)
+
     @property
     def env(self) -> Environment:
         """The environment that it plays."""
@@ -78,7 +83,7 @@ class Agent:
             _check_numbers(seed=seed)
         if not seen.size:
             return np.zeros(seen.shape[:-1], np.int32)
-        logits = np.asarray(self._logits(self.policy.params, seen.reshape(-1, seen.shape[-1])))
+        logits = np.asarray(self._logits(self._params, seen.reshape(-1, seen.shape[-1])))
         generator = self._generator if seed is None else np.random.default_rng(seed)
         return acting.chosen(logits.reshape(valid.shape), valid, None if greedy else generator)
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from hackmatrix.api.agent import Agent
 from hackmatrix.report import curves
-from hackmatrix.report.sheet import contents
 from hackmatrix.train.config import Config
 from hackmatrix.train.policies import policy as policies
+from hackmatrix.train.reporting import results
 from hackmatrix.train.runs import directory
 
 
@@ -46,7 +46,7 @@ class Run:
     @functools.cached_property
     def evaluation(self) -> dict[str, Any] | None:
         """The contents of its evaluation.json, on the games at its end; None if there were none."""
-        return contents(directory.with_local_files(self._run).evaluation)
+        return results.read(directory.with_local_files(self._run).evaluation)
 
     @functools.cached_property
     def metrics(self) -> dict[str, np.ndarray]:

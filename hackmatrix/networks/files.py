@@ -131,7 +131,7 @@ def is_shipped(name: str) -> bool:
     """Returns whether `name` is policies/NAME of a shipped agent. A NAME that is not shipped counts
     too, unless the user has a folder of that name.
     """
-    folder, _, rest = name.partition("/")
+    folder, _, rest = os.path.normpath(name).partition("/")
     is_name = folder == SHIPPED and bool(rest) and "/" not in rest and not rest.endswith(".npz")
     return is_name and ((_FOLDER / f"{rest}.npz").exists() or not os.path.isdir(name))
 
@@ -166,7 +166,7 @@ def read(name: str | Path) -> tuple[Params, About]:
 def _path(name: str) -> Path:
     """Returns the path that a name stands for; the file need not exist."""
     if is_shipped(name):
-        return _shipped(name.removeprefix(f"{SHIPPED}/"))
+        return _shipped(os.path.basename(os.path.normpath(name)))
     if re.match(r"\w+:/", name):
         raise UserError(
             f"{name}: policies are read from local files only; python -m launch.export "

@@ -13,7 +13,6 @@ from hackmatrix.replay.html import inside_script
 from hackmatrix.report.charts import charts
 from hackmatrix.report.curves import Curves
 from hackmatrix.report.sheet import (
-    evaluation,
     framed,
     not_evaluated,
     sheet,
@@ -48,7 +47,7 @@ class ReportedRun:
 
 def comparison(runs: Sequence[ReportedRun]) -> str:
     env = _one_environment([each.run for each in runs])
-    found = {each.name: evaluation(each.run, env) for each in runs}
+    found = {each.name: results.read(each.run.evaluation) for each in runs}
     evaluations = {name: each for name, each in found.items() if each}
     return sheet(
         "comparison.html",

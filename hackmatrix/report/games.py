@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import jax
 import numpy as np
@@ -17,9 +18,12 @@ from hackmatrix.train.policies.player import Player
 from hackmatrix.train.policies.policy import Policy
 from hackmatrix.train.runs.directory import Run
 from hackmatrix.train.runs.places import on_disk
+from hackmatrix.train.runs.protocol import Unavailable, is_step
 
 if TYPE_CHECKING:
     from hackmatrix.search.planner import Planner
+
+T = TypeVar("T")
 
 
 def play(
@@ -87,8 +91,21 @@ def recorded(policy: Policy, seed: int, number: int, most_steps: int | None = No
 
 
 def newest(run: Run) -> str | None:
-    """Returns the newest page of a game in a run's directory or bucket; None if there is none."""
+    """Returns the newest page of a game in a run's directory or bucket that can be read; None if
+    there is none.
+    """
     there = run.place / run.replays.name
-    steps = [name.removesuffix(".html") for name in there.names()]
-    numbers = [int(step) for step in steps if step.isdecimal()]
-    return (there / f"{max(numbers)}.html").read() if numbers else None
+    names = _if_readable(there.names) or []
+    steps = [int(step) for step in (name.removesuffix(".html") for name in names) if is_step(step)]
+    pages = (_if_readable((there / f"{step}.html").read) for step in sorted(steps, reverse=True))
+    return next((page for page in pages if page is not None), None)
+
+
+def _if_readable(read: Callable[[], T]) -> T | None:
+    """Returns what is read, or None if it is damaged. Raises Unavailable."""
+    try:
+        return read()
+    except Unavailable:
+        raise
+    except (OSError, ValueError):
+        return None

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
 from hackmatrix.envs import Environment, make
 from hackmatrix.envs.metrics import Section
+from hackmatrix.errors import UserError
 from hackmatrix.replay.html import inside_script
 from hackmatrix.report.charts import charts
 from hackmatrix.report.curves import Curves
 from hackmatrix.report.sheet import (
-    evaluation,
     framed,
     not_evaluated,
     sheet,
     short,
-    showable,
     state,
     table,
     tables,
@@ -27,15 +26,16 @@ from hackmatrix.report.sheet import (
 from hackmatrix.train import algorithms
 from hackmatrix.train.config import Config, reading, resolve
 from hackmatrix.train.reporting import metric_catalogue, results
+from hackmatrix.train.runs import directory
 from hackmatrix.train.runs.directory import Run
+from hackmatrix.train.runs.protocol import Unavailable
 
 
 def page(run: Run, curves: Curves, replay: str | None, why_none: str) -> str:
     """Returns the page of a run. `replay` is the page of a game; without it `why_none` is shown."""
     env = make(run.config.env)
-    reached = evaluation(run, env)
-    starts = showable(run.provenance, lambda told: (_resolved(told), _provenance(told)))
-    starts = starts or []
+    reached = results.read(run.evaluation)
+    starts = _starts(run)
     sections = metric_catalogue.sections(env, algorithms.find(run.config.algorithm))
     return sheet(
         "report.html",
@@ -48,6 +48,28 @@ def page(run: Run, curves: Curves, replay: str | None, why_none: str) -> str:
         PROVENANCE=_provenance(starts),
         METRICS=inside_script(_metrics(curves, sections, reached)),
     )
+
+
+def _starts(run: Run) -> list[dict[str, Any]]:
+    """Returns the provenance of each start; none if it cannot be shown, as if another program wrote
+    it.
+    """
+    try:
+        starts = directory.starts(run)
+        _resolved(starts), _provenance(starts)
+    except Unavailable:
+        raise
+    except (
+        OSError,
+        UserError,
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        TypeError,
+        ValueError,
+    ):
+        return []
+    return starts
 
 
 def _figures(curves: Curves, sections: Iterable[Section]) -> str:
@@ -75,7 +97,7 @@ def _not_evaluated(run: Run) -> str:
     return f"<p>{not_evaluated(run)} For the newest checkpoint: <code>{escape(how)}</code></p>"
 
 
-def _resolved(starts: list[Mapping[str, Any]]) -> Config:
+def _resolved(starts: Sequence[Mapping[str, Any]]) -> Config:
     """Resolves the defaults for the devices of the first start, for which sizes were chosen."""
     devices: Any = starts[0]["devices"] if starts else {"platform": "cpu", "count": 1}
     return resolve(reading.default(), devices["platform"], devices["count"])
@@ -99,7 +121,7 @@ def _settings(config: Config, default: Config) -> str:
     return f'<div class="side">{ours}{table(rest, ["unchanged", ""])}</div>'
 
 
-def _provenance(starts: list[Mapping[str, Any]]) -> str:
+def _provenance(starts: Sequence[Mapping[str, Any]]) -> str:
     """Shows the provenance of each start, the newest first; older ones are folded away."""
     tables = [table(_start(each), [], "origin") for each in reversed(starts)]
     older = "".join(tables[1:])

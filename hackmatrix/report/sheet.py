@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from html import escape
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 from hackmatrix.envs import Environment
@@ -22,32 +20,6 @@ def sheet(template: str, **parts: str) -> str:
     """Fills a template of this package with its parts."""
     shared = {"STYLE": _read("report.css"), "CHARTS": _read("charts.js")}
     return filled(__package__, template, **shared, **parts)
-
-
-def contents(file: Path) -> Any:
-    """Parses a JSON file of a run; None if it is missing, as while a run goes on, or damaged."""
-    try:
-        return json.loads(file.read_text())
-    except (OSError, ValueError):
-        return None
-
-
-def showable(file: Path, show: Callable[[Any], object]) -> Any:
-    """Does what `contents` does; None also if `show` fails, as another program wrote the file."""
-    told = contents(file)
-    try:
-        show(told)
-    except (LookupError, TypeError, ValueError, AttributeError, StopIteration):
-        return None
-    return told
-
-
-def evaluation(run: Run, env: Environment) -> Any:
-    """Returns the evaluation at the end of a run; None if there is none that can be shown."""
-    return showable(
-        run.evaluation,
-        lambda told: (results.describe_games(told), tables(results.from_json(told), env)),
-    )
 
 
 def not_evaluated(run: Run) -> str:

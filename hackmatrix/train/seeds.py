@@ -17,14 +17,14 @@ from hackmatrix.exit_codes import DONE
 from hackmatrix.parallel.agreement import is_first, on_first
 from hackmatrix.train.config import Config
 from hackmatrix.train.config.rules import AUTO, SEED
-from hackmatrix.train.config.saved import resumed
+from hackmatrix.train.config.saved import of_another_run
 from hackmatrix.train.guards.supervision import Supervision
 from hackmatrix.train.plan import Request
 from hackmatrix.train.reporting import results
 from hackmatrix.train.reporting.replays import Play
 from hackmatrix.train.runs.directory import EVALUATION, find, is_run, must_be_free
 from hackmatrix.train.runs.places import place
-from hackmatrix.train.runs.protocol import Place, is_step
+from hackmatrix.train.runs.protocol import Place, steps_in
 from hackmatrix.train.session import FOR_GAMES, run_session
 
 # Settings that do not change which agent results.
@@ -93,15 +93,11 @@ def _is_done(there: Place, given: Mapping[str, Any]) -> bool:
         return False
     found = find(there.parent, there.name)
     assert found
-    resumed(found.config, given)
-    if not (there / EVALUATION).exists():
+    for name, value in of_another_run(found.config, given).items():
+        raise _not_comparable(found.config, "was begun", name, value)
+    if (evaluated := (results.read(there / EVALUATION) or {}).get("step")) is None:
         return False
-    steps = [int(name) for name in found.checkpoints.names() if is_step(name)]
-    try:
-        evaluated = json.loads((there / EVALUATION).read())["step"]
-    except (ValueError, KeyError, TypeError):  # damaged: its games are played again
-        return False
-    if max(steps, default=evaluated) != evaluated:
+    if max(steps_in(found.checkpoints), default=evaluated) != evaluated:
         return False
     changed = _changed(found.config, given)
     next_step = evaluated + found.config.batch_size
@@ -144,16 +140,23 @@ def _check_is_alike(
     if steps // config.batch_size == config.total_timesteps // config.batch_size:
         alike.add("total_timesteps")
     for name in sorted(changed - alike):
-        raise UserError(
-            f"{config.run_name} has finished training with {name}={getattr(config, name)!r}, so it "
-            f"is not comparable with runs of {name}={given[name]!r}: choose another run_name"
-        )
+        raise _not_comparable(config, "has finished training", name, given[name])
+
+
+def _not_comparable(config: Config, what: str, name: str, value: Any) -> UserError:
+    return UserError(
+        f"{config.run_name} {what} with {name}={getattr(config, name)!r}, so it is not comparable "
+        f"with runs of {name}={value!r}: choose another run_name"
+    )
 
 
 def _tell(workdir: Place, name: str, runs: list[str]) -> None:
     """Prints the means over the runs, and saves them in NAME-seeds.json."""
-    told = [json.loads((workdir / run / EVALUATION).read()) for run in runs]
-    agents = [results.from_json(each)["agent"] for each in told]
+    agents = []
+    for file in (workdir / run / EVALUATION for run in runs):
+        if not (played := results.read(file)):
+            raise UserError(f"{file} is missing or damaged: the same command plays its games again")
+        agents.append(results.from_json(played)["agent"])
     first = find(workdir, runs[0])
     assert first
     env = make(first.config.env)

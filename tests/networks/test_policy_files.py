@@ -29,7 +29,9 @@ def test_users_may_have_folders_of_their_own_under_policies(elsewhere: Path) -> 
     assert not files.is_shipped("policies/mine")
     assert files.read("policies/mine")[1] == about
     (elsewhere / "policies/winner").mkdir()
-    assert files.is_shipped("policies/winner")
+    for name in ("policies/winner", "./policies/winner/"):
+        assert files.is_shipped(name)
+        assert files.read(name)[1] == about
 
 
 @pytest.mark.parametrize("name", ["policies/winner.npz", "winner.npz", "winner"])

@@ -11,6 +11,8 @@ from hackmatrix.report import games
 from hackmatrix.train.policies import policy as policies
 from hackmatrix.train.policies.policy import Policy
 from hackmatrix.train.runs.directory import create
+from hackmatrix.train.runs.protocol import Unavailable
+from tests.bucket_service import Service
 from tests.train.policies.saved_policies import STEP, saved_run
 from tests.train.settings import resolved
 
@@ -62,3 +64,26 @@ def test_the_newest_page_of_a_run_is_found_on_a_disk_and_in_a_bucket(
     for name in ("900.html", "1000.html", "1000.new"):
         (replays / name).write(name)
     assert games.newest(run) == "1000.html"
+
+
+def test_a_page_of_a_run_that_cannot_be_read_is_passed_over(tmp_path: Path) -> None:
+    run = create(tmp_path, resolved(run_name="run"))
+    run.replays.symlink_to("replays")
+    assert games.newest(run) is None
+    run.replays.unlink()
+    run.replays.mkdir()
+    (run.replays / "400.html").mkdir()
+    (run.replays / "300.html").symlink_to("300.html")
+    (run.replays / "200.html").write_bytes(b"\xff")
+    assert games.newest(run) is None
+    (run.replays / "100.html").write_text("a game")
+    assert games.newest(run) == "a game"
+
+
+@pytest.mark.usefixtures("retries_without_waiting")
+def test_pages_in_a_bucket_that_is_away_are_not_passed_over(
+    bucket_address: str, bucket_service: Service
+) -> None:
+    run = create(bucket_address, resolved(run_name="run"))
+    with bucket_service.failing("refuse"), pytest.raises(Unavailable):
+        games.newest(run)

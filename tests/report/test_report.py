@@ -234,7 +234,8 @@ def test_settings_of_a_custom_algorithm_are_shown_too(tmp_path: Path) -> None:
     "foreign",
     ["{}", "[]", "3", "null", '"a"', '{"a": 1}', "[{}]", "[1]", '{"episodes": 1, "seed": 0}',
      '{"episodes": 1, "seed": 0, "agent": {"a": 1}}',
-     '{"episodes": 1, "seed": 0, "agent": {"train/mean_episode_length": {"mean": "a"}}}'],
+     '{"episodes": 1, "seed": 0, "agent": {"train/mean_episode_length": {"mean": "a"}}}',
+     '[{"devices": {"platform": "cpu", "count": ' + "1" + "0" * 400 + '}}]', "[" * 100_000],
 )  # fmt: skip
 def test_a_file_of_a_run_with_foreign_content_is_ignored(tmp_path: Path, foreign: str) -> None:
     run = create_run(tmp_path)

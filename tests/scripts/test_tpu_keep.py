@@ -1,5 +1,7 @@
 """scripts/tpu.sh keep with a fake gcloud that simulates the service and preempts slices."""
 
+import signal
+
 import pytest
 
 from tests.scripts.stubs import Stubs, until
@@ -224,15 +226,18 @@ def test_failures_on_a_preempted_slice_are_not_counted_against_the_next(world: W
     assert world.did().count("create") == 2
 
 
-def test_an_interrupt_ends_keep_and_nothing_else(world: World, stubs: Stubs) -> None:
+@pytest.mark.parametrize(("amid", "number"), [("sleep", signal.SIGTERM), ("gcloud", signal.SIGHUP)])
+def test_an_interrupt_ends_keep_and_nothing_else(
+    world: World, stubs: Stubs, amid: str, number: signal.Signals
+) -> None:
     world.queue("states", "ACTIVE")
     world.queue("statuses", *["busy"] * 9)
-    stubs.add("sleep", "exec /bin/sleep 20")
+    stubs.add(amid, "exec /bin/sleep 20")
     keeping = stubs.start(world.tpu, *KEEP, "--", *TRAINING)
-    until(lambda: bool(stubs.calls("sleep")))
-    keeping.terminate()
+    until(lambda: bool(stubs.calls(amid)))
+    keeping.send_signal(number)
     output, _ = keeping.communicate(timeout=10)
-    assert keeping.returncode == 143
+    assert keeping.returncode == 128 + number
     assert "the slice and its training are left as they are" in output
     assert world.did() == []
 

@@ -32,6 +32,7 @@ from hackmatrix.train.runs.directory import Run
 from hackmatrix.train.runs.schedule import Schedule
 from hackmatrix.train.session import run_session
 from tests.networks.grid import PATIENCE
+from tests.train.reporting.told_metrics import evaluation
 from tests.train.settings import config
 
 ROOT = Path(__file__).parents[2]
@@ -163,7 +164,7 @@ def resume_with_final_games(run: Run) -> None:
     trained(run.directory.parent, run.name, 0.0, resume=run.name, eval_episodes=8)
 
 
-@pytest.mark.parametrize("earlier", [None, '{"step": 256}', "{"])
+@pytest.mark.parametrize("earlier", [None, '{"step": 256}', '{"step": Infinity}'])
 def test_a_final_evaluation_that_a_finished_run_lacks_is_played_without_training(
     runs: dict[str, Run], capsys: pytest.CaptureFixture[str], earlier: str | None
 ) -> None:
@@ -182,13 +183,13 @@ def test_resuming_a_finished_run_prints_that_it_has_finished_and_does_nothing(
     runs: dict[str, Run], capsys: pytest.CaptureFixture[str]
 ) -> None:
     run, step = runs["plain"], 2 * CHUNKS * BATCH
-    run.evaluation.write_text(json.dumps({"step": step}))
+    run.evaluation.write_text(evaluation(step))
     resume_with_final_games(run)
     *_, finished, longer = capsys.readouterr().out.splitlines()
     where = run.directory
     assert finished == f"  The run has finished at step {step:,}; its results are in {where}"
     assert longer == f"  To train it longer: --resume={where} --config.total_timesteps={2 * step}"
-    assert json.loads(run.evaluation.read_text()) == {"step": step}
+    assert run.evaluation.read_text() == evaluation(step)
 
 
 def test_a_finished_run_ignores_settings_that_it_was_not_trained_with(
@@ -196,7 +197,7 @@ def test_a_finished_run_ignores_settings_that_it_was_not_trained_with(
 ) -> None:
     run, step = runs["plain"], 2 * CHUNKS * BATCH
     before = (run.directory / "config.json").read_text()
-    run.evaluation.write_text(json.dumps({"step": step, "episodes": 4}))
+    run.evaluation.write_text(evaluation(step, episodes=4))
     trained(run.directory.parent, run.name, 0.0, resume=run.name, ent_coef=0.3, eval_episodes=8)
     output = " ".join(capsys.readouterr().out.split())
     ignored = "ent_coef=0.3 will neither have an effect nor be saved: the run keeps the settings"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -10,17 +11,23 @@ from typing import Any
 from unittest.mock import Mock
 
 import jax
+import numpy as np
 import pytest
 
 from configs import default
+from hackmatrix import estimates
 from hackmatrix.errors import UserError
+from hackmatrix.estimates import Estimate
 from hackmatrix.exit_codes import DONE, RETRY
 from hackmatrix.parallel import mesh
 from hackmatrix.train import seeds
 from hackmatrix.train.guards.supervision import Supervision
 from hackmatrix.train.plan import Request
 from hackmatrix.train.program import Program
+from hackmatrix.train.reporting import results
 from hackmatrix.train.runs.directory import create
+from tests.train.reporting.test_results import GAME, games
+from tests.train.reporting.told_metrics import evaluation
 from tests.train.settings import config, resolved
 from tests.train.test_session import ROOT, environment
 
@@ -86,7 +93,7 @@ def test_a_seed_that_was_evaluated_and_then_stopped_in_further_training_is_resum
         name = f"a-seed{seed}"
         named = {"run_name": name, "seed": seed, "total_timesteps": until, **sizes}
         run = create(tmp_path, resolved(**named))
-        run.evaluation.write_text(json.dumps({"step": 256}))
+        run.evaluation.write_text(evaluation(256))
         (run.directory / f"checkpoints/{last_step}").mkdir(parents=True)
     begun: list[str] = []
 
@@ -128,7 +135,7 @@ def test_agents_that_were_trained_with_different_settings_are_not_compared(
     alike: dict[str, Any] = {"num_envs": 8, "num_steps": 16, "lr": 0.001, "total_timesteps": 256}
     run = create(tmp_path, resolved(run_name="a-seed0", seed=0, **alike))
     assert "num_minibatches" in run.config.chosen
-    run.evaluation.write_text(json.dumps({"step": 256}))
+    run.evaluation.write_text(evaluation(256))
     (run.directory / "checkpoints/256").mkdir(parents=True)
     begun: list[str] = []
 
@@ -159,7 +166,7 @@ def test_a_seed_that_ended_by_its_time_limit_resumes_only_with_a_longer_one(
 ) -> None:
     alike: dict[str, Any] = {"num_envs": 8, "num_steps": 16, "time_limit_minutes": 1.0}
     run = create(tmp_path, resolved(run_name="a-seed0", seed=0, **alike))
-    run.evaluation.write_text(json.dumps({"step": 256}))
+    run.evaluation.write_text(evaluation(256))
     monkeypatch.setattr(seeds, "run_session", lambda *_, is_last: RETRY)
     asked = {**alike, **given}
     if refused:
@@ -167,6 +174,26 @@ def test_a_seed_that_ended_by_its_time_limit_resumes_only_with_a_longer_one(
             run_seeds(tmp_path, run_name="a", num_seeds=2, **asked)
     else:
         assert run_seeds(tmp_path, run_name="a", num_seeds=2, **asked) == RETRY
+
+
+def test_the_means_are_not_printed_while_an_evaluation_is_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its seed is evaluated again; here that does not help."""
+    sizes: dict[str, Any] = {"num_envs": 8, "num_steps": 16, "total_timesteps": 256}
+    for seed, told in enumerate((evaluation(256), evaluation(256, episodes=None))):
+        run = create(tmp_path, resolved(run_name=f"a-seed{seed}", seed=seed, **sizes))
+        run.evaluation.write_text(told)
+    begun: list[str] = []
+
+    def run_session(request: Request, *_: object, is_last: bool) -> int:
+        begun.append(request.settings["run_name"])
+        return DONE
+
+    monkeypatch.setattr(seeds, "run_session", run_session)
+    with pytest.raises(UserError, match=r"a-seed1/evaluation\.json is missing or damaged"):
+        run_seeds(tmp_path, run_name="a", num_seeds=2, **sizes)
+    assert begun == ["a-seed1"]
 
 
 def run_seeds(workdir: Path, **given: Any) -> int:
@@ -184,7 +211,7 @@ def test_errors_of_the_last_seed_are_reported_before_the_first_is_trained(tmp_pa
         run_seeds(tmp_path, run_name="a", num_seeds=2)
     assert [each.name for each in tmp_path.iterdir()] == ["a-seed1"]
     create(tmp_path, resolved(run_name="b-seed1", seed=1, network="centred"))
-    with pytest.raises(UserError, match="network='conv' cannot be changed: this run was begun"):
+    with pytest.raises(UserError, match="b-seed1 was begun with network='centred', so it is not"):
         run_seeds(tmp_path, run_name="b", num_seeds=2, network="conv")
 
 
@@ -222,3 +249,50 @@ def test_several_seeds_without_a_final_evaluation_are_refused(tmp_path: Path) ->
     with pytest.raises(UserError, match="eval_episodes must not be 0"):
         run_seeds(tmp_path, run_name="a", num_seeds=2, eval_episodes=0)
     assert not list(tmp_path.iterdir())
+
+
+def test_intervals_over_seeds_show_how_much_agents_differ() -> None:
+    agents = [{"return": Estimate(mean, mean, mean)} for mean in (1.0, 2.0, 3.0)]
+    agents[0]["measured of one alone"] = agents[0]["return"]
+    (each,) = results.over_seeds(agents, GAME).values()
+    assert each.mean == 2
+    # Student's t with 2 degrees of freedom: 4.3027 standard errors; with 1, 12.706 of them.
+    assert each.high - each.mean == pytest.approx(4.3027 / math.sqrt(3), rel=1e-4)
+    (of_two,) = results.over_seeds(agents[:2], GAME).values()
+    assert of_two.high - of_two.mean == pytest.approx(12.706 / 2, rel=1e-4)
+
+
+def test_an_interval_over_seeds_is_no_narrower_than_all_their_games_allow() -> None:
+    """Three agents that win none or equally many of 256 games each are no proof of that share."""
+    for wins in (0, 32):
+        alike = [results.summary(games(256, wins), GAME)] * 3
+        tag, share = "stats/win_rate", wins / 256
+        over_three, pooled = results.over_seeds(alike, GAME)[tag], estimates.share(share, 768)
+        assert over_three.mean == share
+        assert over_three.low == pytest.approx(pooled.low, rel=0.02)
+        assert pooled.high < over_three.high < pooled.high + 0.005
+    single = [{"return": Estimate(mean, math.nan, math.nan)} for mean in (1.0, 2.0, 3.0)]
+    (of_single_games,) = results.over_seeds(single, GAME).values()
+    assert of_single_games.high - 2 == pytest.approx(4.3027 / math.sqrt(3), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("tag", "means", "least", "most"),
+    [
+        ("stats/win_rate", (0.9, 0.95, 1.0), 0.0, 1.0),
+        ("stats/win_rate", (0.0, 0.0, 0.01), 0.0, 1.0),
+        ("kinds/programs", (0.0, 0.0, 0.01), 0.0, 1.0),
+        ("stats/mean_stage", (8.5, 8.9, 9.0), 1.0, 9.0),
+        ("train/mean_episode_return", (-1.0, 0.0, 1.0), -math.inf, math.inf),
+    ],
+)
+def test_an_interval_over_seeds_ends_at_the_limits_of_its_metric(
+    tag: str, means: tuple[float, ...], least: float, most: float
+) -> None:
+    (each,) = results.over_seeds(
+        [{tag: Estimate(mean, mean, mean)} for mean in means], GAME
+    ).values()
+    half = 4.303 * np.std(means, ddof=1) / math.sqrt(3)
+    middle = np.mean(means)
+    assert each.low == pytest.approx(max(middle - half, least), abs=1e-3)
+    assert each.high == pytest.approx(min(middle + half, most), abs=1e-3)

@@ -33,7 +33,7 @@ from hackmatrix.train.checkpoints.named_arrays import described, mismatches, nam
 from hackmatrix.train.checkpoints.saving import STATE, Saving, one_line, silence_orbax
 from hackmatrix.train.checkpoints.scores import Best
 from hackmatrix.train.runs.places import Disk, place
-from hackmatrix.train.runs.protocol import Place
+from hackmatrix.train.runs.protocol import Place, one_line_errors
 from hackmatrix.train.runs.shared_path import becomes_true
 
 _MOST_DIFFERENCES = 6  # as many are reported
@@ -136,7 +136,9 @@ class Checkpoints:
         """Restores the checkpoint with the highest score, in the first layout that fits it; None if
         none has a score.
         """
-        if (best := self.best()) is None:
+        with one_line_errors(f"{self._directory} cannot be read"):
+            best = self.best()
+        if best is None:
             return None
         try:
             return self._restore(best.step, layouts)
@@ -151,21 +153,21 @@ class Checkpoints:
         damaged, and Unavailable if the directory cannot be reached. Deletes nothing.
         """
         self.wait()
-        for name in read_on_first(lambda: list(map(str, shelf.unfinished(self._directory)))):
+        for name in self._listed(lambda: list(map(str, shelf.unfinished(self._directory)))):
             self._say(f"{name} is unfinished or still being written: trying an older one")
-        steps = read_on_first(self.steps)
+        steps = self._listed(self.steps)
         for step in reversed(steps):
             try:
                 restored = self._restore(step, layouts)
             except Damaged as damage:
-                if step not in read_on_first(self.steps):
+                if step not in self._listed(self.steps):
                     continue  # a training process has removed it meanwhile
                 self._damaged.add(step)
                 self._say(f"{self._place(step)} is damaged, trying an older one: {damage}")
             else:
                 self._say_what_has_changed(step)
                 return restored
-        if read_on_first(self.steps) != steps:  # they have changed meanwhile
+        if self._listed(self.steps) != steps:  # they have changed meanwhile
             return self.restore_newest(*layouts)
         if steps:
             raise UserError(
@@ -200,6 +202,11 @@ class Checkpoints:
             jax.tree.structure(layout.shapes), [arrays[name] for name in wanted]
         )
         return Restored(step, layout.upgrade(state), manifest.metadata)
+
+    def _listed(self, work: Callable[[], list[Any]]) -> list[Any]:
+        """Returns what the first process lists; raises UserError if it cannot."""
+        with one_line_errors(f"{self._directory} cannot be read"):
+            return read_on_first(work)
 
     def _say_what_has_changed(self, step: int) -> None:
         if is_first() and (names := inventory.changed(self._place(step))):

@@ -43,7 +43,8 @@ def read_on_first(work: Callable[[], T]) -> T:
         try:
             return [work(), None]
         except OSError as error:
-            return [None, [is_transient(error), str(error)]]
+            is_away = is_transient(error)
+            return [None, [is_away, str(error) if is_away else one_line(error)]]
 
     result, failure = on_first(outcome)
     if failure:

@@ -16,6 +16,7 @@ from pathlib import Path
 from hackmatrix.train.runs import atomic_files
 from hackmatrix.train.runs.places import Disk
 from hackmatrix.train.runs.protocol import Place
+from hackmatrix.whole_files import parsed
 
 NAME = "inventory.json"
 _OWN = {NAME, atomic_files.unfinished(Path(NAME)).name}
@@ -46,7 +47,7 @@ def changed(checkpoint: Place) -> list[str]:
     if text == _text(now).encode() or not os.path.exists(directory / NAME):
         return []
     try:
-        then = dict(json.loads(text))
+        then = parsed(text, dict)
     except ValueError:
         return [NAME]
     return sorted(name for name in then | now if then.get(name) != now.get(name)) or [NAME]

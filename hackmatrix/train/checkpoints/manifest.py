@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from hackmatrix.train.runs.protocol import WHOLE, Place
+from hackmatrix.whole_files import parsed
 
 MANIFEST = "record"  # a folder of every saved checkpoint, so this name must not change
 _SEAL = "sha256"
@@ -28,7 +29,7 @@ def read(directory: Place) -> Manifest:
     """
     if not (directory / WHOLE).exists():
         raise ValueError(f"{WHOLE} is missing, so the checkpoint was never finished")
-    return unseal(json.loads((directory / MANIFEST / "metadata").read()))
+    return unseal(parsed((directory / MANIFEST / "metadata").read(), dict))
 
 
 def seal(manifest: Manifest) -> dict[str, Any]:

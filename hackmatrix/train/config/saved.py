@@ -10,7 +10,9 @@ from typing import Any
 from hackmatrix.errors import UserError
 from hackmatrix.train.config import autoscale, faults
 from hackmatrix.train.config.resolve import CHOOSABLE, config_class, made
+from hackmatrix.train.config.rules import FOLDER
 from hackmatrix.train.config.settings import FIRST_EDITION, Config, declared
+from hackmatrix.whole_files import parsed
 
 _CHOSEN = "chosen"
 
@@ -23,9 +25,7 @@ def from_json(text: str) -> Config:
     """Returns the resolved configuration that `to_json` wrote, perhaps before some settings
     existed. Raises ValueError if it is not valid, and UserError if its algorithm is not found.
     """
-    saved = json.loads(text)
-    if not isinstance(saved, dict):
-        raise ValueError("it contains no settings")
+    saved = parsed(text, dict)
     chosen = saved.pop(_CHOSEN, None)
     kind = config_class(saved.get("algorithm"))
     added = {
@@ -34,10 +34,29 @@ def from_json(text: str) -> Config:
         if setting.since > FIRST_EDITION
     }
     values = {**added, **saved}
-    if found := faults.of_values(values, kind) | _changes(values, kind):
+    found = _unresolved(values) | faults.of_values(values, kind) | _changes(values, kind)
+    if found := found or faults.of_sizes(values, devices=1):
         raise ValueError("\n".join(found.values()))
     config = made(kind, values)
     return replace(config, chosen=_seem_chosen(config) if chosen is None else tuple(chosen))
+
+
+def checkpoint_dir(text: str) -> str:
+    """Returns this setting of a saved configuration, even if other settings are no longer valid.
+    Raises ValueError if it has none that is valid.
+    """
+    found = parsed(text, dict).get("checkpoint_dir")
+    if not isinstance(found, str) or not FOLDER.holds(found):
+        raise ValueError(f"checkpoint_dir={found!r} must be {FOLDER.must_be}")
+    return found
+
+
+def _unresolved(values: Mapping[str, Any]) -> faults.Faults:
+    return {
+        name: f"{name}=None must be a number in a run, as it was chosen when the run began"
+        for name in CHOOSABLE
+        if values.get(name) is None
+    }
 
 
 def _changes(values: Mapping[str, Any], kind: type[Config]) -> faults.Faults:

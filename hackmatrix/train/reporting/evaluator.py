@@ -96,20 +96,22 @@ class Evaluator:
         wanted = self._run.config.eval_episodes
 
         def lacks() -> bool:
-            step, games = _evaluated(self._run)
-            return step != self._step(state) or games < wanted
+            played = results.read(self._run.evaluation)
+            if played is None or played.get("step") != self._step(state):
+                return True
+            return bool(played["episodes"] < wanted)
 
         return wanted > 0 and on_first(lacks)
 
     def forget_what_is_done_again(self) -> None:
         """Removes evaluation.json and pages of games if they are of a later step than the run
-        resumes from: those agents are gone.
+        resumes from, whose agents are gone.
         """
         run, now = self._run, self._schedule.steps
 
         def forget() -> None:
-            step, _ = _evaluated(run)
-            gone = [run.evaluation] if step is not None and step > now else []
+            played = results.read(run.evaluation) or {}
+            gone = [run.evaluation] if played.get("step", 0) > now else []
             for name in run.lasting(run.replays).names():
                 page = re.fullmatch(r"(\d+)\.html", name)
                 if page and int(page[1]) > now:
@@ -152,14 +154,3 @@ class Evaluator:
 
     def _step(self, state: TrainState) -> int:
         return self._schedule.steps_after(int(state.learner.update))
-
-
-def _evaluated(run: Run) -> tuple[int | None, float]:
-    """Returns the step that evaluation.json is of, and its number of games (infinity if the file
-    does not say); None and 0 if it cannot be read.
-    """
-    try:
-        told = json.loads(run.evaluation.read_text())
-        return int(told["step"]), told.get("episodes", math.inf)
-    except (OSError, ValueError, KeyError, TypeError):
-        return None, 0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,13 @@ from hackmatrix.rl.evaluation import curve, outcomes
 from hackmatrix.rl.games import ACTIONS
 from hackmatrix.rl.tally import RETURN
 from hackmatrix.train.config.summary import with_unit
+from hackmatrix.train.runs.places import place
+from hackmatrix.train.runs.protocol import Place, Unavailable
+from hackmatrix.whole_files import parsed
 
 KINDS = "kinds"
+_ENDS = {each.name for each in fields(Estimate)}
+_MOST = 1e300  # a number that a page can show
 _TITLE, _COLUMN = 24, 28  # minimum widths
 
 
@@ -48,12 +54,14 @@ def summary(games: Mapping[str, np.ndarray], env: Environment) -> Summary:
 
 
 def over_seeds(agents: Sequence[Summary], env: Environment) -> Summary:
-    """Returns means over agents that differ only in their seeds. The intervals are those of the
-    agents' means (Student's t), but no narrower than all games together allow: three agents that
-    never won show no more about winning than their games do.
+    """Returns means over agents that differ only in their seeds, of what was measured of all. The
+    intervals are those of the agents' means (Student's t), but no narrower than all games together
+    allow: three agents that never won show no more about winning than their games do.
     """
     return {
-        tag: _over([each[tag] for each in agents]).within(*bounds(tag, env)) for tag in agents[0]
+        tag: _over([each[tag] for each in agents]).within(*bounds(tag, env))
+        for tag in agents[0]
+        if all(tag in each for each in agents)
     }
 
 
@@ -142,6 +150,41 @@ def as_json(results: Mapping[str, Summary]) -> dict[str, Any]:
         player: {tag: _without_nan(asdict(each)) for tag, each in values.items()}
         for player, values in results.items()
     }
+
+
+def read(file: Path | Place) -> dict[str, Any] | None:
+    """Returns the contents of an evaluation.json; None if it is missing or damaged, that is, if it
+    lacks the numbers of its games, or an estimate that another player has.
+    """
+    try:
+        told = parsed(place(file).read(), dict)
+    except Unavailable:
+        raise
+    except (OSError, ValueError):
+        return None
+    # The first revisions wrote no step.
+    counts = told.get("step", 0), told.get("episodes"), told.get("seed")
+    players = [each for each in told.values() if isinstance(each, dict)]
+    agent = told.get("agent")
+    is_sound = (
+        isinstance(agent, dict)
+        and agent
+        and all(type(each) is int and 0 <= each < _MOST for each in counts)
+        and all(player.keys() == agent.keys() for player in players)
+        and all(_is_estimate(each) for player in players for each in player.values())
+    )
+    return told if is_sound else None
+
+
+def _is_estimate(told: Any) -> bool:
+    return (
+        isinstance(told, dict)
+        and told.keys() == _ENDS
+        and all(
+            each is None or (type(each) in (int, float) and abs(each) < _MOST)
+            for each in told.values()
+        )
+    )
 
 
 def from_json(told: Mapping[str, Any]) -> dict[str, Summary]:

@@ -20,6 +20,7 @@ from typing import Any, Protocol, TextIO, runtime_checkable
 import numpy as np
 
 from hackmatrix.train.runs import atomic_files
+from hackmatrix.whole_files import parsed
 
 Metrics = Mapping[str, float]
 _PICTURES = 6  # of each game
@@ -242,7 +243,7 @@ def read_lines(path: Path, last_step: int | None) -> Iterator[tuple[int, Metrics
 
 def _is_sound(line: bytes, last_step: int | None) -> bool:
     try:
-        step = int(json.loads(line)["step"])
+        step = int(parsed(line, dict)["step"])
     except (ValueError, TypeError, KeyError, OverflowError):
         return False
     return line.endswith(b"\n") and (last_step is None or step <= last_step)

@@ -12,7 +12,9 @@ import uuid
 from contextlib import suppress
 from pathlib import Path
 
+from hackmatrix.train.runs.bucket import Bucket
 from hackmatrix.train.runs.lease import process_started
+from hackmatrix.train.runs.protocol import one_line_errors
 
 WANDB = "wandb"  # a folder that Weights & Biases uploads itself
 _UNSENT = "unsent"  # a file that marks a copy with something that is not in the bucket
@@ -21,6 +23,17 @@ _UNSENT = "unsent"  # a file that marks a copy with something that is not in the
 def new(name: str) -> Path:
     """Returns a fresh path for this process's copy of the run with that name."""
     return _folder() / f"{name}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+
+
+def fetch(bucket: str, copy: Path) -> None:
+    """Copies the files of a run in a bucket; if that fails, nothing is left behind."""
+    with one_line_errors(f"the run {bucket} cannot be copied to {copy.parent}"):
+        try:
+            copy.mkdir(parents=True, exist_ok=True)
+            Bucket(bucket).fetch_files(copy)
+        except BaseException:
+            shutil.rmtree(copy, ignore_errors=True)
+            raise
 
 
 def mark_unsent(copy: Path) -> None:

@@ -20,6 +20,7 @@ import atexit
 import json
 import re
 import shutil
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,13 +32,13 @@ from hackmatrix.errors import UserError
 from hackmatrix.networks.files import EXPORTED, shipped_as
 from hackmatrix.train.config import Config
 from hackmatrix.train.config.rules import AUTO
-from hackmatrix.train.config.saved import from_json, to_json
+from hackmatrix.train.config.saved import checkpoint_dir, from_json, to_json
 from hackmatrix.train.runs import copies
-from hackmatrix.train.runs.bucket import Bucket
 from hackmatrix.train.runs.lease import OWNER
 from hackmatrix.train.runs.places import Disk, place, without_alias
-from hackmatrix.train.runs.protocol import WHOLE, Place, Unavailable, is_step, one_line_errors
+from hackmatrix.train.runs.protocol import WHOLE, Place, one_line_errors, steps_in
 from hackmatrix.train.runs.provenance import provenance
+from hackmatrix.whole_files import parsed
 
 _CONFIG = "config.json"
 _PROVENANCE = "provenance.json"
@@ -120,7 +121,7 @@ def resume(run: Run, config: Config) -> Run:
     """
     if run.bucket:
         copies.remove_left(run.name)  # we hold the lease, so no other process uses them
-        _fetch(run.bucket, run.directory)
+        copies.fetch(run.bucket, run.directory)
     return Run(run.directory, config, run.bucket)
 
 
@@ -155,14 +156,14 @@ def discard(run: Run) -> None:
 
 
 def has_checkpoint(run: Run) -> bool:
-    return any(map(is_step, run.checkpoints.names()))
+    return bool(steps_in(run.checkpoints))
 
 
 def with_local_files(run: Run) -> Run:
     """Returns the run with its files on this machine; copies from a bucket are deleted at exit."""
     if run.bucket:
         atexit.register(shutil.rmtree, run.directory, ignore_errors=True)
-        _fetch(run.bucket, run.directory)
+        copies.fetch(run.bucket, run.directory)
     return run
 
 
@@ -230,32 +231,26 @@ def _make_next(root: Place, suffix: str | None) -> Place:
     return made
 
 
-def _fetch(bucket: str, target: Path) -> None:
-    with one_line_errors(f"the run {bucket} cannot be copied to {target.parent}"):
-        try:
-            target.mkdir(parents=True, exist_ok=True)
-            Bucket(bucket).fetch_files(target)
-        except BaseException:
-            shutil.rmtree(target, ignore_errors=True)
-            raise
-
-
-def starts(run: Run) -> list[Any]:
+def starts(run: Run) -> list[dict[str, Any]]:
     """Returns the provenance of each start so far."""
     try:
-        return [*json.loads((run.place / _PROVENANCE).read())]
-    except (FileNotFoundError, ValueError, TypeError):  # damaged, as after a power cut
+        told = parsed((run.place / _PROVENANCE).read(), list)
+    except (FileNotFoundError, ValueError):  # damaged, as after a power cut
         return []
+    return [each for each in told if isinstance(each, dict)]
 
 
 def _open(there: Place) -> Run:
-    try:
-        return _run(there, from_json((there / _CONFIG).read()))
-    except Unavailable:
-        raise
-    except (OSError, ValueError) as error:
-        why = "; ".join(str(error).splitlines())
-        raise UserError(f"{there / _CONFIG} cannot be read: {why}") from error
+    return _run(there, _of_config(there, from_json))
+
+
+def _of_config(there: Place, read: Callable[[str], Any]) -> Any:
+    """Reads something from the configuration of a run; a UserError in one line if it is damaged."""
+    with one_line_errors(f"{there / _CONFIG} cannot be read"):
+        try:
+            return read((there / _CONFIG).read())
+        except ValueError as error:
+            raise OSError("; ".join(str(error).splitlines())) from error
 
 
 def _runs(root: Place, called: str | None = None) -> list[Place]:
@@ -280,21 +275,26 @@ def _begun(there: Place) -> float:
 def _latest(root: Place, name: str | None) -> Run | None:
     found = _runs(root, name)
     if name is None:
-        used = {each: when for each in found if (when := _used(each)) is not None}
-        found = [max(used, key=lambda each: used[each])] if used else []
+        used: dict[Place, float] = {}
+        damaged: list[UserError] = []
+        for there in found:
+            try:
+                used[there] = _used(there)
+            except UserError as error:
+                damaged.append(error)
+        if damaged and not used:  # else a new run would begin instead
+            raise damaged[0]
+        for each in damaged:
+            with suppress(OSError):
+                print(f"leaving out a run: {each}", file=sys.stderr, flush=True)
+        found = sorted(used, key=lambda each: used[each])[-1:]
     return _open(found[0]) if found else None
 
 
-def _used(there: Place) -> float | None:
-    """Returns when the run was begun or its newest checkpoint written; None if that is unknown. The
-    newest is the highest: those above the step that a run was rewound to are put aside.
+def _used(there: Place) -> float:
+    """Returns when the run was begun or its newest checkpoint written. The newest is the highest:
+    those above the step that a run was rewound to are put aside.
     """
-    try:
-        saved = there / json.loads((there / _CONFIG).read())["checkpoint_dir"]
-    except Unavailable:
-        raise
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    steps = sorted((int(name) for name in saved.names() if is_step(name)), reverse=True)
-    marks = (saved / str(step) / WHOLE for step in steps)
+    saved = there / _of_config(there, checkpoint_dir)
+    marks = (saved / str(step) / WHOLE for step in reversed(steps_in(saved)))
     return max(_begun(there), next((each.changed_at() for each in marks if each.exists()), 0.0))

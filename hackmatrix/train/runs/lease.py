@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
 from typing import Self
 
@@ -25,9 +25,11 @@ from hackmatrix.errors import UserError
 from hackmatrix.machine import process_space
 from hackmatrix.train.runs.places import Disk
 from hackmatrix.train.runs.protocol import Place
+from hackmatrix.whole_files import parsed
 
 _RENEWED_EVERY = 10.0  # seconds
 _STALE_AFTER = 60.0
+_MOST_PROCESSES = 2**31  # Linux has far fewer
 OWNER = "owner"  # a folder of every run
 _GONE = (
     "no longer exists: it was moved or deleted during training, and this process ends without "
@@ -211,11 +213,15 @@ def _file(run: Place, number: int) -> Place:
 
 
 def _owner(run: Place, number: int) -> Owner | None:
-    """Returns the owner with this number; None while its file is being written."""
+    """Returns the owner with this number; None while its file is being written, or if it
+    is damaged."""
     try:
-        return Owner(**json.loads(_file(run, number).read()))
+        owner = Owner(**parsed(_file(run, number).read(), dict))
     except (FileNotFoundError, ValueError, TypeError):
         return None
+    kinds = [type(each) for each in astuple(owner)]
+    is_sound = kinds == [str, str, int, str, int, bool] and 0 < owner.process < _MOST_PROCESSES
+    return owner if is_sound else None
 
 
 def process_started(process: int) -> str | None:
@@ -223,7 +229,9 @@ def process_started(process: int) -> str | None:
     unknown; None if there is no such process, or only a zombie.
     """
     try:
-        fields = Path(f"/proc/{process}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        fields = (
+            Path(f"/proc/{process}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        )
         return None if fields[0] in "ZX" else fields[19]
     except ProcessLookupError:  # it ended meanwhile
         return None

@@ -20,6 +20,12 @@ def is_step(name: str) -> bool:
     return name.isdecimal() and name == str(int(name))
 
 
+def steps_in(checkpoints: Place) -> list[int]:
+    """Returns the steps of the checkpoints in a directory, finished or not, oldest first."""
+    with one_line_errors(f"{checkpoints} cannot be read"):
+        return sorted(int(name) for name in checkpoints.names() if is_step(name))
+
+
 class Unavailable(ConnectionError):
     """A place cannot be reached now, but may be later."""
 

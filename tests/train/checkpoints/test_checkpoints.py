@@ -1,5 +1,6 @@
 """Checkpoints are restored bit for bit on any mesh, or refused."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import jax
@@ -208,3 +209,13 @@ def test_a_step_that_is_saved_already_is_not_saved_again(two: Path, messages: li
     assert (two / "2").stat().st_mtime_ns == before
     assert sorted(each.name for each in two.iterdir()) == ["1", "2", "3"]
     assert messages == []
+
+
+@pytest.mark.parametrize("restore", [Checkpoints.restore_newest, Checkpoints.restore_best])
+def test_a_directory_that_cannot_be_listed_is_refused_in_one_line(
+    tmp_path: Path, restore: Callable[[Checkpoints], object]
+) -> None:
+    loop = tmp_path / "checkpoints"
+    loop.symlink_to(loop)
+    with pytest.raises(UserError, match=f"^{loop} cannot be read: Too many levels of symbolic"):
+        restore(Checkpoints(loop, keep=3))

@@ -271,6 +271,17 @@ def test_a_file_that_restoring_does_not_need_may_be_unreadable(
     assert f"is used because its arrays are intact, but {name} changed" in line
 
 
+@pytest.mark.parametrize("text", ["null", "7", "true", "[1]", "[" * 100_000])
+def test_an_inventory_of_another_form_counts_as_changed(
+    two: Path, messages: list[str], text: str
+) -> None:
+    (two / "2/inventory.json").write_text(text)
+    restored = Checkpoints(two, keep=3, say=messages.append).restore_newest(Layout(like(on(1))))
+    assert restored is not None
+    (line,) = messages
+    assert "is used because its arrays are intact, but inventory.json changed" in line
+
+
 def test_damaged_checkpoints_are_not_kept_in_place_of_good_ones(two: Path) -> None:
     truncate(two / "2")
     checkpoints = Checkpoints(two, keep=2)

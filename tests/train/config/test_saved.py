@@ -38,6 +38,23 @@ def test_a_configuration_without_a_setting_that_every_run_has_is_refused() -> No
         from_json(json.dumps(old))
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"num_envs": None}, "num_envs=None must be a number in a run"),
+        ({"lr": None, "num_steps": None}, "lr=None .*\n|\nlr=None "),
+        ({"num_minibatches": 7}, "num_minibatches=7 does not divide"),
+        ({"num_envs": 2**20, "num_steps": 2**20}, "is too large: an update has fewer than"),
+    ],
+)
+def test_a_configuration_that_no_run_can_have_is_refused(
+    given: dict[str, Any], message: str
+) -> None:
+    saved = {**json.loads(to_json(resolved())), **given}
+    with pytest.raises(ValueError, match=message):
+        from_json(json.dumps(saved))
+
+
 def test_a_run_saved_before_some_settings_existed_resumes_unchanged() -> None:
     now = json.loads(to_json(resolved(num_envs=128)))
     saved = {name: now[name] for name in FIRST_SETTINGS}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from hackmatrix.train.reporting.sinks import Game
 from hackmatrix.train.runs.directory import create
 from hackmatrix.train.runs.schedule import Schedule
 from tests.train.policies.saved_policies import UNIT, learned
+from tests.train.reporting.told_metrics import evaluation
 from tests.train.settings import resolved
 
 STEP = 8192
@@ -181,7 +181,7 @@ def test_pages_and_the_evaluation_of_agents_that_are_trained_again_are_removed(
 ) -> None:
     workdir = tmp_path if where == "disk" else request.getfixturevalue("bucket_address")
     run = create(workdir, resolved(run_name="run"))
-    told = json.dumps({"step": STEP + 1})
+    told = evaluation(STEP + 1)
     run.evaluation.write_text(told)
     run.lasting(run.evaluation).write(told)
     pages = run.lasting(run.replays)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,10 @@ from hackmatrix.envs import make
 from hackmatrix.estimates import Estimate
 from hackmatrix.rl.tally import LENGTH, RETURN
 from hackmatrix.train.reporting import results
+from hackmatrix.train.runs.places import place
+from hackmatrix.train.runs.protocol import Unavailable
+from tests.bucket_service import Service
+from tests.train.reporting.told_metrics import evaluation
 
 GAME = make("hackmatrix")
 
@@ -232,6 +237,47 @@ def test_estimates_are_restored_from_json() -> None:
     assert np.isnan(again["random"][RETURN].low)
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"step": math.inf}, {"step": None}, {"step": -1}, {"step": 2.5}, {"episodes": None},
+        {"episodes": 10**400}, {"seed": "0"}, {"seed": True}, {"agent": None}, {"agent": {}},
+        {"agent": {RETURN: 1.0}}, {"agent": {RETURN: {"mean": 1.0}}}, {"random": {}},
+        {"random": {LENGTH: {"mean": 1.0, "low": 1.0, "high": 1.0}}},
+        {"agent": {RETURN: {"mean": math.nan, "low": 1.0, "high": 1.0}}},
+        {"agent": {RETURN: {"mean": 10**400, "low": 1.0, "high": 1.0}}},
+        {"agent": {RETURN: {"mean": "1.0", "low": 1.0, "high": 1.0}}},
+    ],
+)  # fmt: skip
+def test_an_evaluation_that_is_not_whole_counts_as_missing(
+    tmp_path: Path, damage: dict[str, Any]
+) -> None:
+    file = tmp_path / "evaluation.json"
+    assert results.read(file) is None
+    file.write_text(evaluation(4096))
+    assert results.read(file) == json.loads(evaluation(4096))
+    file.write_text(evaluation(4096, **damage))
+    assert results.read(file) is None
+
+
+def test_an_evaluation_that_is_no_json_or_no_file_counts_as_missing(tmp_path: Path) -> None:
+    file = tmp_path / "evaluation.json"
+    for content in (b"[" * 100_000, b"null", b"\xff", b""):
+        file.write_bytes(content)
+        assert results.read(file) is None
+    (tmp_path / "loop").symlink_to("loop")
+    for other in (tmp_path, tmp_path / "loop"):
+        assert results.read(other) is None
+
+
+@pytest.mark.usefixtures("retries_without_waiting")
+def test_an_evaluation_in_a_bucket_that_is_away_does_not_count_as_missing(
+    bucket_address: str, bucket_service: Service
+) -> None:
+    with bucket_service.failing("refuse"), pytest.raises(Unavailable):
+        results.read(place(bucket_address) / "evaluation.json")
+
+
 def test_the_best_game_came_furthest_and_has_the_highest_return_of_those() -> None:
     played = games(20)
     played[RETURN][13] = 99
@@ -241,49 +287,3 @@ def test_the_best_game_came_furthest_and_has_the_highest_return_of_those() -> No
     played[RETURN][[4, 5]] = 1, 2
     assert results.best_game(played, GAME) == 5
     assert results.best_game(played, make("gymnax:CartPole-v1")) == 13
-
-
-def test_intervals_over_seeds_show_how_much_agents_differ() -> None:
-    agents = [{"return": Estimate(mean, mean, mean)} for mean in (1.0, 2.0, 3.0)]
-    (each,) = results.over_seeds(agents, GAME).values()
-    assert each.mean == 2
-    # Student's t with 2 degrees of freedom: 4.3027 standard errors; with 1, 12.706 of them.
-    assert each.high - each.mean == pytest.approx(4.3027 / math.sqrt(3), rel=1e-4)
-    (of_two,) = results.over_seeds(agents[:2], GAME).values()
-    assert of_two.high - of_two.mean == pytest.approx(12.706 / 2, rel=1e-4)
-
-
-def test_an_interval_over_seeds_is_no_narrower_than_all_their_games_allow() -> None:
-    """Three agents that win none or equally many of 256 games each are no proof of that share."""
-    for wins in (0, 32):
-        alike = [results.summary(games(256, wins), GAME)] * 3
-        tag, share = "stats/win_rate", wins / 256
-        over_three, pooled = results.over_seeds(alike, GAME)[tag], estimates.share(share, 768)
-        assert over_three.mean == share
-        assert over_three.low == pytest.approx(pooled.low, rel=0.02)
-        assert pooled.high < over_three.high < pooled.high + 0.005
-    single = [{"return": Estimate(mean, math.nan, math.nan)} for mean in (1.0, 2.0, 3.0)]
-    (of_single_games,) = results.over_seeds(single, GAME).values()
-    assert of_single_games.high - 2 == pytest.approx(4.3027 / math.sqrt(3), rel=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("tag", "means", "least", "most"),
-    [
-        ("stats/win_rate", (0.9, 0.95, 1.0), 0.0, 1.0),
-        ("stats/win_rate", (0.0, 0.0, 0.01), 0.0, 1.0),
-        ("kinds/programs", (0.0, 0.0, 0.01), 0.0, 1.0),
-        ("stats/mean_stage", (8.5, 8.9, 9.0), 1.0, 9.0),
-        ("train/mean_episode_return", (-1.0, 0.0, 1.0), -math.inf, math.inf),
-    ],
-)
-def test_an_interval_over_seeds_ends_at_the_limits_of_its_metric(
-    tag: str, means: tuple[float, ...], least: float, most: float
-) -> None:
-    (each,) = results.over_seeds(
-        [{tag: Estimate(mean, mean, mean)} for mean in means], GAME
-    ).values()
-    half = 4.303 * np.std(means, ddof=1) / math.sqrt(3)
-    middle = np.mean(means)
-    assert each.low == pytest.approx(max(middle - half, least), abs=1e-3)
-    assert each.high == pytest.approx(min(middle + half, most), abs=1e-3)

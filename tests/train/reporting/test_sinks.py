@@ -83,7 +83,7 @@ def test_a_resumed_run_parses_each_line_about_once(tmp_path: Path) -> None:
     "torn",
     [
         b'{"step": 2, "ti', b"\n", b"7\n", b'{"step": 2, "time": 5}', b'{"step": null}\n',
-        b'{"step": 2, "\xff": 1}\n',
+        b'{"step": 2, "\xff": 1}\n', b"[" * 100_000 + b"\n", b'{"step": Infinity}\n',
     ],
 )  # fmt: skip
 def test_a_line_that_a_crash_damaged_is_dropped(tmp_path: Path, torn: bytes) -> None:

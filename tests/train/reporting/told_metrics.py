@@ -1,4 +1,4 @@
-"""Metrics that sinks wrote, read back as other programs would read them."""
+"""Metrics that sinks wrote, read back as other programs would read them; and an evaluation."""
 
 from __future__ import annotations
 
@@ -8,10 +8,18 @@ from typing import Any, NamedTuple
 
 from tensorboardX.proto.event_pb2 import SessionLog
 
+from hackmatrix.rl.tally import RETURN
 from hackmatrix.train.reporting.sinks import Metrics
 from tests.train.reporting.event_files import events
 
 METRICS = {"train/entropy": 2.5, "perf/steps_per_second": 12_000.0, "reward/kills": -0.125}
+
+
+def evaluation(step: int, /, **told: Any) -> str:
+    """Returns a small evaluation.json of this step."""
+    estimate = {"mean": 1.0, "low": None, "high": None}
+    players = {"agent": {RETURN: estimate}, "random": {RETURN: estimate}}
+    return json.dumps({"step": step, "episodes": 256, "seed": 0, **players, **told})
 
 
 class Scalar(NamedTuple):

@@ -162,7 +162,9 @@ def test_a_workdir_that_cannot_hold_runs_is_reported_in_one_line(
         assert len(str(raised.value).splitlines()) == 1
 
 
-@pytest.mark.parametrize("text", ["null", "3", "[", ""])
+@pytest.mark.parametrize(
+    "text", ["null", "3", "[", "", '"text"', '{"a": 1}', "[1, null]", "[" * 100_000]
+)
 def test_damaged_provenance_does_not_stop_a_run(tmp_path: Path, config: Config, text: str) -> None:
     run = create(tmp_path, config)
     (run.directory / "provenance.json").write_text(text)
@@ -228,3 +230,13 @@ def test_checkpoint_dir_cannot_be_a_name_that_the_run_uses_itself(
     for name in {*own, *directory._BEFORE_IT_BEGAN, *run.place.names()}:
         assert not FOLDER.holds(name)
     assert FOLDER.holds(config.checkpoint_dir)
+
+
+def test_a_run_in_a_working_directory_that_is_gone_is_refused_in_one_line(
+    tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (gone := tmp_path / "gone").mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(UserError, match="cannot create a run in runs: No such file or directory"):
+        create(place("runs"), config)

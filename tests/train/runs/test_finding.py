@@ -161,6 +161,35 @@ def test_a_run_that_cannot_be_read_is_reported_in_one_line(tmp_path: Path, confi
         assert find(tmp_path, "auto") == other
 
 
+@pytest.mark.parametrize(
+    "text", ["{", "{}", "[" * 100_000, '{"checkpoint_dir": "\\u0000"}', '{"checkpoint_dir": ".."}']
+)
+def test_auto_states_which_damaged_run_it_leaves_out_and_does_not_begin_anew_in_its_place(
+    tmp_path: Path, config: Config, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    damaged = create(tmp_path, config)
+    (damaged.directory / "config.json").write_text(text)
+    with pytest.raises(
+        UserError, match=f"^{damaged.directory}/config.json cannot be read: [^\n]+$"
+    ):
+        find(tmp_path, "auto")
+    other = create(tmp_path, config)
+    assert find(tmp_path, "auto") == other
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"leaving out a run: {damaged.directory}/config.json cannot be read: ")
+
+
+def test_auto_leaves_out_a_run_whose_checkpoints_cannot_be_listed(
+    tmp_path: Path, config: Config, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, other = create(tmp_path, config), create(tmp_path, config)
+    (loop := run.directory / "checkpoints").symlink_to("checkpoints")
+    assert find(tmp_path, "auto") == other
+    assert f"leaving out a run: {loop} cannot be read: " in capsys.readouterr().err
+    with pytest.raises(UserError, match=f"^{loop} cannot be read: Too many levels of symbolic"):
+        directory.has_checkpoint(run)
+
+
 def test_a_directory_that_must_not_be_read_hides_no_run(
     tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:

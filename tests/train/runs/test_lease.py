@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -117,12 +119,45 @@ def test_another_users_process_that_proc_hides_is_not_taken_for_gone(
         meanwhile.setattr(
             Path,
             "read_text",
-            lambda path, *given: (
-                Mock(side_effect=hides)() if path.name == "stat" else read(path, *given)
+            lambda path, **given: (
+                Mock(side_effect=hides)() if path.name == "stat" else read(path, **given)
             ),
         )
         assert lease.process_started(owner.process) == ""
         assert not owner.is_gone
+
+
+def test_a_process_whose_name_was_cut_inside_a_character_is_found(tmp_path: Path) -> None:
+    """Linux cuts names after 15 bytes."""
+    program = os.fsencode(tmp_path) + b"/" + "é".encode() * 8
+    shutil.copy(b"/bin/sleep", program)
+    process = subprocess.Popen([program, "60"])
+    try:
+        assert lease.process_started(process.pid)
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"process": None}, {"process": "abc"}, {"process": 1.5}, {"process": [1]},
+        {"process": 10**30}, {"process": -1}, {"process": 0}, {"count": "x"},
+        {"has_ended": "no"}, {"begun": 5},
+    ],
+)  # fmt: skip
+def test_an_owner_whose_file_is_damaged_is_unknown_until_it_falls_silent(
+    tmp_path: Path, damage: dict[str, Any]
+) -> None:
+    run = place(tmp_path)
+    take(run)._over.set()
+    file = tmp_path / "owner/1.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **damage}))
+    assert lease._owner(run, 1) is None
+    messages: list[str] = []
+    lease.take(run, messages.append, stale_after=0.1).confirm()
+    assert ["Another process was the last to train" in line for line in messages] == [True]
 
 
 def test_a_process_that_reuses_the_id_of_a_dead_owner_is_not_taken_for_it(run: Place) -> None:

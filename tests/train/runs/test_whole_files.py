@@ -42,6 +42,16 @@ def test_a_file_that_cannot_be_moved_into_place_is_named_and_not_left_behind(
     assert list(tmp_path.iterdir()) == [folder]
 
 
+@pytest.mark.parametrize(
+    "text", ["", "null", "[1]", '"a"', "1" * 5000, "[" * 100_000, '{"a":' * 100_000, b"\xff{}"]
+)
+def test_a_text_that_is_not_a_json_object_is_refused_however_it_is_damaged(
+    text: str | bytes,
+) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        whole_files.parsed(text, dict)
+
+
 def test_none_of_several_files_is_replaced_where_one_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
