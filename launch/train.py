@@ -27,10 +27,10 @@ _WORKDIR = flags.DEFINE_string(
     "workdir", "runs", "Where run directories are created: a path, or gs://BUCKET/..."
 )
 _HEARTBEAT = flags.DEFINE_integer(
-    "heartbeat_seconds", 30, "A process silent for this long counts as lost.", 1, 86_400
+    "heartbeat_seconds", 30, "A process silent for this long counts as lost.", 1, 2**31 - 1
 )
 _JOIN = flags.DEFINE_integer(
-    "join_seconds", 300, "How long processes wait for each other at the start.", 1, 86_400
+    "join_seconds", 300, "How long processes wait for each other at the start.", 1, 2**31 - 1
 )
 _PROFILE = flags.DEFINE_string(
     "profile", None, "START:COUNT: trace COUNT updates from update START on, for TensorBoard."

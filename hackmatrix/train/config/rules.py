@@ -57,7 +57,8 @@ def _whole(least: int, most: int) -> Rule:
 
 
 FLAG = Rule(lambda value: True, "True or False")
-COUNT = _whole(1, 2**31 - 1)
+COUNT = Rule(lambda value: value >= 1, "a whole number of at least 1")
+SIZE = _whole(1, 2**31 - 1)
 SEEDS = _whole(1, 10_000)
 COUNT_FROM_0 = Rule(lambda value: value >= 0, "a whole number of at least 0")
 # Each simulation adds a board to an environment's tree, and an entry to seventeen tables of mctx.

@@ -34,8 +34,7 @@ def from_json(text: str) -> Config:
         if setting.since > FIRST_EDITION
     }
     values = {**added, **saved}
-    found = _unresolved(values) | faults.of_values(values, kind) | _changes(values, kind)
-    if found := found or faults.of_sizes(values, devices=1):
+    if found := _unresolved(values) | faults.of_values(values, kind) | _changes(values, kind):
         raise ValueError("\n".join(found.values()))
     config = made(kind, values)
     return replace(config, chosen=_seem_chosen(config) if chosen is None else tuple(chosen))

@@ -32,6 +32,7 @@ from hackmatrix.train.config.rules import (
     SEEDS,
     SHARE,
     SIMULATIONS,
+    SIZE,
     STEPS,
     TEXT,
     WEIGHT,
@@ -96,13 +97,13 @@ class Config:
     num_seeds: int = setting(1, SEEDS, since=4)
 
     auto_tune: bool = setting(True, FLAG)
-    num_envs: int = setting(None, COUNT)
-    num_steps: int = setting(None, COUNT)
+    num_envs: int = setting(None, SIZE)
+    num_steps: int = setting(None, SIZE)
     total_timesteps: int = setting(10_000_000, STEPS)
     time_limit_minutes: float | None = setting(None, POSITIVE)
 
-    num_minibatches: int = setting(None, COUNT)
-    update_epochs: int = setting(None, COUNT)
+    num_minibatches: int = setting(None, SIZE)
+    update_epochs: int = setting(None, SIZE)
     lr: float = setting(None, POSITIVE)
     anneal_lr: bool = setting(False, FLAG)
 
@@ -123,9 +124,9 @@ class Config:
     start_from: str | None = setting(None, TEXT, since=4, is_fixed=True)
 
     network: str = setting("mlp", NETWORK, since=3, is_fixed=True)
-    hidden_dim: int = setting(256, COUNT, is_fixed=True)
-    num_layers: int = setting(2, COUNT, is_fixed=True)
-    channels: int = setting(32, COUNT, since=3, is_fixed=True)
+    hidden_dim: int = setting(256, SIZE, is_fixed=True)
+    num_layers: int = setting(2, SIZE, is_fixed=True)
+    channels: int = setting(32, SIZE, since=3, is_fixed=True)
     separate_critic: bool = setting(False, FLAG, since=3, is_fixed=True)
     turn_boards: bool = setting(False, FLAG, since=6, is_fixed=True)
     compute_dtype: str = setting("float32", DTYPE)

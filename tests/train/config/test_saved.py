@@ -38,20 +38,10 @@ def test_a_configuration_without_a_setting_that_every_run_has_is_refused() -> No
         from_json(json.dumps(old))
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"num_envs": None}, "num_envs=None must be a number in a run"),
-        ({"lr": None, "num_steps": None}, "lr=None .*\n|\nlr=None "),
-        ({"num_minibatches": 7}, "num_minibatches=7 does not divide"),
-        ({"num_envs": 2**20, "num_steps": 2**20}, "is too large: an update has fewer than"),
-    ],
-)
-def test_a_configuration_that_no_run_can_have_is_refused(
-    given: dict[str, Any], message: str
-) -> None:
-    saved = {**json.loads(to_json(resolved())), **given}
-    with pytest.raises(ValueError, match=message):
+@pytest.mark.parametrize("name", ["num_envs", "num_steps", "lr"])
+def test_a_configuration_without_a_value_that_was_chosen_for_the_run_is_refused(name: str) -> None:
+    saved = {**json.loads(to_json(resolved())), name: None}
+    with pytest.raises(ValueError, match=f"^{name}=None must be a number in a run"):
         from_json(json.dumps(saved))
 
 
