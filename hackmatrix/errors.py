@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 
 # Error messages of absl, and what to print instead.
 _IN_OTHER_WORDS = {
@@ -10,6 +12,7 @@ _IN_OTHER_WORDS = {
     r"could not convert string to float.*": "give a number, like 0.5 or 1e-3",
     r"\('Non-boolean argument to boolean flag'.*": "give True or False",
 }
+_NO_OTHERS: Mapping[str, str] = MappingProxyType({})
 
 
 class UserError(Exception):
@@ -22,9 +25,11 @@ class UserError(Exception):
         return [f"{type(self).__name__}: {self}"]
 
 
-def of_flag(error: Exception) -> str:
-    """Describes in one line what absl found wrong with a flag."""
+def of_flag(error: Exception, others: Mapping[str, str] = _NO_OTHERS) -> str:
+    """Describes in one line what absl found wrong with a flag. `others` are regular expressions of
+    more messages, and what to print instead.
+    """
     text = str(error)
-    for theirs, ours in _IN_OTHER_WORDS.items():
+    for theirs, ours in {**_IN_OTHER_WORDS, **others}.items():
         text = re.sub(theirs, ours, text)
     return " ".join(text.split())

@@ -64,7 +64,7 @@ source "$here/tpu_ask.sh"
 
 stop_keeping() {
   [[ -z $child ]] || kill -s TERM -- "-$child" 2>/dev/null || true
-  say "stopped; the slice and its training are left as they are. The same command takes over again" >&3
+  say "stopped; the slice and its training are left as they are. The same command takes over again" >&3 || true
   exit "$1"
 }
 trap 'stop_keeping 130' INT

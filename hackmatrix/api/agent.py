@@ -102,7 +102,7 @@ class Agent:
         many games are played on before each action, which is then not drawn. Meanwhile `tell` is
         called with the share of all games that are over.
         """
-        _check_numbers(games=games, seed=seed)
+        _check_numbers(games=games, seed=seed, plan=plan)
         if games < 1:
             raise UserError(f"games={games} must be at least 1")
         _check_way(greedy, plan)
@@ -117,7 +117,7 @@ class Agent:
         """Plays and records a game, the one of this number that `evaluate` plays. A notebook shows
         the result as a page to scrub through; its `save` writes that page.
         """
-        _check_numbers(game=game, seed=seed)
+        _check_numbers(game=game, seed=seed, plan=plan)
         if not is_drawable(self.env):
             raise UserError(f"games of {self.env.name} cannot be drawn")
         _check_way(greedy, plan)

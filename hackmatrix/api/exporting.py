@@ -59,23 +59,21 @@ def _made_up(env: Environment, is_ours: bool) -> np.ndarray:
     seen = np.random.default_rng(0).random((_ROWS, env.observation_size), np.float32)
     if is_ours:
         return seen
-    return np.vstack([seen, _first_observations(env)])
-
-
-def _first_observations(env: Environment) -> np.ndarray:
     games = env.reset(jax.random.key_data(jax.random.split(seed_key(0), _ROWS)))
-    return np.asarray(env.observe(games))
+    return np.vstack([seen, np.asarray(env.observe(games))])
 
 
 def _example(policy: Policy) -> tuple[list[float], list[float]] | None:
     """Returns an observation and its logits, if the network is from outside of this package: its
-    module may change.
+    module may change. They are the largest logits of several observations, as `_check_numpy` allows
+    a fraction of these.
     """
     if policy.network.spec.network in networks.NETWORKS:
         return None
-    seen = _first_observations(policy.env)
+    seen = _made_up(policy.env, is_ours=False)
     logits, _ = outputs(policy, seen)
-    return seen[0].tolist(), logits[0].tolist()
+    row = np.abs(np.where(np.isfinite(logits), logits, 0)).max(-1).argmax()
+    return seen[row].tolist(), logits[row].tolist()
 
 
 def _in_numpy(policy: Policy, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

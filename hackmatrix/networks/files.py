@@ -55,10 +55,10 @@ class About:
     """The metadata of a trained network: the environment, the parts of its observations and their
     shapes, its actions, and the run and environment step of the checkpoint. The fields from `gamma`
     to `owned_reward_end` are the `hackmatrix.rl.reward_signal.RewardSignal` that its values were
-    trained on; files without them have the defaults. `landmark` is the feature of `cells` that
-    boards can be turned towards. `in_numpy` is MODULE:NAME of the forward pass without JAX, for a
-    network from outside of this package that has one; `example` is an observation and the logits
-    that such a network gave for it.
+    trained on. Fields that a file lacks have the defaults; those that are None are not written.
+    `landmark` is the feature of `cells` that boards can be turned towards. `in_numpy` is
+    MODULE:NAME of the forward pass without JAX, for a network from outside of this package that has
+    one; `example` is an observation and the logits that such a network gave for it.
     """
 
     env: str

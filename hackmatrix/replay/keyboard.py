@@ -48,9 +48,9 @@ def keys_at_once(
         come()
 
     def give_back() -> None:
-        with suppress(termios.error):
+        with suppress(termios.error, OSError):  # the terminal may be gone
             termios.tcsetattr(terminal, termios.TCSADRAIN, before)
-        go()
+            go()
 
     def stand_still(number: int, _: object) -> None:
         give_back()

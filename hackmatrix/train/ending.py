@@ -137,7 +137,7 @@ def after_failing(
     metrics or a checkpoint. Called while this process owns the run and still has its files.
     """
     again = kind and not issubclass(kind, _TRANSIENT)
-    with suppress(OSError):
+    with suppress(OSError, UserError):
         if again and plan.can_be_undone and not has_learned(plan.run):
             discard(plan.run)
             supervision.forget()

@@ -115,7 +115,7 @@ def agree(
         _check(made[0][0], facts)
     except UserError:
         if made and made[0][0].can_be_undone:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, UserError):
                 directory.discard(made[0][0].run)
         raise
     return made[0]

@@ -103,8 +103,7 @@ class _Session:
         if self.plan.resumes:
             run = self.plan.run
             on_first(functools.partial(directory.write_down, run))
-            starts = functools.partial(directory.starts, run)
-            changed = on_first(lambda: changed_modules(lambda: starts()[:-1], run.config))
+            changed = on_first(lambda: changed_modules(directory.starts(run)[:-1], run.config))
             if changed:
                 self.console.warn(f"{', '.join(changed)}: changed since this run's last start")
             self.evaluator.forget_what_is_done_again()

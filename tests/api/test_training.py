@@ -118,7 +118,7 @@ def test_an_interrupted_run_is_saved_and_can_be_resumed(
     monkeypatch.setattr(session, "changed_modules", changed := Mock(return_value=["my_net"]))
     rest = hackmatrix.train(resume=stopped, total_timesteps=saved + 2 * BATCH, eval_episodes=4)
     assert "my_net: changed since this run's last start" in "".join(capsys.readouterr())
-    assert len(changed.call_args.args[0]()) == 1  # the start before this one
+    assert len(changed.call_args.args[0]) == 1  # the start before this one
     assert rest.name == stopped.name
     assert rest.is_finished
     assert (rest.evaluation or {})["episodes"] == 4

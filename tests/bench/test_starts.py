@@ -66,12 +66,15 @@ def test_a_benchmark_that_is_terminated_leaves_no_program_and_no_files(tmp_path:
         env={**os.environ, "TMPDIR": str(tmp_path)},
         stdout=subprocess.DEVNULL,
     )
-    wait_for_processes(2)
-    assert list(tmp_path.iterdir())
-    benchmark.terminate()
-    assert benchmark.wait(timeout=100) == 128 + signal.SIGTERM
-    wait_for_processes(0)
-    assert list(tmp_path.iterdir()) == []
+    try:
+        wait_for_processes(2)
+        assert list(tmp_path.iterdir())
+        benchmark.terminate()
+        assert benchmark.wait(timeout=100) == 128 + signal.SIGTERM
+        wait_for_processes(0)
+        assert list(tmp_path.iterdir()) == []
+    finally:
+        benchmark.kill()
 
 
 def test_each_program_finds_an_empty_cache_and_then_what_it_cached(

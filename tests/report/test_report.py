@@ -62,9 +62,9 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> Run:
         "constructor",  # which any object of JavaScript has
     )
     write_evaluation(run)
-    (start,) = json.loads(run.provenance.read_text())
+    (start,) = json.loads((run.directory / "provenance.json").read_text())
     start["git"] = {"revision": REVISION, "dirty": True}
-    run.provenance.write_text(json.dumps([start]))
+    (run.directory / "provenance.json").write_text(json.dumps([start]))
     run.replays.mkdir()
     (run.replays / f"{STEP}.html").write_text(html.page(short_game()))
     (run.replays / f"{STEP // 2}.html").write_text("an older one")
@@ -240,7 +240,7 @@ def test_settings_of_a_custom_algorithm_are_shown_too(tmp_path: Path) -> None:
 def test_a_file_of_a_run_with_foreign_content_is_ignored(tmp_path: Path, foreign: str) -> None:
     run = create_run(tmp_path)
     write_metrics(run, RETURN)
-    run.provenance.write_text(foreign)
+    (run.directory / "provenance.json").write_text(foreign)
     write_evaluation(run)
     assert "9 games of seed 3" in page_of(run)
     run.evaluation.write_text(foreign)

@@ -92,12 +92,9 @@ def _one_line(program: str) -> Iterator[None]:
     try:
         yield
     except (flags.Error, ValueError) as error:  # the latter for --noNAME=VALUE
-        text = errors.of_flag(error)
-        for theirs, ours in _IN_OTHER_WORDS.items():
-            text = re.sub(theirs, ours, text)
-        sys.exit(f"{program}: {text}")
+        sys.exit(f"{program}: {errors.of_flag(error, _IN_OTHER_WORDS)}")
     except UserError as error:
-        sys.exit(f"{program}: {error}")
+        sys.exit("\n".join(f"{program}: {line}" for line in str(error).splitlines()))
     except (AttributeError, KeyError) as error:
         if name := faults.unknown_name(error):
             sys.exit(f"{program}: {faults.unknown(name)}")

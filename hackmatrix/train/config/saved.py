@@ -42,9 +42,9 @@ def from_json(text: str) -> Config:
 
 def checkpoint_dir(text: str) -> str:
     """Returns this setting of a saved configuration, even if other settings are no longer valid.
-    Raises ValueError if it has none that is valid.
+    Raises ValueError if it is not valid, and KeyError if another program wrote the file.
     """
-    found = parsed(text, dict).get("checkpoint_dir")
+    found = parsed(text, dict)["checkpoint_dir"]
     if not isinstance(found, str) or not FOLDER.holds(found):
         raise ValueError(f"checkpoint_dir={found!r} must be {FOLDER.must_be}")
     return found

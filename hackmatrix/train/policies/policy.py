@@ -23,7 +23,7 @@ from hackmatrix.rl.reward_signal import RewardSignal
 from hackmatrix.train.config.rules import AUTO
 from hackmatrix.train.runs import directory
 from hackmatrix.train.runs.directory import Run
-from hackmatrix.train.runs.provenance import changed_modules
+from hackmatrix.train.runs.provenance import changed_modules, own_modules
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +101,7 @@ def of_run(found: Run, say: Callable[[str], None] = streams.say, *, best: bool =
             "one; use the newest instead"
         )
     params = program.acting(restored.state.learner)
-    if changed := changed_modules(lambda: directory.starts(found), found.config):
+    if own_modules(config) and (changed := changed_modules(directory.starts(found), config)):
         say(f"{', '.join(changed)}: changed since {found.name} was trained; it may play otherwise")
     signal = RewardSignal.of(found.config)
     return Policy(program.env, program.network, params, found.name, restored.step, signal, best)

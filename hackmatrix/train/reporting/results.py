@@ -79,7 +79,7 @@ def levels(random: Mapping[str, Any]) -> dict[str, float]:
     """Returns the means of a random player by tag, from its results in evaluation.json. They are
     repeated under the tags of the curves in eval/, which are measured in the same games.
     """
-    means = {tag: each["mean"] for tag, each in random.items()}
+    means = {tag: each["mean"] for tag, each in random.items() if each["mean"] is not None}
     shares = f"{ACTIONS}/", f"{KINDS}/"
     measured = {curve(tag): mean for tag, mean in means.items() if not tag.startswith(shares)}
     return means | measured
@@ -220,8 +220,8 @@ def _result(column: np.ndarray, metric: Metric) -> Estimate:
 
 
 def _without_nan(values: Mapping[str, float]) -> dict[str, float | None]:
-    """Replaces NaN, as in the interval of a single game, by None: JSON has no NaN."""
-    return {name: None if math.isnan(value) else value for name, value in values.items()}
+    """Replaces NaN, as in the interval of a single game, and infinity by None: JSON has neither."""
+    return {name: value if math.isfinite(value) else None for name, value in values.items()}
 
 
 def _with_nan(values: Mapping[str, float | None]) -> dict[str, float]:

@@ -84,10 +84,6 @@ class Run:
         return self.directory / EVALUATION
 
     @property
-    def provenance(self) -> Path:
-        return self.directory / _PROVENANCE
-
-    @property
     def checkpoints(self) -> Place:
         return self.place / self.config.checkpoint_dir
 
@@ -233,11 +229,12 @@ def _make_next(root: Place, suffix: str | None) -> Place:
 
 def starts(run: Run) -> list[dict[str, Any]]:
     """Returns the provenance of each start so far."""
-    try:
-        told = parsed((run.place / _PROVENANCE).read(), list)
-    except (FileNotFoundError, ValueError):  # damaged, as after a power cut
-        return []
-    return [each for each in told if isinstance(each, dict)]
+    file = run.place / _PROVENANCE
+    with one_line_errors(f"{file} cannot be read"):
+        try:
+            return [each for each in parsed(file.read(), list) if isinstance(each, dict)]
+        except (FileNotFoundError, ValueError):  # damaged, as after a power cut
+            return []
 
 
 def _open(there: Place) -> Run:
@@ -280,10 +277,13 @@ def _latest(root: Place, name: str | None) -> Run | None:
         for there in found:
             try:
                 used[there] = _used(there)
+            except KeyError:  # it is another program's
+                continue
             except UserError as error:
-                damaged.append(error)
+                if is_run(there):  # it may have been removed meanwhile
+                    damaged.append(error)
         if damaged and not used:  # else a new run would begin instead
-            raise damaged[0]
+            raise UserError(f"{damaged[0]}; move its directory away, or leave out --resume")
         for each in damaged:
             with suppress(OSError):
                 print(f"leaving out a run: {each}", file=sys.stderr, flush=True)

@@ -9,7 +9,7 @@ import platform
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -65,14 +65,10 @@ def own_modules(config: Config) -> dict[str, str]:
     return {each: short_hash(file.read_bytes()) for each, file in there.items()}
 
 
-def changed_modules(starts: Callable[[], list[Any]], config: Config) -> list[str]:
-    """Returns the user's own modules that have changed since the last of the starts of a run, which
-    are read only if there are such modules.
-    """
-    modules = own_modules(config)
-    last = modules and starts()[-1:]
-    before = last[0].get("own_modules", {}) if last and isinstance(last[0], dict) else {}
-    return [each for each, now in modules.items() if before.get(each, now) != now]
+def changed_modules(starts: Sequence[Mapping[str, Any]], config: Config) -> list[str]:
+    """Returns the user's own modules that have changed since the last of these starts of a run."""
+    before = starts[-1].get("own_modules", {}) if starts else {}
+    return [each for each, now in own_modules(config).items() if before.get(each, now) != now]
 
 
 def git(root: Path) -> dict[str, Any] | None:

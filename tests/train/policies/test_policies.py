@@ -20,6 +20,7 @@ from hackmatrix.standalone.policy import NumpyPolicy
 from hackmatrix.train.checkpoints.checkpoints import Checkpoints
 from hackmatrix.train.policies import policy as policies
 from hackmatrix.train.program import Program
+from hackmatrix.train.runs import directory, provenance
 from hackmatrix.train.runs.directory import Run, create
 from tests.train.policies.saved_policies import STEP, UNIT, saved_run
 from tests.train.settings import resolved
@@ -78,10 +79,13 @@ def test_a_file_restores_the_parameters_that_were_written(found: Run, tmp_path: 
 def test_loading_a_run_says_which_of_the_users_modules_have_changed(
     found: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(policies, "changed_modules", lambda starts, config: ["my_net", "my_env"])
+    began = {"my_net": "a hash", "my_env": "another"}
+    for module in (policies, provenance):
+        monkeypatch.setattr(module, "own_modules", lambda config: {**began, "my_net": "a new one"})
+    monkeypatch.setattr(directory, "starts", lambda run: [{}, {"own_modules": began}])
     said: list[str] = []
     policies.of_run(found, said.append)
-    assert said == ["my_net, my_env: changed since saved was trained; it may play otherwise"]
+    assert said == ["my_net: changed since saved was trained; it may play otherwise"]
 
 
 def test_the_folder_of_an_export_stands_for_its_policy(found: Run, tmp_path: Path) -> None:
