@@ -213,8 +213,7 @@ def _file(run: Place, number: int) -> Place:
 
 
 def _owner(run: Place, number: int) -> Owner | None:
-    """Returns the owner with this number; None while its file is being written, or if it
-    is damaged."""
+    """Returns the owner with this number; None while its file is being written, or if damaged."""
     try:
         owner = Owner(**parsed(_file(run, number).read(), dict))
     except (FileNotFoundError, ValueError, TypeError):
@@ -229,9 +228,8 @@ def process_started(process: int) -> str | None:
     unknown; None if there is no such process, or only a zombie.
     """
     try:
-        fields = (
-            Path(f"/proc/{process}/stat").read_text(errors="replace").rpartition(")")[2].split()
-        )
+        told = Path(f"/proc/{process}/stat").read_text(errors="replace")
+        fields = told.rpartition(")")[2].split()
         return None if fields[0] in "ZX" else fields[19]
     except ProcessLookupError:  # it ended meanwhile
         return None
