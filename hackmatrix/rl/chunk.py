@@ -73,7 +73,7 @@ def run(
     # none, so check the learner itself.
     spoilt = ~_is_finite(state.learner) & (broken_at == NEVER)
     broken_at = jnp.where(spoilt, state.learner.update - 1, broken_at)
-    return state, Report({**_means(sums, updates), **tallies.read(tally, ENVS)}, broken_at)
+    return state, Report.of({**_means(sums, updates), **tallies.read(tally, ENVS)}, broken_at)
 
 
 def _are_sound(algorithm: Algorithm, metrics: Metrics) -> Array:
@@ -81,9 +81,11 @@ def _are_sound(algorithm: Algorithm, metrics: Metrics) -> Array:
 
 
 def _is_finite(learner: Any) -> Array:
-    leaves = jax.tree.leaves(learner)
-    numbers = [leaf for leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.floating)]
-    return jnp.stack([jnp.bool_(True), *(jnp.isfinite(leaf).all() for leaf in numbers)]).all()
+    finite: dict[tuple[int, ...], Array] = {}  # of a shape: one reduction for all of its leaves
+    for leaf in jax.tree.leaves(learner):
+        if jnp.issubdtype(leaf.dtype, jnp.floating):
+            finite[leaf.shape] = finite.get(leaf.shape, True) & jnp.isfinite(leaf)
+    return jnp.stack([jnp.bool_(True), *(flags.all() for flags in finite.values())]).all()
 
 
 def _if_sound(

@@ -48,11 +48,13 @@ class Breaking:
         return after, players, tally, {LOSS: loss}
 
 
-def run(algorithm: Any, skips: bool = False, updates: int = UPDATES) -> tuple[Learner, Report]:
+def run(
+    algorithm: Any, skips: bool = False, updates: int = UPDATES, weights: Any = None
+) -> tuple[Learner, Report]:
     """Runs updates on two boards."""
     env, key = Toy(), draws.seed_key(0)
     players = rollout.new_players(env, key, jnp.arange(2, dtype=jnp.uint32))
-    learner = Learner(jnp.zeros(2), jnp.int32(0), key)
+    learner = Learner(jnp.zeros(2) if weights is None else weights, jnp.int32(0), key)
     chunks = on_one_device(functools.partial(chunk.run, env, algorithm, skips))
     state, report = chunks(TrainState(learner, players), jnp.int32(updates))
     return state.learner, report
@@ -176,6 +178,20 @@ def test_the_first_update_that_is_not_finite_is_reported_by_its_index(
 def test_a_learner_that_is_not_finite_after_the_last_update_is_reported() -> None:
     learner, report = run(Bursting())
     assert not np.isfinite(learner.weights).all()
+    assert int(report.broken_at) == UPDATES - 1
+
+
+@pytest.mark.parametrize("spoilt", ["one", "of_the_same_shape", "of_another_shape"])
+def test_a_learner_with_any_leaf_that_is_not_finite_is_reported(spoilt: str) -> None:
+    class Spoiling(Breaking):
+        def update(self, *given: Any) -> tuple[Learner, Players, Tally, Metrics]:
+            learner, players, tally = given
+            weights = {**learner.weights, spoilt: learner.weights[spoilt].at[-1].set(jnp.inf)}
+            after = learner.replace(weights=weights, update=learner.update + 1)
+            return after, players, tally, {LOSS: jnp.float32(0)}
+
+    shapes = {"one": 2, "of_the_same_shape": 2, "of_another_shape": (3, 1)}
+    _, report = run(Spoiling(), weights={name: jnp.zeros(each) for name, each in shapes.items()})
     assert int(report.broken_at) == UPDATES - 1
 
 

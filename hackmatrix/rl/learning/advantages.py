@@ -5,7 +5,11 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from hackmatrix.game import tracing
+
 Array = jax.Array
+# Accelerators take microseconds for each iteration of a loop. A CPU does not, and there each step
+# of an unrolled iteration would compute the steps before it once more.
 _UNROLL = 16
 
 
@@ -31,4 +35,5 @@ def gae(
 
     last = (jnp.zeros_like(last_values), last_values)
     steps = (rewards, values, ended)
-    return jax.lax.scan(backwards, last, steps, reverse=True, unroll=_UNROLL)[1]
+    unroll = 1 if tracing.on_cpu() else _UNROLL
+    return jax.lax.scan(backwards, last, steps, reverse=True, unroll=unroll)[1]

@@ -37,7 +37,7 @@ def test_the_advice_for_a_broken_update_depends_on_whether_it_was_the_first(
     program: Any = Mock()
     program.algorithm.vital = (LOSS,)
     progress = Progress(program, Schedule(resolved()), Mock())
-    progress.add(10, 10, Report({LOSS: jnp.float32(jnp.nan)}, jnp.int32(update)))
+    progress.add(10, 10, Report.of({LOSS: jnp.float32(jnp.nan)}, jnp.int32(update)))
     with pytest.raises(Broken) as broken:
         progress.flush()
     assert str(broken.value).startswith(f"update {update + 1} is broken: {LOSS} is not finite; ")
@@ -52,7 +52,7 @@ class Device:
 
     def start(self, updates: int) -> Report:
         self._ended = max(self.now, self._ended) + updates
-        return Report({"ended": self._ended}, jnp.int32(NEVER))  # type: ignore[dict-item]
+        return Report.of({"ended": jnp.float32(self._ended)}, jnp.int32(NEVER))
 
     def wait_until(self, time: float) -> None:
         self.now = max(self.now, time)
