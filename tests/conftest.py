@@ -22,7 +22,7 @@ if SIMULATED_DEVICES not in os.environ.get("XLA_FLAGS", ""):
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {xla_flags(devices=8)}".strip()
 
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".cache/jax"))
-os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.05")
 # Otherwise every program that a test starts would compile our sources to bytecode anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # Otherwise a program that does not flush its output, or fails to as it exits, would pass.
