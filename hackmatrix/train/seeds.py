@@ -58,6 +58,8 @@ def run_seeds(request: Request, play: Play, supervision: Supervision) -> int:
         one, alone = _with(requests[run], resume=which), replace(supervision, notes=None)
         code = run_session(one, play, alone, is_last=False)
         if code != DONE:
+            if is_first():
+                streams.say("  all seeds    the same command again trains what is left of them")
             return code
     if is_first():
         _tell(workdir, name, [*runs])

@@ -83,7 +83,7 @@ def test_each_seed_has_a_run_and_repeating_the_command_completes_what_is_missing
 
 
 def test_a_seed_that_was_evaluated_and_then_stopped_in_further_training_is_resumed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """All were evaluated at step 256. One trained for more steps and was stopped; one was to train
     for one more update, and was stopped before it had saved anything.
@@ -105,6 +105,7 @@ def test_a_seed_that_was_evaluated_and_then_stopped_in_further_training_is_resum
     monkeypatch.setattr(seeds, "run_session", run_session)
     assert run_seeds(tmp_path, run_name="a", num_seeds=3) == RETRY
     assert begun == ["a-seed1", "a-seed2"]
+    assert "the same command again trains what is left" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
