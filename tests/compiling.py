@@ -8,8 +8,8 @@ COMPILE_FAST = (
     "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
     " --xla_disable_hlo_passes=simplify-while-loops,while-loop-invariant-code-motion"
 )
-# With COMPILE_FAST, rounding may depend on the rest of a program: a product and its sum are rounded
-# once or twice. AVX has no instruction that does both.
+# With COMPILE_FAST, rounding may depend on the rest of a program: a product may be rounded or not
+# before it is added. With AVX it always is, as AVX has no instruction that multiplies and adds.
 COMPILE_REPRODUCIBLY = f"{COMPILE_FAST} --xla_cpu_max_isa=AVX"
 
 
