@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from types import MappingProxyType
 
-# Error messages of absl, and what to print instead.
+# Error messages of absl and ml_collections, and what to print instead.
 _IN_OTHER_WORDS = {
     r"invalid literal for int\(\).*": "give a whole number, like 1_000_000",
     r"could not convert string to float.*": "give a number, like 0.5 or 1e-3",
     r"\('Non-boolean argument to boolean flag'.*": "give True or False",
+    r"The flag '(config\.\w+)' is defined twice.*": r"give --config=FILE only once, before --\1",
+    r"Found (\S+) in argv before a value for --config.*": r"put --config=FILE before \1",
 }
-_NO_OTHERS: Mapping[str, str] = MappingProxyType({})
 
 
 class UserError(Exception):
@@ -25,11 +24,9 @@ class UserError(Exception):
         return [f"{type(self).__name__}: {self}"]
 
 
-def of_flag(error: Exception, others: Mapping[str, str] = _NO_OTHERS) -> str:
-    """Describes in one line what absl found wrong with a flag. `others` are regular expressions of
-    more messages, and what to print instead.
-    """
+def of_flag(error: Exception) -> str:
+    """Describes in one line what is wrong with a flag."""
     text = str(error)
-    for theirs, ours in {**_IN_OTHER_WORDS, **others}.items():
+    for theirs, ours in _IN_OTHER_WORDS.items():
         text = re.sub(theirs, ours, text)
     return " ".join(text.split())

@@ -89,7 +89,7 @@ def measure_training(raw: Mapping[str, Any], seconds: float, report: Report) -> 
             "own, so the algorithm must subclass hackmatrix.rl.learning.actor_critic.ActorCritic"
         )
     report.machine(used=program.mesh.size)
-    result = training.measure_training(program, config.batch_size, config.log_interval, seconds)
+    result = training.measure_training(program, seconds)
     setting = (
         f"{config.env} with {config.network}, {config.num_envs} x {config.num_steps}, "
         f"{config.num_minibatches} minibatches, {config.update_epochs} epochs, "

@@ -45,8 +45,7 @@ class Training:
     peak_bytes: int  # of training and its compilation, as `_peak_bytes` finds it
 
 
-def measure_training(program: Program, steps: int, chunk: int, seconds: float) -> Training:
-    """Measures a program with `steps` steps per update and `chunk` updates per chunk."""
+def measure_training(program: Program, seconds: float) -> Training:
     start = time.perf_counter()
     with without_persistent_cache():
         program.compile()
@@ -57,6 +56,7 @@ def measure_training(program: Program, steps: int, chunk: int, seconds: float) -
         return program.run(state, 1)[0]
 
     config = program.config
+    steps = config.batch_size
     training = Work(one_update, state, steps)
     training.sample()
     peak_bytes = _peak_bytes()  # before the network alone allocates its data
@@ -73,7 +73,7 @@ def measure_training(program: Program, steps: int, chunk: int, seconds: float) -
     alone.sample()
     with _counted_compilations() as compilations:
         rates = in_turns(training, alone, seconds=seconds)
-        state, overhead = _chunk_overhead(program, training.value, chunk)
+        state, overhead = _chunk_overhead(program, training.value)
     rollouts, updates = _measure_halves(program, state, steps, seconds)
     memory = program.compile().memory_analysis()
     assert memory is not None  # the compilers for CPUs, GPUs and TPUs all report it
@@ -91,7 +91,7 @@ def measure_training(program: Program, steps: int, chunk: int, seconds: float) -
     )
 
 
-def _chunk_overhead(program: Program, state: TrainState, chunk: int) -> tuple[TrainState, float]:
+def _chunk_overhead(program: Program, state: TrainState) -> tuple[TrainState, float]:
     """Returns the new state, and the overhead of a call as a share of the time of its chunk.
 
     Compares two calls of one update with one call of two updates; each report is fetched, as the
@@ -113,6 +113,7 @@ def _chunk_overhead(program: Program, state: TrainState, chunk: int) -> tuple[Tr
         apart += seconds(1, 1)
         extra.append((apart - together) / 2)
         alone.append(together / 4)
+    chunk = program.config.log_interval
     return state, statistics.median(extra) / (chunk * statistics.median(alone))
 
 

@@ -38,8 +38,8 @@ EveryProcess = Callable[[bool], bool]
 _LOG = logging.getLogger(__name__)
 _FOLDER = "hackmatrix"
 _FORMAT = "2"  # version of the content of the files
-_compiling = threading.Lock()  # all threads share the setting of JAX's cache
-_compiling_uncached = threading.Event()  # set while that setting is off only to compile one program
+# Held while JAX's cache, whose setting all threads share, is off only to compile one program.
+_compiling_uncached = threading.Lock()
 _in_use: dict[tuple[Files, str], Compiled] = {}
 _prefetched: dict[tuple[Files, str], threading.Thread] = {}
 
@@ -48,7 +48,7 @@ class CachedJit:
     """A jitted function whose program is found or compiled at its first call. All later calls must
     have arguments of the same shapes and dtypes. It runs on the given devices, or else where its
     arguments are, or on the default device. `of` is all that the function is made of; a function
-    defined at the top of a module needs none.
+    defined at the top of a module, or a partial of one, needs none.
 
     With the devices of several processes, `every_process` has to return whether a value is true on
     all of them, and all have to make the first call.
@@ -221,13 +221,8 @@ class _Cache:
         if program := self._if_all_have(self._loaded(name, *trees)):
             return program, name
         # What JAX's cache returns on a CPU cannot be serialised again: parts of it are missing.
-        with _compiling:
-            _compiling_uncached.set()
-            try:
-                with without_persistent_cache():
-                    program = lowered.compile()
-            finally:
-                _compiling_uncached.clear()
+        with _compiling_uncached, without_persistent_cache():
+            program = lowered.compile()
         self._save(name, program)
         return program, name
 
@@ -279,7 +274,7 @@ def without_persistent_cache() -> Iterator[None]:
 def is_cache_on() -> bool:
     """Whether programs are cached: JAX's cache is on, and not in a bucket."""
     directory = jax.config.values["jax_compilation_cache_dir"]
-    is_on = jax.config.values["jax_enable_compilation_cache"] or _compiling_uncached.is_set()
+    is_on = jax.config.values["jax_enable_compilation_cache"] or _compiling_uncached.locked()
     return is_on and bool(directory) and "://" not in directory
 
 

@@ -198,7 +198,7 @@ def _read(layout: _Layout, words: Any) -> Any:
 @functools.cache
 def _compiled_turn(invalid: str, boards: int) -> CachedJit:
     """Returns the compiled turn of so many boards, with this choice for invalid actions."""
-    return CachedJit(jax.jit(partial(_turn, invalid=invalid)), (_turn, invalid))
+    return CachedJit(jax.jit(partial(_turn, invalid=invalid)))
 
 
 def _turn(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -153,11 +153,11 @@ def make_plan(
         _ = program.params_to_start_from
     if config.wandb:
         weights_and_biases.check()
-    held: list[Lease] = []
+    planned: list[Plan] = []
 
     def hold(run: Run) -> None:
-        held.append(_take(run))
-        has_planned(Plan(run, found is not None, begins, request.trace, None, held[0]))
+        planned.append(Plan(run, found is not None, begins, request.trace, None, _take(run)))
+        has_planned(planned[0])
 
     if found:
         hold(found)
@@ -168,7 +168,7 @@ def make_plan(
     if jax.process_count() > 1:
         remove_sentinels(run.place)
         sentinel = leave_sentinel(run.place)
-    return Plan(run, found is not None, begins, request.trace, sentinel, held[0]), program
+    return replace(planned[0], run=run, sentinel=sentinel), program
 
 
 def _name(request: Request) -> Any:

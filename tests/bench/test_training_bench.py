@@ -28,7 +28,7 @@ def test_the_measured_compilation_does_not_load_from_a_cache() -> None:
 
     assert jax.config.values["jax_enable_compilation_cache"]
     with pytest.raises(Compiled):
-        measure_training(Mock(compile=compile_program), steps=1, chunk=1, seconds=0)
+        measure_training(Mock(compile=compile_program), seconds=0)
     assert jax.config.values["jax_enable_compilation_cache"]
 
 

@@ -116,7 +116,8 @@ def curves(
     def measured(devices: int) -> dict[int, Point]:
         """Returns the points of both curves by num_envs, which may be the same for both."""
         processes, each = (devices, 1) if in_processes else (1, devices)
-        wanted = {number: settings(raw, number) for number in _both(devices, envs)}
+        both = (_num_envs(kind, devices, envs) for kind in KINDS)
+        wanted = {number: settings(raw, number) for number in both}
         found = subprocesses.run_in_group(
             processes, each, points, [*wanted.values()], devices, seconds
         )
@@ -182,10 +183,6 @@ def _point(raw: Mapping[str, Any], devices: int, seconds: float) -> Point:
         step_p50=float(np.percentile(times, 50)),
         step_p95=float(np.percentile(times, 95)),
     )
-
-
-def _both(devices: int, envs: int) -> list[int]:
-    return list(dict.fromkeys(_num_envs(kind, devices, envs) for kind in KINDS))
 
 
 def _num_envs(kind: Kind, devices: int, envs: int) -> int:

@@ -20,11 +20,6 @@ from hackmatrix.train.config import faults, reading
 from hackmatrix.train.config.settings import Config, declared
 
 _NAME = "config"
-# Error messages of ml_collections, and what to print instead.
-_IN_OTHER_WORDS = {
-    r"The flag '(config\.\w+)' is defined twice.*": r"give --config=FILE only once, before --\1",
-    r"Found (\S+) in argv before a value for --config.*": r"put --config=FILE before \1",
-}
 _SETTING = re.compile(rf"--?(no)?{_NAME}\.([^=]+)")
 
 
@@ -92,7 +87,7 @@ def _one_line(program: str) -> Iterator[None]:
     try:
         yield
     except (flags.Error, ValueError) as error:  # the latter for --noNAME=VALUE
-        sys.exit(f"{program}: {errors.of_flag(error, _IN_OTHER_WORDS)}")
+        sys.exit(f"{program}: {errors.of_flag(error)}")
     except UserError as error:
         sys.exit("\n".join(f"{program}: {line}" for line in str(error).splitlines()))
     except (AttributeError, KeyError) as error:

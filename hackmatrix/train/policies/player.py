@@ -40,12 +40,9 @@ class Player:
         self._seed, self._number, self._greedy = _word(seed), _word(number), greedy
         self._params = jax.device_put(policy.params)
         look = functools.partial(_look, policy.network, policy.env.observation)
-        self._look = CachedJit(jax.jit(look), look)
+        self._look = CachedJit(jax.jit(look))
         self._keys = CachedJit(_keys)
-        self._plan: CachedJit | None = None
-        if planner:
-            plan = functools.partial(_plan, planner)
-            self._plan = CachedJit(jax.jit(plan), plan)
+        self._plan = CachedJit(jax.jit(functools.partial(_plan, planner))) if planner else None
 
     def choose(self, observation: np.ndarray, mask: np.ndarray, step: int, board: Any) -> Decision:
         """Returns the action, the probabilities of all actions, and the value. With a planner they

@@ -23,6 +23,7 @@ from hackmatrix.train.runs.protocol import Place, Unavailable
 from hackmatrix.whole_files import parsed
 
 KINDS = "kinds"
+_SHARES = f"{KINDS}/", f"{ACTIONS}/"  # how the tags of shares of actions begin
 _ENDS = {each.name for each in fields(Estimate)}
 _MOST = 1e300  # a number that a page can show
 _TITLE, _COLUMN = 24, 28  # minimum widths
@@ -80,8 +81,7 @@ def levels(random: Mapping[str, Any]) -> dict[str, float]:
     repeated under the tags of the curves in eval/, which are measured in the same games.
     """
     means = {tag: each["mean"] for tag, each in random.items() if each["mean"] is not None}
-    shares = f"{ACTIONS}/", f"{KINDS}/"
-    measured = {curve(tag): mean for tag, mean in means.items() if not tag.startswith(shares)}
+    measured = {curve(tag): mean for tag, mean in means.items() if not tag.startswith(_SHARES)}
     return means | measured
 
 
@@ -95,13 +95,9 @@ def table(results: Mapping[str, Summary], env: Environment) -> list[str]:
     first = max(_TITLE, *(len(title) for title, cells in lines if cells))
     column = max(_COLUMN, *(1 + len(cell) for _, cells in lines for cell in cells))
     return [
-        f"{title:{first}}{_side_by_side(cells, column)}" if cells else title
+        f"{title:{first}}{''.join(cell.rjust(column) for cell in cells)}" if cells else title
         for title, cells in lines
     ]
-
-
-def _side_by_side(cells: Iterable[str], width: int) -> str:
-    return "".join(cell.rjust(width) for cell in cells)
 
 
 def headings(players: Iterable[str]) -> list[str]:
@@ -125,8 +121,7 @@ def used(results: Mapping[str, Summary]) -> Rows:
     taken = [
         Metric(tag, tag.replace(f"{KINDS}/", "all ").removeprefix(f"{ACTIONS}/"), PERCENT)
         for tag in next(iter(results.values()))
-        if tag.startswith((f"{KINDS}/", f"{ACTIONS}/"))
-        and any(each[tag].mean for each in results.values())
+        if tag.startswith(_SHARES) and any(each[tag].mean for each in results.values())
     ]
     return _rows(results, taken)
 
@@ -199,7 +194,7 @@ def from_json(told: Mapping[str, Any]) -> dict[str, Summary]:
 def bounds(tag: str, env: Environment) -> tuple[float, float]:
     """Returns the range that a mean of the summary can be in."""
     metric = {each.tag: each for each in outcomes(env)}.get(tag)
-    if tag.startswith((f"{KINDS}/", f"{ACTIONS}/")) or (metric and metric.unit == PERCENT):
+    if tag.startswith(_SHARES) or (metric and metric.unit == PERCENT):
         return 0.0, 1.0
     return (metric.least, metric.most) if metric else (-math.inf, math.inf)
 

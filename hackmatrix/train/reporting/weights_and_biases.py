@@ -12,9 +12,9 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from importlib import metadata
 from typing import Any
 
+from hackmatrix.compile_cache.sources import version
 from hackmatrix.errors import UserError
 from hackmatrix.train.checkpoints import shelf
 from hackmatrix.train.reporting.sinks import Game, Metrics, finite, read_lines
@@ -33,11 +33,7 @@ _FINISH_SECONDS = 120  # timeout for sending the rest at the end
 
 
 def is_installed() -> bool:
-    try:
-        metadata.version("wandb")  # an import could find a mere folder of that name
-    except metadata.PackageNotFoundError:
-        return False
-    return True
+    return version("wandb") is not None  # an import could find a mere folder of that name
 
 
 def check() -> None:

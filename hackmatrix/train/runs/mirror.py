@@ -75,25 +75,22 @@ class Mirror:
 
     def copy(self) -> None:
         """Copies the files that have changed; raises OSError if that fails now."""
-        with self._lock:
-            self._copy()
-
-    def _copy(self) -> None:
         assert self._bucket  # else there is nothing to mirror
         assert self._lease
-        files, copied = self._files(), self._copied
-        changed = [each for each in files if _stamp(files[each]) != _stamp(copied.get(each))]
-        if changed:
-            self._lease.renew()  # so that a run that was deleted or taken over gets no files
-        for inside in changed:
-            # If this copy fails, the next one is a whole copy.
-            before, now = copied.pop(inside, None), files[inside]
-            file, there = self._directory / inside, self._bucket / str(inside)
-            if before and _has_grown(before, now) and before.st_size >= _LARGE:
-                there.extend(file)
-            else:
-                there.store(file)
-            copied[inside] = now
+        with self._lock:
+            files, copied = self._files(), self._copied
+            changed = [each for each in files if _stamp(files[each]) != _stamp(copied.get(each))]
+            if changed:
+                self._lease.renew()  # so that a run that was deleted or taken over gets no files
+            for inside in changed:
+                # If this copy fails, the next one is a whole copy.
+                before, now = copied.pop(inside, None), files[inside]
+                file, there = self._directory / inside, self._bucket / str(inside)
+                if before and _has_grown(before, now) and before.st_size >= _LARGE:
+                    there.extend(file)
+                else:
+                    there.store(file)
+                copied[inside] = now
 
     def _files(self) -> dict[Path, os.stat_result]:
         """Returns the files to copy, by their paths in the run."""
