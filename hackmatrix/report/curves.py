@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from hackmatrix.train.runs import directory
 from hackmatrix.train.runs.directory import Run
 
 _STEP, _TIME = "step", "time"
+_BEGINS = re.compile(rb'\{"step": (\d{1,18}), "time": \d')  # a line as a run writes it
 _MOST_POINTS = 1000  # of a curve: a page is some hundred pixels wide
 _MOST_IN_A_CHART = 20_000  # of the curves of all runs together: browsers have to open the page
 _FEWEST_POINTS = 100  # of a curve, however many curves there are
@@ -79,12 +81,20 @@ def _places(text: BinaryIO) -> list[int]:
     found: list[tuple[float, int]] = []
     place = 0
     for written in text:
-        if line := _parsed(written):
-            while found and found[-1][0] >= line[_STEP]:
+        if (step := _step_of(written)) is not None:
+            while found and found[-1][0] >= step:
                 found.pop()
-            found.append((line[_STEP], place))
+            found.append((step, place))
         place += len(written)
     return [place for _, place in found]
+
+
+def _step_of(written: bytes) -> float | None:
+    """Returns the step of a line, usually without parsing the rest; None if it is damaged."""
+    if (begins := _BEGINS.match(written)) and written.endswith(b"}\n"):
+        return int(begins[1])
+    line = _parsed(written)
+    return line[_STEP] if line else None
 
 
 def _lines_at(text: BinaryIO, places: list[int]) -> Iterator[Line]:
