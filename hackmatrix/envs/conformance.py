@@ -123,12 +123,25 @@ def _faults_of_reset(play: _Play) -> Iterator[str]:
 def _faults_of_observation(env: Environment, trace: list[Played]) -> Iterator[str]:
     if any(not np.isfinite(part).all() for each in trace for part in each.parts.values()):
         yield "decode: an observation is not finite"
+    if env.landmark is not None and not all(map(_has_place, trace)):
+        yield (
+            "decode: `player` must begin with its row and column as fractions that are 0 in the "
+            "first row and column and 1 in the last, as env.landmark is set"
+        )
     ends = (each.step.terminated | each.step.truncated for each in trace)
     if not all((each.mask.any(-1) | end).all() for each, end in zip(trace, ends, strict=True)):
         yield (
             "decode: the mask allows no action on a board whose episode goes on: training would "
             "take an arbitrary one"
         )
+
+
+def _has_place(played: Played) -> bool:
+    """Whether the part `player` begins with a place on the board."""
+    sizes = np.array(played.parts["cells"].shape[-3:-1])
+    places = played.parts["player"][..., :2] * (sizes - 1)
+    on_board = (places > -0.1) & (places < sizes - 0.9)
+    return bool((on_board & (np.abs(places - places.round()) < 0.1)).all())
 
 
 def _faults_of_values(env: Environment, trace: list[Played]) -> Iterator[str]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from typing import Any
 
 import jax
 import numpy as np
 import pytest
 
-from hackmatrix.envs import make
+from hackmatrix.envs import conformance, make
+from hackmatrix.envs.protocol import Parts
 from hackmatrix.networks.turning import DIRECTIONS, Turning
+from tests.networks.grid import SIZE, GridWalk
 
 LANDMARK = 1  # of three features
 ACTIONS = "wait", "right", "up", "left", "down", "shoot"
@@ -168,3 +171,17 @@ def test_the_game_is_turned_towards_its_exit() -> None:
     turned, _ = turning.turned(parts)
     # A new game begins in one corner, and its exit is in another.
     np.testing.assert_array_equal(turned["cells"][:, 5, :, turning.landmark].sum(1), 1)
+
+
+class Shifted(GridWalk):
+    """Its last row and column are at (SIZE - 1) / SIZE, not at 1."""
+
+    def decode(self, seen: Any) -> tuple[Parts, jax.Array]:
+        parts, mask = super().decode(seen)
+        return {**parts, "player": parts["player"] * (SIZE - 1) / SIZE}, mask
+
+
+def test_a_player_that_would_be_found_in_another_cell_is_reported() -> None:
+    conformance.check(GridWalk(), steps=20)
+    with pytest.raises(conformance.Broken, match=r"1 in the last, as env\.landmark is set"):
+        conformance.check(Shifted(), steps=20)
