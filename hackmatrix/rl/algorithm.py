@@ -44,7 +44,8 @@ class Algorithm(Protocol):
         run's seed, from which all draws come. Its floating-point leaves must stay finite, or
         training stops. `skip_nonfinite` needs its method `replace`. `start_from` also needs a field
         `params`, the network's parameters, which it replaces by those of another policy, whose
-        values are in units of reward.
+        values are in units of reward. Other entries of `params` and other fields, such as a copy of
+        the parameters, stay as `init` made them.
         """
 
     def update(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -94,7 +94,7 @@ class Program:
         learner = self._first_learner(self._seed)
         if (params := self.params_to_start_from) is not None:
             params = meshes.placed(params, meshes.replicated(self.mesh))
-            learner = learner.replace(params=params)
+            learner = learner.replace(params={**learner.params, **params})
         return TrainState(learner, self._first_players(self._seed))
 
     def new_players(self, learner: Any) -> Players:
@@ -225,10 +225,11 @@ class Program:
         """The parameters of the agent `start_from` names, if any. Only a new run needs them."""
         if not (name := self.config.start_from):
             return None
-        if not hasattr(jax.eval_shape(self.algorithm.init, draws.seed_key(0)), "params"):
+        first = jax.eval_shape(self.algorithm.init, draws.seed_key(0))
+        if not isinstance(getattr(first, "params", None), Mapping):
             raise UserError(
                 f"start_from is not supported by algorithm={self.config.algorithm}, whose "
-                "learner has no `params`"
+                "learner has no `params` like those of a network"
             )
         key = draws.key_for(draws.seed_key(self.config.seed), draws.Purpose.PARAMETERS)
         return warm_start.params_of(name, self.env, self.network, key)

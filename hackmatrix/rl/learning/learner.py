@@ -46,6 +46,6 @@ class Learner(struct.PyTreeNode):
     def with_scale(self, scale: ReturnScale) -> Learner:
         """Changes the return scale; the values in units of reward stay the same."""
         change = self.return_scale.unit / scale.unit
-        params = with_value_unit(self.params, change)
+        params = {**self.params, **with_value_unit(self.params, change)}
         changed: Learner = self.replace(params=params, return_scale=scale)
         return changed
