@@ -39,7 +39,7 @@ from hackmatrix.train.reporting.tracing import Tracer, check_span
 from hackmatrix.train.runs import directory
 from hackmatrix.train.runs.clock import Clock
 from hackmatrix.train.runs.lease import Lease
-from hackmatrix.train.runs.provenance import changed_modules
+from hackmatrix.train.runs.provenance import changed_modules, edited_modules
 
 FOR_GAMES = {"eval_episodes", "resume"}  # settings that a session without training uses
 
@@ -107,6 +107,11 @@ class _Session:
             if changed:
                 self.console.warn(f"{', '.join(changed)}: changed since this run's last start")
             self.evaluator.forget_what_is_done_again()
+        if edited := edited_modules(self.plan.run.config):
+            self.console.warn(
+                f"{', '.join(edited)}: edited since its import, which is what trains: call "
+                "importlib.reload, or restart Python"
+            )
         if is_first():  # only this process writes metrics
             load_ahead()
         self.guard.arm("The training program was not compiled")
@@ -154,7 +159,6 @@ class _Session:
                 if jax.process_count() == 1:  # close() would wait for others that may not get here
                     checkpointer.close()
                 raise
-            checkpointer.close()
             schedule, update = self.schedule, int(state.learner.update)
             is_stopped = guard.was_asked_to_stop() or checkpointer.is_unsaved(update)
             if not is_stopped and update < schedule.last_update:

@@ -116,9 +116,12 @@ def test_an_interrupted_run_is_saved_and_can_be_resumed(
     assert stopped.evaluation is None
     assert stopped.agent().policy.step == saved
     monkeypatch.setattr(session, "changed_modules", changed := Mock(return_value=["my_net"]))
+    monkeypatch.setattr(session, "edited_modules", Mock(return_value=["my_net"]))
     rest = hackmatrix.train(resume=stopped, total_timesteps=saved + 2 * BATCH, eval_episodes=4)
-    assert "my_net: changed since this run's last start" in "".join(capsys.readouterr())
+    said = "".join(capsys.readouterr())
+    assert "my_net: changed since this run's last start" in said
     assert len(changed.call_args.args[0]) == 1  # the start before this one
+    assert "my_net: edited since its import, which is what trains" in said
     assert rest.name == stopped.name
     assert rest.is_finished
     assert (rest.evaluation or {})["episodes"] == 4

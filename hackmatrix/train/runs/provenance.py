@@ -9,7 +9,7 @@ import platform
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,9 @@ _PACKAGES = (
     "ml-collections", "numpy", "tensorboardX",
 )  # fmt: skip
 _ROOT = Path(__file__).parents[3]
+# By the name of a user's own module: the spec of its import, which a reload replaces, and the hash
+# that its file had when it was first asked for.
+_imported: dict[str, tuple[Any, str]] = {}
 
 
 def provenance(config: Config) -> dict[str, Any]:
@@ -56,13 +59,28 @@ def versions() -> dict[str, str]:
 
 def own_modules(config: Config) -> dict[str, str]:
     """Returns hashes of the files of the modules that the configuration names as MODULE:NAME and
-    that are imported. Other modules that these import are not included.
+    that are imported, from before they were edited in a session of Python. Other modules that these
+    import are not included.
     """
+    return {name: before for name, before, _ in _hashes(config)}
+
+
+def edited_modules(config: Config) -> list[str]:
+    """Returns the user's own modules that were edited, but not reloaded, in this process."""
+    return [name for name, before, now in _hashes(config) if before != now]
+
+
+def _hashes(config: Config) -> Iterator[tuple[str, str, str]]:
+    """Yields each of the user's own modules with the first hash of its file and that of today."""
     names = filter(plugins.is_address, (config.env, config.network, config.algorithm))
-    modules = sorted({name.partition(":")[0] for name in names})
-    files = {each: Path(getattr(sys.modules.get(each), "__file__", None) or "") for each in modules}
-    there = {each: file for each, file in files.items() if file.is_file()}  # not in an archive
-    return {each: short_hash(file.read_bytes()) for each, file in there.items()}
+    for name in sorted({name.partition(":")[0] for name in names}):
+        module = sys.modules.get(name)
+        file = Path(getattr(module, "__file__", None) or "")
+        if module and file.is_file():  # not in an archive
+            now = short_hash(file.read_bytes())
+            if name not in _imported or _imported[name][0] is not module.__spec__:
+                _imported[name] = module.__spec__, now
+            yield name, _imported[name][1], now
 
 
 def changed_modules(starts: Sequence[Mapping[str, Any]], config: Config) -> list[str]:

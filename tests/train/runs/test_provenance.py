@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hackmatrix.train.config import Config
-from hackmatrix.train.runs.provenance import changed_modules, git, own_modules
+from hackmatrix.train.runs.provenance import changed_modules, edited_modules, git, own_modules
 
 
 def test_provenance_has_the_revision_and_whether_tracked_files_differ(tmp_path: Path) -> None:
@@ -42,13 +42,17 @@ def test_modules_of_the_users_own_that_have_changed_since_a_start_are_found(
 ) -> None:
     (tmp_path / "hashed_net.py").write_text("Net = 1")
     monkeypatch.syspath_prepend(tmp_path)
-    importlib.import_module("hashed_net")
+    net = importlib.import_module("hashed_net")
     own = dataclasses.replace(config, network="hashed_net:Net")
     starts = [{"own_modules": own_modules(own)}]
     assert starts[0]["own_modules"].keys() == {"hashed_net"}
     assert changed_modules(starts, own) == []
-    (tmp_path / "hashed_net.py").write_text("Net = 2")
+    (tmp_path / "hashed_net.py").write_text("Net = 22")
+    assert changed_modules(starts, own) == []  # what is imported has not
+    assert edited_modules(own) == ["hashed_net"]
+    importlib.reload(net)
     assert changed_modules(starts, own) == ["hashed_net"]
+    assert edited_modules(own) == []
     assert changed_modules([{"git": None}], own) == []  # of an earlier revision
     assert changed_modules([], own) == []
     assert own_modules(config) == {}
