@@ -92,7 +92,7 @@ def _file(directory: str | Path) -> Path:
 
 
 def _write(file: Path, page: str, what: str) -> None:
-    outputs.write(PROGRAM, file, page.encode(), _OUT)
+    outputs.write(PROGRAM, file, page.encode(errors="replace"), _OUT)
     with outputs.printing(PROGRAM):
         print(f"{file}: {what}")
 

@@ -20,6 +20,7 @@ _HELP = {"--help", "-help", "--h", "-h", "-?"}
 _OURS = ("launch.", "hackmatrix.")
 _VALUES = {"int": "=N", "float": "=NUMBER", "bool": "", "string": "=TEXT"}
 _WIDTH, _INDENT = 96, 26
+_RAISING = "strict", "surrogateescape"  # the latter in the C locale
 
 
 def parser(program: str) -> Parse:
@@ -55,7 +56,7 @@ def with_help(program: str, parse: Parse) -> Parse:
         ending.end_quietly(program)
         logging.set_verbosity(logging.WARNING)  # unless --verbosity says otherwise
         starting.compute_in_32_bits()
-        if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors in _RAISING:
             sys.stdout.reconfigure(errors="replace")
         if _HELP & {*arguments[1:]}:
             print(_help(program, arguments[0]))

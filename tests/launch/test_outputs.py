@@ -57,11 +57,12 @@ def test_an_output_that_is_no_local_path_is_refused_in_one_line(
     assert str(ended.value.code).startswith(f"launch.tea: {message}")
 
 
+@pytest.mark.parametrize("errors", ["strict", "surrogateescape"])  # the latter in the C locale
 def test_characters_that_a_terminal_cannot_show_are_question_marks(
-    page: flags.FlagHolder[Path | None], monkeypatch: pytest.MonkeyPatch
+    page: flags.FlagHolder[Path | None], monkeypatch: pytest.MonkeyPatch, errors: str
 ) -> None:
     written = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, "ascii"))
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, "ascii", errors))
     parse()
     print("hp 3 \u2192 2", flush=True)
     assert written.getvalue() == b"hp 3 ? 2\n"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -184,20 +186,23 @@ def test_the_page_makes_no_network_requests_and_logs_no_errors(page: Browser) ->
 
 
 @pytest.mark.parametrize(
-    ("env", "why"),
+    ("env", "why", "workdir", "shown"),
     [
-        ("gymnax:CartPole-v1", "Games of gymnax:CartPole-v1 cannot be drawn."),
-        ("hackmatrix", "a-run has no checkpoint yet."),
+        ("gymnax:CartPole-v1", "Games of gymnax:CartPole-v1 cannot be drawn.", b"fr\xfch", "fr?h"),
+        ("hackmatrix", "a-run has no checkpoint yet.", b"early", "early"),
     ],
 )
-def test_without_a_game_to_show_the_page_states_why(tmp_path: Path, env: str, why: str) -> None:
-    run = create_run(tmp_path, env)
+def test_without_a_game_to_show_the_page_states_why(
+    tmp_path: Path, env: str, why: str, workdir: bytes, shown: str
+) -> None:
+    run = create_run(tmp_path / "runs", env)
     write_metrics(run, RETURN)
-    done = report(tmp_path, f"--run={run.name}", f"--out={tmp_path / 'page.html'}")
+    moved = (tmp_path / "runs").rename(tmp_path / os.fsdecode(workdir))
+    done = report(moved, f"--run={run.name}", f"--out={tmp_path / 'page.html'}")
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "page.html").read_text()
     assert why in text
-    assert f"launch.evaluate --run={run.directory}" in text
+    assert re.search(f"launch.evaluate --run=.*{re.escape(f'{shown}/{run.name}')}", text)
 
 
 def page_of(run: Run) -> str:

@@ -27,10 +27,6 @@ _ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SAME_SIGNAL_SECONDS = 2
 
 
-def _nothing() -> None:
-    """The default for `undo`: there is nothing to undo."""
-
-
 class Signals:
     """Handles the signals after `start`; before, they have their usual effect. A signal ends the
     program at once, as there is nothing to save. Within `noted`, the first signal is only noted,
@@ -64,13 +60,13 @@ class Signals:
         return None if self._noted_at is None else time.monotonic() - self._noted_at
 
     def ends(
-        self, words: str, code: int = RETRY, undo: Callable[[], int | None] | None = None
+        self, words: str, code: int = RETRY, undo: Callable[[], int | None] = lambda: None
     ) -> None:
         """Sets what a signal outside of `noted` does from now on: it calls `undo`, which may return
         another exit code, and ends the program with this message and code.
         """
         with self._changing:
-            self._words, self._code, self._undo = words, code, undo or _nothing
+            self._words, self._code, self._undo = words, code, undo
 
     @contextmanager
     def noted(self, say: Callable[[str], None]) -> Iterator[None]:
@@ -105,7 +101,7 @@ class Signals:
             words = "saving and stopping; a second signal stops at once, without saving"
             say_if_possible(self._say, f"{number.name}: {words}")
         else:
-            _end("Stopped without saving; earlier checkpoints remain", RETRY)
+            _end("Stopped without saving; any earlier checkpoints remain", RETRY)
 
 
 def say_if_possible(say: Callable[[str], None], line: str) -> None:

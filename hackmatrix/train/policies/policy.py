@@ -23,6 +23,8 @@ from hackmatrix.rl.reward_signal import RewardSignal
 from hackmatrix.train.config.rules import AUTO
 from hackmatrix.train.runs import directory
 from hackmatrix.train.runs.directory import Run
+from hackmatrix.train.runs.places import Disk
+from hackmatrix.train.runs.protocol import one_line_errors
 from hackmatrix.train.runs.provenance import changed_modules, own_modules
 
 
@@ -84,6 +86,9 @@ def of_run(found: Run, say: Callable[[str], None] = streams.say, *, best: bool =
     from hackmatrix.train.checkpoints.checkpoints import Checkpoints, Layout
     from hackmatrix.train.program import Program
 
+    if isinstance(found.checkpoints, Disk):
+        with one_line_errors(str(found.place), "; rename the directory, or link to it"):
+            found.checkpoints.check_name()
     config = found.config
     if config.kernels:  # it was set for the machine that trains
         config = replace(config, kernels=None)

@@ -83,7 +83,7 @@ class Disk:
         return True
 
     def claim(self) -> bool:
-        self._check_name()
+        self.check_name()
         self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
             self.path.mkdir()
@@ -104,13 +104,13 @@ class Disk:
             self.path.unlink(missing_ok=True)
 
     def try_to_write(self) -> None:
-        self._check_name()
+        self.check_name()
         self.path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=self.path) as file:
             file.write(bytes(1 << 16))  # an empty file fits even on a full disk
             file.flush()
 
-    def _check_name(self) -> None:
+    def check_name(self) -> None:
         """Raises OSError for a path at which a checkpoint could not be found again. Orbax globs for
         its files with the whole path as part of the pattern; tensorstore, which writes the arrays,
         reads a backslash as a slash and accepts only UTF-8.
@@ -118,7 +118,7 @@ class Disk:
         if odd := _UNFIT.search(self.address):
             told = odd[0].encode(errors="backslashreplace").decode()
             raise OSError(
-                errno.EINVAL, f"checkpoints cannot be stored at a path that contains {told}"
+                errno.EINVAL, f"checkpoints cannot be kept at a path that contains {told}"
             )
 
 

@@ -89,7 +89,7 @@ def test_a_second_ctrl_c_ends_a_busy_process_at_once(start: Start) -> None:
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=SECONDS)
     assert process.returncode == 42
-    assert (output, errors) == ("", "Stopped without saving; earlier checkpoints remain\n")
+    assert (output, errors) == ("", "Stopped without saving; any earlier checkpoints remain\n")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

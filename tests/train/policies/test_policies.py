@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import shutil
 from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -16,6 +18,8 @@ from hackmatrix.errors import UserError
 from hackmatrix.game import observation
 from hackmatrix.networks import files
 from hackmatrix.parallel import mesh as meshes
+from hackmatrix.ppo.algorithm import PPO
+from hackmatrix.rl.learning.learner import Learner
 from hackmatrix.standalone.policy import NumpyPolicy
 from hackmatrix.train.checkpoints.checkpoints import Checkpoints
 from hackmatrix.train.policies import policy as policies
@@ -86,6 +90,16 @@ def test_loading_a_run_says_which_of_the_users_modules_have_changed(
     said: list[str] = []
     policies.of_run(found, said.append)
     assert said == ["my_net: changed since saved was trained; it may play otherwise"]
+
+
+def test_a_run_in_a_directory_whose_name_checkpoints_cannot_have_is_not_called_damaged(
+    found: Run, tmp_path: Path
+) -> None:
+    shutil.copytree(found.directory, tmp_path / "of[a]" / "saved")
+    with pytest.raises(UserError, match=r"cannot be kept at a path that contains \[a\]; rename"):
+        policies.load(tmp_path / "of[a]", "saved", None, print)
+    (tmp_path / "linked").symlink_to(tmp_path / "of[a]")
+    assert policies.load(tmp_path / "linked", "saved", None, print).step == STEP
 
 
 def test_the_folder_of_an_export_stands_for_its_policy(found: Run, tmp_path: Path) -> None:
@@ -187,6 +201,15 @@ def test_a_run_without_checkpoints_has_no_policy(tmp_path: Path) -> None:
         policies.load(tmp_path, "other", None, print)
 
 
+class Aiming(PPO):
+    """It has parameters besides those of the network."""
+
+    def init(self, key: jax.Array) -> Learner:
+        first = super().init(key)
+        aiming: Learner = first.replace(params={**first.params, "aim": jnp.zeros(3)})
+        return aiming
+
+
 def test_a_run_may_start_from_another_policy(found: Run, tmp_path: Path) -> None:
     policy = policies.of_run(found)
     (tmp_path / "policy.npz").write_bytes(files.content(policy.params, policies.about(policy)))
@@ -197,6 +220,13 @@ def test_a_run_may_start_from_another_policy(found: Run, tmp_path: Path) -> None
     }
     state = Program(resolved(**given), meshes.over(jax.devices()[:1])).first_state()
     jax.tree.map(np.testing.assert_array_equal, state.learner.params, policy.params)
+    aiming = Program(
+        resolved(**given, algorithm=f"{__name__}:Aiming"), meshes.over(jax.devices()[:1])
+    )
+    learner = aiming.first_state().learner
+    learner = learner.with_scale(learner.return_scale)
+    assert learner.params.keys() == {"params", "aim"}
+    jax.tree.map(np.testing.assert_array_equal, aiming.acting(learner), policy.params)
     run = create(tmp_path, resolved(**given))
     checkpoints = Checkpoints(run.checkpoints, keep=1)
     checkpoints.save(STEP, state, {})

@@ -83,7 +83,7 @@ def test_paths_at_which_checkpoints_would_not_be_found_again_are_refused(
 ) -> None:
     there = place(tmp_path / name / "run")
     for attempt in (there.claim, there.try_to_write):
-        with pytest.raises(OSError, match="checkpoints cannot be stored at a path that contains"):
+        with pytest.raises(OSError, match="checkpoints cannot be kept at a path that contains"):
             attempt()
     assert list(tmp_path.iterdir()) == []
 
