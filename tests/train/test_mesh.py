@@ -1,5 +1,5 @@
-"""The real game in the real training program: a run is the same on 8 devices, on 2 or 4, and on 1
-where a step is one kernel, here an interpreted one.
+"""The real game in the real training program: a run is the same on 8 devices, on 4, 2 or 1, and on
+1 where a step is one kernel, here an interpreted one.
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ class Trained:
 
 @pytest.fixture(
     scope="module",
-    params=[1, pytest.param(2, marks=pytest.mark.slow), pytest.param(4, marks=pytest.mark.slow)],
+    params=[1, *(pytest.param(each, marks=pytest.mark.slow) for each in ("kernel", 2, 4))],
 )
 def fewer(request: pytest.FixtureRequest) -> Trained:
-    """A run on 1 device, where a step of the game is one kernel, or on 2 or 4."""
-    devices: int = request.param
-    return run(Program(config(kernels=devices == 1), over(devices)))
+    """A run on 1 device, on 1 where a step of the game is one kernel, or on 2 or 4."""
+    with_kernels = request.param == "kernel"
+    devices = 1 if with_kernels else request.param
+    return run(Program(config(kernels=with_kernels), over(devices)))
 
 
 @pytest.fixture(scope="module")
