@@ -8,11 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.compiling import xla_flags
+
 ROOT = Path(__file__).parents[2]
 NOTEBOOK = ROOT / "docs/from-nothing-to-a-replay.ipynb"
 CELLS = [
     cell for cell in json.loads(NOTEBOOK.read_text("utf-8"))["cells"] if cell["cell_type"] == "code"
 ]
+ENVIRONMENT = {"PYTHONPATH": str(ROOT), "MPLBACKEND": "agg", "XLA_FLAGS": xla_flags(devices=1)}
 # Two updates of CartPole, which compiles in seconds, have to do. The winner plays the game.
 SMALL = """
 from configs import cpu
@@ -45,7 +48,7 @@ def test_every_cell_of_the_notebook_works(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "cells.py"],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "MPLBACKEND": "agg"},
+        env={**os.environ, **ENVIRONMENT},
         text=True,
         timeout=400,
         stdout=subprocess.PIPE,

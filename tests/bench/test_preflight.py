@@ -92,12 +92,13 @@ def test_the_default_settings_fit_too() -> None:
     expect_room(examine(default.get_config(), "v4-64"), 32, 8, boards_per_device=512)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "devices", "hosts", "gibibytes"),
     [
         ("v5e-8", 8, 1, 16),
-        pytest.param("v5p-16", 8, 2, 96, marks=pytest.mark.slow),
-        pytest.param("v6e-16", 16, 4, 32, marks=pytest.mark.slow),
+        ("v5p-16", 8, 2, 96),
+        ("v6e-16", 16, 4, 32),
     ],
 )
 def test_training_compiles_for_newer_chips(
@@ -160,14 +161,14 @@ def launched(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_findings_are_printed_as_json() -> None:
-    done = launched("--slice=v4-16", "--json", "--config.num_envs=1024", *CARTPOLE)
+    done = launched("--slice=v5e-8", "--json", "--config.num_envs=1024", *CARTPOLE)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    expected = {"slice": "v4-16", "devices": 8, "hosts": 2, "num_envs": 1024, "fits": True}
+    expected = {"slice": "v5e-8", "devices": 8, "hosts": 1, "num_envs": 1024, "fits": True}
     assert expected.items() <= found.items()
     parameters = 4 * 8 + 8 + 8 * 2 + 2 + 8 + 1
     assert found["collectives"] == [{"kind": "all-reduce", "size": 4 * parameters}]
-    assert 0 < found["memory"] < found["hbm"] == 32 * GIB
+    assert 0 < found["memory"] < found["hbm"] == 16 * GIB
     assert found["estimated_largest_num_envs"] > 1024
 
 

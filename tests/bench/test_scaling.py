@@ -202,6 +202,13 @@ def test_a_machine_without_the_requested_devices_is_reported_in_one_line(
         curves._machine()
 
 
+@pytest.fixture
+def one_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Takes this machine for one CPU, instead of starting a process that finds out."""
+    monkeypatch.setattr(curves, "machine", lambda: curves.Machine("cpu", 1, 1, is_first=True))
+
+
+@pytest.mark.usefixtures("one_cpu")
 def test_points_measured_before_a_failure_are_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,7 +216,6 @@ def test_points_measured_before_a_failure_are_saved(
         yield curves.Point("weak", curves.MEASURED, 1, 1, 4, 32, 1.5, 3, 9.0, 9.0, 1.0, 0.1, 0.2)
         raise UserError("a benchmark process was killed")
 
-    monkeypatch.setattr(curves, "machine", lambda: curves.Machine("cpu", 1, 1, is_first=True))
     monkeypatch.setattr(curves, "curves", failing)
     raw = default.get_config()
     with pytest.raises(UserError, match="was killed"):
@@ -229,6 +235,25 @@ def test_more_processes_than_gpus_are_refused() -> None:
         curves.check({}, curves.Machine("gpu", 1, 1, is_first=True), [1, 2], [], envs=64)
 
 
+@pytest.mark.usefixtures("one_cpu")
+@pytest.mark.parametrize(
+    ("lr", "out", "reason"),
+    [
+        (-1.0, "scaling", r"^lr=-1\.0 must be"),
+        (1e-3, "/dev/null", "^--out=/dev/null: File exists$"),
+    ],
+)
+def test_what_would_fail_later_is_refused_before_anything_is_measured(
+    lr: float, out: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(curves, "curves", measured := Mock(return_value=iter(())))
+    raw = {**default.get_config(), "lr": lr}
+    with pytest.raises(UserError, match=reason):
+        measuring.measure_scaling(raw, [1], [], 64, 0, tmp_path / out, Report(as_json=True))
+    measured.assert_not_called()
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("argument", "reason"),
     [
@@ -236,10 +261,8 @@ def test_more_processes_than_gpus_are_refused() -> None:
         ("--processes=0", "must be numbers from 1, like 1,2,4"),
         ("--slices=v4-9", "must be names among v4-8"),
         ("--processes=3", "num_envs=4 forms 4 groups, which 3 devices cannot share equally"),
-        ("--config.lr=-1", "lr=-1"),
         ("--config.num_envs=8", "use --envs, not --config.num_envs"),
         ("--boards=256", "--boards applies to env, not to scaling"),
-        ("--out=/dev/null", "--out=/dev/null: File exists"),
         ("--out=gs://bucket/scaling", "gs://bucket/scaling is not a local path: write to"),
         ("--seconds=nan", "flag --seconds=nan: must be a number"),
     ],

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import pytest
 
 from hackmatrix.envs import conformance, make
+from hackmatrix.envs.hackmatrix_env import HackMatrix
 from hackmatrix.envs.protocol import Environment, Parts, Shaping, Step
 from hackmatrix.errors import UserError
 from tests.envs.toy import ACTIONS, LENGTH, Boards, Toy
@@ -23,16 +24,15 @@ def test_a_class_in_place_of_an_environment_is_reported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "steps"),
-    [
-        ("hackmatrix", 80),
-        ("gymnax:CartPole-v1", 60),
-        ("gymnax:Catch-bsuite", 40),
-        ("gymnax:MountainCar-v0", 240),
-    ],
+    ("name", "steps"), [("CartPole-v1", 60), ("Catch-bsuite", 40), ("MountainCar-v0", 240)]
 )
-def test_our_environments_conform_to_the_protocol(name: str, steps: int) -> None:
-    conformance.check(make(name), steps=steps)
+def test_environments_of_gymnax_conform_to_the_protocol(name: str, steps: int) -> None:
+    conformance.check(make(f"gymnax:{name}"), steps=steps)
+
+
+def test_hackmatrix_conforms_to_the_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(HackMatrix, "step_and_encode")  # long to compile; see test_shaping.py
+    conformance.check(make("hackmatrix"), steps=80)
 
 
 @pytest.mark.parametrize("truncates", [False, True])

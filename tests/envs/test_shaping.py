@@ -13,7 +13,7 @@ import pytest
 from hackmatrix import game
 from hackmatrix.envs import conformance
 from hackmatrix.envs.hackmatrix_env import ACTION_NAMES, HackMatrix
-from hackmatrix.envs.protocol import Step
+from hackmatrix.envs.protocol import Environment, Step
 from hackmatrix.errors import UserError
 from hackmatrix.game.programs import Program
 from hackmatrix.rl.reward_signal import RewardSignal
@@ -172,3 +172,14 @@ def test_a_subclass_uses_its_own_step_and_encode_even_if_there_are_kernels(
     )
     assert ours(None, None, None) == ("after", 1, "what a kernel saw")
     assert theirs(None, None, None) == ("after", -6, "what Harsh sees after")
+
+
+def test_without_kernels_step_and_observation_are_computed_as_in_any_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    as_in_any = Mock(return_value=("after", 1, "what is seen"))
+    monkeypatch.setattr(Environment, "step_and_encode", as_in_any)
+    given: Any = "keys", "states", "actions"
+    for env in (HackMatrix(), HackMatrix().on("cpu")):
+        assert cast(Any, env.step_and_encode)(*given) == ("after", 1, "what is seen")
+        as_in_any.assert_called_with(*given)

@@ -26,7 +26,7 @@ from tests.envs.headless.asking import ask, set_state
 
 UNDO = Program.UNDO
 SESSIONS = 40
-TURNS = 135
+TURNS = 68
 RICH_PLAYER = {"row": 2, "col": 3, "credits": 99, "energy": 99, "dataSiphons": 9}
 NAMES = dict(
     zip(
@@ -55,7 +55,7 @@ def keys_of_turns(keys: jax.Array) -> jax.Array:
     return jax.vmap(of_turn, (None, 0))(keys, np.arange(TURNS))
 
 
-def test_five_thousand_random_steps_agree_with_the_game_for_the_same_keys() -> None:
+def test_thousands_of_random_steps_agree_with_the_game_for_the_same_keys() -> None:
     """Every other session begins with the resources for all programs and, as random play would
     seldom acquire them, with all but UNDO, which reaches back further in a session.
     """
@@ -91,8 +91,8 @@ def test_five_thousand_random_steps_agree_with_the_game_for_the_same_keys() -> N
         restarts = outcomes.done & ~restarts
         steps += int(np.sum(~restarts))
         ends += int(np.sum(restarts))
-    assert steps >= 5_000
-    assert ends > 25
+    assert steps >= 2_500
+    assert ends > 20
 
 
 def apart(batch: Any) -> Callable[[int], Any]:

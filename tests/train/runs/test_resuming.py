@@ -5,6 +5,8 @@ CartPole stands in for the game, because it compiles in seconds.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import shutil
 from pathlib import Path
@@ -30,6 +32,10 @@ SMALL = {
     "keep_checkpoints": 9,
 }  # fmt: skip
 STEPS = 10 * 8 * 16
+NEW_GAMES = (
+    "The number or kind of environments has changed: all begin new games; the optimiser's moving "
+    "averages are still those of the old batches"
+)
 
 
 def no_game(*_: Any) -> Any:
@@ -56,14 +62,32 @@ def metadata(workdir: Path) -> dict[int, dict[str, float]]:
 
 
 @pytest.fixture(scope="module")
-def resized(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run resumed with larger updates, and then with smaller ones of more environments."""
-    workdir = tmp_path_factory.mktemp("resized")
-    train(workdir, **SMALL, total_timesteps=STEPS)
-    larger, smaller = {"num_steps": 32}, {"num_envs": 16, "num_steps": 4, "episode_limit": 12}
-    for number, sizes in enumerate((larger, smaller), start=2):
-        train(workdir, resume="run", total_timesteps=number * STEPS, **sizes)
-    return workdir
+def starts(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """A run resumed with larger updates, and then with smaller ones of more environments; and what
+    each of its three starts printed.
+    """
+    workdir, printed = tmp_path_factory.mktemp("resized"), list[str]()
+    larger = {"resume": "run", "num_steps": 32}
+    smaller = {"resume": "run", "num_envs": 16, "num_steps": 4, "episode_limit": 12}
+    settings: tuple[dict[str, Any], ...] = SMALL, larger, smaller
+    for number, given in enumerate(settings, start=1):
+        with contextlib.redirect_stdout(io.StringIO()) as output:
+            train(workdir, total_timesteps=number * STEPS, **given)
+        printed.append(output.getvalue())
+    return workdir, printed
+
+
+@pytest.fixture(scope="module")
+def resized(starts: tuple[Path, list[str]]) -> Path:
+    return starts[0]
+
+
+def test_new_games_and_an_old_optimiser_are_reported_for_another_number_of_environments(
+    starts: tuple[Path, list[str]],
+) -> None:
+    _, larger, more = (" ".join(each.split()) for each in starts[1])
+    assert NEW_GAMES in more
+    assert "new games" not in larger
 
 
 def test_steps_keep_counting_up_when_updates_change_in_size(
