@@ -104,7 +104,7 @@ class HackMatrix(Environment):
     sections = (OUTCOMES, REWARD)
     goal = "stats/mean_stage"
     health = (ENTROPY, STEP_PENALTY, WANDERING)
-    older_layouts = (
+    older_layouts: tuple[OlderLayout, ...] = (
         OlderLayout(older.shallow_layout, older.deepened),
         OlderLayout(older.older_layout, older.upgraded),
     )
@@ -120,6 +120,8 @@ class HackMatrix(Environment):
                 "it: define a `step` that restarts ended games with that `reset`"
             )
         env = copy.copy(self)
+        if cls.reset is not HackMatrix.reset:
+            env.older_layouts = ()  # its states may be of another kind
         env._platform = platform
         env._kernels = _kernels_for(platform) if kernels else None
         env.packs_small_arrays = platform == "gpu"

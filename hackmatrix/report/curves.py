@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +14,11 @@ from hackmatrix.errors import UserError
 from hackmatrix.train import algorithms
 from hackmatrix.train.reporting import metric_catalogue
 from hackmatrix.train.reporting.progress import STEPS_PER_SECOND
+from hackmatrix.train.reporting.sinks import step_of_whole
 from hackmatrix.train.runs import directory
 from hackmatrix.train.runs.directory import Run
 
 _STEP, _TIME = "step", "time"
-_BEGINS = re.compile(rb'\{"step": (\d{1,18}), "time": \d')  # a line as a run writes it
 _MOST_POINTS = 1000  # of a curve: a page is some hundred pixels wide
 _MOST_IN_A_CHART = 20_000  # of the curves of all runs together: browsers have to open the page
 _FEWEST_POINTS = 100  # of a curve, however many curves there are
@@ -91,8 +90,8 @@ def _places(text: BinaryIO) -> list[int]:
 
 def _step_of(written: bytes) -> float | None:
     """Returns the step of a line, usually without parsing the rest; None if it is damaged."""
-    if (begins := _BEGINS.match(written)) and written.endswith(b"}\n"):
-        return int(begins[1])
+    if (step := step_of_whole(written)) is not None:
+        return step
     line = _parsed(written)
     return line[_STEP] if line else None
 

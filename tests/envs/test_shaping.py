@@ -154,6 +154,11 @@ def test_a_subclass_that_overrides_reset_must_override_step_too() -> None:
         conformance.check(Late())
 
 
+def test_older_checkpoints_are_not_sought_for_a_subclass_with_a_reset_of_its_own() -> None:
+    assert HackMatrix().on("cpu").older_layouts
+    assert AlwaysLate().on("cpu").older_layouts == ()
+
+
 class Harsh(HackMatrix):
     def step(self, *given: Any) -> Any:
         after, reward = cast(Any, super().step(*given))
