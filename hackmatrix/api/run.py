@@ -46,7 +46,7 @@ class Run:
     @functools.cached_property
     def evaluation(self) -> dict[str, Any] | None:
         """The contents of its evaluation.json, on the games at its end; None if there were none."""
-        return results.read(directory.with_local_files(self._run).evaluation)
+        return results.read(self._run.lasting(self._run.evaluation))
 
     @functools.cached_property
     def metrics(self) -> dict[str, np.ndarray]:

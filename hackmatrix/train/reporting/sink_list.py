@@ -160,12 +160,12 @@ def _tensorboard(context: SinkContext) -> Sink:
     return TensorBoard(run.tensorboard, purge_step, run.config.settings(), _in_the_bucket(run))
 
 
-def _in_the_bucket(run: Run) -> int:
-    """Returns how many TensorBoard files are in the run's bucket; 0 if it cannot be reached."""
+def _in_the_bucket(run: Run) -> list[str]:
+    """Returns the names of the TensorBoard files in the run's bucket; none if it is unavailable."""
     if run.bucket:
         with suppress(OSError):
-            return sum("tfevents" in name for name in run.lasting(run.tensorboard).names())
-    return 0
+            return run.lasting(run.tensorboard).names()
+    return []
 
 
 def _weights_and_biases(context: SinkContext) -> Sink | None:

@@ -11,7 +11,7 @@ import math
 import re
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from itertools import chain, islice
@@ -26,6 +26,7 @@ from hackmatrix.whole_files import parsed
 Metrics = Mapping[str, float]
 _PICTURES = 6  # of each game
 _BEGINS = re.compile(rb'\{"step": (\d{1,18}), "time": \d')  # a line of JsonLines
+_EVENTS = re.compile(r"events_(\d+)\.")  # a file of TensorBoard
 
 
 class Sink(Protocol):
@@ -105,8 +106,8 @@ class JsonLines:
 class TensorBoard:
     """Event files for TensorBoard. With `purge_step`, TensorBoard drops what older files of the
     directory have of that step and later ones. `settings` are the hyperparameters of the run, which
-    are written with the metrics. `elsewhere` is the number of older files that are not in the
-    directory, as in a run in a bucket.
+    are written with the metrics. `elsewhere` names older files that are not in the directory, as in
+    a run in a bucket.
 
     tensorboardX's SummaryWriter writes in a thread behind a queue: when the disk is full, the
     thread dies, the queue fills, and the run hangs. Its EventsWriter writes synchronously.
@@ -117,7 +118,7 @@ class TensorBoard:
         directory: Path,
         purge_step: int | None = None,
         settings: Mapping[str, Any] | None = None,
-        elsewhere: int = 0,
+        elsewhere: Iterable[str] = (),
     ) -> None:
         self._directory, self._purge_step, self._settings = directory, purge_step, settings
         self._elsewhere = elsewhere
@@ -176,8 +177,9 @@ class TensorBoard:
         self._directory.mkdir(parents=True, exist_ok=True)
         # TensorBoard reads files in the order of their names. By default tensorboardX names them by
         # the time, a wrong order if clocks differ; names with "_" and a number sort after those.
-        older = self._elsewhere + len([*self._directory.glob("*tfevents*")])
-        name = f"events_{older:06}"
+        older = {*self._elsewhere, *(each.name for each in self._directory.iterdir())}
+        numbers = [int(found[1]) for each in older if (found := _EVENTS.match(each))]
+        name = f"events_{max(numbers, default=-1) + 1:06}"  # although older ones may be deleted
         suffix = f".{time.time_ns()}"
         writer = EventsWriter(str(self._directory / name), suffix)
         (self._file,) = self._directory.glob(f"{name}*{suffix}")
@@ -234,10 +236,13 @@ def _keep_sound_lines(path: Path, last_step: int | None) -> None:
             atomic_files.write_lines(path, sound)
 
 
-def read_lines(path: Path, last_step: int | None) -> Iterator[tuple[int, Metrics, float]]:
-    """Yields what JsonLines wrote to a file up to a step, as (step, metrics, time)."""
+def read_lines(
+    path: Path, first_step: int, last_step: int | None
+) -> Iterator[tuple[int, Metrics, float]]:
+    """Yields what JsonLines wrote to a file for these steps, as (step, metrics, time)."""
+    wanted = partial(_is_sound, first_step=first_step, last_step=last_step)
     with suppress(FileNotFoundError), path.open("rb") as lines:
-        for line in filter(partial(_is_sound, last_step=last_step), lines):
+        for line in filter(wanted, lines):
             try:
                 told = parsed(line, dict)
                 step, at = int(told.pop("step")), told.pop("time")
@@ -255,11 +260,13 @@ def step_of_whole(line: bytes) -> int | None:
     return int(begins[1]) if begins and is_whole else None
 
 
-def _is_sound(line: bytes, last_step: int | None) -> bool:
+def _is_sound(line: bytes, last_step: int | None, first_step: int = 0) -> bool:
+    """Whether a line is complete and of one of these steps."""
     step = step_of_whole(line)
     if step is None:
         try:
             step = int(parsed(line, dict)["step"])
         except (ValueError, TypeError, KeyError, OverflowError):
             return False
-    return line.endswith(b"\n") and (last_step is None or step <= last_step)
+    is_wanted = step >= first_step and (last_step is None or step <= last_step)
+    return is_wanted and line.endswith(b"\n")

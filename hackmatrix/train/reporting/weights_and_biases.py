@@ -104,7 +104,8 @@ class WeightsAndBiases:
         if self._page is None:
             self._page = page = self._open()
             if page.settings.mode not in _OFFLINE:  # offline, nothing knows what the page has
-                for step, metrics, at in read_lines(self._run.metrics, last_step):
+                lacking = read_lines(self._run.metrics, page.starting_step, last_step)
+                for step, metrics, at in lacking:
                     _log(page, step, metrics, at)
         return self._page
 

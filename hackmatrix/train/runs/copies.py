@@ -42,13 +42,22 @@ def mark_unsent(copy: Path) -> None:
         (copy / _UNSENT).touch()
 
 
+def remove(copy: Path) -> None:
+    """Removes a copy, except what Weights & Biases may still have to upload."""
+    with suppress(OSError):
+        for each in copy.iterdir():
+            if each.name != WANDB:
+                shutil.rmtree(each, ignore_errors=True) if each.is_dir() else each.unlink()
+        copy.rmdir()  # fails if something is left
+
+
 def remove_left(name: str) -> None:
-    """Removes dead processes' copies of the run, except those with files still to be uploaded."""
+    """Removes dead processes' copies of the run, except what is still to be uploaded."""
     for copy in _folder().glob(f"{name}-*"):
         owner = re.fullmatch(rf"{re.escape(name)}-(\d+)-[0-9a-f]{{8}}", copy.name)
         is_left = owner is not None and process_started(int(owner[1])) is None
-        if is_left and not any((copy / each).exists() for each in (_UNSENT, WANDB)):
-            shutil.rmtree(copy, ignore_errors=True)
+        if is_left and not (copy / _UNSENT).exists():
+            remove(copy)
 
 
 def _folder() -> Path:

@@ -8,7 +8,6 @@ the new part is sent, and the bucket joins the two: a month of metrics may be gi
 from __future__ import annotations
 
 import os
-import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -57,8 +56,7 @@ class Mirror:
             copies.mark_unsent(self._directory)
             return
         self.has_sent_all = True
-        if not (self._directory / copies.WANDB).exists():  # may have to be uploaded later
-            shutil.rmtree(self._directory, ignore_errors=True)
+        copies.remove(self._directory)
 
     def catch_up(self) -> str | None:
         """Copies the files as they are now; returns an error message if that fails. Raises

@@ -100,7 +100,15 @@ def test_a_line_that_is_damaged_in_its_middle_is_left_out(tmp_path: Path) -> Non
     path.write_text(
         '{"step": 1, "time": 5, "a": 2.5}\n{"step": 2, "time": 5, "a" 2}\n{"step": 3, "a": 2}\n'
     )
-    assert list(read_lines(path, None)) == [(1, {"a": 2.5}, 5)]
+    assert list(read_lines(path, 0, None)) == [(1, {"a": 2.5}, 5)]
+
+
+def test_lines_that_a_page_has_are_not_parsed_again(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text("".join(f'{{"step": {step}, "time": 5}}\n' for step in range(10)))
+    with patch("json.loads", side_effect=json.loads) as parse:
+        assert [step for step, _, _ in read_lines(path, 6, 8)] == [6, 7, 8]
+    assert parse.call_count == 3
 
 
 def test_tensorboard_reads_what_was_written(tmp_path: Path) -> None:
@@ -112,6 +120,18 @@ def test_tensorboard_reads_what_was_written(tmp_path: Path) -> None:
         Scalar(2**40, "train/entropy", 2.25),
     ]
     assert events(tmp_path / "tensorboard")[0].file_version == "brain.Event:2"
+
+
+def test_a_new_event_file_is_the_last_although_older_ones_were_deleted(tmp_path: Path) -> None:
+    """TensorBoard reads them in the order of their names, and each replaces what came before."""
+    for step in range(1, 5):
+        before = {*tmp_path.iterdir()}
+        with closing(TensorBoard(tmp_path, purge_step=step)) as sink:
+            sink.write(step, METRICS)
+        (newest,) = {*tmp_path.iterdir()} - before
+        assert newest == max(tmp_path.iterdir())
+        if step == 3:
+            min(tmp_path.iterdir()).unlink()
 
 
 def test_tensorboard_finds_the_hyperparameters_in_the_folder_of_the_run(tmp_path: Path) -> None:

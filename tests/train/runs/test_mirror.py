@@ -177,8 +177,10 @@ def test_local_files_of_a_killed_process_are_removed_if_they_were_sent(run: Run)
         each.mkdir()
     copies.mark_unsent(unsent)
     (of_wandb / copies.WANDB).mkdir()  # W&B uploads this folder itself
+    (of_wandb / "metrics.jsonl").touch()
     resume(find_again(run), run.config)
     assert [each for each in left if not each.exists()] == [sent]
+    assert [each.name for each in of_wandb.iterdir()] == [copies.WANDB]
     assert run.directory.exists()  # this process is alive
 
 
@@ -224,10 +226,14 @@ def test_each_outage_of_the_bucket_is_reported_once(
     assert [line.rpartition(": ")[2] for line in messages] == ["away", "away again"]
 
 
-def test_files_that_are_still_to_be_sent_to_wandb_stay_local(run: Run) -> None:
+def test_only_files_that_are_still_to_be_sent_to_wandb_stay_local(run: Run) -> None:
     with mirrored(run, []):
         write(run, "wandb/offline", "a page that was not sent yet")
-    assert (run.directory / "wandb/offline").exists()
+        write(run, "metrics.jsonl", "{}\n")
+        write(run, "tensorboard/events", "")
+    assert [*run.directory.rglob("*")] == [
+        run.directory / each for each in ("wandb", "wandb/offline")
+    ]
 
 
 def test_a_run_that_another_process_has_taken_over_is_not_written_to(run: Run) -> None:
