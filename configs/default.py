@@ -30,7 +30,7 @@ def get_config() -> config_dict.ConfigDict:
     # The algorithm: "ppo", "expert" (expert iteration: the network learns what a search that it
     # guides finds), or your own as "MODULE:NAME".
     config.algorithm = "ppo"
-    # The same seed gives the same run, on any number of devices.
+    # The same seed gives the same run, on any number of devices (with float32, see compute_dtype).
     config.seed = 0
     # Train so many agents, one after the other, with this seed and those that follow it, and report
     # their mean results. The runs are called RUN_NAME-seedN.

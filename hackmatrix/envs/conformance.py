@@ -65,7 +65,7 @@ def _faults(env: Environment, boards: int, steps: int, seed: int) -> Iterator[st
     yield from _faults_of_both_at_once(play, trace[-1])
     yield from _faults_of_neighbours(play, trace[-1])
     yield from _faults_of_storage(env, trace[-1])
-    yield from _faults_of_redrawn(play, trace[-1])
+    yield from _faults_of_redrawn(play, trace)
 
 
 class _Play:
@@ -253,16 +253,20 @@ def _faults_of_storage(env: Environment, played: Played) -> Iterator[str]:
         yield "decode: observations decode differently in another batch"
 
 
-def _faults_of_redrawn(play: _Play, played: Played) -> Iterator[str]:
-    """Checks that redrawn boards look the same. Masks may differ, as they may depend on what is
-    hidden.
+def _faults_of_redrawn(play: _Play, trace: list[Played]) -> Iterator[str]:
+    """Checks that redrawn boards look the same, and that each is redrawn by its key alone. Masks
+    may differ, as they may depend on what is hidden.
     """
     if not play.env.can_redraw:
         return
-    redrawn = jax.jit(play.env.redrawn)(play.keys(), played.states)
-    _, (parts, _) = _host(play.look(redrawn))
-    if not _are_close(parts, played.parts):
+    redraw, keys = jax.jit(play.env.redrawn), play.keys()
+    redrawn = [redraw(keys, each.states) for each in trace]
+    seen = [_host(play.look(each))[1][0] for each in redrawn]
+    if not all(_are_close(parts, each.parts) for parts, each in zip(seen, trace, strict=True)):
         yield "redrawn: the boards look different to the player"
+    moved = redraw(*jax.tree.map(lambda leaf: leaf[::-1], (keys, trace[-1].states)))
+    if not _same(moved, jax.tree.map(lambda leaf: leaf[::-1], redrawn[-1])):
+        yield "redrawn: what is drawn for a board depends on its place in the batch"
 
 
 def _are_close(parts: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> bool:

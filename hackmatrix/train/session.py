@@ -102,6 +102,7 @@ class _Session:
         """Prepares training: saves the settings of a resumed run, and compiles the program."""
         if self.plan.resumes:
             run = self.plan.run
+            self._tell_what_changes()
             on_first(functools.partial(directory.write_down, run))
             changed = on_first(lambda: changed_modules(directory.starts(run)[:-1], run.config))
             if changed:
@@ -180,12 +181,25 @@ class _Session:
             return False
         return True
 
+    def _tell_what_changes(self) -> None:
+        """Says which settings differ from those that the run had so far: a configuration file may
+        have changed meanwhile.
+        """
+        changes = on_first(lambda: directory.changes(self.plan.run))
+        told = [
+            f"{name}={now} (so far {before})"
+            for name, (before, now) in changes.items()
+            if name != "resume"
+        ]
+        if told:
+            self.console.say(f"From now on {', '.join(told)}")
+
     def _warn_of_unused_settings(self, given: Mapping[str, Any]) -> list[str]:
         """Warns of given settings without an effect, as nothing is left to train; returns them."""
         changes = on_first(lambda: directory.changes(self.plan.run))
         unused = [each for each in changes if each in given.keys() - FOR_GAMES]
         if unused:
-            lost = ", ".join(f"{each}={changes[each]}" for each in unused)
+            lost = ", ".join(f"{each}={changes[each][1]}" for each in unused)
             self.console.warn(
                 f"nothing is left to train, so {lost} will neither have an effect nor "
                 "be saved: the run keeps the settings that it was trained with"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import signal
 import threading
 import time
@@ -27,6 +28,7 @@ from hackmatrix.train import session
 from hackmatrix.train.program import Program
 from hackmatrix.train.reporting.evaluator import Evaluator
 from hackmatrix.train.runs import directory
+from tests.bucket_service import BUCKET
 from tests.envs.toy import Toy
 
 BATCH = 8 * 16
@@ -126,6 +128,18 @@ def test_an_interrupted_run_is_saved_and_can_be_resumed(
     assert rest.is_finished
     assert (rest.evaluation or {})["episodes"] == 4
     assert rest.metrics["step"][-1] == saved + 2 * BATCH
+
+
+@pytest.mark.usefixtures("bucket_service")
+def test_the_evaluation_of_a_run_in_a_bucket_is_read_without_its_other_files(
+    run: hackmatrix.Run, tmp_path: Path
+) -> None:
+    """Its metrics may be gigabytes."""
+    found = directory.Run(tmp_path / "copy", run.config, f"{BUCKET}/api/run")
+    told = {"episodes": 4, "seed": 0, "agent": {"stats/a": {"mean": 2.0, "low": 1.0, "high": 3.0}}}
+    (found.place / "evaluation.json").write(json.dumps(told))
+    assert hackmatrix.Run(found, is_finished=True).evaluation == told
+    assert not found.directory.exists()
 
 
 def test_an_interrupted_final_evaluation_is_made_up_for_when_the_run_is_resumed(

@@ -80,8 +80,7 @@ class Weak(Toy):
     """The states of reset are of weak types, so a loop would compile twice."""
 
     def reset(self, keys: Array) -> Boards:
-        boards = super().reset(keys)
-        return boards.replace(time=jnp.where(boards.time == 0, 0, 1))
+        return super().reset(keys).replace(time=jnp.where(keys[:, 0] == 0, 0, 1))
 
 
 class Unbatched(Toy):
@@ -101,10 +100,12 @@ class Comparing(Toy):
 
 
 class Forgetful(Toy):
-    """Redraws the whole board, not only what is hidden."""
+    """Redraws what is seen as an episode begins, and the time by the key of the first board."""
 
     def redrawn(self, keys: Array, states: Boards) -> Boards:
-        return self.reset(keys)
+        wanted = jnp.where(states.time == 0, self.reset(keys).wanted, states.wanted)
+        time = jnp.full_like(states.time, keys[0, 0].astype(jnp.int32))
+        return states.replace(wanted=wanted, time=time)
 
 
 class InHundredths(Toy):
@@ -209,6 +210,7 @@ class Unsteady(Potential):
         (Unbatched, "observations decode differently in another batch"),
         (Comparing, "observations decode differently in another batch"),
         (Forgetful, "redrawn: the boards look different to the player"),
+        (Forgetful, "redrawn: what is drawn for a board depends on its place in the batch"),
         (InHundredths, "the metric toy/invalid is in %, so it must be from 0 to 1"),
         (Belated, "something other than step followed by encode"),
         (Scant, "something other than step followed by encode"),
@@ -266,9 +268,6 @@ class Unbegun(Environment):
     def reset(self, keys: Array) -> Array:
         return keys
 
-    def encode(self, states: Array) -> Array:
-        return states
-
 
 class Falling(Toy):
     def __init__(self) -> None:
@@ -286,7 +285,7 @@ def test_an_environment_made_from_an_address_is_named_by_it(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("Unbegun", " does not define decode, step, which every environment must"),
+        ("Unbegun", " does not define decode, encode, step, which every environment must"),
         ("Sized", " must be callable without arguments: missing a required argument: 'size'"),
         ("ACTIONS", f" must be callable without arguments: {ACTIONS} is not a callable object"),
         ("Named", " has a property 'name', but the trainer sets it: make it an attribute"),

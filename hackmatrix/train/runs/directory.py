@@ -36,7 +36,7 @@ from hackmatrix.train.config.saved import checkpoint_dir, from_json, to_json
 from hackmatrix.train.runs import copies
 from hackmatrix.train.runs.lease import OWNER
 from hackmatrix.train.runs.places import Disk, place, without_alias
-from hackmatrix.train.runs.protocol import WHOLE, Place, one_line_errors, steps_in
+from hackmatrix.train.runs.protocol import WHOLE, Place, asked, one_line_errors, steps_in
 from hackmatrix.train.runs.provenance import provenance
 from hackmatrix.whole_files import parsed
 
@@ -130,10 +130,10 @@ def write_down(run: Run) -> None:
             (there / _PROVENANCE).write(starts_so_far)
 
 
-def changes(run: Run) -> dict[str, Any]:
-    """Returns the settings of this run that differ from the saved ones."""
-    saved = from_json((run.place / _CONFIG).read()).settings()
-    return {name: value for name, value in run.config.settings().items() if saved[name] != value}
+def changes(run: Run) -> dict[str, tuple[Any, Any]]:
+    """Returns the settings of this run that differ from the saved ones, as (saved, now)."""
+    saved, now = from_json((run.place / _CONFIG).read()).settings(), run.config.settings()
+    return {name: (saved[name], now[name]) for name in now if saved[name] != now[name]}
 
 
 def has_learned(run: Run) -> bool:
@@ -252,12 +252,14 @@ def _of_config(there: Place, read: Callable[[str], Any]) -> Any:
 
 def _runs(root: Place, called: str | None = None) -> list[Place]:
     """Returns the runs in `root`, or only the one that is `called` so; aliases do not count."""
-    found = []
-    for name in [each for each in root.names() if called in (None, each)]:
+
+    def is_one(there: Place) -> bool:
         with suppress(PermissionError):  # such as for lost+found
-            if is_run(there := root / name) and without_alias(there) == there:
-                found.append(there)
-    return found
+            return is_run(there) and without_alias(there) == there
+        return False
+
+    places = [root / name for name in root.names() if called in (None, name)]
+    return [there for there, is_found in asked(is_one, places).items() if is_found]
 
 
 def is_run(there: Place) -> bool:
@@ -272,29 +274,27 @@ def _begun(there: Place) -> float:
 def _latest(root: Place, name: str | None) -> Run | None:
     found = _runs(root, name)
     if name is None:
-        used: dict[Place, float] = {}
-        damaged: list[UserError] = []
-        for there in found:
-            try:
-                used[there] = _used(there)
-            except KeyError:  # it is another program's
-                continue
-            except UserError as error:
-                if is_run(there):  # it may have been removed meanwhile
-                    damaged.append(error)
+        told = asked(_used, found)
+        used = {there: each for there, each in told.items() if isinstance(each, float)}
+        damaged = [each for each in told.values() if isinstance(each, UserError)]
         if damaged and not used:  # else a new run would begin instead
             raise UserError(f"{damaged[0]}; move its directory away, or leave out --resume")
-        for each in damaged:
+        for error in damaged:
             with suppress(OSError):
-                print(f"leaving out a run: {each}", file=sys.stderr, flush=True)
+                print(f"leaving out a run: {error}", file=sys.stderr, flush=True)
         found = sorted(used, key=lambda each: used[each])[-1:]
     return _open(found[0]) if found else None
 
 
-def _used(there: Place) -> float:
-    """Returns when the run was begun or its newest checkpoint written. The newest is the highest:
-    those above the step that a run was rewound to are put aside.
+def _used(there: Place) -> float | UserError | None:
+    """Returns when the run was begun or its newest checkpoint written; an error if it is damaged;
+    None if it is another program's. Checkpoints above the step of a rewind have been put aside.
     """
-    saved = there / _of_config(there, checkpoint_dir)
-    marks = (saved / str(step) / WHOLE for step in reversed(steps_in(saved)))
-    return max(_begun(there), next((each.changed_at() for each in marks if each.exists()), 0.0))
+    try:
+        saved = there / _of_config(there, checkpoint_dir)
+        marks = (saved / str(step) / WHOLE for step in reversed(steps_in(saved)))
+        return max(_begun(there), next((each.changed_at() for each in marks if each.exists()), 0.0))
+    except KeyError:
+        return None
+    except UserError as error:
+        return error if is_run(there) else None  # it may have been removed meanwhile

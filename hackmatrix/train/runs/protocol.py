@@ -5,12 +5,15 @@ A bucket has no append, no rename and no directories. Every failure is an OSErro
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeVar
 
 from hackmatrix.errors import UserError
 
+T = TypeVar("T")
+_AT_ONCE = 16  # questions to a bucket, each of which takes a twentieth of a second or more
 # This file is written last into a directory such as a checkpoint, and marks it as whole.
 WHOLE = "commit_success.txt"
 
@@ -87,3 +90,9 @@ class Place(Protocol):
 
     def try_to_write(self) -> None:
         """Creates this directory and writes into it, to find out whether that is possible."""
+
+
+def asked(question: Callable[[Place], T], places: Sequence[Place]) -> dict[Place, T]:
+    """Returns the answer of each place; several are asked at a time."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return dict(zip(places, pool.map(question, places), strict=True))

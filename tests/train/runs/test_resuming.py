@@ -90,6 +90,15 @@ def test_new_games_and_an_old_optimiser_are_reported_for_another_number_of_envir
     assert "new games" not in larger
 
 
+def test_a_start_says_which_settings_of_the_run_it_changes(
+    starts: tuple[Path, list[str]],
+) -> None:
+    first, larger, _ = (" ".join(each.split()) for each in starts[1])
+    changes = f"num_steps=32 (so far 16), total_timesteps={2 * STEPS} (so far {STEPS})"
+    assert f"From now on {changes}" in larger
+    assert "From now on" not in first
+
+
 def test_steps_keep_counting_up_when_updates_change_in_size(
     resized: Path,
 ) -> None:
