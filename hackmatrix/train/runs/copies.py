@@ -14,6 +14,7 @@ from pathlib import Path
 
 from hackmatrix.train.runs.bucket import Bucket
 from hackmatrix.train.runs.lease import process_started
+from hackmatrix.train.runs.places import Disk
 from hackmatrix.train.runs.protocol import one_line_errors
 
 WANDB = "wandb"  # a folder that Weights & Biases uploads itself
@@ -47,7 +48,7 @@ def remove(copy: Path) -> None:
     with suppress(OSError):
         for each in copy.iterdir():
             if each.name != WANDB:
-                shutil.rmtree(each, ignore_errors=True) if each.is_dir() else each.unlink()
+                Disk(each).remove()
         copy.rmdir()  # fails if something is left
 
 
