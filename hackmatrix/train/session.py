@@ -7,7 +7,7 @@ import math
 import os
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -185,21 +185,23 @@ class _Session:
         """Says which settings differ from those that the run had so far: a configuration file may
         have changed meanwhile.
         """
-        changes = on_first(lambda: directory.changes(self.plan.run))
-        told = [
-            f"{name}={now} (so far {before})"
-            for name, (before, now) in changes.items()
-            if name != "resume"
-        ]
-        if told:
+        config = self.plan.config
+
+        def changes() -> list[str]:
+            before = replace(directory.saved(self.plan.run), resume=config.resume)
+            return differences(config, before, "so far")
+
+        if told := on_first(changes):
             self.console.say(f"From now on {', '.join(told)}")
 
     def _warn_of_unused_settings(self, given: Mapping[str, Any]) -> list[str]:
         """Warns of given settings without an effect, as nothing is left to train; returns them."""
-        changes = on_first(lambda: directory.changes(self.plan.run))
+        saved = on_first(lambda: directory.saved(self.plan.run).settings())
+        now = self.plan.config.settings()
+        changes = [each for each in now if now[each] != saved[each]]
         unused = [each for each in changes if each in given.keys() - FOR_GAMES]
         if unused:
-            lost = ", ".join(f"{each}={changes[each][1]}" for each in unused)
+            lost = ", ".join(f"{each}={now[each]}" for each in unused)
             self.console.warn(
                 f"nothing is left to train, so {lost} will neither have an effect nor "
                 "be saved: the run keeps the settings that it was trained with"

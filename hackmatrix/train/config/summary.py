@@ -7,12 +7,12 @@ from typing import Any
 from hackmatrix.train.config.settings import Config
 
 
-def differences(config: Config, default: Config) -> list[str]:
-    """Returns a line for each setting that is not what it would have been here by default."""
-    before, after = default.settings(), config.settings()
+def differences(config: Config, other: Config, called: str = "default") -> list[str]:
+    """Returns a line for each setting that is not what it is in the other configuration."""
+    before, after = other.settings(), config.settings()
     return [
         f"{name} = {_literal(after[name])}"
-        + (f" (default: {_literal(before[name])})" if name in before else "")
+        + (f" ({called}: {_literal(before[name])})" if name in before else "")
         for name in after
         if name not in before or after[name] != before[name]
     ]

@@ -130,10 +130,10 @@ def write_down(run: Run) -> None:
             (there / _PROVENANCE).write(starts_so_far)
 
 
-def changes(run: Run) -> dict[str, tuple[Any, Any]]:
-    """Returns the settings of this run that differ from the saved ones, as (saved, now)."""
-    saved, now = from_json((run.place / _CONFIG).read()).settings(), run.config.settings()
-    return {name: (saved[name], now[name]) for name in now if saved[name] != now[name]}
+def saved(run: Run) -> Config:
+    """Returns the configuration in the run's directory, which `write_down` replaces."""
+    config: Config = _of_config(run.place, from_json)
+    return config
 
 
 def has_learned(run: Run) -> bool:

@@ -94,7 +94,7 @@ def test_a_start_says_which_settings_of_the_run_it_changes(
     starts: tuple[Path, list[str]],
 ) -> None:
     first, larger, _ = (" ".join(each.split()) for each in starts[1])
-    changes = f"num_steps=32 (so far 16), total_timesteps={2 * STEPS} (so far {STEPS})"
+    changes = f"num_steps = 32 (so far: 16), total_timesteps = {2 * STEPS:_} (so far: {STEPS:_})"
     assert f"From now on {changes}" in larger
     assert "From now on" not in first
 
