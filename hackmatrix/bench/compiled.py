@@ -24,6 +24,7 @@ _RUNS = {
 _SHAPES = re.compile(r"= (.*?) [a-z][a-z0-9\-]*\(")
 _ARRAY = re.compile(r"\b(?:pred|[a-z]+(\d+))\w*\[([\d,]*)\]")
 _SCRATCH = re.compile(r'"memory_space":"1","offset":"\d+","size":"(\d+)"')
+_CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 _BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
 # Opcodes that only name or arrange values, or whose computations are counted instead.
 _BOOKKEEPING = {
@@ -55,6 +56,14 @@ class Facts:
 class Collective:
     kind: str
     size: int  # in bytes, of its result on one device
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop of a program, without the loops in it."""
+
+    collectives: list[Collective]
+    cycles: int  # of one iteration, as the compiler estimates them: 0 except on TPUs
 
 
 def facts(program: jax.stages.Compiled) -> Facts:
@@ -89,24 +98,26 @@ def instructions(hlo: str) -> Counter[str]:
     return total
 
 
-def collectives(hlo: str) -> list[list[Collective]]:
-    """Returns a list of the collectives outside all loops, then one for each loop, nested ones
-    apart. Empty lists are left out.
+def loops(hlo: str) -> list[Loop]:
+    """Returns what runs outside all loops, then each loop, nested ones apart. Those with neither
+    collectives nor cycles are left out.
     """
     entry, computations = _computations(hlo)
-    loops = []
+    found = []
     outside = [entry]
     while outside:
-        own = []
+        collectives: list[Collective] = []
+        cycles = 0
         waiting = [outside.pop()]
         while waiting:
             for opcode, line in computations[waiting.pop()]:
                 if kind := _collective(opcode):
-                    own.append(Collective(kind, _size(line)))
+                    collectives.append(Collective(kind, _size(line)))
+                cycles += sum(map(int, _CYCLES.findall(line)))
                 (outside if opcode == "while" else waiting).extend(_run_by(opcode, line))
-        if own:
-            loops.append(own)
-    return loops
+        if collectives or cycles:
+            found.append(Loop(collectives, cycles))
+    return found
 
 
 def _collective(opcode: str) -> str | None:

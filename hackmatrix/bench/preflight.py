@@ -19,7 +19,7 @@ from typing import Any
 import jax
 
 from hackmatrix.bench import compiled
-from hackmatrix.bench.compiled import Collective
+from hackmatrix.bench.compiled import Collective, Loop
 from hackmatrix.errors import UserError
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.parallel import slices
@@ -33,7 +33,9 @@ _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
 
 @dataclass(frozen=True)
 class Preflight:
-    """The result; sizes in bytes. `collectives` are those of a minibatch, None if not compiled."""
+    """The result; sizes in bytes. `collectives` and `cycles` are those of a minibatch, None if not
+    compiled; `cycles` is the compiler's estimate, which leaves out gathers, and 0 except on TPUs.
+    """
 
     slice: str
     devices: int
@@ -46,6 +48,7 @@ class Preflight:
     hbm: int
     fits: bool
     collectives: list[Collective] | None
+    cycles: int | None
     compile_seconds: float | None
     estimated_largest_num_envs: int  # 0 where there is no room for any
 
@@ -57,13 +60,13 @@ def examine(raw: Mapping[str, Any], slice_name: str) -> Preflight:
     config = resolve(raw, target.platform, mesh.size)
     program = Program(config, mesh)
     lowered = program.lower()
-    seconds = collectives = None
+    seconds = minibatch = None
     try:
         made, seconds = compiled.compile_afresh(lowered)
-        memory, collectives = compiled.memory(made), of_a_minibatch(made.as_text() or "")
+        memory, minibatch = compiled.memory(made), of_a_minibatch(made.as_text() or "")
     except jax.errors.JaxRuntimeError as error:
         memory = memory_refused(str(error))
-    fits = collectives is not None and memory <= target.memory_of_a_program
+    fits = minibatch is not None and memory <= target.memory_of_a_program
     return Preflight(
         slice=target.name,
         devices=mesh.size,
@@ -75,16 +78,19 @@ def examine(raw: Mapping[str, Any], slice_name: str) -> Preflight:
         memory=memory,
         hbm=target.memory,
         fits=fits,
-        collectives=collectives,
+        collectives=minibatch and minibatch.collectives,
+        cycles=minibatch and minibatch.cycles,
         compile_seconds=seconds,
         estimated_largest_num_envs=_largest_num_envs(config, program, memory, target, fits),
     )
 
 
-def of_a_minibatch(hlo: str) -> list[Collective]:
-    """Returns the collectives of the loop that reduces gradients: no others are as large."""
-    loops = compiled.collectives(hlo)
-    return max(loops, key=lambda loop: max(each.size for each in loop), default=[])
+def of_a_minibatch(hlo: str) -> Loop:
+    """Returns the loop that reduces gradients: no other has as large a collective."""
+    return max(
+        compiled.loops(hlo),
+        key=lambda loop: max((each.size for each in loop.collectives), default=0),
+    )
 
 
 def lines(found: Preflight) -> list[str]:
@@ -108,6 +114,8 @@ def lines(found: Preflight) -> list[str]:
     if found.collectives is not None and found.compile_seconds is not None:
         listed = [f"{each.kind} of {each.size:,} bytes" for each in found.collectives]
         rows["collectives"] = f"{', '.join(listed) or 'none'} per minibatch"
+        if found.cycles:
+            rows["cycles"] = f"{found.cycles:,} per minibatch, the compiler's estimate"
         rows["compiled in"] = f"{found.compile_seconds:.1f} s"
     rows["verdict"] = (
         "fits"

@@ -50,10 +50,9 @@ def around(cells: Array, row: Array, column: Array) -> Array:
     """Returns the cells by their offset from the player, with zeros beyond the board:
     [..., 2 rows - 1, 2 columns - 1, channels].
     """
-    rows, columns = cells.shape[-3:-1]
-    padding = (rows - 1, rows - 1), (columns - 1, columns - 1), (0, 0)
-    padded = jnp.pad(cells, ((0, 0),) * (cells.ndim - 3) + padding)
-    return _window(padded, row, column, (2 * rows - 1, 2 * columns - 1))
+    return jax.lax.platform_dependent(
+        cells, row, column, tpu=_around_by_selects, default=_around_by_slices
+    )
 
 
 def _around_forward(cells: Array, row: Array, column: Array) -> tuple[Array, tuple[Array, Array]]:
@@ -62,12 +61,26 @@ def _around_forward(cells: Array, row: Array, column: Array) -> tuple[Array, tup
 
 def _around_backward(place: tuple[Array, Array], gradient: Array) -> tuple[Array, None, None]:
     """The gradient of the cells is a window of the given one. JAX's own would be a scatter-add."""
-    row, column = place
-    rows, columns = ((size + 1) // 2 for size in gradient.shape[-3:-1])
-    return _window(gradient, rows - 1 - row, columns - 1 - column, (rows, columns)), None, None
+    of_cells = jax.lax.platform_dependent(
+        gradient, *place, tpu=_within_by_selects, default=_within_by_slices
+    )
+    return of_cells, None, None
 
 
 around.defvjp(_around_forward, _around_backward)
+
+
+def _around_by_slices(cells: Array, row: Array, column: Array) -> Array:
+    rows, columns = cells.shape[-3:-1]
+    padding = (rows - 1, rows - 1), (columns - 1, columns - 1), (0, 0)
+    padded = jnp.pad(cells, ((0, 0),) * (cells.ndim - 3) + padding)
+    return _window(padded, row, column, (2 * rows - 1, 2 * columns - 1))
+
+
+def _within_by_slices(wide: Array, row: Array, column: Array) -> Array:
+    """Returns the board's part of a grid around the player: [..., rows, columns, channels]."""
+    rows, columns = ((size + 1) // 2 for size in wide.shape[-3:-1])
+    return _window(wide, rows - 1 - row, columns - 1 - column, (rows, columns))
 
 
 def _window(grid: Array, row: Array, column: Array, size: tuple[int, int]) -> Array:
@@ -78,6 +91,35 @@ def _window(grid: Array, row: Array, column: Array, size: tuple[int, int]) -> Ar
         return jax.lax.dynamic_slice(grid, first, (*size, grid.shape[-1]))
 
     return jnp.vectorize(one, signature="(r,c,f),(),()->(i,j,f)")(grid, row, column)
+
+
+# A TPU moves all boards by one offset fast, but each by its own slowly: with few channels it uses a
+# fraction of its lanes. So all boards are moved by each offset, and the right one is chosen.
+def _around_by_selects(cells: Array, row: Array, column: Array) -> Array:
+    columns, rows = cells.shape[-2], cells.shape[-3]
+    wide = _selected(column, [_padded(cells, -2, columns - 1 - at, at) for at in range(columns)])
+    return _selected(row, [_padded(wide, -3, rows - 1 - at, at) for at in range(rows)])
+
+
+def _within_by_selects(wide: Array, row: Array, column: Array) -> Array:
+    rows, columns = ((size + 1) // 2 for size in wide.shape[-3:-1])
+    flat = _selected(row, [_padded(wide, -3, at + 1 - rows, -at) for at in range(rows)])
+    return _selected(column, [_padded(flat, -2, at + 1 - columns, -at) for at in range(columns)])
+
+
+def _padded(grid: Array, axis: int, before: int, after: int) -> Array:
+    """Adds zeros before and after an axis, or takes away where negative."""
+    edges = [(0, 0, 0)] * grid.ndim
+    edges[axis] = before, after, 0
+    return jax.lax.pad(grid, jnp.zeros((), grid.dtype), edges)
+
+
+def _selected(number: Array, grids: list[Array]) -> Array:
+    """Returns the grid of this number for each board; `number` is [...]."""
+    chosen = grids[0]
+    for each, grid in enumerate(grids):
+        chosen = jnp.where((number == each)[..., None, None, None], grid, chosen)
+    return chosen
 
 
 def _flat(grid: Array) -> Array:

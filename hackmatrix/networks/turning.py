@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from hackmatrix.networks.board import COLUMN, ROW, player_place
@@ -59,7 +60,7 @@ class Turning:
         cells, player = parts["cells"], parts["player"]
         xp = cells.__array_namespace__()
         turn = self._turn(xp, parts)
-        cells = _gathered(xp, cells, _source_indices(xp, turn, *cells.shape[-3:-1]))
+        cells = _turned(xp, cells, turn)
         row, column = player[..., ROW], player[..., COLUMN]
         row = xp.where(turn.upside_down, 1 - row, row)
         column = xp.where(turn.mirrored, 1 - column, column)
@@ -98,22 +99,44 @@ def _is_square(cells: Array) -> bool:
     return bool(rows == columns)
 
 
-def _source_indices(xp: Any, turn: Turn, rows: int, columns: int) -> Array:
-    """Returns the original index of each cell of the turned boards, row by row: i32[..., R * C]."""
+def _turned(xp: Any, cells: Array, turn: Turn) -> Array:
+    """Returns the cells [..., R, C, F] of the turned boards."""
+    if xp.__name__ == "numpy":
+        return _by_selects(xp, cells, *turn)
+    import jax
+
+    # A TPU gathers one cell after the other; elsewhere a gather reads each number once.
+    return jax.lax.platform_dependent(
+        cells, *turn, tpu=partial(_by_selects, xp), default=partial(_by_gather, xp)
+    )
+
+
+def _by_selects(
+    xp: Any, cells: Array, upside_down: Array, mirrored: Array, transposed: Array
+) -> Array:
+    upside_down, mirrored, transposed = (
+        each[..., None, None, None] for each in (upside_down, mirrored, transposed)
+    )
+    cells = xp.where(upside_down, xp.flip(cells, -3), cells)
+    cells = xp.where(mirrored, xp.flip(cells, -2), cells)
+    return xp.where(transposed, cells.swapaxes(-3, -2), cells) if _is_square(cells) else cells
+
+
+def _by_gather(
+    xp: Any, cells: Array, upside_down: Array, mirrored: Array, transposed: Array
+) -> Array:
+    *boards, rows, columns, features = cells.shape
+    upside_down, mirrored, transposed = (
+        each[..., None] for each in (upside_down, mirrored, transposed)
+    )
     cell = xp.arange(rows * columns, dtype="int32")
-    upside_down, mirrored, transposed = (each[..., None] for each in turn)
     row, column = _swapped_where(xp, transposed, cell // columns, cell % columns)
     row = xp.where(upside_down, rows - 1 - row, row)
     column = xp.where(mirrored, columns - 1 - column, column)
-    return row * columns + column
-
-
-def _gathered(xp: Any, cells: Array, indices: Array) -> Array:
-    """Gathers the cells [..., R, C, F] at these indices."""
-    *boards, height, width, numbers = cells.shape
-    rows = cells.reshape(*boards, height * width, numbers)
-    unchecked = {} if xp.__name__ == "numpy" else {"mode": "promise_in_bounds"}
-    return xp.take_along_axis(rows, indices[..., None], axis=-2, **unchecked).reshape(cells.shape)
+    source = (row * columns + column)[..., None]
+    listed = cells.reshape(*boards, rows * columns, features)
+    turned = xp.take_along_axis(listed, source, axis=-2, mode="promise_in_bounds")
+    return turned.reshape(cells.shape)
 
 
 def _swapped_where(xp: Any, swapped: Array, one: Array, other: Array) -> tuple[Array, Array]:

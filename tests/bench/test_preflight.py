@@ -13,7 +13,7 @@ from ml_collections import ConfigDict
 
 from configs import default, v4_8, v4_16, v4_32, v4_64
 from hackmatrix.bench import compiled, preflight
-from hackmatrix.bench.compiled import Collective, collectives
+from hackmatrix.bench.compiled import Collective, Loop, loops
 from hackmatrix.bench.preflight import Preflight, examine
 from hackmatrix.compile_cache.programs import without_persistent_cache
 from hackmatrix.errors import UserError
@@ -31,6 +31,7 @@ HLO = """HloModule small, is_scheduled=true
 %body (p: (s32[], f32[8])) -> (s32[], f32[8]) {
   %p = (s32[]{:T(128)}, f32[8]{0:T(1024)S(3)}) parameter(0)
   %start = f32[8]{0:T(128)S(3)} all-reduce-start(%p), to_apply=%sum
+  %doubled = f32[8]{0} add(%p, %p), backend_config={"estimated_cycles":"500","iteration_bounds":[]}
   ROOT %done = f32[8]{0} all-reduce-done(%start)
 }
 
@@ -39,7 +40,7 @@ HLO = """HloModule small, is_scheduled=true
 }
 
 ENTRY %main (x: f32[8]) -> f32[8] {
-  %gathered = (bf16[2,4]{1,0:T(8,128)}, /*index=1*/pred[3]{0}) all-gather(%x), dimensions={0}
+  %gathered = (bf16[2,4]{1,0}, /*index=1*/pred[3]{0}) all-gather(%x), z={"estimated_cycles":"70"}
   ROOT %while.1 = (s32[], f32[8]{0}) while(%gathered), condition=%condition, body=%body
 }
 """
@@ -51,6 +52,7 @@ REFUSAL = (
     "temporaries (51.50G) exceeds available HBM (30.75G)."
 )
 GRADIENT = 2_352_948  # bytes: float32, of the network in configs/v4_*.py
+CYCLES = 400_000  # of a minibatch; about twice as many if single boards are gathered or padded
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +117,11 @@ def test_a_minibatch_needs_one_all_reduce_of_its_gradient(largest: Preflight) ->
     assert largest.collectives == [Collective("all-reduce", GRADIENT)]
 
 
+def test_boards_are_turned_and_centred_without_moving_each_on_its_own(largest: Preflight) -> None:
+    assert largest.cycles is not None
+    assert 0 < largest.cycles < CYCLES
+
+
 def test_the_size_of_a_program_that_does_not_fit_is_read_from_the_error() -> None:
     assert preflight.memory_refused(REFUSAL) == 51.5 * GIB
     with pytest.raises(UserError, match="INTERNAL: no idea"):
@@ -140,12 +147,13 @@ def test_each_refusal_advises_fewer_environments_until_none_are_left(
     assert "no environments: try fewer steps" in "\n".join(preflight.lines(found))
 
 
-def test_collectives_belong_to_the_innermost_loop_that_runs_them() -> None:
-    assert collectives(HLO) == [
-        [Collective("all-gather", 2 * 4 * 2 + 3)],
-        [Collective("all-reduce", 4 * 8)],
+def test_collectives_and_cycles_belong_to_the_innermost_loop_that_runs_them() -> None:
+    minibatch = Loop([Collective("all-reduce", 4 * 8)], cycles=500)
+    assert loops(HLO) == [
+        Loop([Collective("all-gather", 2 * 4 * 2 + 3)], cycles=70),
+        minibatch,
     ]
-    assert preflight.of_a_minibatch(HLO) == [Collective("all-reduce", 4 * 8)]
+    assert preflight.of_a_minibatch(HLO) == minibatch
 
 
 def test_an_asynchronous_collective_counts_once() -> None:
@@ -190,7 +198,7 @@ def test_lines_state_the_devices_sizes_memory_collectives_and_verdict(largest: P
         "v4-64: 32 devices on 8 hosts", "32,768, 1,024 per device",
         "32,768 x 16 = 524,288 samples per update",
         "of the 32 GiB of a chip", f"all-reduce of {GRADIENT:,} bytes per minibatch",
-        "compiled in", "fits",
+        f"{largest.cycles:,} per minibatch", "compiled in", "fits",
         f"with --config.num_envs={largest.estimated_largest_num_envs} to refine",
     ):  # fmt: skip
         assert words in text

@@ -185,8 +185,14 @@ def test_a_centred_network_sees_the_cell_one_step_up_alike_from_everywhere() -> 
     assert np.abs(logits - outputs(centred, params, nothing)[0]).max() > 1e-2
 
 
-def test_centring_and_its_gradient_equal_those_of_products() -> None:
-    """`around` gathers cells. Products with 0 and 1 do the same, and JAX differentiates them."""
+@pytest.mark.parametrize("platform", ["tpu", "default"])
+def test_centring_and_its_gradient_equal_those_of_products(
+    platform: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`around` moves cells. Products with 0 and 1 do the same, and JAX differentiates them."""
+    monkeypatch.setattr(
+        jax.lax, "platform_dependent", lambda *given, **ways: ways[platform](*given)
+    )
     rows, columns = 5, 6
     places = np.indices((rows, columns)).reshape(2, -1)
     cells = np.random.default_rng(0).normal(size=(places.shape[1], rows, columns, 3))
