@@ -12,7 +12,7 @@ SECTION = Section(
     "How it learns",
     (
         *OF_POLICY,
-        Metric(APPROX_KL, "approximate KL of an update", column="KL", digits=3),
+        Metric(APPROX_KL, "approximate KL, mean over minibatches", column="KL", digits=3),
         Metric(CLIP_FRAC, "clip fraction", PERCENT),
         Metric(PG_LOSS, "policy loss"),
         *OF_VALUES,

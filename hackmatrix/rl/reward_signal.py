@@ -48,7 +48,8 @@ class RewardSignal:
         if shaping is None:
             return self._compressed(reward)
         if self.potential_shaping:
-            # This form of shaping does not change the optimal policy (Ng et al. 1999).
+            # Shaping of this form does not change the optimal policy (Ng et al. 1999); leaving out
+            # the rewards that it replaces may.
             rest = self._compressed(reward - shaping.rewarded)
             learned = rest + self.gamma * shaping.after - shaping.before
         else:

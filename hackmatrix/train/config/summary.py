@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hackmatrix.train.config import autoscale
 from hackmatrix.train.config.settings import Config
 
 
@@ -48,7 +49,7 @@ def summary(config: Config, platform: str, devices: int, parameters: int) -> lis
         "per update",
         "minibatches": f"{config.num_minibatches} of {config.minibatch_size:,}, {epochs}: {steps} "
         "per update",
-        "learning rate": f"{config.lr:.3g}" + (", annealed to 0" if config.anneal_lr else ""),
+        "learning rate": _learning_rate(config),
         "network": f"{config.network}, {with_unit(config.num_layers, 'layer')}, "
         f"{config.hidden_dim} features, {with_unit(parameters, 'parameter')}, "
         f"matrix products in {config.compute_dtype}",
@@ -58,6 +59,19 @@ def summary(config: Config, platform: str, devices: int, parameters: int) -> lis
         "checkpoints kept": "; ".join(kept),
     }
     return [f"{name:<18}{text}" for name, text in rows.items()]
+
+
+def _learning_rate(config: Config) -> str:
+    """Also says where better rates are, as with the one that is chosen by default agents of
+    HackMatrix learn little (docs/experiments.md).
+    """
+    if config.anneal_lr:
+        return f"{config.lr:.3g}, annealed to 0"
+    is_chosen = config.lr == autoscale.learning_rate(config.gradient_steps)
+    if not (is_chosen and (config.env, config.algorithm) == ("hackmatrix", "ppo")):
+        return f"{config.lr:.3g}"
+    files = "--config=configs/recipe.py (v4_8.py, gpu.py)"
+    return f"{config.lr:.3g}; with {files} agents learn more"
 
 
 def time_is_up(config: Config, steps: int) -> str:

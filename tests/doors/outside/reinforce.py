@@ -1,4 +1,4 @@
-"""REINFORCE with a baseline: an algorithm from outside the package."""
+"""REINFORCE with a baseline, from outside the package. It learns no values to bootstrap with."""
 
 from __future__ import annotations
 

@@ -1,5 +1,9 @@
 """The summary of a configuration, which users read before a run."""
 
+from typing import Any
+
+import pytest
+
 from hackmatrix.train.config.summary import differences, summary, time_is_up
 from tests.train.settings import resolved
 
@@ -28,6 +32,24 @@ def test_the_summary_describes_what_will_run() -> None:
     without = summary(resolved(keep_milestones=0, eval_interval_minutes=0.0), "cpu", 1, 1)
     (kept,) = (line for line in without if line.startswith("checkpoints kept"))
     assert kept.split(maxsplit=2)[2] == "the newest 3"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({}, "0.00025; with --config=configs/recipe.py (v4_8.py, gpu.py) agents learn more"),
+        ({"lr": 1e-3}, "0.001"),
+        ({"anneal_lr": True}, "0.00025, annealed to 0"),
+        ({"env": "gymnax:CartPole-v1"}, "0.00025"),
+    ],
+)
+def test_where_no_learning_rate_is_given_better_ones_are_named(
+    given: dict[str, Any], told: str
+) -> None:
+    lines = summary(resolved(**given), "cpu", 1, 1)
+    (rate,) = (line for line in lines if line.startswith("learning rate"))
+    assert rate.split(maxsplit=2)[2] == told
+    assert len(rate) <= 98
 
 
 def test_a_run_that_reaches_its_time_limit_reports_its_learning_rate() -> None:
