@@ -45,6 +45,13 @@ class PPO(ActorCritic):
             return metrics.HEALTH
         return *metrics.HEALTH, metrics.CONSTANT_LR_HEALTH
 
+    def entropy_weight(self, update: Array) -> Array:
+        """Interpolates linearly from `ent_coef` at first to `ent_coef_at_end` at last. Override it
+        for another schedule.
+        """
+        begin, end = self.settings.ent_coef, self.settings.ent_coef_at_end
+        return end + (begin - end) * share_left(self.settings, update)
+
     @property
     def keeps_values(self) -> bool:
         """True for a run that starts from another agent, whose values are already learned. A new
@@ -63,7 +70,7 @@ class PPO(ActorCritic):
     ) -> tuple[Learner, Metrics]:
         targets = (advantage + batch.value) / learner.return_scale.unit
         samples = Samples(batch.seen, batch.action, batch.log_prob, advantage, targets)
-        weight = self._entropy_weight(learner.update)
+        weight = self.entropy_weight(learner.update)
 
         def loss(params: Params, chosen: Samples, moments: Moments) -> tuple[Array, Metrics]:
             mean, deviation = moments
@@ -84,11 +91,6 @@ class PPO(ActorCritic):
         observation, mask = self.env.decode(samples.seen)
         logits, values = self.network(params, observation)
         return clipped_loss(logits, values, mask, samples, self.settings, entropy_weight)
-
-    def _entropy_weight(self, update: Array) -> Array:
-        """Interpolates linearly from `ent_coef` at the start of a run to `ent_coef_at_end`."""
-        begin, end = self.settings.ent_coef, self.settings.ent_coef_at_end
-        return end + (begin - end) * share_left(self.settings, update)
 
     def _moments(self, advantage: Array) -> Moments:
         """Returns the mean and standard deviation of each minibatch, f32[minibatches], over the

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -19,12 +18,12 @@ from hackmatrix.ppo.algorithm import PPO
 from hackmatrix.ppo.loss import Samples, clipped_loss
 from hackmatrix.rl.learning import actor_critic, minibatches
 from hackmatrix.rl.learning.advantages import gae
-from hackmatrix.rl.learning.metrics import ENTROPY, EXPLAINED_VARIANCE, LR, RETURN_SCALE
+from hackmatrix.rl.learning.metrics import EXPLAINED_VARIANCE, RETURN_SCALE
 from hackmatrix.rl.rollout import UpdateKey
 from tests.envs.toy import Toy
 from tests.ppo import reference
 from tests.ppo.played import Played, Settings, play
-from tests.rl.rolled import AXIS, on_one_device
+from tests.rl.rolled import AXIS
 
 
 def as_float64(tree: Any) -> Any:
@@ -220,45 +219,6 @@ def test_the_gradient_of_the_reference_is_the_slope_of_its_loss(played: Played) 
         kernel[index] = value
         slope = (above - below) / (2 * step)
         np.testing.assert_allclose(gradient[name]["kernel"][index], slope, rtol=1e-4, atol=1e-9)
-
-
-def metric_of_updates(
-    played: Played, settings: Settings, tag: str, updates: Sequence[int], advantage: jax.Array
-) -> list[float]:
-    """Returns a metric of updates with these indices, which learn from the same batch."""
-    algorithm = PPO(played.env, played.network, settings, AXIS)
-
-    def learn(update: jax.Array) -> jax.Array:
-        learner = played.before.replace(update=update)
-        return algorithm.learn(learner, played.players.number, played.batch, advantage)[1][tag]
-
-    compiled = on_one_device(learn)
-    return [float(compiled(jnp.int32(update))) for update in updates]
-
-
-def test_the_learning_rate_falls_to_zero_where_it_is_annealed(played: Played) -> None:
-    nothing = jnp.zeros_like(played.batch.reward)
-    falling = dataclasses.replace(played.settings, anneal_lr=True, num_updates=10)
-    rates = metric_of_updates(played, falling, LR, (0, 5, 10, 12), nothing)
-    np.testing.assert_allclose(rates, [0.01, 0.005, 0, 0], atol=1e-9)
-    assert metric_of_updates(played, played.settings, LR, (9,), nothing) == [np.float32(0.01)]
-
-
-def test_the_weight_of_the_entropy_changes_linearly_over_a_run(played: Played) -> None:
-    """It shows in the total loss of one gradient step, whose other parts stay the same."""
-    one_step = dataclasses.replace(played.settings, num_minibatches=1, update_epochs=1)
-    advantage = jnp.asarray(advantage_of(played), jnp.float32)
-
-    def metric(tag: str, updates: Sequence[int], **settings: Any) -> np.ndarray:
-        changed = dataclasses.replace(one_step, num_updates=10, **settings)
-        return np.asarray(metric_of_updates(played, changed, tag, updates, advantage))
-
-    (entropy,) = metric(ENTROPY, (0,))
-    (without,) = metric(metrics.TOTAL_LOSS, (0,), ent_coef=0.0)
-    losses = metric(metrics.TOTAL_LOSS, (0, 5, 10, 12), ent_coef=0.2, ent_coef_at_end=0.1)
-    np.testing.assert_allclose((without - losses) / entropy, [0.2, 0.15, 0.1, 0.1], atol=1e-4)
-    (steady,) = metric(metrics.TOTAL_LOSS, (9,), ent_coef=0.2, ent_coef_at_end=0.2)
-    assert (without - steady) / entropy == pytest.approx(0.2, abs=1e-4)
 
 
 def test_an_update_is_the_same_in_microbatches(

@@ -76,12 +76,27 @@ class ActorCritic(abc.ABC):
         """
         return True
 
+    def optimiser(self) -> optax.GradientTransformation:
+        """Returns gradient clipping and Adam, without the learning rate, which multiplies the
+        result. Override it for another optimiser.
+        """
+        clip = optax.clip_by_global_norm(self.settings.max_grad_norm)
+        return optax.chain(clip, optax.scale_by_adam(eps=1e-5))
+
+    def learning_rate(self, update: Array | int) -> Array:
+        """Returns the learning rate of the update with this index. Override it for another
+        schedule.
+        """
+        if not self.settings.anneal_lr:
+            return jnp.float32(self.settings.lr)
+        return self.settings.lr * share_left(self.settings, update)
+
     def init(self, key: Array) -> Learner:
         """Returns an untrained learner."""
         params = self.network.init(key_for(key, Purpose.PARAMETERS))
         return Learner(
             params=params,
-            optimiser=self._optimiser().init(params),
+            optimiser=self.optimiser().init(params),
             return_scale=return_scale.initial_scale(),
             update=jnp.int32(0),
             key=key,
@@ -141,7 +156,7 @@ class ActorCritic(abc.ABC):
         [minibatches, ...].
         """
         samples = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), samples)
-        rate = self._learning_rate(learner.update)
+        rate = self.learning_rate(learner.update)
 
         def epoch(state: _State, number: Array) -> tuple[_State, Metrics]:
             rows = minibatches.rows(learner.update_key, number, numbers, self.settings)
@@ -171,19 +186,9 @@ class ActorCritic(abc.ABC):
     ) -> tuple[_State, Metrics]:
         params, adam = state
         gradient, aux = mean_gradient_of_microbatches(loss, params, microbatches, self.axis)
-        changes, adam = self._optimiser().update(gradient, adam, params)
+        changes, adam = self.optimiser().update(gradient, adam, params)
         params = jax.tree.map(lambda leaf, change: leaf - rate * change, params, changes)
         return (params, adam), {**aux, GRAD_NORM: optax.tree.norm(gradient)}
-
-    def _optimiser(self) -> optax.GradientTransformation:
-        """Gradient clipping and Adam, without the learning rate."""
-        clip = optax.clip_by_global_norm(self.settings.max_grad_norm)
-        return optax.chain(clip, optax.scale_by_adam(eps=1e-5))
-
-    def _learning_rate(self, update: Array | int) -> Array:
-        if not self.settings.anneal_lr:
-            return jnp.float32(self.settings.lr)
-        return self.settings.lr * share_left(self.settings, update)
 
     def _microbatches(self, rows: Array) -> Array:
         """Splits the rows of a minibatch into i32[microbatches, samples]. On a CPU a microbatch has
