@@ -16,8 +16,9 @@ scripts/supervise.sh ARGS
 
 Environment (times in seconds):
   SUPERVISE_RESTARTS=10         the most restarts in a row without a good run
-  SUPERVISE_GOOD_RUN=1800       a run this long is good, and resets the number of restarts and the
-                                pause. Must exceed watchdog_minutes, or a run that hangs is good, too
+  SUPERVISE_GOOD_RUN=4500       a run this long is good, and resets the number of restarts and the
+                                pause. Must exceed watchdog_minutes and the hour after which a start
+                                that hangs is ended, or a run that hangs is good, too
   SUPERVISE_PAUSE=5             the pause before the first restart
   SUPERVISE_LONGEST_PAUSE=120   the longest pause; must be less than workers wait for each other at
                                 the start (300 s)
@@ -61,7 +62,7 @@ end() {
 trap 'end $?' EXIT
 
 restarts=${SUPERVISE_RESTARTS:-10}
-good_run=${SUPERVISE_GOOD_RUN:-1800}
+good_run=${SUPERVISE_GOOD_RUN:-4500}
 first_pause=${SUPERVISE_PAUSE:-5}
 longest_pause=${SUPERVISE_LONGEST_PAUSE:-120}
 for number in "$restarts" "$good_run" "$first_pause" "$longest_pause"; do

@@ -254,8 +254,8 @@ stop() { on_workers all "hackmatrix/scripts/tpu_worker.sh stop$(quoted "$patienc
 bring() { # FROM TO
   run mkdir -p "$2"
   if [[ $1 == gs://* ]]; then
-    # The compiled programs beside the runs are of no use here.
-    run gcloud storage rsync --recursive '--exclude=\.compiled/.*' "$1" "$2"
+    # Compiled programs beside the runs, and parts of files that were not joined, are of no use here.
+    run gcloud storage rsync --recursive '--exclude=.*\.(compiled|rest)/.*' "$1" "$2"
   else
     copy --recurse "$name:$1" "$2/" --worker=0
   fi

@@ -2,6 +2,7 @@
 
 import os
 import pty
+import re
 import signal
 import subprocess
 import time
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from hackmatrix.train.guards import watchdog
 from tests.scripts.stubs import ROOT, Stubs, until
 
 SUPERVISE = ROOT / "scripts/supervise.sh"
@@ -161,6 +163,11 @@ def test_a_good_run_resets_the_count_and_the_pause(stubs: Stubs, trainer: Traine
     ended = stubs.run(SUPERVISE, SUPERVISE_RESTARTS="2", SUPERVISE_GOOD_RUN="2")
     assert ended.returncode == 42
     assert pauses(stubs) == ["5", "10", "5", "10"]
+
+
+def test_a_start_that_hangs_until_the_watchdog_ends_it_is_no_good_run() -> None:
+    (good_run,) = re.findall(r"SUPERVISE_GOOD_RUN:-(\d+)", SUPERVISE.read_text())
+    assert watchdog.LONG < int(good_run)
 
 
 def test_its_run_is_resumed_even_if_files_in_tmp_are_removed(

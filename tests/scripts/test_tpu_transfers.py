@@ -106,7 +106,7 @@ def test_a_directory_that_is_no_clone_is_refused(
 
 
 SCP = ["gcloud", "compute", "tpus", "tpu-vm", "scp", "--recurse"]
-RSYNC = ["gcloud", "storage", "rsync", "--recursive", r"--exclude=\.compiled/.*"]
+RSYNC = ["gcloud", "storage", "rsync", "--recursive", r"--exclude=.*\.(compiled|rest)/.*"]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import logging
 import os
 import textwrap
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -22,6 +23,10 @@ from hackmatrix.train.runs.protocol import WHOLE, Unavailable
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+# This support asks for the type of the bucket, and warns at each file if that is forbidden. gcsfs
+# reads this on import, which may be by JAX, for its cache in a bucket.
+os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
 
 _MADE = ".made"  # an object that stands for its directory
 _REST = ".rest"  # holds the new part of a file until it is appended
@@ -158,7 +163,7 @@ class Bucket:
         tail = f"{self.parent}/{_REST}/{self.name}"
         service().pipe_file(tail, rest)
         service().merge(self.path, [self.path, tail])
-        service().rm_file(tail)
+        _delete(tail)
         if self._size() != size:
             service().put_file(str(source), self.path)
 
@@ -178,13 +183,19 @@ class Bucket:
         """Deletes the directory; the marker that a checkpoint is whole goes first."""
         try:
             files = service().find(self.path)
-            for file in sorted(files, key=_is_last, reverse=True):
-                service().rm_file(file)
         except FileNotFoundError:  # another process has removed it
             return
+        for file in sorted(files, key=_is_last, reverse=True):
+            _delete(file)
 
     def try_to_write(self) -> None:
         (self / _MADE).write("")
+
+
+def _delete(file: str) -> None:
+    """Deletes a file, unless another process or a request whose answer got lost has done so."""
+    with suppress(FileNotFoundError):
+        service().rm_file(file)
 
 
 def _is_last(file: str) -> bool:
@@ -195,8 +206,6 @@ def _is_last(file: str) -> bool:
 @functools.cache
 def service() -> Any:
     """Returns the connection to the service. It caches no listings: other processes write too."""
-    # This support asks for the type of the bucket, and warns at each file if that is forbidden.
-    os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
     try:
         import aiohttp
         import fsspec

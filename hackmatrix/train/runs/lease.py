@@ -168,7 +168,8 @@ def take(run: Place, say: Callable[[str], None], stale_after: float = _STALE_AFT
         holder = _owner(run, last) if last else None
         if last and not (holder and holder.is_gone):
             _wait_until_stale(run, last, holder, stale_after, say)
-        if _file(run, last + 1).create(json.dumps(asdict(own))):
+        # If the answer of a bucket gets lost, the retry finds our own file.
+        if _file(run, last + 1).create(json.dumps(asdict(own))) or _owner(run, last + 1) == own:
             if max(numbers := _numbers(run), default=0) > last + 1:
                 _file(run, last + 1).remove()  # others were faster, and one holds a later number
                 continue

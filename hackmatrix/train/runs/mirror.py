@@ -20,6 +20,7 @@ from hackmatrix.train.runs.lease import Lease, TakenOver
 
 _EVERY = 30.0  # seconds
 _LARGE = 2**20  # bytes
+_LARGE_METRICS = 2**26
 
 
 class Mirror:
@@ -30,6 +31,7 @@ class Mirror:
 
     def __init__(self, run: Run, lease: Lease | None, say: Callable[[str], None]) -> None:
         self._directory, self._lease, self._say = run.directory, lease, say
+        self._metrics = run.metrics
         self._bucket = run.place if isinstance(run.place, Bucket) and lease else None
         self.has_sent_all = self._bucket is None
         # What is here now is in the bucket, too: it was fetched from there, or written to both.
@@ -71,8 +73,11 @@ class Mirror:
             return f"the files of the run cannot be copied: {error}"
         return None
 
-    def copy(self) -> None:
-        """Copies the files that have changed; raises OSError if that fails now."""
+    def copy(self, *, between_saves: bool = False) -> None:
+        """Copies the files that have changed; raises OSError if that fails now. Between saves it
+        leaves out large metrics: those that a killed process adds after a save are dropped on
+        resume, and if they were in the bucket, the whole file would have to be copied again.
+        """
         assert self._bucket  # else there is nothing to mirror
         assert self._lease
         with self._lock:
@@ -81,10 +86,13 @@ class Mirror:
             if changed:
                 self._lease.renew()  # so that a run that was deleted or taken over gets no files
             for inside in changed:
-                # If this copy fails, the next one is a whole copy.
-                before, now = copied.pop(inside, None), files[inside]
+                before, now = copied.get(inside), files[inside]
                 file, there = self._directory / inside, self._bucket / str(inside)
-                if before and _has_grown(before, now) and before.st_size >= _LARGE:
+                size_that_stays = before.st_size if before and _has_grown(before, now) else 0
+                if between_saves and file == self._metrics and size_that_stays >= _LARGE_METRICS:
+                    continue
+                copied.pop(inside, None)  # if this copy fails, the next one is a whole copy
+                if size_that_stays >= _LARGE:
                     there.extend(file)
                 else:
                     there.store(file)
@@ -104,7 +112,7 @@ class Mirror:
         failing = False
         while not self._over.wait(_EVERY):
             try:
-                self.copy()
+                self.copy(between_saves=True)
             except TakenOver:
                 return  # the training loop reports it
             except OSError as error:

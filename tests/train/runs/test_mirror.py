@@ -6,9 +6,10 @@ import dataclasses
 import json
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,14 +64,24 @@ def test_a_file_that_is_being_written_is_not_copied(run: Run) -> None:
     assert (run.place / run.evaluation.name).read() == "{"
 
 
-def test_files_are_copied_in_the_background(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_are_copied_in_the_background_but_large_metrics_only_for_saves(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a killed process has added since is dropped on resume, and then all would be sent."""
     monkeypatch.setattr(mirror, "_EVERY", 0.05)
-    with mirrored(run, []):
-        write(run, "metrics.jsonl", "one\n")
+    monkeypatch.setattr(mirror, "_LARGE_METRICS", len("saved\n"))
+    with mirrored(run, []) as copier:
+        write(run, "metrics.jsonl", "saved\n")
+        assert copier.catch_up() is None
+        write(run, "metrics.jsonl", "after it\n")
+        write(run, "tensorboard/events", "after it\n")
         deadline = time.monotonic() + 20
-        while not (run.place / "metrics.jsonl").exists():
+        while not (run.place / "tensorboard/events").exists():
             assert time.monotonic() < deadline
             time.sleep(0.02)
+        assert (run.place / "metrics.jsonl").read() == "saved\n"
+        assert copier.catch_up() is None
+        assert (run.place / "metrics.jsonl").read() == "saved\nafter it\n"
 
 
 @pytest.mark.parametrize("fault", [None, "third"])
@@ -94,20 +105,27 @@ def test_only_the_new_part_of_a_large_file_is_sent(
     assert not [each for each in bucket_service.names() if "/.rest/" in each]
 
 
-def test_a_file_to_which_a_retry_has_appended_twice_is_copied_whole(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("request_to", "repeated"),
+    [
+        ("merge", lambda join: lambda path, parts: join(path, [*parts, parts[-1]])),
+        ("rm_file", lambda delete: lambda path: (delete(path), delete(path))),
+    ],
+)
+def test_a_request_that_is_repeated_as_its_answer_got_lost_does_no_harm(
+    run: Run, monkeypatch: pytest.MonkeyPatch, request_to: str, repeated: Callable[[Any], Any]
 ) -> None:
     monkeypatch.setattr(mirror, "_LARGE", 1)
-    join = bucket.service().merge
+    service = bucket.service()
     with mirrored(run, []) as copier:
         write(run, "metrics.jsonl", "one\n")
         copier.copy()
-        monkeypatch.setattr(
-            bucket.service(), "merge", lambda path, parts: join(path, [*parts, parts[-1]])
-        )
+        monkeypatch.setattr(service, request_to, repeated(getattr(service, request_to)))
         write(run, "metrics.jsonl", "two\n")
         copier.copy()
         assert (run.place / "metrics.jsonl").read() == "one\ntwo\n"
+    run.place.remove()
+    assert run.place.names() == []
 
 
 def test_a_file_that_is_gone_from_the_bucket_is_copied_whole_the_next_time(
@@ -214,7 +232,7 @@ def test_each_outage_of_the_bucket_is_reported_once(
 ) -> None:
     answers = iter([OSError("away"), OSError("away"), None, OSError("away again")])
 
-    def copy() -> None:
+    def copy(**_: object) -> None:
         if answer := next(answers, TakenOver("which ends it")):
             raise answer
 
