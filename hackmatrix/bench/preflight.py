@@ -78,8 +78,8 @@ def examine(raw: Mapping[str, Any], slice_name: str) -> Preflight:
         memory=memory,
         hbm=target.memory,
         fits=fits,
-        collectives=minibatch and minibatch.collectives,
-        cycles=minibatch and minibatch.cycles,
+        collectives=minibatch.collectives if minibatch else None,
+        cycles=minibatch.cycles if minibatch else None,
         compile_seconds=seconds,
         estimated_largest_num_envs=_largest_num_envs(config, program, memory, target, fits),
     )

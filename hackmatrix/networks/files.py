@@ -20,7 +20,7 @@ import shlex
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -230,16 +230,12 @@ def _sizes(observation: Mapping[str, tuple[int, ...]], actions: Sequence[str]) -
 
 def _arrays(params: Params) -> dict[str, np.ndarray]:
     """Returns the parameters by their names in a file, as float32."""
-    named = _named(params["params"])
-    return {f"{_PREFIX}{name}": np.asarray(leaf, np.float32) for name, leaf in named}
+    from jax import tree_util  # only here: programs that play with NumPy alone do not write files
 
-
-def _named(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in tree.items() if isinstance(tree, Mapping) else enumerate(tree):
-        if isinstance(value, Mapping | tuple | list):
-            yield from _named(value, f"{prefix}{name}/")
-        else:
-            yield f"{prefix}{name}", value
+    return {
+        _PREFIX + tree_util.keystr(path, simple=True, separator="/"): np.asarray(leaf, np.float32)
+        for path, leaf in tree_util.tree_leaves_with_path(params["params"])
+    }
 
 
 def _nested(arrays: Mapping[str, np.ndarray]) -> Params:

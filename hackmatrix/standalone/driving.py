@@ -72,12 +72,20 @@ def table(games: Sequence[Played]) -> list[str]:
 
 
 def check_plays(policy: About) -> None:
-    """Raises UserError if the policy has other numbers of inputs or actions than HackMatrix."""
+    """Raises UserError if the policy has other inputs or actions than HackMatrix, or has them in
+    another order. Files of the first format do not name their inputs.
+    """
     size, actions = sum(map(math.prod, policy.observation.values())), len(policy.actions)
     if (size, actions) != (inputs.SIZE, inputs.ACTIONS):
         raise UserError(
             f"this policy plays {policy.env}, with {size} inputs and {actions} actions; "
             f"HackMatrix has {inputs.SIZE} and {inputs.ACTIONS}"
+        )
+    parts, names = list(policy.observation.items()), policy.actions
+    if len(parts) > 1 and (parts != list(inputs.PARTS.items()) or names != inputs.ACTION_NAMES):
+        raise UserError(
+            f"this policy plays {policy.env}, whose observation or actions have other names, or "
+            "another order, than those of HackMatrix"
         )
 
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-ACTIONS, SIZE = 28, 1545
+# As the environment declares them, which would import JAX.
+PARTS = {"player": (10,), "programs": (23,), "cells": (6, 6, 42)}
+ACTION_NAMES = (
+    "up", "down", "left", "right", "siphon", "push", "pull", "crash", "warp", "poly", "wait",
+    "debug", "row", "col", "undo", "step", "siph+", "exch", "show", "reset", "calm", "d_bom",
+    "delay", "anti-v", "score", "reduc", "atk+", "hack",
+)  # fmt: skip
+ACTIONS, SIZE = len(ACTION_NAMES), sum(map(math.prod, PARTS.values()))
 ENEMIES = ("virus", "daemon", "glitch", "cryptog")
 _PROGRAMS = 23
 _FIRST_PROGRAM = 5

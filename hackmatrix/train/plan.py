@@ -31,7 +31,7 @@ from hackmatrix.train.runs.directory import Run
 from hackmatrix.train.runs.lease import Lease
 from hackmatrix.train.runs.places import place, without_alias
 from hackmatrix.train.runs.protocol import Place, Unavailable, one_line_errors
-from hackmatrix.train.runs.provenance import versions
+from hackmatrix.train.runs.provenance import own_modules, versions
 from hackmatrix.train.runs.shared_path import becomes_true, leave_sentinel, remove_sentinels
 
 _SEES = "sees the run's directory"
@@ -205,6 +205,7 @@ def _facts(plan: Plan, program: Program) -> dict[str, str]:
     facts = {
         **versions(),
         "source files": source_hash(),
+        **{f"module {name}": each for name, each in own_modules(plan.run.config).items()},
         "compiled program": program.name,
         # Either all processes look up cached programs, or none does.
         "compiled programs cached (JAX_COMPILATION_CACHE_DIR)": str(programs.is_cache_on()),

@@ -22,7 +22,7 @@ from hackmatrix.train.guards.supervision import Supervision
 from hackmatrix.train.plan import Request
 from hackmatrix.train.reporting import results
 from hackmatrix.train.reporting.replays import Play
-from hackmatrix.train.runs.directory import EVALUATION, find, is_run, must_be_free
+from hackmatrix.train.runs.directory import EVALUATION, find, is_run, must_be_free, starts
 from hackmatrix.train.runs.places import place
 from hackmatrix.train.runs.protocol import Place, steps_in
 from hackmatrix.train.session import FOR_GAMES, run_session
@@ -159,9 +159,8 @@ def _tell(workdir: Place, name: str, runs: list[str]) -> None:
         if not (played := results.read(file)):
             raise UserError(f"{file} is missing or damaged: the same command plays its games again")
         agents.append(results.from_json(played)["agent"])
-    first = find(workdir, runs[0])
-    assert first
-    env = make(first.config.env)
+    found = [run for run in (find(workdir, each) for each in runs) if run]
+    env = make(found[0].config.env)
     means = {"agents": results.over_seeds(agents, env)}
     file = workdir / f"{name}-seeds.json"
     file.write(json.dumps({"runs": runs, **results.as_json(means)}, indent=2) + "\n")
@@ -171,3 +170,8 @@ def _tell(workdir: Place, name: str, runs: list[str]) -> None:
     )
     for line in results.table(means, env):
         streams.say(f"  {line}")
+    last = [start for run in found for start in starts(run)[-1:]]
+    used = [start["own_modules"] for start in last if "own_modules" in start]
+    for module in sorted(set().union(*used)):
+        if len({each.get(module) for each in used}) > 1:
+            streams.say(f"  The module {module} has changed between these runs.")

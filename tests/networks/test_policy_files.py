@@ -5,9 +5,12 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
+from typing import NamedTuple
 
+import jax
 import numpy as np
 import pytest
+from flax import struct
 
 from hackmatrix.errors import UserError
 from hackmatrix.networks import files
@@ -72,3 +75,24 @@ def test_a_file_of_a_newer_version_is_not_reported_as_damaged(
     assert str(refused.value) == (
         f"{file} was written by a newer version of this program: it has unknown fields (recurrent)"
     )
+
+
+class Pair(NamedTuple):
+    one: np.ndarray
+    other: np.ndarray
+
+
+class Node(struct.PyTreeNode):
+    scale: np.ndarray
+
+
+def test_parameters_are_written_under_the_names_by_which_they_are_read() -> None:
+    """Whatever containers an own network keeps them in."""
+    (params, about), each = files.read("policies/winner"), np.ones(2, np.float32)
+    own = {"pair": Pair(each, each), "listed": [each, None], "node": Node(each), "bias": None}
+    names = np.load(io.BytesIO(files.content({"params": {**params["params"], **own}}, about))).files
+    given = jax.tree.leaves_with_path({"params": own})
+    wanted = {jax.tree_util.keystr(path, simple=True, separator="/") for path, _ in given}
+    assert len(wanted) == 4
+    assert wanted <= set(names)
+    assert "params/bias" not in names

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hackmatrix.envs import make
 from hackmatrix.errors import UserError
 from hackmatrix.networks import files, numpy_address
 from hackmatrix.networks.files import About
+from hackmatrix.standalone import inputs
 from hackmatrix.standalone.driving import check_plays
 from hackmatrix.standalone.policy import NumpyPolicy
 
@@ -102,3 +104,16 @@ def test_a_network_is_not_imported_where_a_file_names_its_pass_in_numpy() -> Non
     spec = replace(about.spec, network="no_module:Net")
     address = numpy_address(about.spec.network)
     assert NumpyPolicy.of(params, replace(about, spec=spec, in_numpy=address)).act(SEEN, MASK) >= 0
+
+
+def test_a_policy_with_parts_or_actions_in_another_order_is_refused(winner: NumpyPolicy) -> None:
+    about, env = winner.about, make("hackmatrix")
+    assert (list(inputs.PARTS.items()), inputs.ACTION_NAMES) == (
+        list(env.observation.items()),
+        env.action_names,
+    )
+    check_plays(about)
+    parts = dict(reversed(about.observation.items()))
+    for other in (replace(about, observation=parts), replace(about, actions=about.actions[::-1])):
+        with pytest.raises(UserError, match="another order"):
+            check_plays(other)

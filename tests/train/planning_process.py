@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 
 from tests.compiling import xla_flags
 
@@ -106,6 +106,8 @@ def main() -> None:
     found["other parameters before a checkpoint"] = refused(
         lambda: agree(request(DIRECTORY / "begun", **again))
     )
+    with patch("hackmatrix.train.plan.own_modules", lambda _: {"my_net": f"of {PROCESS}"}):
+        found["other module"] = refused(lambda: agree(request(DIRECTORY)))
     before = jax.config.values["jax_enable_compilation_cache"]
     jax.config.update("jax_enable_compilation_cache", PROCESS == 0)
     found["no cache"] = refused(lambda: agree(request(DIRECTORY)))

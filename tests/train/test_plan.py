@@ -253,12 +253,13 @@ def test_a_process_with_other_settings_is_named_with_each_that_differs(
         ]
 
 
-def test_processes_that_would_start_from_different_parameters_are_refused(
+def test_processes_that_would_start_from_different_parameters_or_modules_are_refused(
     found: list[dict[str, Any]],
 ) -> None:
     for each in found:
         for when in ("other parameters", "other parameters before a checkpoint"):
             assert "process 1 has parameters to start from = " in each[when]
+        assert each["other module"] == "process 1 has module my_net = of 1, the others have of 0"
 
 
 def test_processes_are_refused_if_only_some_cache_compiled_programs(

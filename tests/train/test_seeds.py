@@ -26,6 +26,7 @@ from hackmatrix.train.plan import Request
 from hackmatrix.train.program import Program
 from hackmatrix.train.reporting import results
 from hackmatrix.train.runs.directory import create
+from hackmatrix.train.runs.places import place
 from tests.train.reporting.test_results import GAME, games
 from tests.train.reporting.told_metrics import evaluation
 from tests.train.settings import config, resolved
@@ -41,13 +42,8 @@ SMALL = [
 def train(workdir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "launch.train", f"--workdir={workdir}", *SMALL, *arguments],
-        cwd=ROOT,
-        env=environment(),
-        text=True,
-        capture_output=True,
-        timeout=240,
-        check=False,
-    )
+        cwd=ROOT, env=environment(), text=True, capture_output=True, timeout=240, check=False,
+    )  # fmt: skip
 
 
 def test_each_seed_has_a_run_and_repeating_the_command_completes_what_is_missing(
@@ -118,17 +114,10 @@ def test_a_seed_that_was_evaluated_and_then_stopped_in_further_training_is_resum
         ({"time_limit_minutes": 1.0, "lr": 0.02}, "finished training with lr=0.001"),
         ({"time_limit_minutes": 1.0}, None),  # it ended by its steps
         ({"total_timesteps": 300}, None),  # as many updates as 256
-        (
-            {
-                "num_minibatches": None,
-                "watchdog_minutes": 5.0,
-                "eval_episodes": 100,
-                "eval_games": 64,
-            },
-            None,
-        ),
+        ({"num_minibatches": None, "watchdog_minutes": 5.0, "eval_episodes": 100,
+          "eval_games": 64}, None),
     ],
-)
+)  # fmt: skip
 def test_agents_that_were_trained_with_different_settings_are_not_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], message: str | None
 ) -> None:
@@ -197,6 +186,19 @@ def test_the_means_are_not_printed_while_an_evaluation_is_damaged(
     assert begun == ["a-seed1"]
 
 
+def test_means_over_different_versions_of_a_module_are_marked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for seed in (0, 1):
+        create(tmp_path, resolved(run_name=f"a-seed{seed}")).evaluation.write_text(evaluation(256))
+    trained = {"a-seed0": [{"own_modules": {"my_net": "older"}}]}
+    for again, changed in (("newer", True), ("older", False)):
+        trained["a-seed1"] = [{}, {"own_modules": {"my_net": again}}]
+        monkeypatch.setattr(seeds, "starts", lambda run: trained[run.name])
+        seeds._tell(place(tmp_path), "a", list(trained))
+        assert ("my_net has changed between these runs" in capsys.readouterr().out) == changed
+
+
 def run_seeds(workdir: Path, **given: Any) -> int:
     settings = dict(default.get_config())
     request = Request({**settings, **given}, given, workdir)
@@ -224,12 +226,8 @@ def test_agents_that_differ_only_in_numeric_settings_share_one_compiled_program(
 ) -> None:
     """A sweep over them compiles nothing anew."""
     usual = {
-        "algorithm": algorithm,
-        "env": env,
-        "simulations": 2,
-        "anneal_lr": True,
-        "hidden_dim": 8,
-    }
+        "algorithm": algorithm, "env": env, "simulations": 2, "anneal_lr": True, "hidden_dim": 8,
+    }  # fmt: skip
     others = {
         "lr": 3e-4, "total_timesteps": 77_777, "gamma": 0.9, "gae_lambda": 0.5, "vf_coef": 0.1,
         "ent_coef": 0.3, "clip_eps": 0.3, "max_grad_norm": 2.0, "seed": 4_294_967_295,

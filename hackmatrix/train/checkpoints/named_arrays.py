@@ -15,6 +15,11 @@ def named(tree: Any) -> dict[str, Any]:
     return {_name(path): leaf for path, leaf in jax.tree.leaves_with_path(tree)}
 
 
+def names(tree: Any) -> list[str]:
+    """Returns the names of the leaves. Two are equal if a name with a slash reads like a path."""
+    return [_name(path) for path, _ in jax.tree.leaves_with_path(tree)]
+
+
 def described(tree: Any) -> dict[str, str]:
     """Returns shape and dtype of every leaf by path, such as "(1545, 256) float32"."""
     return {name: f"{leaf.shape} {leaf.dtype}" for name, leaf in named(tree).items()}

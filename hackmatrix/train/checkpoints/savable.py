@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from hackmatrix.errors import UserError
 from hackmatrix.train.checkpoints.digest import has_digest
-from hackmatrix.train.checkpoints.named_arrays import named
+from hackmatrix.train.checkpoints.named_arrays import named, names
 
 
 def check_can_be_saved(shapes: Any) -> None:
-    """Raises UserError for an array without elements, which Orbax does not write, and for one whose
-    dtype has no digest.
+    """Raises UserError for an array without elements, which Orbax does not write, for one whose
+    dtype has no digest, and for two of the same name.
     """
+    for name, count in Counter(names(shapes)).items():
+        if count > 1:
+            raise UserError(
+                f"two arrays would be saved as {name}: a slash in a name counts as a level, so "
+                "rename one of them"
+            )
     for name, leaf in named(shapes).items():
         if not leaf.size:
             raise UserError(

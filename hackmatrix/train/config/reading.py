@@ -7,6 +7,7 @@ import inspect
 import os
 import re
 import runpy
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import FunctionType
@@ -84,8 +85,15 @@ def plain(value: Any) -> Any:
         return str(value)
     if getattr(value, "ndim", None) == 0:
         return value.item()
-    is_named = isinstance(value, type | FunctionType)
-    return f"{value.__module__}:{value.__qualname__}" if is_named else value
+    if not isinstance(value, type | FunctionType):
+        return value
+    name = f"{value.__module__}:{value.__qualname__}"
+    if getattr(sys.modules.get(value.__module__), value.__qualname__, value) is not value:
+        raise UserError(
+            f"{name} is another object than the one given, as that name was defined again or its "
+            "module imported again; runs find it by its name, so each needs a name of its own"
+        )
+    return name
 
 
 def _check_package() -> None:

@@ -33,8 +33,9 @@ def check(tree: Any, mesh: Mesh) -> None:
         if odd:
             raise Diverged(
                 f"{name} is not the same on all devices: {', '.join(odd)} differ from the others; "
-                "resume from the last checkpoint, which is good, and if it happens again, leave "
-                "that machine out"
+                "resume from the last checkpoint, if there is one: it is good. If it happens "
+                "again, leave that machine out; or, if the algorithm has types_are_checked = "
+                "False, see that its update returns the same learner on all devices"
             )
 
 

@@ -72,8 +72,8 @@ def edited_modules(config: Config) -> list[str]:
 
 def _hashes(config: Config) -> Iterator[tuple[str, str, str]]:
     """Yields each of the user's own modules with the first hash of its file and that of today."""
-    names = filter(plugins.is_address, (config.env, config.network, config.algorithm))
-    for name in sorted({name.partition(":")[0] for name in names}):
+    addresses = filter(plugins.is_address, (config.env, config.network, config.algorithm))
+    for name in sorted({module for each in addresses for module in _modules(each)}):
         module = sys.modules.get(name)
         file = Path(getattr(module, "__file__", None) or "")
         if module and file.is_file():  # not in an archive
@@ -81,6 +81,15 @@ def _hashes(config: Config) -> Iterator[tuple[str, str, str]]:
             if name not in _imported or _imported[name][0] is not module.__spec__:
                 _imported[name] = module.__spec__, now
             yield name, _imported[name][1], now
+
+
+def _modules(address: str) -> Iterator[str]:
+    """Yields the module that an address names, and the one that defines what it only imports."""
+    module, _, name = address.partition(":")
+    yield module
+    defined = getattr(getattr(sys.modules.get(module), name, None), "__module__", None) or module
+    if defined.partition(".")[0] != plugins.__package__:
+        yield defined
 
 
 def changed_modules(starts: Sequence[Mapping[str, Any]], config: Config) -> list[str]:

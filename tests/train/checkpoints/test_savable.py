@@ -35,3 +35,11 @@ def test_arrays_without_elements_are_refused_wherever_they_are() -> None:
 @pytest.mark.parametrize("kind", ["bool_", "uint8", "float8_e4m3fn", "float16", "int32"])
 def test_arrays_of_other_dtypes_can_be_saved(kind: str) -> None:
     check_can_be_saved(shapes(16, kind=getattr(jnp, kind)))
+
+
+def test_two_arrays_of_one_name_are_refused() -> None:
+    small = like(on(1))
+    one = jax.ShapeDtypeStruct((16,), jnp.float32)
+    twice = small.replace(players=small.players | {"a/b": one, "a": {"b": one}})
+    with pytest.raises(UserError, match="two arrays would be saved as players/a/b: "):
+        check_can_be_saved(twice)

@@ -9,7 +9,7 @@ import pytest
 
 from configs import cpu, default, given_by
 from hackmatrix.errors import UserError
-from hackmatrix.train.config import resolve
+from hackmatrix.train.config import reading, resolve
 from hackmatrix.train.config.reading import read, read_whole
 
 
@@ -142,3 +142,17 @@ def test_a_package_that_hides_the_trainers_configurations_is_named(
     monkeypatch.delitem(sys.modules, "configs")
     with pytest.raises(UserError, match=f"^{tmp_path}/configs hides the trainer's configs: rename"):
         read("configs/cpu.py")
+
+
+class Named:
+    """A class that a setting may name."""
+
+
+def test_a_class_is_refused_if_its_name_means_another_one_by_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    older = Named
+    assert reading.plain(older) == f"{__name__}:Named"
+    monkeypatch.setattr(sys.modules[__name__], "Named", type("Named", (), {}))
+    with pytest.raises(UserError, match="is another object than the one given"):
+        reading.plain(older)

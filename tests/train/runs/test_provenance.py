@@ -58,3 +58,14 @@ def test_modules_of_the_users_own_that_have_changed_since_a_start_are_found(
     assert own_modules(config) == {}
     (tmp_path / "hashed_net.py").unlink()
     assert own_modules(own) == {}
+
+
+def test_the_module_that_defines_what_another_only_imports_counts_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: Config
+) -> None:
+    (tmp_path / "defining_net.py").write_text("class Net: pass")
+    (tmp_path / "naming_net.py").write_text("from defining_net import Net")
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("naming_net")
+    own = dataclasses.replace(config, network="naming_net:Net")
+    assert own_modules(own).keys() == {"defining_net", "naming_net"}
