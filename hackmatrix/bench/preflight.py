@@ -3,9 +3,10 @@
 The largest number of environments is an estimate, as compiling for more of them takes ever longer:
 all memory besides the learner's is taken to be proportional to their number. Far from the compiled
 number it is poor, because small arrays stay in on-chip memory: from 4,096 environments of
-configs/v4_8.py on a v4-8 it is 4 million, which the compiler refuses. The size that it reports for
-a refused program is too low (96% of the memory for 1.16 million, but 99% for 1.08 million), so the
-estimate is then at most nine tenths of the number that was refused.
+configs/v4_8.py on a v4-8 it is 4.7 million, of which 3.3 million fit. The size that the compiler
+reports for a program that it refuses may be too low (a program of an earlier revision: 96% of the
+memory for 1.16 million, but 99% for 1.08 million), so the estimate is then at most nine tenths of
+the number that was refused.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
 @dataclass(frozen=True)
 class Preflight:
     """The result; sizes in bytes. `collectives` and `cycles` are those of a minibatch, None if not
-    compiled; `cycles` is the compiler's estimate, which leaves out gathers, and 0 except on TPUs.
+    compiled. `cycles` is the compiler's estimate, which leaves out gathers; 0 if there is none, as
+    on GPUs and on one device.
     """
 
     slice: str
@@ -86,10 +88,14 @@ def examine(raw: Mapping[str, Any], slice_name: str) -> Preflight:
 
 
 def of_a_minibatch(hlo: str) -> Loop:
-    """Returns the loop that reduces gradients: no other has as large a collective."""
+    """Returns the loop that reduces gradients: no other has as large a collective. Without any, as
+    on one device, it cannot be told from others.
+    """
+    reducing = [loop for loop in compiled.loops(hlo) if loop.collectives]
     return max(
-        compiled.loops(hlo),
-        key=lambda loop: max((each.size for each in loop.collectives), default=0),
+        reducing,
+        key=lambda loop: max(each.size for each in loop.collectives),
+        default=Loop([], cycles=0),
     )
 
 

@@ -154,6 +154,8 @@ def test_collectives_and_cycles_belong_to_the_innermost_loop_that_runs_them() ->
         minibatch,
     ]
     assert preflight.of_a_minibatch(HLO) == minibatch
+    alone = HLO.replace("all-reduce", "add").replace("all-gather", "add")
+    assert preflight.of_a_minibatch(alone) == Loop([], cycles=0)
 
 
 def test_an_asynchronous_collective_counts_once() -> None:

@@ -59,8 +59,8 @@ def versions() -> dict[str, str]:
 
 def own_modules(config: Config) -> dict[str, str]:
     """Returns hashes of the files of the modules that the configuration names as MODULE:NAME and
-    that are imported, from before they were edited in a session of Python. Other modules that these
-    import are not included.
+    that are imported, from before they were edited in a session of Python; also of the modules
+    that define what these only import. Others that these import are not included.
     """
     return {name: before for name, before, _ in _hashes(config)}
 
