@@ -17,7 +17,7 @@ def get_config() -> config_dict.ConfigDict:
     config = config_dict.ConfigDict()
 
     # The environment: "hackmatrix", "gymnax:NAME" such as "gymnax:CartPole-v1", or your own as
-    # "MODULE:NAME", on Python's path.
+    # "MODULE:NAME" or "MODULE:NAME(KEY=VALUE, ...)", on Python's path.
     config.env = "hackmatrix"
     # Training truncates a game after so many actions, as agents may go back and forth for ever; 0
     # never does. A truncated game counts as an episode, and its return is bootstrapped from the
@@ -101,7 +101,7 @@ def get_config() -> config_dict.ConfigDict:
 
     # The network, below the policy and value heads: "mlp", "centred" (an MLP over the board laid
     # out around the player), "conv" (3x3 over the cells), "cells" (attention among the cells), or
-    # your own as "MODULE:NAME".
+    # your own as "MODULE:NAME" or "MODULE:NAME(KEY=VALUE, ...)".
     config.network = "mlp"
     config.hidden_dim = 256  # the width of an MLP, and of the layer that reads the cells
     config.num_layers = 2  # dense layers, convolutions, or blocks of attention

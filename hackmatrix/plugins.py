@@ -1,7 +1,12 @@
-"""Networks, algorithms and environments from outside of this package, named as MODULE:NAME."""
+"""Networks, algorithms and environments from outside of this package, named as MODULE:NAME.
+
+Networks and environments may have arguments: MODULE:NAME(KEY=VALUE, ...). They are a part of the
+name, so they are saved wherever it is.
+"""
 
 from __future__ import annotations
 
+import ast
 import importlib
 import re
 import sysconfig
@@ -14,17 +19,45 @@ from typing import Any
 from hackmatrix.errors import UserError
 
 _PACKAGE = Path(__file__).parent
-_ADDRESS = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+_ADDRESS = re.compile(r"([A-Za-z_][\w.]*):([A-Za-z_]\w*)(\(.*\))?")
 
 
 def is_address(text: str) -> bool:
-    """Whether the text has the form MODULE:NAME."""
+    """Whether the text has the form MODULE:NAME, perhaps with arguments."""
     return _ADDRESS.fullmatch(text) is not None
+
+
+def parts(address: str) -> tuple[str, str]:
+    """Returns the module and the name, without the arguments."""
+    found = _ADDRESS.fullmatch(address)
+    if not found:
+        raise UserError(f"{address!r} must have the form MODULE:NAME")
+    return found[1], found[2]
+
+
+def arguments(address: str) -> dict[str, Any]:
+    """Returns the arguments of an address; of any other name there are none."""
+    found = _ADDRESS.fullmatch(address)
+    if not found or not found[3]:
+        return {}
+    try:
+        call = ast.parse(f"_{found[3]}", mode="eval").body
+        assert isinstance(call, ast.Call)
+        keywords = {each.arg: each.value for each in call.keywords}
+        is_plain = isinstance(call.func, ast.Name) and None not in keywords and not call.args
+        if not is_plain or len(keywords) < len(call.keywords):
+            raise ValueError
+        return {str(name): ast.literal_eval(value) for name, value in keywords.items()}
+    except (SyntaxError, ValueError):
+        raise UserError(
+            f"{address}: the arguments must be names with numbers, texts, True, False or None, "
+            f"such as {found[1]}:{found[2]}(width=4, kind='wide')"
+        ) from None
 
 
 def load(address: str) -> Any:
     """Imports the module, which has to be on Python's path, and returns the object of that name."""
-    module, _, name = address.partition(":")
+    module, name = parts(address)
     try:
         loaded = importlib.import_module(module)
     except Exception as error:  # code from outside may raise anything

@@ -34,8 +34,8 @@ def train(
     `config` is a mapping of settings, as get_config() of a configuration file returns it, or the
     path of such a file, configs/NAME.py for one of the trainer's; settings that it lacks are as in
     configs/default.py. Keyword settings override it. Where a setting takes MODULE:NAME, the class
-    or function itself may be given; `resume` also takes a Run. Raises UserError, which lists all
-    that is wrong.
+    or function itself may be given, or a functools.partial of it with keywords; `resume` also takes
+    a Run. Raises UserError, which lists all that is wrong.
     """
     if jnp.result_type(float) != jnp.float32:
         raise UserError(

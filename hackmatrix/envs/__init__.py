@@ -16,7 +16,7 @@ PREFIXES = {"gymnax:": "hackmatrix.envs.gymnax_adapter:FromGymnax"}
 
 def make(name: str) -> Environment:
     """Returns the environment of this name: "hackmatrix", "gymnax:NAME" for one of Gymnax, or
-    "MODULE:NAME" for a class or function of your own that returns one without arguments.
+    "MODULE:NAME" or "MODULE:NAME(KEY=VALUE, ...)" for a class or function of your own.
     """
     if name == "hackmatrix":
         from hackmatrix.envs.hackmatrix_env import HackMatrix
@@ -42,19 +42,22 @@ def _from_outside(address: str) -> Environment:
             f"{address} does not define {', '.join(missing)}, which every environment must "
             "(hackmatrix.envs.protocol)"
         )
+    if not callable(kind):
+        raise UserError(f"{address} must be a class or a function, not {kind!r}")
+    arguments = plugins.arguments(address)
+    call = address if arguments else f"{address}()"
     try:
-        inspect.signature(kind).bind()
+        inspect.signature(kind).bind(**arguments)
     except (TypeError, ValueError) as error:
         raise UserError(
-            f"{address} must be callable without arguments: {error}; name a subclass or a function "
-            "that supplies them"
+            f"{call} cannot be called: {error}; arguments belong to the name: "
+            "MODULE:NAME(KEY=VALUE)"
         ) from None
-    with plugins.as_user_error(f"{address}() failed"):
-        env = kind()
+    with plugins.as_user_error(f"{call} failed"):
+        env = kind(**arguments)
     if not isinstance(env, Environment):
         raise UserError(
-            f"{address}() must return a hackmatrix.envs.protocol.Environment, not "
-            f"{type(env).__name__}"
+            f"{call} must return a hackmatrix.envs.protocol.Environment, not {type(env).__name__}"
         )
     # A copy, as a function may return the same object again.
     return with_attribute(env, "name", address)

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from hackmatrix.networks.actor_critic import Network
 
 # A torso's forward pass in NumPy: from its parameters, as a file stores them (files.as_read), and
-# the parts f32[B, *shape] of observations to features f32[B, F].
+# the parts f32[B, *shape] of observations to features f32[B, F]. It also takes the arguments of the
+# network's name, as keywords.
 NumpyTorso = Callable[[Mapping[str, Any], Mapping[str, "np.ndarray"]], "np.ndarray"]
 
 
@@ -62,6 +63,8 @@ def make(settings: Any, env: Environment) -> Network:
             f"network={spec.network} is not a torso: it must be a subclass of "
             f"{Torso.__module__}.{Torso.__name__}"
         )
+    with plugins.as_user_error(f"network={spec.network} cannot be built"):
+        torso(spec, env.observation, **plugins.arguments(spec.network))
     with plugins.as_user_error(f"network={spec.network}: its `refuses` fails"):
         reason = torso.refuses(spec, env.observation)
     if reason:

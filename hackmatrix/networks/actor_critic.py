@@ -10,6 +10,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from hackmatrix import plugins
 from hackmatrix.errors import UserError
 from hackmatrix.networks import Spec
 from hackmatrix.networks.dense import Dense
@@ -107,9 +108,10 @@ class Network:
         return self.turning.shapes(self.observation) if self.turning else self.observation
 
     def _module(self) -> ActorCritic:
-        shapes = self._torso_shapes()
-        torso = self.torso(self.spec, shapes)
-        critic_torso = self.torso(self.spec, shapes) if self.spec.separate_critic else None
+        given = self.spec, self._torso_shapes()
+        arguments = plugins.arguments(self.spec.network)
+        torso = self.torso(*given, **arguments)
+        critic_torso = self.torso(*given, **arguments) if self.spec.separate_critic else None
         return ActorCritic(torso, critic_torso, self.num_actions)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -94,7 +95,7 @@ def _torso(about: About) -> NumpyTorso:
         if declared is None:
             raise
         raise UserError(f"network={network}: its `in_numpy` is not found: {error}") from None
-    return torso
+    return functools.partial(torso, **plugins.arguments(network))
 
 
 def _in_parts(rows: np.ndarray, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray]:

@@ -30,6 +30,7 @@ OUTSIDE = Path(__file__).parent / "outside"
 BATCH = 16 * 256  # of reinforce_config
 CORRIDOR = "--config.env=toy_environment:Corridor"
 TOY = "--config.network=toy_network:Toy"
+STEEP = f"{TOY}(steepness=3.0)"
 SIZES = (
     "--config.num_envs=8", "--config.num_steps=8", "--config.num_minibatches=1",
     "--config.update_epochs=1", "--config.hidden_dim=8", "--config.log_interval=2",
@@ -73,27 +74,27 @@ def config(run: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def network_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of the toy network in the corridor, resumed once."""
+    """A run of the toy network in the corridor, both with arguments, resumed once."""
     workdir = tmp_path_factory.mktemp("network")
-    train(workdir, CORRIDOR, TOY, "--config.total_timesteps=256", *SIZES)
+    train(workdir, f"{CORRIDOR}(length=5)", STEEP, "--config.total_timesteps=256", *SIZES)
     output = train(workdir, "--resume=toy", "--config.total_timesteps=512")
     assert "Resuming from the checkpoint at step 256" in output
     return workdir / "toy"
 
 
 def test_a_custom_network_trains_and_resumes(network_run: Path) -> None:
-    assert config(network_run)["network"] == "toy_network:Toy"
+    assert config(network_run)["network"] == "toy_network:Toy(steepness=3.0)"
     assert [line["step"] for line in metrics(network_run)] == [128, 256, 384, 512]
 
 
 def test_a_custom_network_is_exported_in_both_forms(network_run: Path) -> None:
     run("-m", "launch.export", f"--run={network_run}")
     exported = network_run / "exported"
-    seen = np.random.default_rng(0).random((4, 6), np.float32)
+    seen = np.random.default_rng(0).random((4, 5), np.float32)
     compiled = jax.export.deserialize(bytearray((exported / "policy.jax").read_bytes()))
     expected = compiled.call(seen, np.ones((4, 2), bool))
     _, about = files.read(exported / "policy.npz")
-    assert about.spec.network == "toy_network:Toy"
+    assert about.spec.network == "toy_network:Toy(steepness=3.0)"
     assert about.in_numpy == "toy_network_in_numpy:toy"
     sys.path.append(str(OUTSIDE))
     try:

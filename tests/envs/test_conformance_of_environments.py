@@ -286,8 +286,8 @@ def test_an_environment_made_from_an_address_is_named_by_it(name: str) -> None:
     ("name", "message"),
     [
         ("Unbegun", " does not define decode, encode, step, which every environment must"),
-        ("Sized", " must be callable without arguments: missing a required argument: 'size'"),
-        ("ACTIONS", f" must be callable without arguments: {ACTIONS} is not a callable object"),
+        ("Sized", "() cannot be called: missing a required argument: 'size'; arguments belong"),
+        ("ACTIONS", f" must be a class or a function, not {ACTIONS}"),
         ("Named", " has a property 'name', but the trainer sets it: make it an attribute"),
         ("Falling", "() failed: ZeroDivisionError: division by zero, test_conf"),
         ("nothing", "() must return a hackmatrix.envs.protocol.Environment, not NoneType"),

@@ -9,6 +9,7 @@ import re
 import runpy
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -79,8 +80,11 @@ def read_whole(named: str | Path) -> config_dict.ConfigDict:
 
 def plain(value: Any) -> Any:
     """Returns a setting in the form that is saved with the run: a number for an array of one, the
-    path as a string, and MODULE:NAME for a class or function.
+    path as a string, and MODULE:NAME for a class or function, with the arguments of a partial one.
     """
+    if isinstance(value, partial) and not value.args:
+        given = ", ".join(f"{name}={each!r}" for name, each in value.keywords.items())
+        return f"{plain(value.func)}({given})"
     if isinstance(value, Path):
         return str(value)
     if getattr(value, "ndim", None) == 0:

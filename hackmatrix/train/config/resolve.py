@@ -55,6 +55,11 @@ def config_class(algorithm: Any) -> type[Config]:
     is_ours = not isinstance(algorithm, str) or algorithm in ALGORITHMS
     if is_ours or not plugins.is_address(algorithm):
         return Config
+    if plugins.arguments(algorithm):
+        raise UserError(
+            f"algorithm={algorithm}: an algorithm has no arguments but settings of its own, which "
+            "its config_class declares"
+        )
     kind = getattr(plugins.load(algorithm), "config_class", Config)
     if not (isinstance(kind, type) and issubclass(kind, Config)):
         must_be = "its config_class must be a subclass of hackmatrix.train.config.Config"

@@ -85,7 +85,7 @@ def _hashes(config: Config) -> Iterator[tuple[str, str, str]]:
 
 def _modules(address: str) -> Iterator[str]:
     """Yields the module that an address names, and the one that defines what it only imports."""
-    module, _, name = address.partition(":")
+    module, name = plugins.parts(address)
     yield module
     defined = getattr(getattr(sys.modules.get(module), name, None), "__module__", None) or module
     if defined.partition(".")[0] != plugins.__package__:

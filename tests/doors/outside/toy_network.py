@@ -11,6 +11,7 @@ from hackmatrix.networks.torso import Parts, Torso
 
 class Toy(Torso):
     in_numpy = "toy_network_in_numpy:toy"
+    steepness: float = 1.0
 
     @nn.compact
     def __call__(self, parts: Parts) -> jax.Array:
@@ -19,4 +20,4 @@ class Toy(Torso):
             for name, part in parts.items()
         ]
         inputs = jnp.concatenate(rows, axis=-1)
-        return jnp.tanh(nn.Dense(self.spec.hidden_dim, name="layer")(inputs))
+        return jnp.tanh(self.steepness * nn.Dense(self.spec.hidden_dim, name="layer")(inputs))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from configs import cpu, default, given_by
+from hackmatrix import plugins
 from hackmatrix.errors import UserError
 from hackmatrix.train.config import reading, resolve
 from hackmatrix.train.config.reading import read, read_whole
@@ -146,6 +148,16 @@ def test_a_package_that_hides_the_trainers_configurations_is_named(
 
 class Named:
     """A class that a setting may name."""
+
+
+def made(width: int, kind: str) -> None:
+    """A function that a setting may name."""
+
+
+def test_the_keywords_of_a_partial_function_are_arguments_of_its_name() -> None:
+    given = partial(made, width=4, kind="wide")
+    assert reading.plain(given) == f"{__name__}:made(width=4, kind='wide')"
+    assert plugins.arguments(reading.plain(given)) == {"width": 4, "kind": "wide"}
 
 
 def test_a_class_is_refused_if_its_name_means_another_one_by_now(
