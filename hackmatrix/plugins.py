@@ -42,13 +42,13 @@ def arguments(address: str) -> dict[str, Any]:
         return {}
     try:
         call = ast.parse(f"_{found[3]}", mode="eval").body
-        assert isinstance(call, ast.Call)
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)) or call.args:
+            raise ValueError
         keywords = {each.arg: each.value for each in call.keywords}
-        is_plain = isinstance(call.func, ast.Name) and None not in keywords and not call.args
-        if not is_plain or len(keywords) < len(call.keywords):
+        if None in keywords or len(keywords) < len(call.keywords):  # **given, or a name twice
             raise ValueError
         return {str(name): ast.literal_eval(value) for name, value in keywords.items()}
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, TypeError):
         raise UserError(
             f"{address}: the arguments must be names with numbers, texts, True, False or None, "
             f"such as {found[1]}:{found[2]}(width=4, kind='wide')"

@@ -33,8 +33,10 @@ def test_arguments_are_read_as_python_would(given: str, read: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize(
-    "given", ["(4)", "(width)", "(width=wide)", "(**{})", "(a=1)(b=2)", "(a=1, a=2)", "(a=print())"]
-)
+    "given",
+    ["(4)", "(width)", "(width=wide)", "(**{})", "(a=1)(b=2)", "(a=1)+(2)", "(a=1, a=2)",
+     "(a=print())", "(a={[]: 1})"],
+)  # fmt: skip
 def test_anything_else_in_parentheses_is_refused_and_not_run(given: str) -> None:
     with pytest.raises(UserError, match="the arguments must be names with numbers"):
         plugins.arguments(f"my_net:Net{given}")
