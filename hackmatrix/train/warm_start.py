@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import operator
+import shlex
 
 import jax
 import jax.numpy as jnp
@@ -40,7 +41,7 @@ def params_of(name: str, env: Environment, network: Network, key: Array) -> Para
             return wider
     raise UserError(
         f"{file} has a different network: start this run with "
-        + " ".join(f"--config.{key}={theirs[key]}" for key in others)
+        + " ".join(f"--config.{key}={shlex.quote(str(theirs[key]))}" for key in others)
     )
 
 
