@@ -16,9 +16,10 @@ scripts/supervise.sh ARGS
 
 Environment (times in seconds):
   SUPERVISE_RESTARTS=10         the most restarts in a row without a good run
-  SUPERVISE_GOOD_RUN=4500       a run this long is good, and resets the number of restarts and the
-                                pause. Must exceed watchdog_minutes and the hour after which a start
-                                that hangs is ended, or a run that hangs is good, too
+  SUPERVISE_GOOD_RUN=1800       a run this long is good, and resets the number of restarts and the
+                                pause. Must exceed watchdog_minutes, or a run that hangs is good, too.
+                                (Before its first step it has to last an hour longer: a start that
+                                hangs is ended after an hour.)
   SUPERVISE_PAUSE=5             the pause before the first restart
   SUPERVISE_LONGEST_PAUSE=120   the longest pause; must be less than workers wait for each other at
                                 the start (300 s)
@@ -62,7 +63,7 @@ end() {
 trap 'end $?' EXIT
 
 restarts=${SUPERVISE_RESTARTS:-10}
-good_run=${SUPERVISE_GOOD_RUN:-4500}
+good_run=${SUPERVISE_GOOD_RUN:-1800}
 first_pause=${SUPERVISE_PAUSE:-5}
 longest_pause=${SUPERVISE_LONGEST_PAUSE:-120}
 for number in "$restarts" "$good_run" "$first_pause" "$longest_pause"; do
@@ -102,12 +103,15 @@ worth_another_try() { ((code == 42 || (code > 128 && code <= 192))); }
 export SUPERVISE_NOTES=$notes
 
 resume=() # added to the arguments, once the trainer has begun a run
+step=''   # from which its last session went on, if it came that far
 same=0    # how often in a row it ended in this way at this step
 way=''
+longest_start=3600
 # A run on a disk is noted before it has begun. While the disk is away, it counts as begun.
 has_begun() { [[ $1 == gs://* || ! -e ${1%/*} || -e $1/config.json ]]; }
 look_at_notes() {
-  local noted='' step='' before=$way
+  local noted='' before=$way
+  step=''
   { read -r noted && read -r step; } <"$notes" || true
   if [[ $noted ]] && has_begun "$noted"; then resume=("--resume=$noted"); fi
   way="$(ending) at step $step"
@@ -138,7 +142,7 @@ while :; do
     say "the trainer $way, $same times in a row: given up, it gets no further"
     exit "$code"
   fi
-  if ((SECONDS - started >= good_run)); then
+  if ((SECONDS - started >= good_run + (${#step} ? 0 : longest_start))); then
     tries=0 pause=$first_pause
   fi
   if ((++tries > restarts)); then

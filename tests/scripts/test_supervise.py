@@ -158,16 +158,16 @@ def test_restarts_without_a_good_run_are_bounded(stubs: Stubs, trainer: Trainer)
     assert "given up after 3 restarts without a good run" in ended.stdout
 
 
-def test_a_good_run_resets_the_count_and_the_pause(stubs: Stubs, trainer: Trainer) -> None:
-    trainer("exit 42", "exit 42", "/bin/sleep 2.1; exit 42", "exit 42", "exit 42", "exit 42")
-    ended = stubs.run(SUPERVISE, SUPERVISE_RESTARTS="2", SUPERVISE_GOOD_RUN="2")
-    assert ended.returncode == 42
-    assert pauses(stubs) == ["5", "10", "5", "10"]
-
-
-def test_a_start_that_hangs_until_the_watchdog_ends_it_is_no_good_run() -> None:
-    (good_run,) = re.findall(r"SUPERVISE_GOOD_RUN:-(\d+)", SUPERVISE.read_text())
-    assert int(good_run) > watchdog.LONG
+@pytest.mark.parametrize(("step", "waited"), [(0, ["5", "10", "5", "10"]), ("", ["5", "10"])])
+def test_a_good_run_resets_the_count_and_the_pause_but_a_start_that_hangs_does_not(
+    stubs: Stubs, trainer: Trainer, step: int | str, waited: list[str]
+) -> None:
+    long = f"{noting('gs://runs/mine', step)}; /bin/sleep 2.1; exit 42"
+    trainer("exit 42", "exit 42", long, "exit 42", "exit 42", "exit 42")
+    assert stubs.run(SUPERVISE, SUPERVISE_RESTARTS="2", SUPERVISE_GOOD_RUN="2").returncode == 42
+    assert pauses(stubs) == waited
+    (longest_start,) = re.findall(r"longest_start=(\d+)", SUPERVISE.read_text())
+    assert float(longest_start) == watchdog.LONG
 
 
 def test_its_run_is_resumed_even_if_files_in_tmp_are_removed(
