@@ -106,7 +106,7 @@ resume=() # added to the arguments, once the trainer has begun a run
 step=''   # from which its last session went on, if it came that far
 same=0    # how often in a row it ended in this way at this step
 way=''
-longest_start=3600
+longest_start=3600 # then the trainer's watchdog ends a start that hangs
 # A run on a disk is noted before it has begun. While the disk is away, it counts as begun.
 has_begun() { [[ $1 == gs://* || ! -e ${1%/*} || -e $1/config.json ]]; }
 look_at_notes() {

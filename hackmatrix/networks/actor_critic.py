@@ -14,6 +14,7 @@ from hackmatrix import plugins
 from hackmatrix.errors import UserError
 from hackmatrix.networks import Spec
 from hackmatrix.networks.dense import Dense
+from hackmatrix.networks.files import by_path
 from hackmatrix.networks.torso import Parts, Torso
 from hackmatrix.networks.turning import Turning
 
@@ -88,7 +89,7 @@ class Network:
         UserError if a parameter is missing, unknown or of another shape.
         """
         ours = jax.eval_shape(lambda: self.init(jax.random.key(0)))  # without computing a key
-        given, wanted = _by_path(params), _by_path(ours)
+        given, wanted = by_path(params), by_path(ours)
         for path in sorted({*given, *wanted}):
             was, now = ([*leaf[path].shape] if path in leaf else "none" for leaf in (given, wanted))
             if was != now:
@@ -113,14 +114,6 @@ class Network:
         torso = self.torso(*given, **arguments)
         critic_torso = self.torso(*given, **arguments) if self.spec.separate_critic else None
         return ActorCritic(torso, critic_torso, self.num_actions)
-
-
-def _by_path(params: Params) -> dict[str, Any]:
-    """Returns the leaves by their paths, as a file names them (hackmatrix.networks.files)."""
-    return {
-        jax.tree_util.keystr(path, simple=True, separator="/"): leaf
-        for path, leaf in jax.tree.leaves_with_path(params)
-    }
 
 
 def with_value_unit(params: Params, unit: Array) -> Params:

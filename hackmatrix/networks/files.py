@@ -230,12 +230,16 @@ def _sizes(observation: Mapping[str, tuple[int, ...]], actions: Sequence[str]) -
 
 def _arrays(params: Params) -> dict[str, np.ndarray]:
     """Returns the parameters by their names in a file, as float32."""
-    from jax import tree_util  # only here: programs that play with NumPy alone do not write files
+    named = by_path(params["params"])
+    return {f"{_PREFIX}{name}": np.asarray(leaf, np.float32) for name, leaf in named.items()}
 
-    return {
-        _PREFIX + tree_util.keystr(path, simple=True, separator="/"): np.asarray(leaf, np.float32)
-        for path, leaf in tree_util.tree_leaves_with_path(params["params"])
-    }
+
+def by_path(tree: Any) -> dict[str, Any]:
+    """Returns the leaves by their paths, as files name them."""
+    from jax import tree_util  # only here: programs that play with NumPy alone do not need it
+
+    leaves = tree_util.tree_leaves_with_path(tree)
+    return {tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in leaves}
 
 
 def _nested(arrays: Mapping[str, np.ndarray]) -> Params:

@@ -105,7 +105,7 @@ def _turned(xp: Any, cells: Array, turn: Turn) -> Array:
         return _by_selects(xp, cells, *turn)
     import jax
 
-    # A TPU gathers one cell after the other; elsewhere a gather reads each number once.
+    # Gathers are slow on a TPU (docs/benchmarks.md); elsewhere one reads each number once.
     return jax.lax.platform_dependent(
         cells, *turn, tpu=partial(_by_selects, xp), default=partial(_by_gather, xp)
     )

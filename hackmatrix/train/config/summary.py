@@ -62,7 +62,7 @@ def summary(config: Config, platform: str, devices: int, parameters: int) -> lis
 
 
 def _learning_rate(config: Config) -> str:
-    """Also says where better rates are, as with the one that is chosen by default agents of
+    """Names files with better rates beside the one that is chosen by default, with which agents of
     HackMatrix learn little (docs/experiments.md).
     """
     if config.anneal_lr:
