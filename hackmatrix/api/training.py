@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ def train(
     config: Mapping[str, Any] | str | Path | None = None,
     *,
     workdir: str | Path = "runs",
+    tell: Callable[[int, dict[str, float]], Any] = lambda step, metrics: None,
     **settings: Any,
 ) -> Run:
     """Trains an agent on all devices there are, and prints its progress. An interrupt saves and
@@ -36,6 +37,10 @@ def train(
     configs/default.py. Keyword settings override it. Where a setting takes MODULE:NAME, the class
     or function itself may be given, or a functools.partial of it with keywords; `resume` also takes
     a Run. Raises UserError, which lists all that is wrong.
+
+    `tell` is called for each line of progress, with the step and the metrics by tag (NaN where
+    there is no data), in the first process. If it returns True, the run saves and stops, as after
+    an interrupt; if it raises an error, that is raised as soon as the run has saved and stopped.
     """
     if jnp.result_type(float) != jnp.float32:
         raise UserError(
@@ -45,10 +50,37 @@ def train(
     keep_compiled_programs()
     runs: list[str] = []
     request = _request(config, settings, workdir)
-    code = run_session(request, games.recorded, Supervision(Interrupts(), tell=runs.append))
+    listener = _Listener(tell, interrupts := Interrupts())
+    supervision = Supervision(interrupts, tell=runs.append)
+    code = run_session(request, games.recorded, supervision, listeners=[listener])
+    if listener.error:
+        raise listener.error
     found = directory.find(workdir, runs[-1])
     assert found
     return Run(found, code == DONE)
+
+
+class _Listener:
+    """A sink that passes metrics on to a function, which may stop the run."""
+
+    def __init__(
+        self, tell: Callable[[int, dict[str, float]], Any], interrupts: Interrupts
+    ) -> None:
+        self._tell, self._interrupts = tell, interrupts
+        self.error: Exception | None = None
+
+    def write(self, step: int, metrics: Mapping[str, float]) -> None:
+        if self.error:
+            return
+        try:
+            stops = self._tell(step, dict(metrics))
+        except Exception as error:
+            self.error, stops = error, True
+        if stops:
+            self._interrupts.ask_to_stop()
+
+    def close(self) -> None:
+        pass
 
 
 def _request(

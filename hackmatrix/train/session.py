@@ -6,7 +6,7 @@ import functools
 import math
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,7 +34,7 @@ from hackmatrix.train.reporting.progress import Broken
 from hackmatrix.train.reporting.replays import Play, Replays
 from hackmatrix.train.reporting.reporter import Reporter
 from hackmatrix.train.reporting.sink_list import SinkContext, Sinks, opened
-from hackmatrix.train.reporting.sinks import load_ahead
+from hackmatrix.train.reporting.sinks import Sink, load_ahead
 from hackmatrix.train.reporting.tracing import Tracer, check_span
 from hackmatrix.train.runs import directory
 from hackmatrix.train.runs.clock import Clock
@@ -45,12 +45,17 @@ FOR_GAMES = {"eval_episodes", "resume"}  # settings that a session without train
 
 
 def run_session(
-    request: Request, play: Play, supervision: Supervision | None = None, *, is_last: bool = True
+    request: Request,
+    play: Play,
+    supervision: Supervision | None = None,
+    *,
+    listeners: Sequence[Sink] = (),
+    is_last: bool = True,
 ) -> int:
     """Trains as requested, in a new run or in the one to resume; returns the exit code. `play`
-    records games for pages. After a signal while only such a page is missing the code is DONE if
-    the session `is_last` in the program, else RETRY, as more follows. It is RETRY, too, if a file
-    did not reach the run's bucket.
+    records games for pages; `listeners` are more sinks of metrics. After a signal while only such a
+    page is missing the code is DONE if the session `is_last` in the program, else RETRY, as more
+    follows. It is RETRY, too, if a file did not reach the run's bucket.
     """
     clock, supervision = Clock(), supervision or Supervision()
     with Ending(supervision, is_last=is_last) as ending:
@@ -63,7 +68,7 @@ def run_session(
             _tell_what_runs(console, plan, program)
             checkpointer = Checkpointer(plan.run, program, clock, console.say, mirror.catch_up)
             state = _restored(plan, checkpointer, supervision, console)
-            session = _Session(plan, program, console, checkpointer, supervision, ending)
+            session = _Session(plan, program, console, checkpointer, supervision, ending, listeners)
             code = session.run(state, play, request.given)
         return ending.finish(code)
 
@@ -78,6 +83,7 @@ class _Session:
     checkpointer: Checkpointer
     supervision: Supervision
     ending: Ending
+    listeners: Sequence[Sink]
 
     def __post_init__(self) -> None:
         run, program, say = self.plan.run, self.program, self.console.say
@@ -127,7 +133,8 @@ class _Session:
         console, run, schedule = self.console, self.plan.run, self.schedule
         self.guard.arm("The metric sinks were not opened")
         resumed_at = schedule.steps if self.plan.resumes else None
-        sinks = _sinks(console, SinkContext(run, resumed_at, console.say), self.plan.lease)
+        context = SinkContext(run, resumed_at, console.say)
+        sinks = _sinks(console, context, self.plan.lease, self.listeners)
         replays = Replays(run, self.program, play, console.warn, sinks.show_game)
         reporter = Reporter(self.program, schedule, sinks, self.tracer, replays, console.warn)
         schedule.clock.begin_training(schedule.seconds)
@@ -267,9 +274,11 @@ def _tell_what_runs(console: Console, plan: Plan, program: Program) -> None:
     )
 
 
-def _sinks(console: Console, context: SinkContext, lease: Lease | None) -> Sinks:
+def _sinks(
+    console: Console, context: SinkContext, lease: Lease | None, listeners: Sequence[Sink]
+) -> Sinks:
     """Returns the sinks of metrics, which are written while this process owns the run."""
-    others = opened(context, console.warn) if is_first() else []
+    others = [*opened(context, console.warn), *listeners] if is_first() else []
 
     def confirm() -> None:
         if lease:

@@ -15,7 +15,17 @@ class Interrupts(Signals):
     """Signals that are not to be started. Within `noted`, the first interrupt asks the run to stop.
     A later one raises KeyboardInterrupt, as does any outside of `noted`. Other signals are left
     alone; so are all signals in threads other than the main one, where Python allows no handlers.
+    The program itself can ask, too.
     """
+
+    _is_asked = False
+
+    def ask_to_stop(self) -> None:
+        self._is_asked = True
+
+    @property
+    def asked_to_stop(self) -> bool:
+        return self._is_asked or super().asked_to_stop
 
     @contextmanager
     def noted(self, say: Callable[[str], None]) -> Iterator[None]:
