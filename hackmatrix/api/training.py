@@ -109,8 +109,7 @@ def _settings(config: Any) -> Mapping[str, Any]:
     if isinstance(config, str | Path):
         return reading.read(config)
     if hasattr(config, "items") and all(isinstance(name, str) for name, _ in config.items()):
-        found: Mapping[str, Any] = config
-        return found
+        return config
     raise UserError(
         f"{config!r} is not a configuration: give a mapping of settings by name, such as a file's "
         "get_config() returns, or the path of such a file"

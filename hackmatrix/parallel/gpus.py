@@ -129,7 +129,7 @@ def takes_kernels(device: Any) -> bool:
     Hopper on.
     """
     if device.platform != "gpu":
-        return bool(device.platform == "tpu")
+        return device.platform == "tpu"
     generation, _, _ = str(getattr(device, "compute_capability", "")).partition(".")
     return generation.isdecimal() and int(generation) >= HOPPER
 

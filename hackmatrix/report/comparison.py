@@ -111,7 +111,7 @@ def _only(tags: set[str], players: Mapping[str, Summary]) -> dict[str, Summary]:
 def _is_of_newest_step(each: ReportedRun, evaluation: Mapping[str, Any]) -> bool:
     """Whether an evaluation is of the newest step of its run, which may have gone on since."""
     newest = each.curves.steps[-1] if each.curves.steps else 0
-    return bool(evaluation.get("step", newest) >= newest)
+    return evaluation.get("step", newest) >= newest
 
 
 def _over_seeds(

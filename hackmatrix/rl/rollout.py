@@ -100,8 +100,7 @@ def step_spec(env: Environment, players: Players) -> Step:
         outcome = env.step(keys, players.boards, players.number.astype(jnp.int32))[1]
         return varying.like(players.number, outcome)
 
-    kind: Step = jax.eval_shape(step, players)
-    return kind
+    return jax.eval_shape(step, players)
 
 
 def collect(

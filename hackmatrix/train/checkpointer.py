@@ -162,8 +162,7 @@ class Checkpointer:
 
     def _trained(self) -> float:
         """Returns the training time by the first process's clock, on all processes."""
-        seconds: float = broadcast(self._clock.trained())
-        return seconds
+        return broadcast(self._clock.trained())
 
     def _with_new_games(self, state: TrainState) -> TrainState:
         """Returns a state with new games for its learner, as its boards do not fit this run."""

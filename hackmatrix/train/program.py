@@ -100,8 +100,7 @@ class Program:
     def new_players(self, learner: Any) -> Players:
         """Returns players with new games, for a learner in the middle of a run."""
         begun = self._beginning(rollout.later_players)
-        players: Players = begun(UpdateKey(learner.key, learner.update))
-        return players
+        return begun(UpdateKey(learner.key, learner.update))
 
     @functools.cached_property
     def shapes(self) -> TrainState:
@@ -147,13 +146,11 @@ class Program:
         """Runs this many updates. `state` is donated. `extra_updates`: see runs/schedule.py."""
         numbers = inputs.values(self.config, self._inputs, extra_updates=extra_updates)
         given = meshes.placed((np.int32(updates), numbers), meshes.replicated(self.mesh))
-        state, report = self.compile()(state, *given)
-        return state, report
+        return self.compile()(state, *given)
 
     def acting(self, learner: Any) -> Params:
         """Returns the parameters the agent acts with, on all devices. All processes call this."""
-        params: Params = self._acting(learner)
-        return params
+        return self._acting(learner)
 
     def num_parameters(self) -> int:
         """Returns the number of parameters of the agent."""
@@ -210,8 +207,7 @@ class Program:
         )
 
         def of_all(key: Any) -> Players:
-            players: Players = each(key, jnp.arange(self.config.num_envs, dtype=jnp.uint32))
-            return players
+            return each(key, jnp.arange(self.config.num_envs, dtype=jnp.uint32))
 
         return CachedJit(
             jax.jit(of_all, out_shardings=meshes.split(self.mesh)),

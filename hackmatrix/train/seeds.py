@@ -126,7 +126,7 @@ def _goes_on(config: Config, given: Mapping[str, Any], next_step: int, is_at_end
     """
     asked = {**config.settings(), **given}
     if is_at_end:
-        return bool(next_step <= asked["total_timesteps"])
+        return next_step <= asked["total_timesteps"]
     limit, now = config.time_limit_minutes, asked["time_limit_minutes"]
     return limit is None or now is None or now > limit
 

@@ -19,7 +19,7 @@ flags.register_validator(
 
 
 def plan() -> int:
-    return int(_PLAN.value)
+    return _PLAN.value
 
 
 def as_flags() -> str:

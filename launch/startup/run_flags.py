@@ -26,7 +26,7 @@ command_line.refuse_empty(_RUN, _WORKDIR)
 
 def name() -> str | None:
     """Returns the value of --run, or None."""
-    return str(_RUN.value) if _RUN.value else None
+    return _RUN.value
 
 
 def is_latest() -> bool:
@@ -35,7 +35,7 @@ def is_latest() -> bool:
 
 
 def workdir() -> str:
-    return str(_WORKDIR.value)
+    return _WORKDIR.value
 
 
 def find(program: str, instead: str = "") -> Run:

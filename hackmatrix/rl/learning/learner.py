@@ -47,5 +47,4 @@ class Learner(struct.PyTreeNode):
         """Changes the return scale; the values in units of reward stay the same."""
         change = self.return_scale.unit / scale.unit
         params = {**self.params, **with_value_unit(self.params, change)}
-        changed: Learner = self.replace(params=params, return_scale=scale)
-        return changed
+        return self.replace(params=params, return_scale=scale)

@@ -48,8 +48,7 @@ def read(named: str | Path) -> Mapping[str, Any]:
             raise UserError(faults.unknown(name)) from None
         raise UserError(f"the configuration {named} fails: {plugins.why(error)}") from error
     if hasattr(found, "keys") and all(isinstance(name, str) for name in [*found]):
-        settings: Mapping[str, Any] = found
-        return settings
+        return found
     raise UserError(
         f"the configuration {named} returns {type(found).__name__} instead of settings by name: "
         "its get_config() has to end with `return config`"

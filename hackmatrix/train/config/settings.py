@@ -222,5 +222,4 @@ def _plain(hint: Any) -> type:
     if get_origin(hint) in (Union, types.UnionType):
         kinds = [each for each in get_args(hint) if each is not types.NoneType]
         hint = kinds[0] if len(kinds) == 1 else hint
-    kind: type = hint
-    return kind
+    return hint

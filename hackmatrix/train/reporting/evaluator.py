@@ -99,7 +99,7 @@ class Evaluator:
             played = results.read(self._run.evaluation)
             if played is None or played.get("step") != self._step(state):
                 return True
-            return bool(played["episodes"] < wanted)
+            return played["episodes"] < wanted
 
         return wanted > 0 and on_first(lacks)
 

@@ -113,11 +113,11 @@ class Bucket:
 
     @_with_one_line_errors
     def exists(self) -> bool:
-        return bool(service().exists(self.path))
+        return service().exists(self.path)
 
     @_with_one_line_errors
     def read(self) -> str:
-        return str(service().cat_file(self.path).decode())
+        return service().cat_file(self.path).decode()
 
     @_with_one_line_errors
     def write(self, text: str) -> None:
@@ -136,7 +136,7 @@ class Bucket:
 
     @_with_one_line_errors
     def changed_at(self) -> float:
-        return float(service().modified(self.path).timestamp())
+        return service().modified(self.path).timestamp()
 
     @_with_one_line_errors
     def fetch_files(self, target: Path) -> None:

@@ -132,8 +132,7 @@ def write_down(run: Run) -> None:
 
 def saved(run: Run) -> Config:
     """Returns the configuration in the run's directory, which `write_down` replaces."""
-    config: Config = _of_config(run.place, from_json)
-    return config
+    return _of_config(run.place, from_json)
 
 
 def has_learned(run: Run) -> bool:
