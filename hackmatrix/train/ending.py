@@ -8,8 +8,6 @@ import functools
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from enum import Enum
-from types import TracebackType
-from typing import Self
 
 import jax
 
@@ -36,43 +34,32 @@ class Phase(Enum):
     FINISHING = "Stopped while finishing; --resume completes whatever is missing", True
 
 
-class Ending:
+class Ending(ExitStack):
     """A context in which a session holds its run, and which releases it at the end. A signal ends
     the session with the exit code DONE if only pages can be missing and the session `is_last` in
     the program, else with RETRY, as more follows.
     """
 
     def __init__(self, supervision: Supervision, *, is_last: bool) -> None:
+        super().__init__()
         self._supervision, self._is_last = supervision, is_last
-        self._leaving = ExitStack()
         supervision.signals.ends(NOTHING_TO_SAVE)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._leaving.__exit__(kind, error, traceback)
 
     def hold(self, plan: Plan) -> None:
         """Takes over the lease of the run, on the first process, before anything is written there.
         Until training begins a signal undoes the start.
         """
         assert plan.lease
-        self._leaving.enter_context(plan.lease)
-        self._leaving.push(functools.partial(after_interrupt, self._supervision, plan))
+        self.enter_context(plan.lease)
+        self.push(functools.partial(after_interrupt, self._supervision, plan))
         if not plan.run.bucket:  # on a disk a supervisor sees whether the run has begun
             self._supervision.note(str(plan.run.place))
         undo_on_signal(self._supervision, plan)
 
     def mirrored(self, plan: Plan, say: Callable[[str], None]) -> Mirror:
         """Starts the mirror of the run, which copies its files once more at the end."""
-        self._mirror = self._leaving.enter_context(Mirror(plan.run, plan.lease, say))
-        self._leaving.push(functools.partial(after_failing, self._supervision, plan))
+        self._mirror = self.enter_context(Mirror(plan.run, plan.lease, say))
+        self.push(functools.partial(after_failing, self._supervision, plan))
         return self._mirror
 
     def enters(self, phase: Phase) -> None:
@@ -89,14 +76,14 @@ class Ending:
         """
         words, _ = Phase.FINISHING.value
         self._supervision.signals.ends(words)
-        self._leaving.close()
+        self.close()
         if not on_first(lambda: self._mirror.has_sent_all):
             code = RETRY
         self._supervision.signals.ends(words, code if self._is_last else RETRY)
         return code
 
     def _leave(self) -> int | None:
-        self._leaving.close()
+        self.close()
         return None if self._mirror.has_sent_all else RETRY
 
 
