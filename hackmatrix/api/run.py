@@ -53,7 +53,7 @@ class Run:
         """The curves by tag: a value for each chunk of updates, NaN where a chunk has none. "step"
         and "time" (seconds since 1970) are those of the chunks.
         """
-        told = curves.read_whole(directory.with_local_files(self._run).metrics)
+        told = curves.read(directory.with_local_files(self._run).metrics, most=None)
         values = {tag: np.array(each, np.float64) for tag, each in told.values.items()}
         return {"step": np.array(told.steps), "time": np.array(told.times), **values}
 

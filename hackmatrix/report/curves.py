@@ -46,24 +46,15 @@ def of_run(run: Run, runs: int = 1) -> Curves:
     env, algorithm = make(run.config.env), algorithms.find(run.config.algorithm)
     known = metric_catalogue.metrics(env, algorithm)
     highest = {metric.tag for metric in known if metric.is_highest}
-    return read(directory.with_local_files(run).metrics, highest, runs)
-
-
-def read(file: Path, highest: Collection[str] = (), runs: int = 1) -> Curves:
-    """Returns the curves of a file, with as many points as a page of that many runs can show: each
-    is the mean of a few lines or, for the tags in `highest`, their maximum.
-    """
     most = min(max(_MOST_IN_A_CHART // runs, _FEWEST_POINTS), _MOST_POINTS)
-    return _read(file, most, highest)
+    return read(directory.with_local_files(run).metrics, highest, most)
 
 
-def read_whole(file: Path) -> Curves:
-    """Returns the curves of a file with a point for each line."""
-    return _read(file, None, ())
-
-
-def _read(file: Path, most: int | None, highest: Collection[str]) -> Curves:
-    """Reads the file twice, as the lines of a month of training take too much memory."""
+def read(file: Path, highest: Collection[str] = (), most: int | None = _MOST_POINTS) -> Curves:
+    """Returns the curves of a file in `most` points or fewer, each of which is the mean of a few
+    lines or, for the tags in `highest`, their maximum. If `most` is None, each line is a point.
+    """
+    # The file is read twice, as the lines of a month of training take too much memory.
     try:
         with file.open("rb") as text:
             places = _places(text)

@@ -57,8 +57,9 @@ def test_a_long_run_is_drawn_with_means_of_a_few_lines(tmp_path: Path) -> None:
 def test_on_a_page_of_many_runs_each_has_fewer_points_but_enough_for_a_curve(
     tmp_path: Path, runs: int, points: int
 ) -> None:
-    file = write_lines(tmp_path / "metrics", [line(each, a=each) for each in range(2000)])
-    assert len(curves.read(file, runs=runs).steps) == points
+    run = create_run(tmp_path)
+    write_lines(run.metrics, [line(each, a=each) for each in range(2000)])
+    assert len(curves.of_run(run, runs).steps) == points
 
 
 def test_a_metric_of_the_highest_is_drawn_with_maxima_of_a_few_lines(tmp_path: Path) -> None:
