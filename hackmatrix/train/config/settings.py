@@ -53,7 +53,6 @@ class Setting:
     value `before`. A fixed setting keeps the value with which the run began.
     """
 
-    name: str
     kind: type
     default: Any
     rule: Rule
@@ -211,7 +210,7 @@ def declared(kind: type[Config]) -> dict[str, Setting]:
     """Returns the settings of a configuration class, in the order of their declaration."""
     hints = _type_hints(kind)  # type: ignore[arg-type] # a class has a hash, too
     return {
-        each.name: Setting(each.name, _plain(hints[each.name]), *each.metadata[_DECLARATION])
+        each.name: Setting(_plain(hints[each.name]), *each.metadata[_DECLARATION])
         for each in fields(kind)
         if _DECLARATION in each.metadata
     }
