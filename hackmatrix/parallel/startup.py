@@ -231,30 +231,15 @@ def _wants_tpu() -> bool:
 def _refuse_taken(given: Membership) -> None:
     """Raises UserError if the port is taken, as JAX would share it, and wait."""
     port = int(given.coordinator.rpartition(":")[2])
-    if _is_taken(port):
+    has_both = socket.has_dualstack_ipv6()
+    family = socket.AF_INET6 if has_both else socket.AF_INET
+    try:
+        socket.create_server(("", port), family=family, dualstack_ipv6=has_both).close()
+    except OSError:
         raise UserError(
             f"--coordinator={given.coordinator}: port {port} is in use on this machine; stop the "
             "program that uses it, or choose another port for all processes"
-        )
-
-
-def _is_taken(port: int) -> bool:
-    """Whether another program on this machine holds the port."""
-    with _listener() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("", port))
-            probe.listen()
-        except OSError:
-            return True
-    return False
-
-
-def _listener() -> socket.socket:
-    try:
-        return socket.socket(socket.AF_INET6)
-    except OSError:  # a kernel without IPv6
-        return socket.socket(socket.AF_INET)
+        ) from None
 
 
 def _where_jax_aborts(words: str) -> None:
