@@ -30,11 +30,9 @@ from hackmatrix.train.runs import lease as leases
 from hackmatrix.train.runs.directory import Run
 from hackmatrix.train.runs.lease import Lease
 from hackmatrix.train.runs.places import place, without_alias
-from hackmatrix.train.runs.protocol import Place, Unavailable, one_line_errors
+from hackmatrix.train.runs.protocol import Place, Unavailable
 from hackmatrix.train.runs.provenance import own_modules, versions
-from hackmatrix.train.runs.shared_path import becomes_true, leave_sentinel, remove_sentinels
-
-_SEES = "sees the run's directory"
+from hackmatrix.train.runs.shared_path import blind_processes, remove_sentinels
 
 
 @dataclass(frozen=True)
@@ -67,15 +65,13 @@ class Request:
 @dataclass(frozen=True)
 class Plan:
     """The run, whether it is resumed, whether it `begins` (it has no checkpoint yet), and which
-    updates to trace. `sentinel` is a file in the run's directory, written by the first of several
-    processes to test that the others see it. Only the first process has the lease on the run.
+    updates to trace. Only the first process has the lease on the run.
     """
 
     run: Run
     resumes: bool
     begins: bool
     trace: Span | None
-    sentinel: Place | None
     lease: Lease | None
 
     @property
@@ -111,8 +107,8 @@ def agree(
         return _facts(*made[0]) if jax.process_count() > 1 else {}
 
     try:
-        facts = gather_results(prepare)
-        _check(made[0][0], facts)
+        compare(gather_results(prepare))
+        _check_is_shared(made[0][0].run)
     except UserError:
         if made and made[0][0].can_be_undone:
             with contextlib.suppress(OSError, UserError):
@@ -156,7 +152,7 @@ def make_plan(
     planned: list[Plan] = []
 
     def hold(run: Run) -> None:
-        planned.append(Plan(run, found is not None, begins, request.trace, None, _take(run)))
+        planned.append(Plan(run, found is not None, begins, request.trace, _take(run)))
         has_planned(planned[0])
 
     if found:
@@ -164,11 +160,7 @@ def make_plan(
         run = directory.resume(found, config)
     else:
         run = directory.create(request.workdir, config, hold)
-    sentinel = None
-    if jax.process_count() > 1:
-        remove_sentinels(run.place)
-        sentinel = leave_sentinel(run.place)
-    return replace(planned[0], run=run, sentinel=sentinel), program
+    return replace(planned[0], run=run), program
 
 
 def _name(request: Request) -> Any:
@@ -199,9 +191,6 @@ def _asked_for(request: Request) -> dict[str, str]:
 
 def _facts(plan: Plan, program: Program) -> dict[str, str]:
     """Returns what else must be the same on all processes."""
-    assert plan.sentinel is not None
-    with one_line_errors(f"the run {plan.run.place} cannot be read"):
-        sees = becomes_true(plan.sentinel.exists)
     facts = {
         **versions(),
         "source files": source_hash(),
@@ -209,7 +198,6 @@ def _facts(plan: Plan, program: Program) -> dict[str, str]:
         "compiled program": program.name,
         # Either all processes look up cached programs, or none does.
         "compiled programs cached (JAX_COMPILATION_CACHE_DIR)": str(programs.is_cache_on()),
-        _SEES: str(sees),
     }
     if plan.begins:  # each process reads the file itself, and training trusts that they agree
         leaves = map(np.asarray, jax.tree.leaves(program.params_to_start_from))
@@ -217,18 +205,18 @@ def _facts(plan: Plan, program: Program) -> dict[str, str]:
     return facts
 
 
-def _check(plan: Plan, facts: list[dict[str, str]]) -> None:
-    if plan.sentinel and is_first():
-        with contextlib.suppress(OSError):
-            plan.sentinel.remove()
-    sees = [each.get(_SEES) != "False" for each in facts]
-    blind = [f"process {process}" for process, sees_it in enumerate(sees) if not sees_it]
-    if blind:
+def _check_is_shared(run: Run) -> None:
+    """Raises UserError unless all processes see the run's directory."""
+    if jax.process_count() == 1:
+        return
+    if is_first():
+        remove_sentinels(run.place)
+    if blind := blind_processes(run.place):
+        they = ", ".join(f"process {each}" for each in blind)
         raise UserError(
-            f"{plan.run.place} is not shared by all processes: what process 0 writes there is not "
-            f"seen by {', '.join(blind)}; use a bucket, gs://BUCKET/runs, or a disk that all mount"
+            f"{run.place} is not shared by all processes: what process 0 writes there is not seen "
+            f"by {they}; use a bucket, gs://BUCKET/runs, or a disk that all mount"
         )
-    compare(facts)
 
 
 def _as_json(plan: Plan) -> dict[str, Any]:
@@ -239,12 +227,10 @@ def _as_json(plan: Plan) -> dict[str, Any]:
         "resumes": plan.resumes,
         "begins": plan.begins,
         "trace": asdict(plan.trace) if plan.trace else None,
-        "sentinel": str(plan.sentinel) if plan.sentinel else None,
     }
 
 
 def _from_json(told: Mapping[str, Any]) -> Plan:
     run = Run(Path(told["directory"]), from_json(told["config"]), told["bucket"])
     trace = Span(**told["trace"]) if told["trace"] else None
-    sentinel = place(told["sentinel"]) if told["sentinel"] else None
-    return Plan(run, told["resumes"], told["begins"], trace, sentinel, lease=None)
+    return Plan(run, told["resumes"], told["begins"], trace, lease=None)

@@ -41,7 +41,7 @@ def planned(wanted: Request) -> Plan:
 def test_a_new_run_is_planned_as_requested(tmp_path: Path) -> None:
     plan = planned(request(tmp_path, Span(2, 3), run_name="mine", lr=1e-3))
     assert plan.run.directory == tmp_path / "mine"
-    assert (plan.resumes, plan.trace, plan.sentinel) == (False, Span(2, 3), None)
+    assert (plan.resumes, plan.trace) == (False, Span(2, 3))
     assert (plan.config.lr, plan.config.num_envs) == (1e-3, 8)
     assert json.loads((tmp_path / "mine/config.json").read_text())["lr"] == 1e-3
 
@@ -279,7 +279,7 @@ def test_a_directory_that_the_processes_do_not_share_is_refused(
 
 def test_all_processes_report_that_one_cannot_read_the_run(found: list[dict[str, Any]]) -> None:
     first, second = (each["unreadable directory"] for each in found)
-    assert re.fullmatch(r"the run \S+ cannot be read: Forbidden", second)
+    assert re.fullmatch(r"\S+ cannot be read: Forbidden", second)
     assert first == f"process 1: {second}"
 
 

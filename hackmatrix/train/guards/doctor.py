@@ -13,13 +13,12 @@ import jax
 
 from hackmatrix import machine
 from hackmatrix.errors import UserError
-from hackmatrix.parallel.agreement import broadcast, gather, is_first
+from hackmatrix.parallel.agreement import gather
 from hackmatrix.train.guards.consistency import compare
 from hackmatrix.train.guards.installed import Finding
 from hackmatrix.train.runs.places import BUCKETS, place
-from hackmatrix.train.runs.protocol import Place
 from hackmatrix.train.runs.provenance import versions
-from hackmatrix.train.runs.shared_path import becomes_true, leave_sentinel
+from hackmatrix.train.runs.shared_path import blind_processes
 
 LOCK = Path("/tmp/libtpu_lockfile")
 DEVICES = "devices"
@@ -77,7 +76,7 @@ def directory(workdir: str) -> Finding:
     """Checks that `workdir` can be written, and is the same directory for all processes."""
     if failures := [each for each in gather(_cannot_write(workdir)) if each]:
         return Finding("workdir", f"{failures[0]}: choose another --workdir", False)
-    if blind := _processes_that_do_not_see(place(workdir)):
+    if blind := blind_processes(place(workdir)):
         text = (
             f"processes {blind} see a different {workdir}: use a shared one or {BUCKETS}BUCKET/..."
         )
@@ -143,15 +142,6 @@ def _cannot_write(directory: str) -> str | None:
         why = error.strerror if isinstance(error, OSError) and error.strerror else error
         return f"{directory} cannot be written ({why})"
     return None
-
-
-def _processes_that_do_not_see(workdir: Place) -> list[int]:
-    """Returns the processes that do not see a file that the first one creates in `workdir`."""
-    sentinel = workdir / broadcast(leave_sentinel(workdir).name if is_first() else None)
-    seen = gather(becomes_true(sentinel.exists))
-    if is_first():
-        sentinel.remove()
-    return [process for process, sees in enumerate(seen) if not sees]
 
 
 def _holders(path: Path) -> tuple[list[int], bool]:

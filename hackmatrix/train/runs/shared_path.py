@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import uuid
 from collections.abc import Callable
 
-from hackmatrix.train.runs.protocol import Place
+from hackmatrix.parallel.agreement import broadcast, gather_results, is_first
+from hackmatrix.train.runs.protocol import Place, one_line_errors
 
 PATIENCE = 10.0  # seconds
 _SENTINEL = ".seen-by-all-"
+
+
+def blind_processes(directory: Place) -> list[int]:
+    """Returns the processes that do not see a file that the first one creates in `directory`, or in
+    what this path is for them. All processes call this; all raise UserError if one cannot look.
+    """
+    sentinel = directory / broadcast(leave_sentinel(directory).name if is_first() else None)
+
+    def sees() -> bool:
+        with one_line_errors(f"{directory} cannot be read"):
+            return becomes_true(sentinel.exists)
+
+    seen = gather_results(sees)
+    if is_first():
+        with contextlib.suppress(OSError):
+            sentinel.remove()
+    return [process for process, sees_it in enumerate(seen) if not sees_it]
 
 
 def leave_sentinel(directory: Place) -> Place:

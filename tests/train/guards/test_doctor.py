@@ -117,11 +117,8 @@ def test_training_can_start_where_compiled_programs_cannot_be_cached(
 def test_a_workdir_that_another_process_does_not_see_is_not_shared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def gather(own: Any) -> list[Any]:
-        """The second process can write there too, but finds nothing of what the first wrote."""
-        return [own, False if own is True else own]
-
-    monkeypatch.setattr(doctor, "gather", gather)
+    # The second process can write there too, but finds nothing of what the first wrote.
+    monkeypatch.setattr(shared_path, "gather_results", lambda sees: [sees(), False])
     found = doctor.directory(str(tmp_path))
     assert not found.is_good
     assert found.text.startswith(f"processes [1] see a different {tmp_path}: use a shared one")
@@ -132,8 +129,8 @@ def test_each_process_looks_for_the_sentinel_of_the_first_in_its_own_workdir(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sentinel = shared_path.leave_sentinel(place(tmp_path / "first"))
-    monkeypatch.setattr(doctor, "is_first", lambda: False)
-    monkeypatch.setattr(doctor, "broadcast", lambda _: sentinel.name)
+    monkeypatch.setattr(shared_path, "is_first", lambda: False)
+    monkeypatch.setattr(shared_path, "broadcast", lambda _: sentinel.name)
     monkeypatch.setattr(shared_path, "PATIENCE", 0)
     assert doctor.directory(str(tmp_path / "first")).is_good
     assert not doctor.directory(str(tmp_path / "another")).is_good

@@ -125,7 +125,7 @@ def test_a_run_that_was_resumed_or_that_another_process_has_taken_is_not_removed
 ) -> None:
     supervision, new_plan = new_run
     lease: Any = Mock(is_ours=lambda: is_ours)
-    plan = Plan(new_plan.run, resumes, True, None, None, lease)
+    plan = Plan(new_plan.run, resumes, True, None, lease)
     ending.undo_on_signal(supervision, plan)
     supervision.signals._undo()
     ending.after_failing(supervision, plan, TypeError)
