@@ -30,7 +30,7 @@ from hackmatrix.train.runs import lease as leases
 from hackmatrix.train.runs.directory import Run
 from hackmatrix.train.runs.lease import Lease
 from hackmatrix.train.runs.places import place, without_alias
-from hackmatrix.train.runs.protocol import Place, Unavailable
+from hackmatrix.train.runs.protocol import Place, one_line_errors
 from hackmatrix.train.runs.provenance import own_modules, versions
 from hackmatrix.train.runs.shared_path import blind_processes, remove_sentinels
 
@@ -172,14 +172,9 @@ def _name(request: Request) -> Any:
 
 
 def _take(run: Run) -> Lease:
-    try:
+    with one_line_errors(f"the run {run.place} cannot be written to"):
         run.place.try_to_write()
         return leases.take(run.place, streams.say)
-    except Unavailable:
-        raise
-    except OSError as error:
-        why = error.strerror or error
-        raise UserError(f"the run {run.place} cannot be written to: {why}") from error
 
 
 def _asked_for(request: Request) -> dict[str, str]:
