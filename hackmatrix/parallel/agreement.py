@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
 import jax
@@ -32,17 +32,8 @@ def gather(value: Any) -> list[Any]:
     """Returns the values of all processes, in their order. Values have to be JSON-serialisable."""
     if jax.process_count() == 1:
         return [value]
-    client = coordination_client()
-    assert client is not None  # there are several processes
-    turn, index = next(_turns), jax.process_index()
-    client.key_value_set(_key(turn, index), json.dumps(value))
-    values = [
-        json.loads(client.blocking_key_value_get(_key(turn, process), _FOR_EVER_MS))
-        for process in range(jax.process_count())
-    ]
-    if turn:  # all have reached this turn, so they have read the one before
-        client.key_value_delete(_key(turn - 1, index))
-    return values
+    own = json.dumps(value)
+    return [*map(json.loads, _exchanged("hackmatrix/gather", next(_turns), own, _FOR_EVER_MS))]
 
 
 def broadcast(value: Any) -> Any:
@@ -85,8 +76,15 @@ def gather_results(work: Callable[[], T]) -> list[T]:
     return [result for result, _ in outcomes]
 
 
-def _key(turn: int, process: int) -> str:
-    return f"hackmatrix/gather/{turn}/{process}"
+def _exchanged(prefix: str, turn: int, own: str, timeout_ms: int) -> Iterator[str]:
+    """Yields the texts that the processes give in this turn, in their order; `own` is ours."""
+    client, index = coordination_client(), jax.process_index()
+    assert client is not None  # there are several processes
+    client.key_value_set(f"{prefix}/{turn}/{index}", own)
+    for process in range(jax.process_count()):
+        yield client.blocking_key_value_get(f"{prefix}/{turn}/{process}", timeout_ms)
+    if turn:  # all have reached this turn, so they have read the one before
+        client.key_value_delete(f"{prefix}/{turn - 1}/{index}")
 
 
 class BrokenBarrier(Exception):
@@ -110,16 +108,8 @@ class Barrier:
             return
         if self._broken:
             raise BrokenBarrier("another process has given up")
-        client = coordination_client()
-        assert client is not None  # there are several processes
-        turn, own = next(self._turns), jax.process_index()
-        client.key_value_set(self._key(turn, own), key)
-        for process in range(jax.process_count()):
-            if client.blocking_key_value_get(self._key(turn, process), timeout_ms) != key:
+        keys = _exchanged(self._prefix, next(self._turns), key, timeout_ms)
+        for process, other in enumerate(keys):
+            if other != key:
                 self._broken = True
                 raise BrokenBarrier(f"process {process} has given up")
-        if turn:  # as in `gather`
-            client.key_value_delete(self._key(turn - 1, own))
-
-    def _key(self, turn: int, process: int) -> str:
-        return f"{self._prefix}/{turn}/{process}"
