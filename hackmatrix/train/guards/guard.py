@@ -42,7 +42,7 @@ class Guard:
         if all are done, the time limit is reached, or the run was asked to stop.
         """
         self.arm_for_chunk()
-        if any_process(self._signals.asked_to_stop) or self._schedule.is_time_up(seconds):
+        if self.was_asked_to_stop() or self._schedule.is_time_up(seconds):
             return 0
         return self._schedule.next_chunk(update, self._ends)
 
