@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import flax.linen as nn
@@ -83,6 +83,12 @@ class Network:
         parts, turn = self.turning.turned(parts)
         logits, values = self._outputs(params, parts)
         return self.turning.turned_back(logits, turn), values
+
+    def exactly(self, params: Params, parts: Parts) -> tuple[Array, Array]:
+        """Like a call, but in float32 whatever the compute dtype, and on accelerators, too."""
+        spec = replace(self.spec, compute_dtype="float32")
+        with jax.default_matmul_precision("highest"):
+            return replace(self, spec=spec)(params, parts)
 
     def fitted(self, params: Params, file: str) -> Params:
         """Returns the parameters read from `file` in this network's tree structure. Raises

@@ -130,12 +130,9 @@ def of_file(file: str | Path) -> Policy:
 
 
 def outputs(policy: Policy, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the logits f32[B, A] and values f32[B] of observations f32[B, N]. It computes in
-    float32, whatever the compute dtype was in training.
-    """
-    network = networks.make(replace(policy.network.spec, compute_dtype="float32"), policy.env)
-    with jax.default_matmul_precision("highest"):
-        logits, value = network(policy.params, in_parts(jnp.asarray(seen), policy.env.observation))
+    """Returns the exact logits f32[B, A] and values f32[B] of observations f32[B, N]."""
+    parts = in_parts(jnp.asarray(seen), policy.env.observation)
+    logits, value = policy.network.exactly(policy.params, parts)
     return np.asarray(logits), np.asarray(value)
 
 
