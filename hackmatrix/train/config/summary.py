@@ -22,10 +22,8 @@ def differences(config: Config, other: Config, called: str = "default") -> list[
 def summary(config: Config, platform: str, devices: int, parameters: int) -> list[str]:
     """Returns lines that describe what will run, to print before it does."""
     each = config.num_envs // devices
-    epochs, steps = (
-        with_unit(config.update_epochs, "epoch"),
-        with_unit(config.gradient_steps, "gradient step"),
-    )
+    epochs = with_unit(config.update_epochs, "epoch")
+    steps = with_unit(config.gradient_steps, "gradient step")
     updates, limit = with_unit(config.num_updates, "update"), config.time_limit_minutes
     most = config.episode_limit
     limited = f", games of at most {with_unit(most, 'action')}" if most else ""
