@@ -7,7 +7,7 @@ import time
 import uuid
 from collections.abc import Callable
 
-from hackmatrix.parallel.agreement import broadcast, gather_results, is_first
+from hackmatrix.parallel.agreement import gather_results, is_first, on_first
 from hackmatrix.train.runs.protocol import Place, one_line_errors
 
 PATIENCE = 10.0  # seconds
@@ -18,7 +18,12 @@ def blind_processes(directory: Place) -> list[int]:
     """Returns the processes that do not see a file that the first one creates in `directory`, or in
     what this path is for them. All processes call this; all raise UserError if one cannot look.
     """
-    sentinel = directory / broadcast(leave_sentinel(directory).name if is_first() else None)
+
+    def leave() -> str:
+        with one_line_errors(f"{directory} cannot be written to"):
+            return leave_sentinel(directory).name
+
+    sentinel = directory / on_first(leave)
 
     def sees() -> bool:
         with one_line_errors(f"{directory} cannot be read"):

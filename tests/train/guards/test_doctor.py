@@ -130,7 +130,7 @@ def test_each_process_looks_for_the_sentinel_of_the_first_in_its_own_workdir(
 ) -> None:
     sentinel = shared_path.leave_sentinel(place(tmp_path / "first"))
     monkeypatch.setattr(shared_path, "is_first", lambda: False)
-    monkeypatch.setattr(shared_path, "broadcast", lambda _: sentinel.name)
+    monkeypatch.setattr(shared_path, "on_first", lambda _: sentinel.name)
     monkeypatch.setattr(shared_path, "PATIENCE", 0)
     assert doctor.directory(str(tmp_path / "first")).is_good
     assert not doctor.directory(str(tmp_path / "another")).is_good
