@@ -153,15 +153,7 @@ def _told_layout(invalid: str) -> _Layout:
     kinds = np.int32, np.float32, np.bool_
     leaves: list[Any] = [jax.ShapeDtypeStruct((1,), kind) for kind in kinds]
     number, amount, truth = leaves
-    outcome = game.Outcome(
-        reward=amount,
-        parts=dict.fromkeys(invalid_actions.parts(invalid), amount),
-        done=truth,
-        invalid=truth,
-        stage_completed=truth,
-        won=truth,
-        died=truth,
-    )
+    outcome = game.Outcome.alike(amount, truth, invalid_actions.parts(invalid))
     return _layout((number, number, number, outcome))
 
 

@@ -50,7 +50,7 @@ class Kernels:
         history, boards = states.history, states.replace(history=None)
         inputs = boards, history.depth, as_key(keys), actions.astype(jnp.int32), history.newest
         count, flag = (jax.ShapeDtypeStruct(actions.shape, kind) for kind in (jnp.int32, bool))
-        outcome = _outcome_of(count, flag)
+        outcome = Outcome.alike(count, flag, reward.PARTS)  # in whole units
         outputs = boards, outcome, (flag, flag, flag), history.newest, _seen_of(actions)
         in_place = len(jax.tree.leaves(boards))
         boards, outcome, changes, newest, (words, valid) = blocks.run(
@@ -102,19 +102,6 @@ def _store_seen(refs: Any, state: State) -> None:
     for number, word in enumerate(seen_of_player(state), start=CELLS):
         words[number] = word
     valid[...] = blocks.for_this_platform(valid_word)(state)
-
-
-def _outcome_of(count: Any, flag: Any) -> Outcome:
-    """Returns the shapes of an outcome whose rewards are in whole units."""
-    return Outcome(
-        reward=count,
-        parts=dict.fromkeys(reward.PARTS, count),
-        done=flag,
-        invalid=flag,
-        stage_completed=flag,
-        won=flag,
-        died=flag,
-    )
 
 
 def _seen_of(boards: Any) -> Any:

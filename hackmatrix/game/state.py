@@ -7,6 +7,7 @@ Every leaf may have a batch axis in front ([E] boards). The rules do not depend 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import jax
 from flax import struct
@@ -149,3 +150,8 @@ class Outcome(struct.PyTreeNode):
     stage_completed: Array
     won: Array
     died: Array
+
+    @classmethod
+    def alike(cls, number: Any, flag: Any, parts: Iterable[str]) -> Outcome:
+        """Returns an outcome with this number, or this flag, in every field: for their shapes."""
+        return cls(number, dict.fromkeys(parts, number), *[flag] * 5)
