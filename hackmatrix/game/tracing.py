@@ -59,13 +59,11 @@ def on_gpu() -> bool:
 
 
 def _platform() -> str:
-    return _target.value.platform or _default_platform()
-
-
-def _default_platform() -> str:
-    """Returns the platform of `jax.default_device` (a device or a platform) if set, else JAX's."""
+    """Returns the target's platform, else that of `jax.default_device` (a device or a platform) if
+    set, else JAX's.
+    """
     chosen: Any = getattr(jax.config, "jax_default_device")  # noqa: B009  it has no type
-    return getattr(chosen, "platform", chosen) or jax.default_backend()
+    return _target.value.platform or getattr(chosen, "platform", chosen) or jax.default_backend()
 
 
 def popcount(word: Array) -> Array:
