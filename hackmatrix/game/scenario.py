@@ -50,16 +50,8 @@ _ENEMY = ["type", "row", "column", "hp", "disabled", "stunned", "from_siphon", "
 _TRANSMISSION = ["row", "column", "turns", "type", "from_siphon", "from_schedule"]
 _LAST = SIZE - 1
 _SNAPSHOT_KEYS = [
-    "player",
-    "turn",
-    "cells",
-    "enemies",
-    "transmissions",
-    "owned",
-    "show",
-    "calm",
-    "atk_uses",
-]
+    "player", "turn", "cells", "enemies", "transmissions", "owned", "show", "calm", "atk_uses",
+]  # fmt: skip
 _GREATEST_COUNT = greatest_to_grow(WORD - 1)
 _MOST_PENDING = 1023  # all appear one by one in the same enemy turn; real games have tens
 _MOST_SCORE = 100_000  # with a little more the reward of a victory overflows int32 (reward.UNITS)
@@ -236,15 +228,11 @@ def _digits(numbers: list[int], places: int) -> tuple[Any, ...]:
 
 def _write_entries(entries: Enemies | Transmissions, fields: list[str]) -> list[list[int]]:
     columns = [getattr(entries, "kind" if name == "type" else name) for name in fields]
-    digits = [[int(digit) for digit in _as_tuple(column)] for column in columns]
+    digits = [[int(digit) for digit in jax.tree.leaves(column)] for column in columns]
     return [
         [sum((digit >> slot & 1) << place for place, digit in enumerate(each)) for each in digits]
         for slot in range(int(entries.present).bit_count())
     ]
-
-
-def _as_tuple(digits: Any) -> tuple[Any, ...]:
-    return digits if isinstance(digits, tuple) else (digits,)
 
 
 def _read_history(snapshots: list[Any], depth: int, places: int) -> History:
