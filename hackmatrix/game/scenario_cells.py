@@ -12,9 +12,8 @@ from hackmatrix.game.state import Board
 
 _PARTS_OF_KIND = {".": 2, "S": 2, "X": 2, "D": 4, "P": 4, "QD": 4, "QP": 4}
 _SETS = (
-    *("data", "program", "question", "data_siphon", "exit"),
-    *("siphoned", "centre", "energy"),
-)
+    "data", "program", "question", "data_siphon", "exit", "siphoned", "centre", "energy",
+)  # fmt: skip
 _DIGITS = {"label": bits.LABEL, "spawn": bits.SPAWN, "amount": bits.AMOUNT}
 _MOST = {name: bits.greatest(places) for name, places in _DIGITS.items()}
 
