@@ -65,10 +65,9 @@ def _snapshots_and_now(state: State) -> State:
 
 def _redrawn(key: Key, state: State) -> State:
     """Redraws everything but the schedule and the history."""
-    transmissions = _transmissions(key, state.transmissions)
     return state.replace(
+        transmissions=_transmissions(key, state.transmissions),
         board=_question_blocks(key, state),
-        transmissions=transmissions,
         enemies=_enemies(key, state),
     )
 
@@ -175,10 +174,7 @@ def _enemies(key: Key, state: State) -> Enemies:
 
 def _out_of_sight(state: State) -> CellSet:
     """Returns the cells in which a cryptog is not seen."""
-    row, column = (
-        row_of(state.player.cell[..., None]),
-        column_of(state.player.cell[..., None]),
-    )
+    row, column = row_of(state.player.cell[..., None]), column_of(state.player.cell[..., None])
     cell = np.arange(CELLS)
     flags = (row_of(cell) != row) & (column_of(cell) != column) & ~state.show[..., None]
     return cells.of_flags(flags)
