@@ -43,21 +43,18 @@ class Kernels:
         self, keys: Array, states: State, actions: Array
     ) -> tuple[State, Outcome, Seen]:
         """Does as `play.step_batch_and_restart`, and also returns what is seen afterwards."""
-        with tracing.program_for(self.platform):
-            return self._stepped(keys, states, actions)
-
-    def _stepped(self, keys: Array, states: State, actions: Array) -> tuple[State, Outcome, Seen]:
         history, boards = states.history, states.replace(history=None)
-        inputs = boards, history.depth, as_key(keys), actions.astype(jnp.int32), history.newest
         count, flag = (jax.ShapeDtypeStruct(actions.shape, kind) for kind in (jnp.int32, bool))
         outcome = Outcome.alike(count, flag, reward.PARTS)  # in whole units
-        outputs = boards, outcome, (flag, flag, flag), history.newest, _seen_of(actions)
-        in_place = len(jax.tree.leaves(boards))
-        boards, outcome, changes, newest, (words, valid) = blocks.run(
-            step, inputs, outputs, self.platform, in_place
-        )
-        after = boards.replace(history=history.after(newest, *changes))
-        return after, reward.in_floats(outcome), (jnp.moveaxis(words, 0, -1), valid)
+        with tracing.program_for(self.platform):
+            inputs = boards, history.depth, as_key(keys), actions.astype(jnp.int32), history.newest
+            outputs = boards, outcome, (flag, flag, flag), history.newest, _seen_of(actions)
+            in_place = len(jax.tree.leaves(boards))
+            boards, outcome, changes, newest, (words, valid) = blocks.run(
+                step, inputs, outputs, self.platform, in_place
+            )
+            after = boards.replace(history=history.after(newest, *changes))
+            return after, reward.in_floats(outcome), (jnp.moveaxis(words, 0, -1), valid)
 
     def look(self, states: State) -> Seen:
         """Returns what is seen of the boards."""
