@@ -41,7 +41,7 @@ def run(
         return warpgroups.run(rule, inputs, outputs)
     given, shape = jax.tree.flatten(inputs)
     wanted, results_shape = jax.tree.flatten(outputs)
-    layout = Layout.of(given[0].shape[-1], _ROWS)
+    layout = Layout.of(given[0].shape[-1])
 
     def kernel(*refs: Any) -> None:
         with inside_of_kernel(platform):
@@ -105,9 +105,9 @@ class Layout:
     rows_a_block: int
 
     @classmethod
-    def of(cls, boards: int, most_rows: int) -> Layout:
+    def of(cls, boards: int) -> Layout:
         rows = -(-boards // LANES)
-        block = min(rows, most_rows)
+        block = min(rows, _ROWS)
         return cls(boards, -(-rows // block) * block, block)
 
     @property
