@@ -112,16 +112,13 @@ class Report:
             f"{result.state_bytes / 2**20:.1f}, temporary {result.temporary_bytes / 2**20:.1f} MiB "
             "per device",
         ]
-        values: dict[str, Any] = {
+        values = {
             "setting": setting,
             **{name.replace(" ", "_"): rate.as_json for name, rate in rates.items()},
+            "of_network": of_network,
+            "of_network_quartiles": quartiles,
+            **{name: each for name, each in vars(result).items() if not isinstance(each, Rate)},
         }
-        rest = {
-            name: value
-            for name, value in asdict(result).items()
-            if name not in ("training", "network", "rollouts", "updates")
-        }
-        values |= {"of_network": of_network, "of_network_quartiles": quartiles, **rest}
         self.tell("training", values, "\n".join(lines))
 
     def crowd(self, crowd: Crowd, capacity: int) -> None:
