@@ -46,18 +46,8 @@ class Training:
 
 
 def measure_training(program: Program, seconds: float) -> Training:
-    start = time.perf_counter()
-    with without_persistent_cache():
-        program.compile()
-    compile_seconds = time.perf_counter() - start
-    state = program.first_state()
-
-    def one_update(state: TrainState) -> TrainState:
-        return program.run(state, 1)[0]
-
-    config = program.config
-    steps = config.batch_size
-    training = Work(one_update, state, steps)
+    training, compile_seconds = updates_of(program)
+    config, steps = program.config, training.steps
     training.sample()
     peak_bytes = _peak_bytes()  # before the network alone allocates its data
     # One device's share: others work at the same time, except simulated ones, which share cores.
@@ -89,6 +79,19 @@ def measure_training(program: Program, seconds: float) -> Training:
         temporary_bytes=memory.temp_size_in_bytes,
         peak_bytes=peak_bytes,
     )
+
+
+def updates_of(program: Program) -> tuple[Work[TrainState], float]:
+    """Returns the updates of a program as work, and the seconds that it took to compile."""
+    start = time.perf_counter()
+    with without_persistent_cache():
+        program.compile()
+    compile_seconds = time.perf_counter() - start
+
+    def one_update(state: TrainState) -> TrainState:
+        return program.run(state, 1)[0]
+
+    return Work(one_update, program.first_state(), program.config.batch_size), compile_seconds
 
 
 def _chunk_overhead(program: Program, state: TrainState) -> tuple[TrainState, float]:

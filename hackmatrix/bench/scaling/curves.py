@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import functools
 import os
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -16,12 +15,11 @@ import numpy as np
 
 from hackmatrix.bench import preflight
 from hackmatrix.bench.scaling import subprocesses
-from hackmatrix.bench.timing import Work, in_turns
-from hackmatrix.compile_cache.programs import without_persistent_cache
+from hackmatrix.bench.timing import in_turns
+from hackmatrix.bench.training import updates_of
 from hackmatrix.errors import UserError
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.parallel import slices
-from hackmatrix.rl.train_state import TrainState
 from hackmatrix.train.config import autoscale, resolve
 from hackmatrix.train.guards import doctor
 from hackmatrix.train.program import Program
@@ -158,15 +156,7 @@ def _point(raw: Mapping[str, Any], devices: int, seconds: float) -> Point:
     config = resolve(raw, platform, devices)
     program = Program(config, meshes.over(jax.devices()[:devices]))
     jax.clear_caches()  # drops what was traced for the point before
-    start = time.perf_counter()
-    with without_persistent_cache():
-        program.compile()
-    compile_seconds = time.perf_counter() - start
-
-    def one_update(state: TrainState) -> TrainState:
-        return program.run(state, 1)[0]
-
-    work = Work(one_update, program.first_state(), config.batch_size)
+    work, compile_seconds = updates_of(program)
     (rate,) = in_turns(work, seconds=seconds)
     times = config.batch_size / np.asarray(rate.samples)
     return Point(
