@@ -117,7 +117,8 @@ def of(thing: Any) -> str:
         case jax.Array() if _is_plain(thing):
             return f"{arguments(thing)} {thing.committed} {of(np.asarray(thing))}"
         case _ if is_dataclass(thing):
-            return f"{_name(type(thing))}({_of_fields(thing)})"
+            values = [getattr(thing, field.name) for field in fields(thing)]
+            return f"{_name(type(thing))}{of(values)}"
         case jax.stages.Wrapped():
             return of(getattr(thing, "__wrapped__", None))
         case _ if hasattr(thing, "__dict__"):
@@ -132,10 +133,6 @@ def _is_plain(array: jax.Array) -> bool:
         and not isinstance(array, jax.core.Tracer)
         and len(array.devices()) == 1
     )
-
-
-def _of_fields(thing: Any) -> str:
-    return ", ".join(of(getattr(thing, field.name)) for field in fields(thing))
 
 
 def _name(thing: type | FunctionType) -> str:
