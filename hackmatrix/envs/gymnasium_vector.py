@@ -57,9 +57,9 @@ class HackMatrixVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._games = HostedGames(num_envs, invalid)
         self._turn: Turn | None = None
-        if max_episode_steps not in (None, -1) and max_episode_steps < 1:
+        self._limit = np.inf if max_episode_steps in (None, -1) else max_episode_steps
+        if self._limit < 1:
             raise ValueError(f"max_episode_steps={max_episode_steps} must be at least 1")
-        self._limit = None if max_episode_steps == -1 else max_episode_steps
         self._steps = np.zeros(num_envs, int)
         self._are_over = np.zeros(num_envs, bool)
 
@@ -90,7 +90,7 @@ class HackMatrixVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         self._turn = self._games.play(checked(actions), self._are_over)
         self._steps = np.where(self._are_over, 0, self._steps + 1)
         outcome = self._turn.outcome
-        cut_off = self._steps >= (self._limit or np.inf)
+        cut_off = self._steps >= self._limit
         self._are_over = np.asarray(outcome.done) | cut_off
         return (
             np.array(self._turn.observation),
