@@ -97,12 +97,12 @@ def why(error: BaseException) -> str:
     """Describes an error of code from outside: its type, the first line of its message, and where
     it was raised. A line that ends with a colon only announces the next, which is then included.
     """
-    first, *others = str(error).splitlines() or [""]
-    said = f"{first} {others[0].strip()}" if first.endswith(":") and others else first
-    return f"{type(error).__name__}: {said}{line_of(error)}"
+    first, *others = [*filter(None, map(str.strip, str(error).splitlines()))] or [""]
+    said = f"{first} {others[0]}" if first.endswith(":") and others else first
+    return f"{type(error).__name__}: {said}{_line_of(error)}"
 
 
-def line_of(error: BaseException) -> str:
+def _line_of(error: BaseException) -> str:
     """Returns where in the user's own code it was raised, as ", my_net.py:12"; "" if nowhere."""
     libraries = map(sysconfig.get_path, ("stdlib", "purelib", "platlib"))
     ours = str(_PACKAGE), str(_PACKAGE.parent / "configs" / "__init__.py")

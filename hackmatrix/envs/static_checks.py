@@ -170,11 +170,10 @@ def _of_types(env: Environment) -> Iterator[str]:
         jax.eval_shape(on_devices(env.step), _KEYS, states, _ACTIONS)
         jax.eval_shape(on_devices(lambda states: env.decode(env.encode(states))), states)
     except Exception as error:  # of any kind, from code that is not ours
-        why = (str(error).splitlines() or [""])[0]
         yield (
-            f"it fails the type check of shard_map, as used in training: {type(error).__name__}: "
-            f"{why}{plugins.line_of(error)}. A loop carry must not start as a constant and then "
-            "vary among boards; if that is the only problem, set `types_are_checked = False`"
+            f"it fails the type check of shard_map, as used in training: {plugins.why(error)}. A "
+            "loop carry must not start as a constant and then vary among boards; if that is the "
+            "only problem, set `types_are_checked = False`"
         )
 
 
