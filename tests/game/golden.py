@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import json
 import os
@@ -40,6 +41,7 @@ def folder() -> Path:
     return Path(os.environ.get("HACKMATRIX_GOLDEN", SHIPPED))
 
 
+@functools.cache
 def read_cases(source: Path) -> list[Case]:
     with gzip.open(source / "transitions.jsonl.gz", "rt") as lines:
         return [json.loads(line) for line in lines]

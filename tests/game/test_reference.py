@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from functools import cache
 from random import Random
 from typing import Any
 
 import pytest
 import reference
-from golden import Case, folder, read_cases
+from golden import Case
 
 EVERY = 10
 TRIES = 3
-
-
-@cache
-def all_cases() -> list[Case]:
-    return read_cases(folder())
 
 
 def some_of(cases: list[Case]) -> list[Case]:
@@ -25,9 +19,10 @@ def some_of(cases: list[Case]) -> list[Case]:
     return cases[::EVERY]
 
 
-def certain_cases() -> list[Case]:
+@pytest.fixture(scope="module")
+def certain_cases(cases: list[Case]) -> list[Case]:
     """Every tenth of the cases in which the canonical game always had the same outcome."""
-    return some_of([case for case in all_cases() if len(case.get("outcomes", ())) == 1])
+    return some_of([case for case in cases if len(case.get("outcomes", ())) == 1])
 
 
 def comparable(state: dict[str, Any]) -> dict[str, Any]:
@@ -37,20 +32,20 @@ def comparable(state: dict[str, Any]) -> dict[str, Any]:
     return {**state, **lists, "history_depth": depth, "history": None}
 
 
-def test_the_valid_actions_are_those_of_the_canonical_game() -> None:
-    for case in some_of(all_cases()):
+def test_the_valid_actions_are_those_of_the_canonical_game(cases: list[Case]) -> None:
+    for case in some_of(cases):
         assert reference.valid_actions(case["state"]) == sorted(case["valid"])
 
 
-def test_the_observation_is_that_of_the_canonical_game() -> None:
-    for case in some_of([case for case in all_cases() if "observation" in case]):
+def test_the_observation_is_that_of_the_canonical_game(cases: list[Case]) -> None:
+    for case in some_of([case for case in cases if "observation" in case]):
         expected = dict(case["observation"])
         observation = [expected.get(index, 0.0) for index in range(1545)]
         assert reference.observe(case["state"]) == pytest.approx(observation, abs=1e-6)
 
 
-def test_an_action_with_one_outcome_has_that_outcome() -> None:
-    for case in certain_cases():
+def test_an_action_with_one_outcome_has_that_outcome(certain_cases: list[Case]) -> None:
+    for case in certain_cases:
         [(_, expected)] = case["outcomes"]
         for seed in range(TRIES):
             state, reward, ending = reference.step(case["state"], case["action"], Random(seed))
@@ -64,15 +59,15 @@ def test_an_action_with_one_outcome_has_that_outcome() -> None:
                 assert ending[name] == bool(expected[name])
 
 
-def test_a_step_does_not_change_its_argument() -> None:
-    for case in some_of(certain_cases()):
+def test_a_step_does_not_change_its_argument(certain_cases: list[Case]) -> None:
+    for case in some_of(certain_cases):
         before = repr(case["state"])
         reference.step(case["state"], case["action"], Random(0))
         assert repr(case["state"]) == before
 
 
-def test_an_invalid_action_changes_nothing_and_is_reported() -> None:
-    for case in some_of(certain_cases()):
+def test_an_invalid_action_changes_nothing_and_is_reported(certain_cases: list[Case]) -> None:
+    for case in some_of(certain_cases):
         [action, *_] = set(range(28)) - set(case["valid"])
         state, reward, ending = reference.step(case["state"], action, Random(0))
         assert comparable(state) == comparable(case["state"])
