@@ -14,7 +14,7 @@ from hackmatrix import game
 from hackmatrix.envs import make
 from hackmatrix.envs.headless import Session
 
-UNDO, SIPHON, LOAN = 14, 4, 28
+UP, SIPHON, UNDO, LOAN = 0, 4, 14, 28
 FLAGS = {"c": 0, "e": 0, "s": 0, "m": 0}
 Scenario = dict[str, Any]
 step = jax.jit(game.step)
@@ -69,9 +69,12 @@ def expect_loan_to_be_siphoned_run_and_undone() -> None:
 
 
 def expect_new_boards_to_have_blocks_of_loan() -> None:
-    states = jax.jit(game.reset_batch)(jax.random.split(jax.random.key(0), 64))
-    host = jax.tree.map(np.asarray, states)
-    boards = [game.scenario.dump(jax.tree.map(lambda leaf, n=n: leaf[n], host)) for n in range(64)]
+    """Those of the next stage here, as the step that draws them is compiled already."""
+    before = board(owned=[])
+    before["exit"], before["cells"][6] = [1, 0], ["X", FLAGS]
+    start = game.scenario.load(before)
+    boards = [game.scenario.dump(step(jax.random.key(n), start, UP)[0]) for n in range(64)]
+    assert {each["stage"] for each in boards} == {2}
     cells = [cell for each in boards for cell in each["cells"]]
     assert {cell[2] for cell in cells if cell[0] in ("P", "QP") and cell[1] == 23} == {9}
 
