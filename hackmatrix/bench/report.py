@@ -38,14 +38,10 @@ class Row:
     bytes_per_board: int
 
 
-def _print(text: str) -> None:
-    print(text, flush=True)
-
-
 class Report:
     """Prints each measurement as it comes, by `show`."""
 
-    def __init__(self, as_json: bool, show: Callable[[str], None] = _print) -> None:
+    def __init__(self, as_json: bool, show: Callable[[str], None] = print) -> None:
         self._as_json, self._show = as_json, show
 
     def machine(self, used: int) -> None:
