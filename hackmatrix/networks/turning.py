@@ -111,24 +111,16 @@ def _turned(xp: Any, cells: Array, turn: Turn) -> Array:
     )
 
 
-def _by_selects(
-    xp: Any, cells: Array, upside_down: Array, mirrored: Array, transposed: Array
-) -> Array:
-    upside_down, mirrored, transposed = (
-        each[..., None, None, None] for each in (upside_down, mirrored, transposed)
-    )
+def _by_selects(xp: Any, cells: Array, *turn: Array) -> Array:
+    upside_down, mirrored, transposed = (each[..., None, None, None] for each in turn)
     cells = xp.where(upside_down, xp.flip(cells, -3), cells)
     cells = xp.where(mirrored, xp.flip(cells, -2), cells)
     return xp.where(transposed, cells.swapaxes(-3, -2), cells) if _is_square(cells) else cells
 
 
-def _by_gather(
-    xp: Any, cells: Array, upside_down: Array, mirrored: Array, transposed: Array
-) -> Array:
+def _by_gather(xp: Any, cells: Array, *turn: Array) -> Array:
     *boards, rows, columns, features = cells.shape
-    upside_down, mirrored, transposed = (
-        each[..., None] for each in (upside_down, mirrored, transposed)
-    )
+    upside_down, mirrored, transposed = (each[..., None] for each in turn)
     cell = xp.arange(rows * columns, dtype="int32")
     row, column = _swapped_where(xp, transposed, cell // columns, cell % columns)
     row = xp.where(upside_down, rows - 1 - row, row)
