@@ -15,13 +15,7 @@ from hackmatrix.replay.record import Episode
 _MS_A_TURN = 350
 _MS_AT_THE_END = 2500
 # All colours of the pictures, so that the GIF loses none.
-_PALETTE = np.unique(
-    np.array(
-        [looks.INK, looks.FAINT, looks.FLOOR, looks.LINES, *looks.COLOURS.values()],
-        np.uint8,
-    ),
-    axis=0,
-)
+_PALETTE = np.unique(np.array([*looks.ALL.values()], np.uint8), axis=0)
 
 
 def pictures(episode: Episode, most: int) -> list[np.ndarray]:

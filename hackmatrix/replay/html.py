@@ -31,14 +31,7 @@ def inside_script(data: object) -> str:
 
 def _colours() -> dict[str, str]:
     """Returns the colours in CSS notation."""
-    colours = {
-        **looks.COLOURS,
-        "ink": looks.INK,
-        "floor": looks.FLOOR,
-        "lines": looks.LINES,
-        "faint": looks.FAINT,
-    }
-    return {name: "#{:02x}{:02x}{:02x}".format(*colour) for name, colour in colours.items()}
+    return {name: "#{:02x}{:02x}{:02x}".format(*colour) for name, colour in looks.ALL.items()}
 
 
 def _read(package: str, name: str) -> str:

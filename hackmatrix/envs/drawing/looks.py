@@ -32,6 +32,7 @@ COLOURS: dict[str, Colour] = {
     "credits": (242, 204, 96),
     "energy": (110, 210, 255),
 }
+ALL = {**COLOURS, "ink": INK, "floor": FLOOR, "lines": LINES, "faint": FAINT}
 _FLAGS = {"show": "showActivated", "calm": "scheduledTasksDisabled"}
 _STATUS_WIDTH = 37
 
