@@ -23,7 +23,6 @@ from hackmatrix.networks.actor_critic import Network, Params
 Array = jax.Array
 
 REFERENCE = Spec("mlp", 256, 2, channels=0, separate_critic=False, compute_dtype="float32")
-MINIBATCHES, EPOCHS = 4, 4
 _ADAM = optax.adam(2.5e-4)
 
 
@@ -81,11 +80,7 @@ def update(network: Network, minibatches: int, epochs: int, learning: Learning) 
 
 
 def work(
-    network: Network,
-    boards: int = 256,
-    steps: int = 128,
-    minibatches: int = MINIBATCHES,
-    epochs: int = EPOCHS,
+    network: Network, boards: int = 256, steps: int = 128, minibatches: int = 4, epochs: int = 4
 ) -> Work[Learning]:
     one = jax.jit(functools.partial(update, network, minibatches, epochs), donate_argnums=0)
     return Work(one, new_learning(network, boards, steps), boards * steps)
