@@ -22,24 +22,21 @@ _WIDTHS = (8, 5, 10, 21, 14)
 
 @dataclass(frozen=True)
 class Speed:
-    """The speed of an environment. `games` is None for the single one."""
+    """The speed of an environment that gymnasium's `made_by` makes."""
 
-    games: int | None
+    made_by: str
+    games: int
     rate: Rate
     times_single: float
-
-    @property
-    def name(self) -> str:
-        return "make" if self.games is None else "make_vec"
 
 
 def measure(seconds: float) -> list[Speed]:
     """Measures all environments in turns, the single one first."""
     single, *vectorised = in_turns(_single(), *map(_vectorised, NUMBERS), seconds=seconds)
     return [
-        Speed(None, single, 1.0),
+        Speed("make", 1, single, 1.0),
         *(
-            Speed(games, rate, rate.over(single))
+            Speed("make_vec", games, rate, rate.over(single))
             for games, rate in zip(NUMBERS, vectorised, strict=True)
         ),
     ]
@@ -48,10 +45,10 @@ def measure(seconds: float) -> list[Speed]:
 def tell(speeds: list[Speed], report: Report) -> None:
     report.say(in_columns(("", "games", "steps/s", "(min - max)", "times single"), _WIDTHS))
     for each in speeds:
-        cells = each.name, f"{each.games or 1}", *of_rate(each.rate), f"{each.times_single:.2f}"
+        cells = each.made_by, f"{each.games}", *of_rate(each.rate), f"{each.times_single:.2f}"
         values = {
-            "made_by": each.name,
-            "games": each.games or 1,
+            "made_by": each.made_by,
+            "games": each.games,
             "steps_per_second": each.rate.as_json,
             "times_single": each.times_single,
         }

@@ -81,8 +81,8 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 def test_many_games_are_compared_with_a_single_one(bench: Any) -> None:
     before = Small.resets
     speeds = bench.measure(seconds=0)
-    assert [(each.name, each.games) for each in speeds] == [
-        ("make", None),
+    assert [(each.made_by, each.games) for each in speeds] == [
+        ("make", 1),
         ("make_vec", 1),
         ("make_vec", 8),
     ]
