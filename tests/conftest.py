@@ -4,8 +4,9 @@ import gc
 import os
 import re
 import signal
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,7 @@ os.environ.pop("PYTHONUNBUFFERED", None)
 gc.set_threshold(100_000, 20, 20)
 
 TESTS = Path(__file__).parent
+STAND_INS = TESTS / "stand_ins"
 # Folders whose tests, also those in subfolders, use the same compiled programs.
 SHARING = "game", "envs", "replay", "rl", "ppo", "train/policies"
 # The files and folders that take longest. The first mostly waits.
@@ -47,6 +49,20 @@ def pytest_xdist_auto_num_workers() -> int:
     compile the same programs.
     """
     return min(3, 1 + (os.cpu_count() or 1))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Imports the tests with stand-ins for slow libraries, as each process imports all of them. The
+    few tests that need the libraries themselves import them later.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(STAND_INS)
+        collected = yield
+    stood_in = {each.stem for each in STAND_INS.glob("*.py")}
+    for name in [each for each in sys.modules if each.partition(".")[0] in stood_in]:
+        del sys.modules[name]
+    return collected
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -92,7 +108,7 @@ def own_temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
 def quick_programs() -> Iterator[None]:
     """Lets programs under test import tests/stand_ins for slow libraries that they do not need."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(TESTS / "stand_ins"), prepend=os.pathsep)
+        patch.setenv("PYTHONPATH", str(STAND_INS), prepend=os.pathsep)
         yield
 
 

@@ -26,7 +26,6 @@ from hackmatrix.errors import UserError
 from tests.compiling import COMPILE_FAST
 from tests.train.reporting.event_files import events
 
-pytest.importorskip("matplotlib", reason="matplotlib, which draws the plot, is not installed")
 pytest.importorskip("libtpu", reason="libtpu, which compiles for TPUs, is not installed")
 
 ROOT = Path(__file__).parents[2]
@@ -52,6 +51,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def printed(directory: Path) -> list[str]:
     """What the command prints for one and two processes, and a slice that is not present."""
+    pytest.importorskip("matplotlib", reason="matplotlib, which draws the plot, is not installed")
     given = f"--out={directory}", "--processes=1,2", "--slices=v4-8"
     done = subprocess.run(
         [sys.executable, "-m", "launch.bench", "scaling", *SMALL, *given],

@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from rejax import PPO
 
 from hackmatrix import game
 from hackmatrix.envs import gymnax_env, invalid_actions
@@ -206,6 +205,8 @@ def test_a_client_of_the_older_interface_plays_game_after_game() -> None:
 @pytest.mark.slow  # the client above covers the interface
 def test_an_unmodified_ppo_learns_to_choose_valid_actions() -> None:
     """It uses no mask. Invalid actions end its games, so it learns to avoid them."""
+    from rejax import PPO  # slow to import, and each process of the tests imports this module
+
     steps = 20 * 64 * GAMES
     ppo = PPO.create(
         env=HackMatrixGymnax0(),

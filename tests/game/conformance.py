@@ -15,7 +15,6 @@ from typing import Any, Protocol
 
 import numpy as np
 from golden import Case, Sample, State, Views, expected_views, seen_views
-from scipy.stats import hypergeom
 
 ACTION_NAMES = [
     *("up", "down", "left", "right", "siphon", "PUSH", "PULL", "CRASH", "WARP", "POLY", "WAIT"),
@@ -156,6 +155,8 @@ def disagreements(comparison: Comparison, strictness: Strictness) -> list[str]:
 
 
 def _frequency_disagreements(comparison: Comparison, chance: float) -> list[str]:
+    from scipy.stats import hypergeom  # slow, and each process of the tests imports this module
+
     n, times = comparison.case["n"], comparison.times
     values, count, both = _counts(comparison)
     drawn = n + times, both, n

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 from golden import State
-from scipy.stats import chi2_contingency
 
 Counts = dict[str, Counter[str]]
 
@@ -33,6 +32,8 @@ def count(boards: Iterable[State]) -> Counts:
 
 def p_value(some: Counter[str], others: Counter[str]) -> float:
     """The probability of counts this different if the distributions are equal (chi-square)."""
+    from scipy.stats import chi2_contingency  # slow, and each process imports this module
+
     table = np.array([[some[key], others[key]] for key in some.keys() | others.keys()])
     rare = table.sum(1) < RARE
     table = np.vstack([table[~rare], table[rare].sum(0)])

@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.stats import chisquare
 
 from hackmatrix.game.cells import constant
 from hackmatrix.game.randomness import Key, as_key, pick_cell, pick_slot, uniform_below, words
@@ -44,6 +43,8 @@ def random_words(number: int = 1 << 16) -> jax.Array:
 
 
 def expect_uniform(drawn: np.ndarray, among: list[int]) -> None:
+    from scipy.stats import chisquare  # slow, and each process of the tests imports this module
+
     values, counts = np.unique(drawn, return_counts=True)
     assert values.tolist() == sorted(among)
     assert len(among) == 1 or chisquare(counts).pvalue > UNLIKELY

@@ -27,8 +27,6 @@ from hackmatrix.train.runs.protocol import Unavailable
 from tests.train.reporting.pictured_game import TURNS, PicturedGame
 from tests.train.reporting.wandb_files import history, only, records
 
-wandb = pytest.importorskip("wandb", reason="the extra wandb is not installed")
-
 ROOT = Path(__file__).parents[3]
 METRICS = {"train/entropy": 2.5, "perf/steps_per_second": 12_000.0}
 CARTPOLE = (
@@ -41,7 +39,10 @@ NOBODY = "http://127.0.0.1:9"  # no server listens there
 
 @pytest.fixture(autouse=True)
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    """Sets wandb offline, with its own files in a directory of the test."""
+    """Sets wandb offline, with its own files in a directory of the test. It is slow to import, and
+    each process of the tests imports this module.
+    """
+    wandb = pytest.importorskip("wandb", reason="the extra wandb is not installed")
     for name in [each for each in os.environ if each.startswith("WANDB_")]:
         monkeypatch.delenv(name)
     for name in ("DATA", "CACHE", "CONFIG"):
@@ -60,6 +61,8 @@ def begun(tmp_path: Path, config: Config) -> Run:
 
 def sessions(run: Run) -> list[list[Any]]:
     """Returns the records of each session, in order."""
+    import wandb
+
     wandb.teardown()  # its own process may still be writing
     files = run.directory.glob("wandb/offline-run-*/*.wandb")
     ordered = sorted((file.parent for file in files), key=lambda each: each.stat().st_ctime)
