@@ -7,7 +7,6 @@ import operator
 import shlex
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from hackmatrix import networks
@@ -51,9 +50,11 @@ def widened(params: Params, first: Params) -> Params | None:
     shapes do not allow it.
     """
 
-    def leaf(old: Array, new: Array) -> Array:
-        wider = new.at[..., : old.shape[-1]].set(0)
-        return wider.at[tuple(slice(size) for size in old.shape)].set(old)
+    def leaf(old: Array, new: Array) -> np.ndarray:
+        wider = np.array(new)
+        wider[..., : old.shape[-1]] = 0
+        wider[tuple(slice(size) for size in old.shape)] = old
+        return wider
 
     before, after = (jax.tree.map(np.shape, tree) for tree in (params, first))
     try:
@@ -69,6 +70,6 @@ def _do_the_same(*agents: tuple[Network, Params]) -> bool:
     """Whether both return the same logits and values for random observations."""
     rng = np.random.default_rng(0)
     shapes = agents[0][0].observation.items()
-    parts = {name: jnp.asarray(rng.random((64, *shape), np.float32)) for name, shape in shapes}
-    was, now = (network.exactly(params, parts) for network, params in agents)
+    parts = {name: rng.random((64, *shape), np.float32) for name, shape in shapes}
+    was, now = (jax.jit(network.exactly)(params, parts) for network, params in agents)
     return all(np.allclose(a, b, atol=_NEAR, rtol=_NEAR) for a, b in zip(was, now, strict=True))
