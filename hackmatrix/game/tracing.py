@@ -58,6 +58,10 @@ def on_gpu() -> bool:
     return _platform() == "gpu"
 
 
+def on_tpu() -> bool:
+    return _platform() == "tpu"
+
+
 def _platform() -> str:
     """Returns the target's platform, else that of `jax.default_device` (a device or a platform) if
     set, else JAX's.

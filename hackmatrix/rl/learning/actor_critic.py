@@ -20,6 +20,7 @@ from hackmatrix.rl.learning import minibatches, return_scale
 from hackmatrix.rl.learning.advantages import gae
 from hackmatrix.rl.learning.learner import Learner
 from hackmatrix.rl.learning.metrics import EXPLAINED_VARIANCE, GRAD_NORM, LR, RETURN_SCALE
+from hackmatrix.rl.learning.rows import rows_of
 from hackmatrix.rl.learning.settings import Settings, share_done, share_left
 from hackmatrix.rl.reward_signal import RewardSignal, check_owned
 from hackmatrix.rl.rollout import Batch, Players
@@ -157,6 +158,7 @@ class ActorCritic(abc.ABC):
         """
         samples = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), samples)
         rate = self.learning_rate(learner.update)
+        take = rows_of(samples)
 
         def epoch(state: _State, number: Array) -> tuple[_State, Metrics]:
             rows = minibatches.rows(learner.update_key, number, numbers, self.settings)
@@ -166,8 +168,7 @@ class ActorCritic(abc.ABC):
             rows, prepared = part
 
             def loss_of_rows(params: Params, rows: Array) -> tuple[Array, Metrics]:
-                chosen = jax.tree.map(lambda leaf: leaf[rows], samples)
-                return loss(params, chosen, prepared)
+                return loss(params, take(rows), prepared)
 
             return self._step(state, loss_of_rows, self._microbatches(rows), rate)
 

@@ -5,12 +5,12 @@ they were made.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import NamedTuple
 
 from hackmatrix.train.checkpoints import manifest
 from hackmatrix.train.checkpoints.saving import one_line
-from hackmatrix.train.runs.protocol import Place, Unavailable
+from hackmatrix.train.runs.protocol import Place, Unavailable, asked
 
 SCORE = "score"
 GAMES = "games"  # how many games the score is a mean over
@@ -38,7 +38,7 @@ class Scores(NamedTuple):
     unread: list[tuple[int, str]]
 
 
-def read(directory: Place, steps: Iterable[int]) -> Scores:
+def read(directory: Place, steps: Collection[int]) -> Scores:
     """Reads the scores of these checkpoints; raises Unavailable if the directory cannot be reached.
 
     Only means over as many games as the newest compete for the best, because means over fewer games
@@ -46,12 +46,14 @@ def read(directory: Place, steps: Iterable[int]) -> Scores:
     """
     scored: list[Best] = []
     unread: list[tuple[int, str]] = []
-    for step in steps:
+    manifests = asked(_manifest, [directory / str(step) for step in steps])
+    for step, found in zip(steps, manifests.values(), strict=True):
         try:
-            metadata = manifest.read(directory / str(step)).metadata
-            score = metadata[SCORE]
+            if isinstance(found, Exception):
+                raise found
+            score = found.metadata[SCORE]
             if not math.isnan(score):  # NaN compares with nothing
-                scored.append(Best(score, step, metadata.get(GAMES)))
+                scored.append(Best(score, step, found.metadata.get(GAMES)))
         except Unavailable:
             raise
         except OSError as error:
@@ -62,6 +64,14 @@ def read(directory: Place, steps: Iterable[int]) -> Scores:
             continue
     highest = {each.games: each.step for each in sorted(scored)}  # the highest for each number
     return Scores(max(_alike(scored), default=None), sorted(highest.values()), unread)
+
+
+def _manifest(checkpoint: Place) -> manifest.Manifest | Exception:
+    """Returns the manifest of a checkpoint, or the error that prevents reading it."""
+    try:
+        return manifest.read(checkpoint)
+    except Exception as error:
+        return error
 
 
 def _alike(scored: list[Best]) -> list[Best]:

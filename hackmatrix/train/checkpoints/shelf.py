@@ -11,25 +11,22 @@ from collections.abc import Callable, Collection, Iterable
 
 from hackmatrix.train.checkpoints.saving import one_line
 from hackmatrix.train.runs.bucket import Bucket
-from hackmatrix.train.runs.protocol import WHOLE, Place, Unavailable, is_step
+from hackmatrix.train.runs.protocol import WHOLE, Place, Unavailable, asked, is_step
 
 UNFINISHED = ".orbax-checkpoint-tmp"
 
 
 def steps(directory: Place) -> list[int]:
     """Returns the steps of the finished checkpoints, oldest first; some may be damaged."""
-    found = [int(name) for name in directory.names() if is_step(name)]
-    return sorted(step for step in found if _is_finished(directory / str(step)))
+    found = [directory / name for name in directory.names() if is_step(name)]
+    return sorted(int(each.name) for each, whole in asked(_is_finished, found).items() if whole)
 
 
 def unfinished(directory: Place) -> list[Place]:
     """Returns checkpoints that are being written, or were when their process ended."""
     found = [directory / name for name in sorted(directory.names())]
-    return [
-        each
-        for each in found
-        if UNFINISHED in each.name or (is_step(each.name) and not _is_finished(each))
-    ]
+    whole = asked(_is_finished, [each for each in found if is_step(each.name)])
+    return [each for each in found if UNFINISHED in each.name or not whole.get(each, True)]
 
 
 def put_aside(checkpoints: Iterable[Place], say: Callable[[str], None]) -> list[str]:

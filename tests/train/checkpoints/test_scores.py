@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jax
 import pytest
 
 from hackmatrix.parallel import mesh
 from hackmatrix.train.checkpointer import Checkpointer
-from hackmatrix.train.checkpoints import scores
+from hackmatrix.train.checkpoints import scores, shelf
 from hackmatrix.train.checkpoints.manifest import MANIFEST, Manifest, seal
 from hackmatrix.train.checkpoints.scores import GAMES, SCORE, Best
 from hackmatrix.train.program import Program
@@ -19,7 +22,7 @@ from hackmatrix.train.reporting.evaluator import EvaluationResult
 from hackmatrix.train.runs.clock import Clock
 from hackmatrix.train.runs.directory import Run
 from hackmatrix.train.runs.places import place
-from hackmatrix.train.runs.protocol import WHOLE
+from hackmatrix.train.runs.protocol import WHOLE, Place
 from tests.train.settings import config
 
 BATCH = 16 * 16
@@ -53,6 +56,24 @@ def test_the_best_is_one_of_those_evaluated_on_as_many_games_as_the_newest(
         (record / "metadata").write_text(json.dumps(seal(Manifest({}, {}, metadata))))
         (tmp_path / str(step) / WHOLE).touch()
     assert scores.read(place(tmp_path), (3, 1, 4, 2)) == (best, kept, [])
+
+
+def test_several_checkpoints_are_looked_at_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a bucket each look takes a while, and training waits for all of them."""
+    others = threading.Barrier(3, timeout=30)
+
+    def with_others(look: Callable[[Place], Any]) -> Callable[[Place], Any]:
+        return lambda checkpoint: (others.wait(), look(checkpoint))[1]
+
+    for step in ("1", "2", "3"):
+        (tmp_path / step).mkdir()
+    monkeypatch.setattr(shelf, "_is_finished", with_others(shelf._is_finished))
+    monkeypatch.setattr(scores, "_manifest", with_others(scores._manifest))
+    assert shelf.unfinished(place(tmp_path)) == []
+    assert shelf.steps(place(tmp_path)) == [1, 2, 3]
+    assert scores.read(place(tmp_path), (1, 2, 3)) == (None, [], [])
 
 
 def test_a_new_best_agent_is_saved_at_once_and_kept(tmp_path: Path) -> None:
