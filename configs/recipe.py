@@ -6,7 +6,9 @@ from ml_collections import config_dict
 
 from configs import default
 
-BOARDS_PER_CHIP = 1024  # that the kernel of a TPU chip steps at a time
+# As many as the game's kernel steps at a time on one core. (A chip of a v4 has two; what larger
+# batches would learn was not tried.)
+BOARDS_PER_CHIP = 1024
 
 
 def follow(config: config_dict.ConfigDict) -> config_dict.ConfigDict:
