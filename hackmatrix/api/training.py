@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 
 from hackmatrix.api.run import Run
 from hackmatrix.cache import keep_compiled_programs
@@ -67,16 +68,17 @@ class _Listener:
         self, tell: Callable[[int, dict[str, float]], Any], interrupts: Interrupts
     ) -> None:
         self._tell, self._interrupts = tell, interrupts
-        self.error: Exception | None = None
+        self.error: Exception | SystemExit | None = None
 
     def write(self, step: int, metrics: Mapping[str, float]) -> None:
         if self.error:
             return
         try:
-            stops = self._tell(step, dict(metrics))
-        except Exception as error:
-            self.error, stops = error, True
-        if stops:
+            told = self._tell(step, dict(metrics))
+        except (Exception, SystemExit) as error:
+            self.error, told = error, True
+        # Only True: functions that plot or write return something of their own.
+        if isinstance(told, bool | np.bool_) and told:
             self._interrupts.ask_to_stop()
 
     def close(self) -> None:

@@ -52,7 +52,8 @@ def widened(params: Params, first: Params) -> Params | None:
 
     def leaf(old: Array, new: Array) -> np.ndarray:
         wider = np.array(new)
-        wider[..., : old.shape[-1]] = 0
+        if wider.ndim:
+            wider[..., : old.shape[-1]] = 0
         wider[tuple(slice(size) for size in old.shape)] = old
         return wider
 

@@ -19,6 +19,7 @@ import pytest
 
 import hackmatrix
 from configs import cpu
+from hackmatrix.api import training
 from hackmatrix.envs.metrics import Metric, Section
 from hackmatrix.envs.protocol import Step
 from hackmatrix.networks.torso import Torso
@@ -129,9 +130,9 @@ def test_an_interrupted_run_is_saved_and_can_be_resumed(
     assert rest.metrics["step"][-1] == saved + 2 * BATCH
 
 
-@pytest.mark.parametrize("error", [None, KeyError("theirs")])
+@pytest.mark.parametrize("error", [None, KeyError("theirs"), SystemExit("theirs")])
 def test_a_function_is_told_of_the_metrics_and_can_stop_the_run(
-    tmp_path: Path, error: Exception | None
+    tmp_path: Path, error: BaseException | None
 ) -> None:
     told = []
 
@@ -142,12 +143,23 @@ def test_a_function_is_told_of_the_metrics_and_can_stop_the_run(
         return len(told) > 1
 
     endless = {**CARTPOLE, "total_timesteps": 10**9, "run_name": "mine"}
-    with pytest.raises(KeyError, match="theirs") if error else nullcontext():
+    with pytest.raises(type(error), match="theirs") if error else nullcontext():
         assert not hackmatrix.train(workdir=tmp_path, tell=tell, **endless).is_finished
     assert [step for step, _ in told[:2]] == [2 * BATCH, 4 * BATCH]
     saved = hackmatrix.load("mine", workdir=tmp_path).policy.step
     assert saved == 6 * BATCH  # the next chunk was under way
     assert len(told) == (2 if error else 3)
+
+
+@pytest.mark.parametrize("given", [None, 5, [1], np.array([True, True]), False, np.False_])
+def test_only_true_stops_the_run(tmp_path: Path, given: Any) -> None:
+    """Functions that plot or write return something of their own."""
+    asked = Mock()
+    training._Listener(lambda *_: given, asked).write(1, {})
+    asked.ask_to_stop.assert_not_called()
+    for true in (True, np.True_):
+        training._Listener(lambda *_, true=true: true, asked).write(1, {})
+    assert asked.ask_to_stop.call_count == 2
 
 
 @pytest.mark.usefixtures("bucket_service")

@@ -54,8 +54,6 @@ def read(directory: Place, steps: Collection[int]) -> Scores:
             score = found.metadata[SCORE]
             if not math.isnan(score):  # NaN compares with nothing
                 scored.append(Best(score, step, found.metadata.get(GAMES)))
-        except Unavailable:
-            raise
         except OSError as error:
             if not isinstance(error, _DAMAGE):
                 unread.append((step, one_line(error)))
@@ -70,6 +68,8 @@ def _manifest(checkpoint: Place) -> manifest.Manifest | Exception:
     """Returns the manifest of a checkpoint, or the error that prevents reading it."""
     try:
         return manifest.read(checkpoint)
+    except Unavailable:  # so are the others
+        raise
     except Exception as error:
         return error
 

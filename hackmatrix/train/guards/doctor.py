@@ -76,7 +76,11 @@ def directory(workdir: str) -> Finding:
     """Checks that `workdir` can be written, and is the same directory for all processes."""
     if failures := [each for each in gather(_cannot_write(workdir)) if each]:
         return Finding("workdir", f"{failures[0]}: choose another --workdir", False)
-    if blind := blind_processes(place(workdir)):
+    try:
+        blind = blind_processes(place(workdir))
+    except UserError as error:
+        return Finding("workdir", f"{error}: choose another --workdir", False)
+    if blind:
         text = (
             f"processes {blind} see a different {workdir}: use a shared one or {BUCKETS}BUCKET/..."
         )

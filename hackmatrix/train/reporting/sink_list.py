@@ -89,7 +89,7 @@ class Sinks:
     def close(self) -> None:
         with self._lock:
             for each in self._open:
-                if lacking := len(each.waiting):
+                if isinstance(each.sink, Reopens) and (lacking := len(each.waiting)):
                     self._say(f"{each.name}: {with_unit(lacking, 'line')} could not be written")
                 try:
                     each.sink.close()

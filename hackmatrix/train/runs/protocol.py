@@ -94,5 +94,8 @@ class Place(Protocol):
 
 def asked(question: Callable[[Place], T], places: Sequence[Place]) -> dict[Place, T]:
     """Returns the answer of each place; several are asked at a time."""
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    pool = ThreadPoolExecutor(_AT_ONCE)
+    try:
         return dict(zip(places, pool.map(question, places), strict=True))
+    finally:  # an error or an interrupt does not wait for the other answers
+        pool.shutdown(wait=False, cancel_futures=True)

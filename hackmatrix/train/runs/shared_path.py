@@ -29,10 +29,12 @@ def blind_processes(directory: Place) -> list[int]:
         with one_line_errors(f"{directory} cannot be read"):
             return becomes_true(sentinel.exists)
 
-    seen = gather_results(sees)
-    if is_first():
-        with contextlib.suppress(OSError):
-            sentinel.remove()
+    try:
+        seen = gather_results(sees)
+    finally:
+        if is_first():
+            with contextlib.suppress(OSError):
+                sentinel.remove()
     return [process for process, sees_it in enumerate(seen) if not sees_it]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from hackmatrix.train.reporting.evaluator import EvaluationResult
 from hackmatrix.train.runs.clock import Clock
 from hackmatrix.train.runs.directory import Run
 from hackmatrix.train.runs.places import place
-from hackmatrix.train.runs.protocol import WHOLE, Place
+from hackmatrix.train.runs.protocol import WHOLE, Place, asked
 from tests.train.settings import config
 
 BATCH = 16 * 16
@@ -74,6 +75,21 @@ def test_several_checkpoints_are_looked_at_at_a_time(
     assert shelf.unfinished(place(tmp_path)) == []
     assert shelf.steps(place(tmp_path)) == [1, 2, 3]
     assert scores.read(place(tmp_path), (1, 2, 3)) == (None, [], [])
+
+
+def test_an_interrupt_does_not_wait_for_a_bucket_that_does_not_answer(tmp_path: Path) -> None:
+    answers = threading.Event()
+
+    def look(checkpoint: Place) -> None:
+        if checkpoint.name == "1":
+            raise KeyboardInterrupt
+        answers.wait(30)
+
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        asked(look, [place(tmp_path / step) for step in ("1", "2")])
+    assert time.monotonic() - began < 20
+    answers.set()
 
 
 def test_a_new_best_agent_is_saved_at_once_and_kept(tmp_path: Path) -> None:

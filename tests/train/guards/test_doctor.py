@@ -125,6 +125,16 @@ def test_a_workdir_that_another_process_does_not_see_is_not_shared(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_workdir_in_which_a_process_cannot_look_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_path, "becomes_true", Mock(side_effect=OSError(13, "Forbidden")))
+    found = doctor.directory(str(tmp_path))
+    assert not found.is_good
+    assert found.text == f"{tmp_path} cannot be read: Forbidden: choose another --workdir"
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_each_process_looks_for_the_sentinel_of_the_first_in_its_own_workdir(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -121,6 +121,14 @@ def test_a_wider_network_plays_as_the_one_it_starts_from_until_it_learns(
     assert all(np.abs(leaf).max() > 0 for leaf in grown)
 
 
+def test_a_parameter_that_is_one_number_is_kept_in_a_wider_network() -> None:
+    first = {"scale": jnp.float32(2), "kernel": jnp.full((3, 4), 2.0)}
+    wider = warm_start.widened({"scale": jnp.float32(1), "kernel": jnp.ones((2, 3))}, first)
+    assert wider is not None
+    assert wider["scale"] == 1
+    assert wider["kernel"].tolist() == [[1, 1, 1, 2], [1, 1, 1, 2], [0, 0, 0, 2]]
+
+
 @pytest.mark.parametrize("torso", [Normalised, Deep])
 def test_a_network_that_computes_something_else_when_it_is_wider_is_refused(
     torso: type[Torso], tmp_path: Path
