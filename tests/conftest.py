@@ -56,12 +56,14 @@ def pytest_collection() -> Generator[None, object, object]:
     """Imports the tests with stand-ins for slow libraries, as each process imports all of them. The
     few tests that need the libraries themselves import them later.
     """
+    before = {*sys.modules}
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(STAND_INS)
         collected = yield
     stood_in = {each.stem for each in STAND_INS.glob("*.py")}
-    for name in [each for each in sys.modules if each.partition(".")[0] in stood_in]:
-        del sys.modules[name]
+    for name in {*sys.modules} - before:
+        if name.partition(".")[0] in stood_in:
+            del sys.modules[name]
     return collected
 
 

@@ -205,7 +205,8 @@ def _check_is_shared(run: Run) -> None:
     if jax.process_count() == 1:
         return
     if is_first():
-        remove_sentinels(run.place)
+        with contextlib.suppress(OSError):  # the others would wait; at worst old ones stay
+            remove_sentinels(run.place)
     if blind := blind_processes(run.place):
         they = ", ".join(f"process {each}" for each in blind)
         raise UserError(

@@ -27,6 +27,7 @@ from hackmatrix.ppo import PPO
 from hackmatrix.train import session
 from hackmatrix.train.program import Program
 from hackmatrix.train.reporting.evaluator import Evaluator
+from hackmatrix.train.reporting.sink_list import Sinks
 from hackmatrix.train.runs import directory
 from tests.bucket_service import BUCKET
 from tests.envs.toy import Toy
@@ -149,6 +150,16 @@ def test_a_function_is_told_of_the_metrics_and_can_stop_the_run(
     saved = hackmatrix.load("mine", workdir=tmp_path).policy.step
     assert saved == 6 * BATCH  # the next chunk was under way
     assert len(told) == (2 if error else 3)
+
+
+def test_an_interrupt_while_a_function_is_told_leaves_out_no_line() -> None:
+    said: list[str] = []
+    listener = training._Listener(Mock(side_effect=KeyboardInterrupt), Mock())
+    sinks = Sinks(listener, say=said.append)
+    with pytest.raises(KeyboardInterrupt):
+        sinks.write(1, {})
+    sinks.close()
+    assert said == []
 
 
 @pytest.mark.parametrize("given", [None, 5, [1], np.array([True, True]), False, np.False_])

@@ -16,7 +16,8 @@ _SENTINEL = ".seen-by-all-"
 
 def blind_processes(directory: Place) -> list[int]:
     """Returns the processes that do not see a file that the first one creates in `directory`, or in
-    what this path is for them. All processes call this; all raise UserError if one cannot look.
+    what this path is for them. All processes call this; all raise UserError if one cannot write or
+    look there.
     """
 
     def leave() -> str:

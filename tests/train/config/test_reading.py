@@ -49,6 +49,11 @@ def test_settings_of_other_types_are_refused_all_at_once(tmp_path: Path) -> None
     ]
 
 
+def test_an_error_of_a_file_is_shown_with_what_its_first_line_announces(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"fails: ValueError: these differ: 1 and 2, mine\.py:2"):
+        read_whole(write(tmp_path, r"raise ValueError('these differ:\n\n  1 and 2\nand so on')"))
+
+
 def test_only_the_settings_that_a_file_sets_count_as_given(tmp_path: Path) -> None:
     whole = read_whole(write(tmp_path, "return {'gamma': 0.5}"))
     assert given_by(whole, default.get_config()) == {"gamma": 0.5}

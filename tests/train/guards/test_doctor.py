@@ -125,13 +125,18 @@ def test_a_workdir_that_another_process_does_not_see_is_not_shared(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_workdir_in_which_a_process_cannot_look_is_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("forbidden", "what"),
+    [("becomes_true", "cannot be read"), ("leave_sentinel", "cannot be written to")],
+)
+def test_a_workdir_in_which_a_process_cannot_look_or_write_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forbidden: str, what: str
 ) -> None:
-    monkeypatch.setattr(shared_path, "becomes_true", Mock(side_effect=OSError(13, "Forbidden")))
+    """As a UserError, which is raised on all processes; for anything else the others would wait."""
+    monkeypatch.setattr(shared_path, forbidden, Mock(side_effect=OSError(13, "Forbidden")))
     found = doctor.directory(str(tmp_path))
     assert not found.is_good
-    assert found.text == f"{tmp_path} cannot be read: Forbidden: choose another --workdir"
+    assert found.text == f"{tmp_path} {what}: Forbidden: choose another --workdir"
     assert list(tmp_path.iterdir()) == []
 
 
