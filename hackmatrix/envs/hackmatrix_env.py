@@ -13,10 +13,11 @@ from flax import struct
 
 from hackmatrix import game
 from hackmatrix.envs.metrics import PERCENT, Metric, Range, Section, Trend
-from hackmatrix.envs.protocol import Environment, OlderLayout, Parts, Shaping, Step
+from hackmatrix.envs.protocol import Environment, OlderLayout, Parts, Shaping, Step, Turned
 from hackmatrix.errors import UserError
 from hackmatrix.game import hidden, observation, older, tracing
-from hackmatrix.game.features import EXIT_SEEN
+from hackmatrix.game.cells import CELLS, SIZE
+from hackmatrix.game.features import EXIT_SEEN, is_exit
 from hackmatrix.game.programs import PROGRAMS, Program
 from hackmatrix.game.randomness import as_key
 from hackmatrix.game.reward import STEP_UNITS, UNITS, distances_to_exit
@@ -111,6 +112,7 @@ class HackMatrix(Environment):
 
     _platform: str | None = None  # None: JAX's default
     _kernels: Kernels | None = None
+    _turned: Turned | None = None
 
     def on(self, platform: str, kernels: bool = False) -> Self:
         cls = type(self)
@@ -168,7 +170,20 @@ class HackMatrix(Environment):
     def decode(self, seen: Seen) -> tuple[Parts, Array]:
         mask = seen.valid[..., None] >> _ACTION_BITS & 1 != 0
         with tracing.program_for(self._platform):
-            return observation.decode_parts(seen.words), mask
+            cells, others = jnp.split(seen.words, [CELLS], axis=-1)
+            parts = observation.decode_player(others)
+            if self._turned:
+                grid = cells.reshape(*mask.shape[:-1], SIZE, SIZE, 1)
+                parts, _ = self._turned(is_exit(grid[..., 0]), {**parts, "cells": grid})
+                cells = parts["cells"].reshape(cells.shape)
+            return {**parts, "cells": observation.decode_cells(cells)}, mask
+
+    def turned_by(self, turned: Turned) -> Self:
+        if type(self).decode is not HackMatrix.decode:
+            return self
+        env = copy.copy(self)
+        env._turned = turned
+        return env
 
 
 def is_drawable(env: Environment) -> bool:

@@ -21,6 +21,9 @@ Array = jax.Array
 # The parts of observations [E, ...] by name; `Environment.observation` defines their order.
 Parts = dict[str, Array]
 Kind = TypeVar("Kind", bound="Environment")
+# From marks [E, R, C] of the landmark, and parts whose cells [E, R, C, F] may be encoded, to the
+# parts of turned boards, and how they were turned.
+Turned = Callable[[Array, Parts], tuple[Parts, Any]]
 
 
 class Shaping(struct.PyTreeNode):
@@ -135,6 +138,12 @@ class Environment(abc.ABC):
         """Returns the named parts of the observation (f32[E, ...]) and the mask of valid actions
         (bool[E, A]) from what was seen.
         """
+
+    def turned_by(self, turned: Turned) -> Self:
+        """Returns a copy whose `decode` turns the boards, where that is cheaper before the cells
+        are decoded. By default it does not, and the network turns them.
+        """
+        return self
 
     def redrawn(self, keys: Array, states: Any) -> Any:
         """Returns states that look the same to a player, with all that is hidden from it redrawn

@@ -54,6 +54,11 @@ FEATURES = [
 EXIT_SEEN = FEATURES.index(_is("content", EXIT))
 
 
+def is_exit(cell_words: Array) -> Array:
+    """Returns which cells hold the exit: bool[...] from u32[...]."""
+    return CELL.unpack(cell_words)["content"] == EXIT
+
+
 def _constants(feature: Feature) -> tuple[int, int, int, int, int]:
     """Returns the start and mask of the field, the constant that stands in for a missing field (1,
     else 0), and the mask of the condition and the bits that it requires there.

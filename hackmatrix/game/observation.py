@@ -78,10 +78,19 @@ def decode_parts(words: Array) -> dict[str, Array]:
     """Returns the parts of the observation from u32[47]. Concatenating them costs as much as all
     the rest, so callers that can use them apart should.
     """
-    player = words[..., CELLS:-1].astype(jnp.int32).astype(jnp.float32) / _PLAYER_SCALE
+    return {**decode_player(words[..., CELLS:]), "cells": decode_cells(words[..., :CELLS])}
+
+
+def decode_player(words: Array) -> dict[str, Array]:
+    """Returns the parts of the observation besides the cells from their words, u32[11]."""
+    player = words[..., :-1].astype(jnp.int32).astype(jnp.float32) / _PLAYER_SCALE
     owned = (words[..., -1:] >> np.arange(len(Program), dtype=np.uint32) & 1).astype(jnp.float32)
-    cells = features_of(words[..., :CELLS]).reshape(*words.shape[:-1], *PARTS["cells"])
-    return {"player": player, "programs": owned, "cells": cells}
+    return {"player": player, "programs": owned}
+
+
+def decode_cells(words: Array) -> Array:
+    """Returns the cells f32[6, 6, 42] of the observation from their words, u32[36]."""
+    return features_of(words).reshape(*words.shape[:-1], *PARTS["cells"])
 
 
 def _cell_words(state: State) -> Array:

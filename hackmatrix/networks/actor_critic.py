@@ -11,12 +11,13 @@ import jax
 import jax.numpy as jnp
 
 from hackmatrix import plugins
+from hackmatrix.envs import Environment
 from hackmatrix.errors import UserError
 from hackmatrix.networks import Spec
 from hackmatrix.networks.dense import Dense
 from hackmatrix.networks.files import by_path
 from hackmatrix.networks.torso import Parts, Torso
-from hackmatrix.networks.turning import Turning
+from hackmatrix.networks.turning import Turning, turned_towards
 
 Array = jax.Array
 Params = Any
@@ -83,6 +84,10 @@ class Network:
         parts, turn = self.turning.turned(parts)
         logits, values = self._outputs(params, parts)
         return self.turning.turned_back(logits, turn), values
+
+    def turned(self, env: Environment) -> Environment:
+        """Returns the environment, which turns boards in place of this network if it can."""
+        return env.turned_by(turned_towards) if self.turning else env
 
     def exactly(self, params: Params, parts: Parts) -> tuple[Array, Array]:
         """Like a call, but in float32 whatever the compute dtype, and on accelerators, too."""

@@ -53,22 +53,12 @@ class Turning:
         return {**observation, _TURNED: (len(Turn._fields),)}
 
     def turned(self, parts: Parts) -> tuple[dict[str, Array], Turn]:
-        """Returns the boards as the network sees them, and how they were turned. The network gets
-        that too, as the part `turned`: rules that depend on the order of directions are not
-        symmetric.
+        """Returns the boards as the network sees them, and how they were turned. Boards that the
+        environment has turned already (`Environment.turned_by`) stay as they are.
         """
-        cells, player = parts["cells"], parts["player"]
-        xp = cells.__array_namespace__()
-        turn = self._turn(xp, parts)
-        cells = _turned(xp, cells, turn)
-        row, column = player[..., ROW], player[..., COLUMN]
-        row = xp.where(turn.upside_down, 1 - row, row)
-        column = xp.where(turn.mirrored, 1 - column, column)
-        row, column = _swapped_where(xp, turn.transposed, row, column)
-        place = xp.stack([row, column], axis=-1)
-        player = xp.concatenate([place, player[..., 2:]], axis=-1)
-        flags = xp.stack(turn, axis=-1).astype(player.dtype)
-        return {**parts, "player": player, "cells": cells, _TURNED: flags}, turn
+        if _TURNED in parts:
+            return dict(parts), Turn(*(parts[_TURNED][..., each] != 0 for each in range(3)))
+        return turned_towards(parts["cells"][..., self.landmark], parts)
 
     def turned_back(self, logits: Array, turn: Turn) -> Array:
         """Maps logits [..., A] for turned boards to those for the original boards."""
@@ -83,15 +73,34 @@ class Turning:
             logits = xp.where(action == direction, logit[..., None], logits)
         return logits
 
-    def _turn(self, xp: Any, parts: Parts) -> Turn:
-        """Returns how to turn boards. A board without a landmark is taken to have it in row 0 and
-        column 0.
-        """
-        row, column = player_place(parts)
-        marks = parts["cells"][..., self.landmark]
-        up = xp.argmax(marks.max(-1), axis=-1) - row
-        right = xp.argmax(marks.max(-2), axis=-1) - column
-        return Turn(up < 0, right < 0, (abs(right) > abs(up)) & _is_square(parts["cells"]))
+
+def turned_towards(marks: Array, parts: Parts) -> tuple[dict[str, Array], Turn]:
+    """Turns boards towards their landmark, where `marks` [..., R, C] is not 0. The part `cells`
+    [..., R, C, F] need not be decoded yet. How they were turned becomes the part `turned`: rules
+    that depend on the order of directions are not symmetric, so the network should know.
+    """
+    cells, player = parts["cells"], parts["player"]
+    xp = cells.__array_namespace__()
+    turn = _turn(xp, marks, parts)
+    cells = _turned(xp, cells, turn)
+    row, column = player[..., ROW], player[..., COLUMN]
+    row = xp.where(turn.upside_down, 1 - row, row)
+    column = xp.where(turn.mirrored, 1 - column, column)
+    row, column = _swapped_where(xp, turn.transposed, row, column)
+    place = xp.stack([row, column], axis=-1)
+    player = xp.concatenate([place, player[..., 2:]], axis=-1)
+    flags = xp.stack(turn, axis=-1).astype(player.dtype)
+    return {**parts, "player": player, "cells": cells, _TURNED: flags}, turn
+
+
+def _turn(xp: Any, marks: Array, parts: Parts) -> Turn:
+    """Returns how to turn boards. A board without a landmark is taken to have it in row 0 and
+    column 0.
+    """
+    row, column = player_place(parts)
+    up = xp.argmax(marks.max(-1), axis=-1) - row
+    right = xp.argmax(marks.max(-2), axis=-1) - column
+    return Turn(up < 0, right < 0, (abs(right) > abs(up)) & _is_square(parts["cells"]))
 
 
 def _is_square(cells: Array) -> bool:

@@ -52,7 +52,8 @@ class Program:
         self.env = env.limited(config.episode_limit)
         self.network = networks.make(config, self.env)
         kind = algorithms.find(config.algorithm)
-        given = self.env, self.network, config, ENVS
+        learners_env = self.network.turned(self.env)
+        given = learners_env, self.network, config, ENVS
         self.algorithm: Algorithm = algorithms.built(config.algorithm, kind, *given)
         algorithms.check(config.algorithm, self.algorithm, self.network, config)
         self._inputs = inputs.names_of(kind)
@@ -64,7 +65,7 @@ class Program:
 
         def chunk(state: TrainState, updates: Array, numbers: Array) -> tuple[TrainState, Report]:
             own = inputs.with_inputs(config, self._inputs, numbers)
-            algorithm = kind(self.env, self.network, own, ENVS)
+            algorithm = kind(learners_env, self.network, own, ENVS)
             with program_for(device.platform):
                 return chunks.run(self.env, algorithm, config.skip_nonfinite, state, updates)
 

@@ -181,6 +181,16 @@ def test_a_learner_may_be_any_tree_unless_the_trainer_has_to_change_it() -> None
         made(skip_nonfinite=True)
 
 
+@pytest.mark.parametrize("turn_boards", [False, True])
+def test_an_algorithm_decodes_boards_as_the_network_sees_them(turn_boards: bool) -> None:
+    """The game turns its boards before they are decoded, which is cheaper."""
+    devices = meshes.over(jax.devices()[:1])
+    program = Program(resolved(turn_boards=turn_boards), devices)
+    seen = jax.eval_shape(program.env.encode, program.shapes.players.boards)
+    parts, _ = jax.eval_shape(program.algorithm.env.decode, seen)
+    assert ("turned" in parts) == turn_boards
+
+
 @pytest.mark.parametrize(
     ("kind", "message"),
     [

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from hackmatrix.envs import conformance, make
+from hackmatrix.envs.hackmatrix_env import HackMatrix
 from hackmatrix.envs.protocol import Parts
-from hackmatrix.networks.turning import DIRECTIONS, Turning
+from hackmatrix.networks.turning import DIRECTIONS, Turning, turned_towards
 from tests.networks.grid import SIZE, GridWalk
 
 LANDMARK = 1  # of three features
@@ -171,6 +172,36 @@ def test_the_game_is_turned_towards_its_exit() -> None:
     turned, _ = turning.turned(parts)
     # A new game begins in one corner, and its exit is in another.
     np.testing.assert_array_equal(turned["cells"][:, 5, :, turning.landmark].sum(1), 1)
+
+
+def test_the_game_turns_its_boards_as_a_network_would() -> None:
+    """On boards whose cells are shuffled, with the player anywhere, and on one without an exit."""
+    env, rng = make("hackmatrix"), np.random.default_rng(0)
+    keys = jax.numpy.asarray(rng.integers(1 << 32, size=(64, 2), dtype=np.uint32))
+    seen = env.encode(env.reset(keys))
+    words = np.array(seen.words)
+    words[:, :36] = rng.permuted(words[:, :36], axis=1)
+    words[:, 36:38] = rng.integers(6, size=(64, 2))
+    words[0, :36] = 0
+    seen = seen.replace(words=jax.numpy.asarray(words))
+    parts, mask = env.decode(seen)
+    turning = Turning.of(env.landmark, env.action_names)
+    assert turning is not None
+    expected, turn = turning.turned(parts)
+    turned, same_mask = env.turned_by(turned_towards).decode(seen)
+    assert len(np.unique(turned["turned"], axis=0)) == 8
+    jax.tree.map(np.testing.assert_array_equal, (turned, same_mask), (expected, mask))
+    jax.tree.map(np.testing.assert_array_equal, turning.turned(turned), (expected, turn))
+
+
+def test_a_game_with_an_observation_of_its_own_leaves_turning_to_the_network() -> None:
+    class Brighter(HackMatrix):
+        def decode(self, seen: Any) -> tuple[Parts, jax.Array]:
+            parts, mask = super().decode(seen)
+            return {**parts, "cells": parts["cells"] * 2}, mask
+
+    env = Brighter()
+    assert env.turned_by(turned_towards) is env
 
 
 class Shifted(GridWalk):
