@@ -5,10 +5,12 @@ so nothing has to be learned separately for each of the player's places.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from jax.experimental.xla_metadata import set_xla_metadata
 
 from hackmatrix.networks import Spec, board
 from hackmatrix.networks.dense import Dense
@@ -51,7 +53,12 @@ def around(cells: Array, row: Array, column: Array) -> Array:
     [..., 2 rows - 1, 2 columns - 1, channels].
     """
     return jax.lax.platform_dependent(
-        cells, row, column, tpu=_around_by_selects, default=_around_by_slices
+        cells,
+        row,
+        column,
+        cpu=_on_its_own(_around_by_slices),
+        tpu=_around_by_selects,
+        default=_around_by_slices,
     )
 
 
@@ -62,12 +69,24 @@ def _around_forward(cells: Array, row: Array, column: Array) -> tuple[Array, tup
 def _around_backward(place: tuple[Array, Array], gradient: Array) -> tuple[Array, None, None]:
     """The gradient of the cells is a window of the given one. JAX's own would be a scatter-add."""
     of_cells = jax.lax.platform_dependent(
-        gradient, *place, tpu=_within_by_selects, default=_within_by_slices
+        gradient,
+        *place,
+        cpu=_on_its_own(_within_by_slices),
+        tpu=_within_by_selects,
+        default=_within_by_slices,
     )
     return of_cells, None, None
 
 
 around.defvjp(_around_forward, _around_backward)
+
+
+def _on_its_own(function: Callable[..., Array]) -> Callable[..., Array]:
+    """Makes a function a call that XLA does not inline. On a CPU it would otherwise compute the
+    place of the player once more for each number that it slices.
+    """
+    compiled = jax.jit(function)
+    return lambda *given: set_xla_metadata(compiled(*given), inlineable="false")
 
 
 def _around_by_slices(cells: Array, row: Array, column: Array) -> Array:
