@@ -144,7 +144,8 @@ class Agent:
                 f"plan is not supported by {self.env.name}, whose hidden parts are unknown: its "
                 "class must override Environment.redrawn (hackmatrix/envs/protocol.py)"
             )
-        return Planner(self.env, self.policy.network, self.policy.signal, plan)
+        network = self.policy.network
+        return Planner(network.turned(self.env), network, self.policy.signal, plan)
 
     def _evaluation(self, plan: int) -> Evaluation:
         if plan not in self._evaluations:
