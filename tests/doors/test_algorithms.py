@@ -186,6 +186,7 @@ def test_an_algorithm_decodes_boards_as_the_network_sees_them(turn_boards: bool)
     """The game turns its boards before they are decoded, which is cheaper."""
     devices = meshes.over(jax.devices()[:1])
     program = Program(resolved(turn_boards=turn_boards), devices)
+    assert isinstance(program.algorithm, PPO)
     seen = jax.eval_shape(program.env.encode, program.shapes.players.boards)
     parts, _ = jax.eval_shape(program.algorithm.env.decode, seen)
     assert ("turned" in parts) == turn_boards
