@@ -104,12 +104,17 @@ def _within_by_slices(wide: Array, row: Array, column: Array) -> Array:
 
 def _window(grid: Array, row: Array, column: Array, size: tuple[int, int]) -> Array:
     """Slices each grid from its own row and column on: [..., *size, channels]."""
-
-    def one(grid: Array, row: Array, column: Array) -> Array:
-        first = (row, column, jnp.zeros_like(row))
-        return jax.lax.dynamic_slice(grid, first, (*size, grid.shape[-1]))
-
-    return jnp.vectorize(one, signature="(r,c,f),(),()->(i,j,f)")(grid, row, column)
+    *boards, rows, columns, channels = range(grid.ndim)
+    dimensions = jax.lax.GatherDimensionNumbers(
+        offset_dims=(rows, columns, channels),
+        collapsed_slice_dims=(),
+        start_index_map=(rows, columns),
+        operand_batching_dims=tuple(boards),
+        start_indices_batching_dims=tuple(boards),
+    )
+    sizes = (*[1] * len(boards), *size, grid.shape[channels])
+    first = jnp.stack([row, column], axis=-1)
+    return jax.lax.gather(grid, first, dimensions, sizes, mode="promise_in_bounds")
 
 
 # A TPU moves all boards by one offset fast, but each by its own slowly: with few channels it uses a
