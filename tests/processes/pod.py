@@ -47,7 +47,7 @@ class Pod:
         workdir: Path,
         processes: int,
         *arguments: str,
-        devices: int = 8,
+        devices: int,
         only: Mapping[int, Sequence[str]] | None = None,
         program: Sequence[str] = (sys.executable, "-m", "launch.train"),
     ) -> None:

@@ -15,24 +15,25 @@ from hackmatrix.train.runs.places import Disk
 from tests.processes.pod import BATCH, NO_GAMES, Pod
 from tests.processes.states import assert_same_run, state_of
 
-UPDATES = 20
+UPDATES = 12
 HALFWAY, LAST_STEP = UPDATES // 2 * BATCH, UPDATES * BATCH
 SHORT = (
     f"--config.total_timesteps={LAST_STEP}", f"--config.save_interval={UPDATES // 2}",
     "--config.eval_interval_minutes=1e-9", "--config.eval_games=8",
+    "--config.replica_check_interval=6",
 )  # fmt: skip
-TRACED = "15:2"
+TRACED = "9:2"
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Pod]:
-    """Undisturbed runs on eight devices, of 1 and of 2 processes."""
+    """Undisturbed runs of 1 process on two devices and of 2 processes on four."""
     pods = {}
     for processes in (1, 2):
         # Only one asks for a trace, which may change when all of them end a chunk.
         only = {0: [f"--profile={TRACED}"]} if processes == 2 else {}
         directory = tmp_path_factory.mktemp(f"of-{processes}")
-        with Pod(directory, processes, *SHORT, only=only) as pod:
+        with Pod(directory, processes, *SHORT, devices=2 * processes, only=only) as pod:
             assert pod.exit_codes() == [0] * processes, pod.output(0)
         pods[processes] = pod
     return pods
@@ -48,7 +49,7 @@ def test_two_processes_train_the_same_run_as_one(whole: dict[int, Pod]) -> None:
 
 @pytest.mark.slow
 def test_four_processes_train_the_same_run_as_one(whole: dict[int, Pod], tmp_path: Path) -> None:
-    with Pod(tmp_path, 4, *SHORT, NO_GAMES) as pod:
+    with Pod(tmp_path, 4, *SHORT, NO_GAMES, devices=8) as pod:
         assert pod.exit_codes() == [0] * 4, pod.output(0)
     assert_same_run(last_state(whole[1]), last_state(pod))
 
@@ -89,7 +90,7 @@ def test_a_run_saved_by_two_processes_resumes_in_one(whole: dict[int, Pod], tmp_
     for step in whole[2].steps():
         if step > HALFWAY:
             shutil.rmtree(tmp_path / f"run/checkpoints/{step}")
-    with Pod(tmp_path, 1, *SHORT, NO_GAMES, "--resume=run") as alone:
+    with Pod(tmp_path, 1, *SHORT, NO_GAMES, "--resume=run", devices=2) as alone:
         assert alone.exit_codes() == [0], alone.output(0)
     assert f"Resuming from the checkpoint at step {HALFWAY:,}" in alone.output(0)
     assert_same_run(last_state(alone), last_state(whole[1]))
