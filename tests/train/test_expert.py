@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -31,8 +32,13 @@ def expert(**given: Any) -> Config:
     return config(**{**usual, **given})
 
 
+@functools.cache
+def over(devices: int) -> Program:
+    return Program(expert(), mesh.over(jax.devices()[:devices]))
+
+
 def trained(devices: int, updates: int) -> tuple[Program, Any, dict[str, Any]]:
-    program = Program(expert(), mesh.over(jax.devices()[:devices]))
+    program = over(devices)
     state, report = program.run(program.first_state(), updates)
     return program, state, jax.device_get(report.metrics)
 
