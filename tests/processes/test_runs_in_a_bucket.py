@@ -94,7 +94,11 @@ def test_evaluate_and_report_read_a_run_from_a_bucket(whole: str, tmp_path: Path
     where = f"--workdir={whole}"
     measured = _program("launch.evaluate", where, "--run=auto", "--episodes=8")
     assert measured.returncode == 0, measured.stderr
+    first, heading, *_ = measured.stdout.splitlines()
+    assert first == f"run at step {LAST_STEP:,}: 8 games of seed 0, 95% intervals"
+    assert heading.split() == ["agent", "agent,", "greedy", "random"]
     assert "return" in measured.stdout
+    assert "launch.watch" not in measured.stdout  # these games cannot be drawn
     page = tmp_path / "page.html"
     shown = _program("launch.report", f"--run={whole}/run", f"--out={page}")
     assert shown.returncode == 0, shown.stderr
