@@ -19,43 +19,42 @@ from tests.ppo.played import Played, Settings
 from tests.rl.rolled import AXIS, on_one_device
 
 
-def metric_of_updates(
-    played: Played, settings: Settings, tag: str, updates: Sequence[int], advantage: jax.Array
-) -> list[float]:
-    """Returns a metric of updates with these indices, which learn from the same batch."""
+def told_by_updates(
+    played: Played, settings: Settings, updates: Sequence[int], advantage: jax.Array
+) -> list[dict[str, float]]:
+    """Returns the metrics of updates with these indices, which learn from the same batch."""
     algorithm = PPO(played.env, played.network, settings, AXIS)
 
-    def learn(update: jax.Array) -> jax.Array:
+    def learn(update: jax.Array) -> Any:
         learner = played.before.replace(update=update)
-        return algorithm.learn(learner, played.players.number, played.batch, advantage)[1][tag]
+        return algorithm.learn(learner, played.players.number, played.batch, advantage)[1]
 
     compiled = on_one_device(learn)
-    return [float(compiled(jnp.int32(update))) for update in updates]
+    return [jax.tree.map(float, compiled(jnp.int32(update))) for update in updates]
 
 
 def test_the_learning_rate_falls_to_zero_where_it_is_annealed(played: Played) -> None:
     nothing = jnp.zeros_like(played.batch.reward)
     falling = dataclasses.replace(played.settings, anneal_lr=True, num_updates=10)
-    rates = metric_of_updates(played, falling, LR, (0, 5, 10, 12), nothing)
+    rates = [told[LR] for told in told_by_updates(played, falling, (0, 5, 10, 12), nothing)]
     np.testing.assert_allclose(rates, [0.01, 0.005, 0, 0], atol=1e-9)
-    assert metric_of_updates(played, played.settings, LR, (9,), nothing) == [np.float32(0.01)]
+    assert played.metrics[LR] == np.float32(0.01)
 
 
 def test_the_weight_of_the_entropy_changes_linearly_over_a_run(played: Played) -> None:
     """It shows in the total loss of one gradient step, whose other parts stay the same."""
-    one_step = dataclasses.replace(played.settings, num_minibatches=1, update_epochs=1)
-    advantage = played.batch.reward
+    one_step = dataclasses.replace(
+        played.settings, num_minibatches=1, update_epochs=1, num_updates=10
+    )
 
-    def metric(tag: str, updates: Sequence[int], **settings: Any) -> np.ndarray:
-        changed = dataclasses.replace(one_step, num_updates=10, **settings)
-        return np.asarray(metric_of_updates(played, changed, tag, updates, advantage))
+    def told(updates: Sequence[int], **weights: Any) -> list[dict[str, float]]:
+        changed = dataclasses.replace(one_step, **weights)
+        return told_by_updates(played, changed, updates, played.batch.reward)
 
-    (entropy,) = metric(ENTROPY, (0,))
-    (without,) = metric(metrics.TOTAL_LOSS, (0,), ent_coef=0.0)
-    losses = metric(metrics.TOTAL_LOSS, (0, 5, 10, 12), ent_coef=0.2, ent_coef_at_end=0.1)
-    np.testing.assert_allclose((without - losses) / entropy, [0.2, 0.15, 0.1, 0.1], atol=1e-4)
-    (steady,) = metric(metrics.TOTAL_LOSS, (9,), ent_coef=0.2, ent_coef_at_end=0.2)
-    assert (without - steady) / entropy == pytest.approx(0.2, abs=1e-4)
+    (without,) = told((0,), ent_coef=0.0)
+    weighted = told((0, 5, 10, 12), ent_coef=0.2, ent_coef_at_end=0.1)
+    less = without[metrics.TOTAL_LOSS] - np.array([each[metrics.TOTAL_LOSS] for each in weighted])
+    np.testing.assert_allclose(less / without[ENTROPY], [0.2, 0.15, 0.1, 0.1], atol=1e-4)
 
 
 def test_a_subclass_may_have_an_optimiser_and_schedules_of_its_own(played: Played) -> None:
