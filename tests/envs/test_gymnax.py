@@ -66,7 +66,7 @@ def test_a_step_equals_that_of_the_game_and_begins_a_new_game_where_one_ends() -
         step_keys, reset_keys = np.asarray(jax.vmap(jax.random.split)(turn.keys)).swapaxes(0, 1)
         after, outcome = reference_games.step(step_keys, turn.before.board, turn.actions)
         fresh = reference_games.new_games(reset_keys)
-        seen, seen_fresh = (reference_games.observe(states, GAMES) for states in (after, fresh))
+        seen, seen_fresh = (reference_games.observe(states) for states in (after, fresh))
         expected = reference_games.chosen(outcome.done, seen_fresh, seen)
         np.testing.assert_array_equal(turn.observation, expected)
         np.testing.assert_array_equal(turn.information["final_observation"], seen)
@@ -222,10 +222,10 @@ def test_an_unmodified_ppo_learns_to_choose_valid_actions() -> None:
     ppo = ppo.replace(eval_callback=lambda *_: ())  # whole games take long to compile
     trained, _ = jax.jit(ppo.train)(jax.random.PRNGKey(0))
     boards = reference_games.new_games(np.arange(512, dtype=np.uint32).reshape(256, 2))
-    masks = reference_games.valid_actions(boards, 256)
+    masks = reference_games.valid_actions(boards)
     keys = jax.random.split(jax.random.PRNGKey(1), 256)
     act = jax.jit(jax.vmap(ppo.make_act(trained)))
-    actions = act(reference_games.observe(boards, 256), keys)
+    actions = act(reference_games.observe(boards), keys)
     share_valid = masks[np.arange(256), np.asarray(actions)].mean()
     by_chance = masks.mean()
     assert share_valid > 3 * by_chance

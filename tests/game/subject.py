@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from types import ModuleType
-from typing import Any
 
 import jax
 import numpy as np
 from golden import ENDINGS, REWARD_PARTS, Case, Result, Sample, State
 from reading import Reading
 
-Tree = Any  # a state, or states or outcomes of several boards, which are the first axis of arrays
-
-Step = Callable[[np.ndarray, Tree, np.ndarray], tuple[Tree, Tree]]  # of keys, boards and actions
-
-BATCH = 4096
+from tests.compiled_game import SAMPLED as BATCH
+from tests.compiled_game import Program, Tree, rows
 
 
 class JaxGame:
@@ -26,7 +22,7 @@ class JaxGame:
     slow.
     """
 
-    def __init__(self, game: ModuleType, history_limit: int, step: Step) -> None:
+    def __init__(self, game: ModuleType, history_limit: int, step: Program) -> None:
         self.history_limit = history_limit
         self._scenario = game.scenario
         self._boards: dict[int, tuple[State, Tree]] = {}
@@ -111,10 +107,6 @@ def expect_dumped(scenario: ModuleType, states: Tree, reading: Reading, index: i
     dumped, read = scenario.dump(rows(states, index)), reading.board(index)
     if read != {name: dumped[name] for name in read}:
         raise AssertionError(f"{read} was read where dump says {dumped}")
-
-
-def rows(tree: Tree, chosen: np.ndarray | int) -> Tree:
-    return jax.tree.map(lambda leaf: leaf[chosen], tree)
 
 
 def _with_blank_history(states: Tree) -> Tree:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from boards import State, plain
 from soundness import faults
-from steps import BATCH, Programs, keys, load
-from subject import rows
+from steps import Programs, load
 
 from hackmatrix import game
+from tests.compiled_game import BATCH, keys, rows
 
 Tree = Any
 WAIT = 5

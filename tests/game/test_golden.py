@@ -16,9 +16,10 @@ from conformance import (
     round_trip_failures,
 )
 from golden import REWARD_PARTS, Case
-from subject import BATCH, JaxGame, rows
+from subject import BATCH, JaxGame
 
 from hackmatrix import game
+from tests.compiled_game import rows
 
 SHOWN = 20
 STANDARD_ERRORS = 5

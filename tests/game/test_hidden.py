@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from boards import plain
 from soundness import faults
-from steps import BATCH, Programs, keys, load
+from steps import Programs, load
 
 from hackmatrix import game
 from hackmatrix.game import history
 from hackmatrix.game.hidden import redrawn
 from hackmatrix.game.programs import Program
 from hackmatrix.game.randomness import as_key
+from tests.compiled_game import BATCH, keys
 
 Tree = Any
 STEPS = 100

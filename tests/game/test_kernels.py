@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from golden import Case
 from gpu_kernels import interpreted, not_spread
-from steps import Programs, keys
-from subject import JaxGame, rows
+from steps import Programs
+from subject import JaxGame
 
 from hackmatrix import game
 from hackmatrix.bench.environment import choose
@@ -23,6 +23,7 @@ from hackmatrix.game import observation, tracing
 from hackmatrix.game.blocks import LANES
 from hackmatrix.game.kernels import Kernels
 from hackmatrix.game.valid import valid_word
+from tests.compiled_game import keys, rows
 
 BOARDS = 9 * LANES - 100  # two blocks, of which the second is not full
 KERNELS, FOR_GPUS = Kernels("cpu"), Kernels("gpu")

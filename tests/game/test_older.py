@@ -20,13 +20,13 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from soundness import faults
-from steps import BATCH, Programs
-from subject import rows
+from steps import Programs
 
 from hackmatrix import game
 from hackmatrix.game import history
 from hackmatrix.game.older import OlderState, deepened, older_layout, shallow_layout, upgraded
 from hackmatrix.game.state import HISTORY_DEPTH
+from tests.compiled_game import BATCH, rows
 
 Tree = Any
 BOARDS = 16

@@ -14,10 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import AbstractMesh, PartitionSpec
-from steps import BATCH, keys, step_arguments
 
 from hackmatrix import game
 from hackmatrix.game import play, stages
+from tests.compiled_game import BATCH, keys, step_arguments
 
 
 @pytest.mark.parametrize("shape", [(BATCH,), (4, BATCH // 4)])

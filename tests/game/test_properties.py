@@ -18,10 +18,10 @@ from golden import ENDINGS, REWARD_PARTS
 from hypothesis import HealthCheck, Phase, given, settings
 from reading import Reading
 from soundness import faults
-from steps import BATCH, Programs, keys, load
-from subject import rows
+from steps import Programs, load
 
 from hackmatrix import game
+from tests.compiled_game import BATCH, keys, rows
 
 Tree = Any
 

@@ -13,11 +13,12 @@ from golden import State, folder, read_stages
 from reading import Reading
 from stage_counts import count, faults, p_value
 from steps import Programs
-from subject import BATCH, JaxGame, Tree, expect_dumped, rows
+from subject import BATCH, JaxGame, expect_dumped
 
 from hackmatrix import game
 from hackmatrix.game import cells, few, layouts
 from hackmatrix.game.randomness import as_key
+from tests.compiled_game import Tree, rows
 
 FALSE_ALARM = 1e-6  # the chance at which a right game fails in one family of counts
 RARE_VALUES = {"block_count": {"0"}}  # no layout for 11 blocks in 100 draws: 1 board in 50,000
