@@ -34,6 +34,7 @@ SMALL = (
     "--config.env=tests.doors.outside.toy_environment:Corridor", "--config.hidden_dim=8",
     "--config.num_layers=1", f"--config.num_steps={STEPS}", f"--envs={ENVS}", "--seconds=0",
 )  # fmt: skip
+COMPILES_FAST = "--config.algorithm=tests.doors.outside.reinforce:Reinforce"  # unlike PPO
 BUSY = """
 import os, signal, time
 signal.raise_signal(signal.SIGINT)  # only the parent heeds Ctrl-C
@@ -52,7 +53,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def printed(directory: Path) -> list[str]:
     """What the command prints for one and two processes, and a slice that is not present."""
     pytest.importorskip("matplotlib", reason="matplotlib, which draws the plot, is not installed")
-    given = f"--out={directory}", "--processes=1,2", "--slices=v4-8"
+    given = COMPILES_FAST, f"--out={directory}", "--processes=1,2", "--slices=v4-8"
     done = subprocess.run(
         [sys.executable, "-m", "launch.bench", "scaling", *SMALL, *given],
         cwd=ROOT,
