@@ -14,6 +14,7 @@ from hackmatrix.envs import conformance, make
 from hackmatrix.envs.hackmatrix_env import HackMatrix
 from hackmatrix.envs.protocol import Parts
 from hackmatrix.networks.turning import DIRECTIONS, Turning, turned_towards
+from tests.envs import reference_games
 from tests.networks.grid import SIZE, GridWalk
 
 LANDMARK = 1  # of three features
@@ -162,7 +163,7 @@ def test_directions_are_found_by_the_names_of_actions() -> None:
 def test_the_game_is_turned_towards_its_exit() -> None:
     env = make("hackmatrix")
     keys = np.random.default_rng(0).integers(1 << 32, size=(64, 2), dtype=np.uint32)
-    states = env.reset(jax.numpy.asarray(keys))
+    states = reference_games.new_games(keys)
     parts = jax.tree.map(np.asarray, env.decode(env.encode(states))[0])
     turning = Turning.of(env.landmark, env.action_names)
     assert turning is not None
@@ -177,8 +178,8 @@ def test_the_game_is_turned_towards_its_exit() -> None:
 def test_the_game_turns_its_boards_as_a_network_would() -> None:
     """On boards whose cells are shuffled, with the player anywhere, and on one without an exit."""
     env, rng = make("hackmatrix"), np.random.default_rng(0)
-    keys = jax.numpy.asarray(rng.integers(1 << 32, size=(64, 2), dtype=np.uint32))
-    seen = env.encode(env.reset(keys))
+    keys = rng.integers(1 << 32, size=(64, 2), dtype=np.uint32)
+    seen = env.encode(reference_games.new_games(keys))
     words = np.array(seen.words)
     words[:, :36] = rng.permuted(words[:, :36], axis=1)
     words[:, 36:38] = rng.integers(6, size=(64, 2))
