@@ -237,11 +237,11 @@ def test_a_plan_does_not_depend_on_the_boards_planned_beside_it(
     np.testing.assert_array_equal(together.action, planning(Open(), 8)(params, boards).action)
 
 
-@pytest.mark.parametrize("devices", [1, 4])
-def test_looking_ahead_wins_every_game_on_any_mesh(params: Any, devices: int) -> None:
+def test_looking_ahead_wins_every_game_on_one_device(params: Any) -> None:
+    """tests/api/test_agent.py looks ahead on all."""
     planner = Planner(Open(), NETWORK, SIGNAL, 32)
     played = Evaluation(
-        Open(), NETWORK, mesh.over(jax.devices()[:devices]), planner.look_ahead
+        Open(), NETWORK, mesh.over(jax.devices()[:1]), planner.look_ahead
     ).beside_random(params, seed=1, games=16)
     assert played["agent"][RETURN].tolist() == [LENGTH] * 16
     assert played["random"][RETURN].mean() < 0.7 * LENGTH

@@ -81,10 +81,10 @@ def test_the_improved_policy_is_better_and_takes_only_valid_actions(found: Found
 def test_the_search_of_a_board_does_not_depend_on_the_boards_beside_it(
     params: Any, found: Found
 ) -> None:
-    some = np.array([3, 17, 8])
-    alone = found_on(jax.tree.map(lambda leaf: leaf[some], boards_at(0)), params, some)
-    np.testing.assert_array_equal(alone.action, found.action[some])
-    np.testing.assert_allclose(alone.policy, found.policy[some], atol=1e-5)
+    some = np.resize([3, 17, 8], BOARDS)
+    beside = found_on(jax.tree.map(lambda leaf: leaf[some], boards_at(0)), params, some)
+    np.testing.assert_array_equal(beside.action, found.action[some])
+    np.testing.assert_allclose(beside.policy, found.policy[some], atol=1e-5)
 
 
 def test_of_equally_good_actions_the_one_with_the_most_noise_is_taken(params: Any) -> None:
