@@ -46,17 +46,6 @@ def test_random_play_is_answered_as_by_a_session_in_this_process(client: Client)
     assert statistics.median(seconds) < 0.1
 
 
-def test_another_start_of_the_program_does_not_trace_the_game_again(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    client.ask({"action": "reset"})
-    monkeypatch.setenv("JAX_LOG_COMPILES", "1")
-    with Client("--headless-cli") as another:
-        another.ask({"action": "reset"})
-        assert "Finished tracing" in another.errors()  # so it logs what it traces
-        assert "_turn" not in another.errors()
-
-
 def test_recorded_deterministic_sessions_are_answered_as_recorded(client: Client) -> None:
     sessions = [session for session in recordings.read() if session.is_deterministic]
     assert len(sessions) == 151
@@ -134,11 +123,17 @@ def test_the_program_soon_reports_that_it_loads_and_exits_when_its_input_ends() 
         assert "end of input" in lines[-1]
 
 
-def test_clients_get_advice_from_the_given_policy() -> None:
-    with Client("--headless-cli", "--seed=3", "--policy=policies/conv") as client:
-        client.ask({"action": "reset"})
-        advice = client.ask({"action": "getAdvice"})
-        valid = client.ask({"action": "getValidActions"})["validActions"]
+def test_another_start_gives_advice_and_does_not_trace_the_game_again(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.ask({"action": "reset"})
+    monkeypatch.setenv("JAX_LOG_COMPILES", "1")
+    with Client("--headless-cli", "--seed=3", "--policy=policies/conv") as another:
+        another.ask({"action": "reset"})
+        advice = another.ask({"action": "getAdvice"})
+        valid = another.ask({"action": "getValidActions"})["validActions"]
+        assert "Finished tracing" in another.errors()  # so it logs what it traces
+        assert "_turn" not in another.errors()
     assert {*np.flatnonzero(advice["probabilities"])} <= {*valid}
     assert advice["actionIndex"] == int(np.argmax(advice["probabilities"]))
 
