@@ -287,13 +287,13 @@ def test_maskable_ppo_of_stable_baselines_trains(env: Any) -> None:
     settings = {"n_steps": 256, "batch_size": 128, "n_epochs": 2, "seed": 0, "device": "cpu"}
     model = contrib.MaskablePPO("MlpPolicy", gymnasium.make("HackMatrix-v0"), **settings)
     before = [weights.detach().clone() for weights in model.policy.parameters()]
-    model.learn(1024)
+    model.learn(512)
     assert all(
         (weights != old).any() and weights.isfinite().all()
         for weights, old in zip(model.policy.parameters(), before, strict=True)
     )
     lengths = [episode["l"] for episode in model.ep_info_buffer]
-    assert len(lengths) > 10
+    assert len(lengths) > 5
     assert np.mean(lengths) > 20  # an invalid action would have ended the game
     observation, _ = env.reset(seed=0)
     action, _ = model.predict(observation, action_masks=env.action_masks())
