@@ -124,20 +124,21 @@ def test_heads_are_float32_where_products_are_bfloat16(name: str) -> None:
 
 def test_gradients_of_biases_are_summed_in_float32_where_products_are_bfloat16() -> None:
     """They sum over thousands of cells: a large bfloat16 sum would lose small terms."""
-    env, rng = GridWalk(), np.random.default_rng(5)
+    rng = np.random.default_rng(5)
     parts = {
         part: jnp.asarray(rng.random((512, *shape), np.float32))
-        for part, shape in env.observation.items()
+        for part, shape in ENV.observation.items()
     }
 
     def gradient(dtype: str) -> Any:
-        network = networks.make(Spec("cells", 16, 2, 16, False, dtype), env)
+        spec = make_spec("cells", hidden_dim=16, channels=16, compute_dtype=dtype)
+        network = networks.make(spec, ENV)
 
         def loss(params: Any, parts: Any) -> jax.Array:
             logits, values = network(params, parts)
             return jnp.square(logits - 1).mean() + jnp.square(values - 1).mean()
 
-        return jax.jit(jax.grad(loss))(network.init(jax.random.key(0)), parts)
+        return jax.jit(jax.grad(loss))(random_params(spec), parts)
 
     exact = jax.tree.leaves_with_path(gradient("float32"))
     for (path, right), rounded in zip(exact, jax.tree.leaves(gradient("bfloat16")), strict=True):

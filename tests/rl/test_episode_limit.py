@@ -76,6 +76,6 @@ def test_all_boards_are_encoded_as_often_as_without_a_limit(
     calls = []
     for limit in (0, LIMIT):
         sizes.clear()
-        collect_rollout(False, limit, BOARDS)
+        jax.eval_shape(lambda limit=limit: collect_rollout(False, limit, BOARDS).after)
         calls.append(sizes.count(BOARDS))
     assert calls[0] == calls[1] > 0
