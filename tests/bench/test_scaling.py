@@ -238,19 +238,23 @@ def test_more_processes_than_gpus_are_refused() -> None:
 
 @pytest.mark.usefixtures("one_cpu")
 @pytest.mark.parametrize(
-    ("lr", "out", "reason"),
+    ("processes", "lr", "out", "reason"),
     [
-        (-1.0, "scaling", r"^lr=-1\.0 must be"),
-        (1e-3, "/dev/null", "^--out=/dev/null: File exists$"),
+        (1, -1.0, "scaling", r"^lr=-1\.0 must be"),
+        (1, 1e-3, "/dev/null", "^--out=/dev/null: File exists$"),
+        (3, 1e-3, "scaling", "^num_envs=4 forms 4 groups, which 3 devices cannot share equally"),
     ],
 )
 def test_what_would_fail_later_is_refused_before_anything_is_measured(
-    lr: float, out: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    processes: int, lr: float, out: str, reason: str, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     monkeypatch.setattr(curves, "curves", measured := Mock(return_value=iter(())))
     raw = {**default.get_config(), "lr": lr}
     with pytest.raises(UserError, match=reason):
-        measuring.measure_scaling(raw, [1], [], 64, 0, tmp_path / out, Report(as_json=True))
+        measuring.measure_scaling(
+            raw, [processes], [], ENVS, 0, tmp_path / out, Report(as_json=True)
+        )
     measured.assert_not_called()
     assert list(tmp_path.iterdir()) == []
 
@@ -261,7 +265,6 @@ def test_what_would_fail_later_is_refused_before_anything_is_measured(
         ("--out=", "flag --out=: must not be empty"),
         ("--processes=0", "must be numbers from 1, like 1,2,4"),
         ("--slices=v4-9", "must be names among v4-8"),
-        ("--processes=3", "num_envs=4 forms 4 groups, which 3 devices cannot share equally"),
         ("--config.num_envs=8", "use --envs, not --config.num_envs"),
         ("--boards=256", "--boards applies to env, not to scaling"),
         ("--out=gs://bucket/scaling", "gs://bucket/scaling is not a local path: write to"),
