@@ -17,7 +17,7 @@ Array = jax.Array
 WIDTH = Width(one_of=8, least=4)
 # The first two are processed all at once, the next three `least` at a time, the last by eighths.
 for_numbers_of_boards = pytest.mark.parametrize("boards", [1, 8, 9, 32, 33, 80])
-for_shares = pytest.mark.parametrize("share", [0, 0.1, 1])
+SHARES = 0, 0.1, 1  # of the boards that need the rule
 
 
 def counters(boards: int, share: float) -> np.ndarray:
@@ -54,21 +54,24 @@ def test_boards_are_gathered_if_there_are_more_than_twice_the_width(
 
 
 @for_numbers_of_boards
-@for_shares
-def test_a_rule_is_applied_once_to_the_boards_that_need_it(boards: int, share: float) -> None:
-    left = counters(boards, share)
-    needed = jnp.asarray(left > 2)
-    found = few.apply_once(needed, once, at_start(left), WIDTH)
-    check(found, left - (left > 2), left > 2)
+def test_a_rule_is_applied_once_to_the_boards_that_need_it(boards: int) -> None:
+    apply = jax.jit(lambda needed, work: few.apply_once(needed, once, work, WIDTH))
+    for share in SHARES:
+        left = counters(boards, share)
+        check(apply(left > 2, at_start(left)), left - (left > 2), left > 2)
 
 
 @for_numbers_of_boards
-@for_shares
-def test_a_rule_is_applied_until_no_board_needs_it(boards: int, share: float) -> None:
-    left = counters(boards, share)
-    check(few.apply(is_needed, once, at_start(left), WIDTH), 0 * left, left)
-    for reselect in (False, True):
-        check(few.repeat(is_needed, once, at_start(left), WIDTH, reselect), 0 * left, left)
+def test_a_rule_is_applied_until_no_board_needs_it(boards: int) -> None:
+    def in_all_ways(work: tuple[Array, Array]) -> list[Any]:
+        repeated = (few.repeat(is_needed, once, work, WIDTH, each) for each in (False, True))
+        return [few.apply(is_needed, once, work, WIDTH), *repeated]
+
+    compiled = jax.jit(in_all_ways)
+    for share in SHARES:
+        left = counters(boards, share)
+        for found in compiled(at_start(left)):
+            check(found, 0 * left, left)
 
 
 def test_a_rest_of_boards_is_left_to_the_next_rule() -> None:
