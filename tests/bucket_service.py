@@ -93,6 +93,9 @@ def _proxy(service: Service) -> ThreadingHTTPServer:
             if fault == "third":
                 self._answer(503, {"Content-Type": "text/plain"}, b"try again")
                 return
+            if fault == "forbid":
+                self._answer(403, {"Content-Type": "text/plain"}, b"no permission")
+                return
             if fault == "slow":
                 time.sleep(0.05)
             if fault == "hang":

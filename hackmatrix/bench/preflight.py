@@ -25,8 +25,10 @@ from hackmatrix.errors import UserError
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.parallel import slices
 from hackmatrix.parallel.gpus import Gpus
+from hackmatrix.train.checkpoints.savable import check_can_be_saved
 from hackmatrix.train.config import Config, autoscale, resolve
 from hackmatrix.train.program import Program
+from hackmatrix.train.reporting import metric_catalogue
 
 _REQUIRED = re.compile(r"\(([\d.]+)([KMG])\) exceeds available HBM")
 _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
@@ -61,6 +63,9 @@ def examine(raw: Mapping[str, Any], slice_name: str) -> Preflight:
     mesh = meshes.over(target.devices())
     config = resolve(raw, target.platform, mesh.size)
     program = Program(config, mesh)
+    metric_catalogue.check(program.env, program.algorithm)
+    _ = program.params_to_start_from  # raises a UserError if there are none
+    check_can_be_saved(program.shapes)
     lowered = program.lower()
     seconds = minibatch = None
     try:

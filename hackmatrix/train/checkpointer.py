@@ -94,19 +94,20 @@ class Checkpointer:
 
     def finish(self, update: int, state: TrainState) -> None:
         """Saves the last state and waits until it is written. A failure may pass, so it retries for
-        some minutes; after that the state stays unsaved.
+        some minutes after the first; then the state stays unsaved.
         """
-        end = time.monotonic() + _PATIENCE
+        end = 0.0
         for attempt in itertools.count():
             if self.is_unsaved(update):
                 self.save(update, state)
             self._checkpoints.wait()
             if not self.is_unsaved(update):
                 return
-            if any_process(time.monotonic() > end):
-                return
             if not attempt:
+                end = time.monotonic() + _PATIENCE
                 self._say(f"Could not save the last state; retrying for {_PATIENCE / 60:g} minutes")
+            elif any_process(time.monotonic() > end):
+                return
             time.sleep(_PAUSE)
 
     def is_unsaved(self, update: int) -> bool:

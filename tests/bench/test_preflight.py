@@ -207,8 +207,9 @@ def test_the_findings_can_be_printed_as_json(largest: Preflight) -> None:
         (["--slice=v4-9"], "v4-9"),
         (["--slice=v4-8", "--config.num_envs=7"], "num_envs"),
         ([], "slice"),
+        (["--slice=v4-8", *CARTPOLE, "--config.start_from=runs/none"], "no file runs/none"),
     ],
-    ids=["an unknown slice", "too few environments", "no slice"],
+    ids=["an unknown slice", "too few environments", "no slice", "an agent that is not there"],
 )
 def test_what_cannot_be_compiled_is_reported_in_the_last_line(
     arguments: list[str], reason: str

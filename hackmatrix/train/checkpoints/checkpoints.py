@@ -30,7 +30,7 @@ from hackmatrix.train.checkpoints.collective_reads import Damaged, read_on_all, 
 from hackmatrix.train.checkpoints.digest import digest
 from hackmatrix.train.checkpoints.manifest import Manifest, read, seal
 from hackmatrix.train.checkpoints.named_arrays import described, mismatches, named
-from hackmatrix.train.checkpoints.saving import STATE, Saving, one_line, silence_orbax
+from hackmatrix.train.checkpoints.saving import STATE, Saving, answered, one_line, silence_orbax
 from hackmatrix.train.checkpoints.scores import Best
 from hackmatrix.train.runs.places import Disk, place
 from hackmatrix.train.runs.protocol import Place, one_line_errors
@@ -225,7 +225,8 @@ class Checkpoints:
         except Exception:
             if isinstance(self._directory, Disk):
                 raise
-            self._place(step).exists()
+        self._place(step).exists()
+        with answered():
             return self._load_once(step, wanted)
 
     def _load_once(self, step: int, wanted: dict[str, Any]) -> dict[str, jax.Array]:

@@ -9,7 +9,8 @@ import re
 import sys
 import textwrap
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -20,6 +21,8 @@ from hackmatrix.parallel.agreement import Barrier
 from hackmatrix.train.checkpoints.manifest import MANIFEST
 from hackmatrix.train.runs.protocol import Place, Unavailable
 
+# The errors of tensorstore that say nothing about what is in a bucket.
+_NOT_ANSWERED = re.compile(r"http_response_code='(401|403|408|429|5\d\d)'|curl_code='")
 STATE = "state"  # a folder of every saved checkpoint, so this name must not change
 
 
@@ -101,6 +104,19 @@ def _kept(newest: int, also_keep: Sequence[int]) -> Any:
     )
 
 
+@contextmanager
+def answered() -> Iterator[None]:
+    """Raises Unavailable where a bucket does not answer tensorstore, or refuses to. It reads arrays
+    over connections and with credentials of its own.
+    """
+    try:
+        yield
+    except Exception as error:
+        if _NOT_ANSWERED.search(str(error)):
+            raise Unavailable(one_line(error)) from None
+        raise
+
+
 def one_line(error: BaseException) -> str:
     """Returns the first error of a chain in one line, short enough to read."""
     error = _first_of(error)
@@ -108,10 +124,16 @@ def one_line(error: BaseException) -> str:
         return os.strerror(int(number[1]))
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
-    said = textwrap.shorten(str(error), 200)
+    said = textwrap.shorten(_reason(str(error)), 200)
     if not said or isinstance(error, KeyError):  # whose message is only the key
         return f"{type(error).__name__} {said}".rstrip()
     return said
+
+
+def _reason(said: str) -> str:
+    """Returns what an error says, but of a chain of errors of tensorstore only the last."""
+    errors, *details = said.split(" [tensorstore_spec")
+    return re.sub(": Error .*: Error ", ": Error ", errors) if details else said
 
 
 def _first_of(error: BaseException) -> BaseException:

@@ -214,3 +214,24 @@ def test_a_checkpoint_in_an_unreachable_bucket_is_not_reported_as_damaged(
     assert restored is not None
     assert restored.step == 1
     assert messages == []
+
+
+@pytest.mark.usefixtures("retries_without_waiting")
+def test_a_checkpoint_whose_arrays_are_refused_is_not_reported_as_damaged(
+    in_bucket: Checkpoints,
+    messages: list[str],
+    bucket_service: Service,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Arrays are read by tensorstore, whose credentials may be refused when others are accepted."""
+    in_bucket.save(1, state(on(1)), {})
+    in_bucket.wait()
+
+    def refuse_tensorstore(request: str) -> str | None:
+        return "forbid" if "tensorstore=" in request else None
+
+    monkeypatch.setattr(bucket_service, "fault_of", refuse_tensorstore)
+    with pytest.raises(Unavailable, match=r"^PERMISSION_DENIED: Error reading gs://.*: Forbidden$"):
+        in_bucket.restore_newest(Layout(like(on(1))))
+    assert in_bucket.steps() == [1]
+    assert messages == []

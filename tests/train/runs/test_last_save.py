@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -110,6 +111,23 @@ def test_the_last_save_is_retried_until_it_succeeds(
     retrying = "Could not save the last state; retrying for 5 minutes"
     assert capsys.readouterr().out.splitlines().count(retrying) == 1
     assert checkpointer.steps() == [64]
+
+
+def test_the_last_save_is_retried_even_if_it_took_long_to_fail(
+    monkeypatch: pytest.MonkeyPatch, new_run: tuple[Checkpointer, TrainState]
+) -> None:
+    checkpointer, state = new_run
+    monkeypatch.setattr(checkpointers, "_PATIENCE", 0.2)
+    monkeypatch.setattr(checkpointers, "_PAUSE", 0.0)
+    save = Checkpoints.save
+
+    def fails_late(*_: Any) -> None:
+        monkeypatch.setattr(Checkpoints, "save", save)
+        time.sleep(0.3)
+
+    monkeypatch.setattr(Checkpoints, "save", fails_late)
+    checkpointer.finish(1, state)
+    assert not checkpointer.is_unsaved(1)
 
 
 def test_a_state_that_could_not_be_saved_is_known_to_be_unsaved(
