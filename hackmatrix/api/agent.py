@@ -149,10 +149,10 @@ class Agent:
 
     def _evaluation(self, plan: int) -> Evaluation:
         if plan not in self._evaluations:
-            planner = self.planner(plan)
+            planner, network = self.planner(plan), self.policy.network
             self._evaluations[plan] = Evaluation(
-                self.env,
-                self.policy.network,
+                network.turned(self.env),
+                network,
                 meshes.over(jax.local_devices()),
                 planner.look_ahead if planner else None,
             )

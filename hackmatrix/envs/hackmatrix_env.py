@@ -17,7 +17,7 @@ from hackmatrix.envs.protocol import Environment, OlderLayout, Parts, Shaping, S
 from hackmatrix.errors import UserError
 from hackmatrix.game import hidden, observation, older, tracing
 from hackmatrix.game.cells import CELLS, SIZE
-from hackmatrix.game.features import EXIT_SEEN, is_exit
+from hackmatrix.game.features import EXIT_SEEN, number_of
 from hackmatrix.game.programs import PROGRAMS, Program
 from hackmatrix.game.randomness import as_key
 from hackmatrix.game.reward import STEP_UNITS, UNITS, distances_to_exit
@@ -172,9 +172,10 @@ class HackMatrix(Environment):
         with tracing.program_for(self._platform):
             cells, others = jnp.split(seen.words, [CELLS], axis=-1)
             parts = observation.decode_player(others)
-            if self._turned:
+            if self._turned and self.landmark is not None:
                 grid = cells.reshape(*mask.shape[:-1], SIZE, SIZE, 1)
-                parts, _ = self._turned(is_exit(grid[..., 0]), {**parts, "cells": grid})
+                marks = number_of(grid[..., 0], self.landmark)
+                parts, _ = self._turned(marks, {**parts, "cells": grid})
                 cells = parts["cells"].reshape(cells.shape)
             return {**parts, "cells": observation.decode_cells(cells)}, mask
 

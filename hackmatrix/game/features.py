@@ -54,11 +54,6 @@ FEATURES = [
 EXIT_SEEN = FEATURES.index(_is("content", EXIT))
 
 
-def is_exit(cell_words: Array) -> Array:
-    """Returns which cells hold the exit: bool[...] from u32[...]."""
-    return CELL.unpack(cell_words)["content"] == EXIT
-
-
 def _constants(feature: Feature) -> tuple[int, int, int, int, int]:
     """Returns the start and mask of the field, the constant that stands in for a missing field (1,
     else 0), and the mask of the condition and the bits that it requires there.
@@ -70,13 +65,17 @@ def _constants(feature: Feature) -> tuple[int, int, int, int, int]:
     return field.start, field.mask, one, condition.mask << condition.start, value
 
 
-_START, _MASK, _ONE, _CONDITION, _VALUE = np.array(list(map(_constants, FEATURES)), np.uint32).T
+_CONSTANTS = np.array(list(map(_constants, FEATURES)), np.uint32).T
 _UNIT = np.array([1 / each.unit for each in FEATURES], np.float32)
 
 
 @outlined
 def features_of(cell_words: Array) -> Array:
     """Returns the features of each cell: f32[..., 42] from u32[...]."""
-    words = cell_words[..., None]
-    shown = jnp.where(words & _CONDITION == _VALUE, words >> _START & _MASK | _ONE, 0)
-    return shown.astype(jnp.int32).astype(jnp.float32) * _UNIT
+    return number_of(cell_words[..., None]).astype(jnp.int32).astype(jnp.float32) * _UNIT
+
+
+def number_of(cell_words: Array, feature: int | slice = slice(None)) -> Array:
+    """Returns a feature of cells u32[...], not yet divided by its unit."""
+    start, mask, one, condition, value = (each[feature] for each in _CONSTANTS)
+    return jnp.where(cell_words & condition == value, cell_words >> start & mask | one, 0)

@@ -12,7 +12,8 @@ import pytest
 
 from hackmatrix.envs import conformance, make
 from hackmatrix.envs.hackmatrix_env import HackMatrix
-from hackmatrix.envs.protocol import Parts
+from hackmatrix.envs.protocol import Parts, with_attribute
+from hackmatrix.game.features import EXIT_SEEN
 from hackmatrix.networks.turning import DIRECTIONS, Turning, turned_towards
 from tests.envs import reference_games
 from tests.networks.grid import SIZE, GridWalk
@@ -175,9 +176,10 @@ def test_the_game_is_turned_towards_its_exit() -> None:
     np.testing.assert_array_equal(turned["cells"][:, 5, :, turning.landmark].sum(1), 1)
 
 
-def test_the_game_turns_its_boards_as_a_network_would() -> None:
-    """On boards whose cells are shuffled, with the player anywhere, and on one without an exit."""
-    env, rng = make("hackmatrix"), np.random.default_rng(0)
+@pytest.mark.parametrize("landmark", [EXIT_SEEN, 10, -3], ids=["exit", "points", "data siphon"])
+def test_the_game_turns_its_boards_as_a_network_would(landmark: int) -> None:
+    """On boards whose cells are shuffled, with the player anywhere, and on one without a mark."""
+    env, rng = with_attribute(HackMatrix(), "landmark", landmark), np.random.default_rng(0)
     keys = rng.integers(1 << 32, size=(64, 2), dtype=np.uint32)
     seen = env.encode(reference_games.new_games(keys))
     words = np.array(seen.words)
@@ -190,7 +192,7 @@ def test_the_game_turns_its_boards_as_a_network_would() -> None:
     assert turning is not None
     expected, turn = turning.turned(parts)
     turned, same_mask = env.turned_by(turned_towards).decode(seen)
-    assert len(np.unique(turned["turned"], axis=0)) == 8
+    assert len(np.unique(turned["turned"], axis=0)) == 8  # all turns there are
     jax.tree.map(np.testing.assert_array_equal, (turned, same_mask), (expected, mask))
     jax.tree.map(np.testing.assert_array_equal, turning.turned(turned), (expected, turn))
 

@@ -50,7 +50,8 @@ class Evaluator:
     ) -> None:
         self._run, self._program, self._say = run, program, say
         self._schedule, self._clock = schedule, schedule.clock
-        self._evaluation = Evaluation(program.env, program.network, program.mesh, goes_on=goes_on)
+        env, network = program.network.turned(program.env), program.network
+        self._evaluation = Evaluation(env, network, program.mesh, goes_on=goes_on)
         self._goal = program.env.goal or RETURN
         # Restarts do not delay an evaluation: the first one is due at a multiple of the interval.
         self._interval = 60 * run.config.eval_interval_minutes
