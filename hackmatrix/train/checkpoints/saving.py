@@ -131,8 +131,10 @@ def one_line(error: BaseException) -> str:
 
 
 def _reason(said: str) -> str:
-    """Returns what an error says, but of a chain of errors of tensorstore only the last."""
-    errors, *details = said.split(" [tensorstore_spec")
+    """Returns what an error says, but of a chain of errors of tensorstore only the last, without
+    its details, which follow in any order: [NAME='VALUE'].
+    """
+    errors, *details = re.split(r" \[[\w\[\]]+='", said, maxsplit=1)
     return re.sub(": Error .*: Error ", ": Error ", errors) if details else said
 
 

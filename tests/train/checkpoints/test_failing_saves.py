@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import pytest
 
 from hackmatrix.train.checkpoints.checkpoints import Checkpoints, Layout
+from hackmatrix.train.checkpoints.saving import one_line
 from hackmatrix.train.runs.places import Disk
 from hackmatrix.train.runs.protocol import Unavailable
 from tests.train.checkpoints.small_state import like, on, state
@@ -183,3 +184,15 @@ def test_a_checkpoint_whose_process_was_killed_during_the_save_is_not_used(
     checkpoints.save(3, restored.state, {})
     checkpoints.wait()
     assert sorted(each.name for each in (tmp_path / "run").iterdir()) == ["1", "3"]
+
+
+@pytest.mark.parametrize(
+    "details",
+    ["[http_response_code='403'] [tensorstore_spec='{}']", "[tensorstore_spec[1]='{}']"],
+)
+def test_the_reason_is_kept_of_a_chain_of_errors_of_tensorstore(details: str) -> None:
+    chain = (
+        'Error opening "zarr" driver: Error reading "a/.zarray": Error reading gs://b/c: Forbidden'
+    )
+    error = ValueError(f"PERMISSION_DENIED: {chain} {details}")
+    assert one_line(error) == "PERMISSION_DENIED: Error reading gs://b/c: Forbidden"
