@@ -75,7 +75,7 @@ class Turning:
 
 
 def turned_towards(marks: Array, parts: Parts) -> tuple[dict[str, Array], Turn]:
-    """Turns boards towards their landmark, where `marks` [..., R, C] is not 0. The part `cells`
+    """Turns boards towards their landmark, where `marks` [..., R, C] is greatest. The part `cells`
     [..., R, C, F] need not be decoded yet. How they were turned becomes the part `turned`: rules
     that depend on the order of directions are not symmetric, so the network should know.
     """

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, ClassVar
 from unittest.mock import Mock
 
 import jax
@@ -19,6 +20,7 @@ from hackmatrix.compile_cache.programs import without_persistent_cache
 from hackmatrix.errors import UserError
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.parallel import slices
+from hackmatrix.ppo import PPO
 from hackmatrix.train.program import Program
 from tests.train.settings import config
 
@@ -219,6 +221,28 @@ def test_what_cannot_be_compiled_is_reported_in_the_last_line(
     assert done.stdout == ""
     assert reason in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
+
+
+class Twice(PPO):
+    sections: ClassVar = (*PPO.sections, *PPO.sections)
+
+
+class Empty(PPO):
+    def init(self, key: jax.Array) -> Any:
+        learner = super().init(key)
+        return learner.replace(params={**learner.params, "none": jax.numpy.zeros((0, 8))})
+
+    def acting(self, learner: Any) -> Any:
+        return {"params": learner.params["params"]}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "reason"), [(Twice, "more than once"), (Empty, "none has no elements")]
+)
+def test_what_a_run_would_not_begin_with_is_refused(algorithm: type[PPO], reason: str) -> None:
+    raw = {**default.get_config(), **SMALL, "algorithm": f"{__name__}:{algorithm.__name__}"}
+    with pytest.raises(UserError, match=reason):
+        examine(raw, "v4-8")
 
 
 def test_only_programs_for_cpus_have_functions_that_are_not_inlined() -> None:

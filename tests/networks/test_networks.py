@@ -186,7 +186,15 @@ def test_a_centred_network_sees_the_cell_one_step_up_alike_from_everywhere() -> 
     assert np.abs(logits - outputs(centred, params, nothing)[0]).max() > 1e-2
 
 
-@pytest.mark.parametrize("platform", ["tpu", "default"])
+def test_a_cpu_finds_the_place_of_the_player_once_and_not_for_each_number_around_it() -> None:
+    cells, place = jnp.zeros((4, 6, 6, 3)), jnp.zeros(4, jnp.int32)
+    both_ways = jax.value_and_grad(lambda cells, *place: around(cells, *place).sum())
+    for function, calls in (around, 1), (both_ways, 2):
+        lowered = jax.jit(function).lower(cells, place, place).as_text()
+        assert lowered.count('inlineable = "false"') == calls
+
+
+@pytest.mark.parametrize("platform", ["cpu", "tpu", "default"])
 def test_centring_and_its_gradient_equal_those_of_products(
     platform: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
