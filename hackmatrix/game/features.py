@@ -66,13 +66,20 @@ def _constants(feature: Feature) -> tuple[int, int, int, int, int]:
 
 
 _CONSTANTS = np.array(list(map(_constants, FEATURES)), np.uint32).T
-_UNIT = np.array([1 / each.unit for each in FEATURES], np.float32)
+_SMALL = np.min_scalar_type(max(field.mask for field in CELL.values()))
+UNIT = np.array([1 / each.unit for each in FEATURES], np.float32)
 
 
 @outlined
 def features_of(cell_words: Array) -> Array:
     """Returns the features of each cell: f32[..., 42] from u32[...]."""
-    return number_of(cell_words[..., None]).astype(jnp.int32).astype(jnp.float32) * _UNIT
+    return number_of(cell_words[..., None]).astype(jnp.int32).astype(jnp.float32) * UNIT
+
+
+@outlined
+def small_numbers_of(cell_words: Array) -> Array:
+    """Returns the features of each cell, not yet divided by their units: u8[..., 42]."""
+    return number_of(cell_words[..., None]).astype(_SMALL)
 
 
 def number_of(cell_words: Array, feature: int | slice = slice(None)) -> Array:

@@ -25,7 +25,9 @@ from hackmatrix.game.features import (
     EXIT,
     FEATURES,
     QUESTION,
+    UNIT,
     features_of,
+    small_numbers_of,
 )
 from hackmatrix.game.outline import outlined
 from hackmatrix.game.programs import Program
@@ -51,8 +53,8 @@ def observe(state: State) -> Array:
 @outlined
 def encode(state: State) -> Array:
     """Returns u32[47]: the observation before it is expanded into floats."""
-    cell_words = jnp.moveaxis(_cell_words(state), 0, -1)
-    return jnp.concatenate([cell_words, jnp.stack(player_words(state), axis=-1)], axis=-1)
+    cells = _boards_first(_cell_words(state))
+    return jnp.concatenate([cells, jnp.stack(player_words(state), axis=-1)], axis=-1)
 
 
 def player_words(state: State) -> list[Array]:
@@ -69,16 +71,20 @@ def player_words(state: State) -> list[Array]:
 @outlined
 def decode(words: Array) -> Array:
     """Returns f32[1545] from u32[47]."""
-    parts = decode_parts(words)
-    cells = parts["cells"].reshape(*words.shape[:-1], CELLS * len(FEATURES))
-    return jnp.concatenate([parts["player"], parts["programs"], cells], axis=-1)
+    player = jnp.concatenate([*decode_player(words[..., CELLS:]).values()], axis=-1)
+    return jax.lax.dynamic_update_slice_in_dim(_behind_room(words[..., :CELLS]), player, 0, axis=-1)
 
 
-def decode_parts(words: Array) -> dict[str, Array]:
-    """Returns the parts of the observation from u32[47]. Concatenating them costs as much as all
-    the rest, so callers that can use them apart should.
+@outlined
+def _behind_room(cell_words: Array) -> Array:
+    """Returns f32[1545] from u32[36]: the features of the cells, behind room for the other parts.
+    An empty cell in front makes the room. Concatenating the parts would copy them all.
     """
-    return {**decode_player(words[..., CELLS:]), "cells": decode_cells(words[..., :CELLS])}
+    axes = [(0, 0)] * (cell_words.ndim - 1)
+    numbers = small_numbers_of(jnp.pad(cell_words, [*axes, (1, 0)]))
+    in_a_row = numbers.reshape(*cell_words.shape[:-1], -1)[..., -OBSERVATION_SIZE:]
+    units = np.tile(UNIT, 1 + CELLS)[-OBSERVATION_SIZE:]
+    return in_a_row.astype(jnp.int32).astype(jnp.float32) * units
 
 
 def decode_player(words: Array) -> dict[str, Array]:
@@ -93,6 +99,15 @@ def decode_cells(words: Array) -> Array:
     return features_of(words).reshape(*words.shape[:-1], *PARTS["cells"])
 
 
+@outlined
+def _boards_first(words: Array) -> Array:
+    """Moves the boards to the front. As a pass of its own this is a blocked transposition; XLA for
+    CPUs would otherwise fuse it into the computation of the words, and read them across all boards.
+    """
+    return jnp.moveaxis(words, 0, -1)
+
+
+@outlined
 def _cell_words(state: State) -> Array:
     """Returns u32[36, ...], with the boards last, so that vector units work on many boards at
     once.
