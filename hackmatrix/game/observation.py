@@ -32,6 +32,7 @@ from hackmatrix.game.features import (
 from hackmatrix.game.outline import outlined
 from hackmatrix.game.programs import Program
 from hackmatrix.game.state import CRYPTOG, State
+from hackmatrix.game.tracing import on_cpu
 
 Array = jax.Array
 WORDS = CELLS + 11
@@ -71,20 +72,25 @@ def player_words(state: State) -> list[Array]:
 @outlined
 def decode(words: Array) -> Array:
     """Returns f32[1545] from u32[47]."""
-    player = jnp.concatenate([*decode_player(words[..., CELLS:]).values()], axis=-1)
-    return jax.lax.dynamic_update_slice_in_dim(_behind_room(words[..., :CELLS]), player, 0, axis=-1)
+    cells = words[..., :CELLS]
+    others = jnp.concatenate([*decode_player(words[..., CELLS:]).values()], axis=-1)
+    if on_cpu():  # where concatenating would take longer than all the rest
+        return jax.lax.dynamic_update_slice_in_dim(_behind_room(cells), others, 0, axis=-1)
+    features = features_of(cells).reshape(*words.shape[:-1], -1)
+    return jnp.concatenate([others, features], axis=-1)
 
 
 @outlined
 def _behind_room(cell_words: Array) -> Array:
-    """Returns f32[1545] from u32[36]: the features of the cells, behind room for the other parts.
-    An empty cell in front makes the room. Concatenating the parts would copy them all.
+    """Returns f32[1545] from u32[36]: the features of the cells, behind room for the others, which
+    an empty cell in front makes. They are written as small numbers first: to write floats into the
+    row in one pass, XLA would divide for each to find its cell.
     """
-    axes = [(0, 0)] * (cell_words.ndim - 1)
-    numbers = small_numbers_of(jnp.pad(cell_words, [*axes, (1, 0)]))
-    in_a_row = numbers.reshape(*cell_words.shape[:-1], -1)[..., -OBSERVATION_SIZE:]
+    front = [(0, 0)] * (cell_words.ndim - 1) + [(1, 0)]
+    numbers = small_numbers_of(jnp.pad(cell_words, front))
+    row = numbers.reshape(*cell_words.shape[:-1], -1)[..., -OBSERVATION_SIZE:]
     units = np.tile(UNIT, 1 + CELLS)[-OBSERVATION_SIZE:]
-    return in_a_row.astype(jnp.int32).astype(jnp.float32) * units
+    return row.astype(jnp.int32).astype(jnp.float32) * units
 
 
 def decode_player(words: Array) -> dict[str, Array]:

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hackmatrix.game import cells
+from hackmatrix.game import cells, observation
 from hackmatrix.game.outline import outlined
 
 WAVES, USERS, BOARDS = 12, 8, 64
@@ -55,6 +55,14 @@ def test_a_function_that_is_not_outlined_is_compiled_several_times() -> None:
     """Otherwise the test above would prove nothing, and no function would need to be outlined."""
     for not_outlined in (flood, jax.jit(flood)):
         assert shifts(program_with_many_users(not_outlined)) > 2 * shifts(flood)
+
+
+def test_an_observation_is_written_once() -> None:
+    """Concatenating its parts would hold them all as floats first, which takes twice as long."""
+    words = jax.ShapeDtypeStruct((BOARDS, observation.WORDS), np.uint32)
+    memory = jax.jit(observation.decode).lower(words).compile().memory_analysis()
+    assert memory is not None
+    assert memory.temp_size_in_bytes < memory.output_size_in_bytes / 2
 
 
 def test_functions_are_outlined_for_a_cpu_next_to_an_accelerator_too(
