@@ -76,8 +76,7 @@ def decode(words: Array) -> Array:
     others = jnp.concatenate([*decode_player(words[..., CELLS:]).values()], axis=-1)
     if on_cpu():  # where concatenating would take longer than all the rest
         return jax.lax.dynamic_update_slice_in_dim(_behind_room(cells), others, 0, axis=-1)
-    features = features_of(cells).reshape(*words.shape[:-1], -1)
-    return jnp.concatenate([others, features], axis=-1)
+    return jnp.concatenate([others, _in_a_row(features_of(cells))], axis=-1)
 
 
 @outlined
@@ -87,10 +86,14 @@ def _behind_room(cell_words: Array) -> Array:
     row in one pass, XLA would divide for each to find its cell.
     """
     front = [(0, 0)] * (cell_words.ndim - 1) + [(1, 0)]
-    numbers = small_numbers_of(jnp.pad(cell_words, front))
-    row = numbers.reshape(*cell_words.shape[:-1], -1)[..., -OBSERVATION_SIZE:]
+    row = _in_a_row(small_numbers_of(jnp.pad(cell_words, front)))[..., -OBSERVATION_SIZE:]
     units = np.tile(UNIT, 1 + CELLS)[-OBSERVATION_SIZE:]
     return row.astype(jnp.int32).astype(jnp.float32) * units
+
+
+def _in_a_row(features: Array) -> Array:
+    """Returns [..., cells * 42] from [..., cells, 42]."""
+    return features.reshape(*features.shape[:-2], math.prod(features.shape[-2:]))
 
 
 def decode_player(words: Array) -> dict[str, Array]:

@@ -17,6 +17,7 @@ from jax.sharding import AbstractMesh, PartitionSpec
 
 from hackmatrix import game
 from hackmatrix.game import play, stages
+from hackmatrix.game.observation import OBSERVATION_SIZE
 from tests.compiled_game import BATCH, keys, step_arguments
 
 
@@ -51,6 +52,7 @@ def test_boards_under_vmap_keep_their_places_in_the_batch(same: str) -> None:
 def test_a_batch_may_be_empty() -> None:
     states = jax.eval_shape(jax.vmap(game.reset), keys(0)[:0])
     assert {leaf.shape[0] for leaf in jax.tree.leaves(states)} == {0}
+    assert jax.eval_shape(game.observe, states).shape == (0, OBSERVATION_SIZE)
 
 
 def test_games_start_and_step_in_one_program_for_several_devices() -> None:
