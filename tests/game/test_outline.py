@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from hackmatrix import game
 from hackmatrix.game import cells, observation
 from hackmatrix.game.outline import outlined
 
@@ -63,6 +64,17 @@ def test_an_observation_is_written_once() -> None:
     memory = jax.jit(observation.decode).lower(words).compile().memory_analysis()
     assert memory is not None
     assert memory.temp_size_in_bytes < memory.output_size_in_bytes / 2
+
+
+def test_the_words_of_an_observation_are_transposed_on_their_own() -> None:
+    """Fused into what computes the words, a transposition reads them across all boards."""
+    keys = jax.ShapeDtypeStruct((BOARDS, 2), np.uint32)
+    states = jax.eval_shape(game.reset_batch, keys)
+    compiled = jax.jit(observation.encode).lower(states).compile().as_text()
+    assert compiled is not None
+    moving = [each for each in compiled.split("\n\n") if " transpose(" in each or " copy(" in each]
+    assert moving
+    assert not any(" or(" in each for each in moving)
 
 
 def test_functions_are_outlined_for_a_cpu_next_to_an_accelerator_too(
