@@ -38,34 +38,23 @@ def line_of_fire(player: CellSet, screens: CellSet) -> CellSet:
     return fire
 
 
-def append(transmissions: Transmissions, cell: Array, kind: Array, purpose: Array) -> Transmissions:
-    """Adds a transmission at the end of the list, but does not set its turns. A full list stays as
-    it is, and so does any list if the cell is NOWHERE.
-    """
-    number = slots.count(transmissions.present)
-    fits = (cell != NOWHERE) & (number < slots.CAPACITY)
-    new = jnp.where(fits, slots.ONE << (number & 31).astype(jnp.uint32), 0)
-    return Transmissions(
-        present=transmissions.present | new,
-        row=digits.write(transmissions.row, new, row_of(cell)),
-        column=digits.write(transmissions.column, new, column_of(cell)),
-        kind=digits.write(transmissions.kind, new, kind),
-        turns=transmissions.turns,
-        from_siphon=transmissions.from_siphon | jnp.where(purpose == Purpose.SIPHON_SPAWN, new, 0),
-        from_schedule=transmissions.from_schedule
-        | jnp.where(purpose == Purpose.SCHEDULED_SPAWN, new, 0),
-    )
-
-
 class Spawning(struct.PyTreeNode):
-    """What spawning reads and changes. `left` counts the transmissions still to come."""
+    """What spawning reads and changes."""
 
     key: Key
     player: Array  # its cell
     enemies: slots.Places
     blocks: CellSet
     transmissions: Transmissions
-    left: dict[Purpose, Array]
+    numbers: dict[Purpose, Array]
+
+
+class Progress(struct.PyTreeNode):
+    """What one transmission changes for the next. `left` counts those still to come."""
+
+    transmissions: Transmissions
+    free: CellSet
+    left: Array
 
 
 def spawn(
@@ -81,39 +70,78 @@ def spawn(
         enemies=slots.Places(enemies.present, enemies.row, enemies.column),
         blocks=state.board.blocks,
         transmissions=before.replace(turns=()),
-        left=numbers,
+        numbers=numbers,
     )
-    work = few.repeat(_is_spawning, spawn_one, work, width)
-    after = work.transmissions
+    after = few.apply_once(_total(numbers) > 0, _spawn_all, work, width).transmissions
     turns = digits.write(before.turns, after.present & ~before.present, FIRST_TURNS)
     return state.replace(transmissions=after.replace(turns=turns))
 
 
-def _is_spawning(work: Spawning) -> Array:
-    return sum(work.left.values(), start=jnp.int32(0)) > 0
+def _total(numbers: dict[Purpose, Array]) -> Array:
+    return sum(numbers.values(), start=jnp.int32(0))
 
 
-def spawn_one(work: Spawning) -> Spawning:
+def _spawn_all(work: Spawning) -> Spawning:
+    """Spawns the transmissions of these boards, one at a time."""
+    free, fire = cells_in_question(work)
+    first = Progress(work.transmissions, free, _total(work.numbers))
+    last = few.repeat(
+        lambda now: now.left > 0, lambda now: _spawn_one(work, fire, now), first, few.EVERY_BOARD
+    )
+    return work.replace(transmissions=last.transmissions)
+
+
+def _spawn_one(work: Spawning, fire: CellSet, now: Progress) -> Progress:
     """Spawns one transmission on each board that has some left."""
-    purpose, number = jnp.int32(0), jnp.int32(0)
-    for each, left in sorted(work.left.items(), reverse=True):
-        purpose, number = jnp.where(left > 0, each, purpose), jnp.where(left > 0, left, number)
+    purpose, number, later = jnp.int32(0), jnp.int32(0), jnp.int32(0)
+    for each, count in sorted(work.numbers.items(), reverse=True):
+        is_due = now.left > later
+        purpose = jnp.where(is_due, each, purpose)
+        number = jnp.where(is_due, now.left - later, number)
+        later = later + count
     for_preferred, kind = words(work.key, purpose, 2 * number)
     choice, for_any = words(work.key, purpose, 2 * number + 1)
-    cell = jnp.where(number > 0, choose_cell(work, for_preferred, for_any, choice), NOWHERE)
-    return work.replace(
-        transmissions=append(work.transmissions, cell, uniform_below(kind, 4), purpose),
-        left={each: left - (purpose == each) for each, left in work.left.items()},
+    cell = choose_cell(now.free - fire, now.free, for_preferred, for_any, choice)
+    # Entries fill the slots from 0 up, and this overflows to 0 where none is left.
+    next_slot = now.transmissions.present + slots.ONE
+    new = jnp.where((number > 0) & (cell != NOWHERE), next_slot, 0)
+    return Progress(
+        transmissions=append(now.transmissions, new, cell, uniform_below(kind, 4), purpose),
+        free=now.free - cells.at(cell).only_if(new != 0),
+        left=now.left - 1,
+    )
+
+
+def append(
+    transmissions: Transmissions, new: Array, cell: Array, kind: Array, purpose: Array
+) -> Transmissions:
+    """Adds a transmission in the slot `new`, or none if that is empty. Its turns are not set."""
+    return Transmissions(
+        present=transmissions.present | new,
+        row=digits.write(transmissions.row, new, row_of(cell)),
+        column=digits.write(transmissions.column, new, column_of(cell)),
+        kind=digits.write(transmissions.kind, new, kind),
+        turns=transmissions.turns,
+        from_siphon=transmissions.from_siphon | jnp.where(purpose == Purpose.SIPHON_SPAWN, new, 0),
+        from_schedule=transmissions.from_schedule
+        | jnp.where(purpose == Purpose.SCHEDULED_SPAWN, new, 0),
     )
 
 
 @outlined
-def choose_cell(work: Spawning, for_preferred: Array, for_any: Array, choice: Array) -> Array:
-    """Chooses the cell in which a transmission appears, or NOWHERE, by three random words."""
+def cells_in_question(work: Spawning) -> tuple[CellSet, CellSet]:
+    """Returns the cells in which a transmission can appear, and the player's line of fire."""
     player, screens = cells.at(work.player), slots.cells_of(work.enemies) | work.blocks
-    candidates = EVERY - player - screens - slots.cells_of(work.transmissions)
-    preferred = candidates - line_of_fire(player, screens)
+    free = EVERY - player - screens - slots.cells_of(work.transmissions)
+    return free, line_of_fire(player, screens)
+
+
+@outlined
+def choose_cell(
+    preferred: CellSet, free: CellSet, for_preferred: Array, for_any: Array, choice: Array
+) -> Array:
+    """Chooses the cell in which a transmission appears, or NOWHERE, by three random words."""
     is_preferred = for_preferred < several.look_up(_HIT_CHANCE, preferred.count())
-    is_anywhere = for_any < several.look_up(_HIT_CHANCE, candidates.count())
-    cell = pick_cell(choice, cells.where(is_preferred, preferred, candidates))
+    is_anywhere = for_any < several.look_up(_HIT_CHANCE, free.count())
+    cell = pick_cell(choice, cells.where(is_preferred, preferred, free))
     return jnp.where(is_preferred | is_anywhere, cell, NOWHERE)

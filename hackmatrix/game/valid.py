@@ -17,7 +17,15 @@ Array = jax.Array
 
 def valid_actions(state: State) -> Array:
     """Returns which actions are valid, bool[..., 28]."""
-    return (valid_word(state)[..., None] >> np.arange(ACTIONS, dtype=np.uint32)) & 1 != 0
+    return _flags_of(valid_word(state))
+
+
+@outlined
+def _flags_of(word: Array) -> Array:
+    """Returns the bits of the word. It is outlined to be computed for many actions at once: fused
+    into an `argmax`, as XLA for CPUs does otherwise, it is computed for one at a time.
+    """
+    return (word[..., None] >> np.arange(ACTIONS, dtype=np.uint32)) & 1 != 0
 
 
 def valid_word(state: State) -> Array:

@@ -77,6 +77,21 @@ def test_the_words_of_an_observation_are_transposed_on_their_own() -> None:
     assert not any(" or(" in each for each in moving)
 
 
+def test_the_mask_of_valid_actions_is_computed_before_an_argmax_over_it() -> None:
+    """Fused into that reduction its bits would be shifted out one at a time."""
+    keys = jax.ShapeDtypeStruct((BOARDS, 2), np.uint32)
+    states = jax.eval_shape(game.reset_batch, keys)
+
+    def first_valid(state: game.State) -> jax.Array:
+        return jnp.where(game.valid_actions(state), 1.0, -1.0).argmax(-1)
+
+    compiled = jax.jit(first_valid).lower(states).compile().as_text()
+    assert compiled is not None
+    reducing = [each for each in compiled.split("\n\n") if " reduce(" in each]
+    assert reducing
+    assert not any(" shift-right-logical(" in each for each in reducing)
+
+
 def test_functions_are_outlined_for_a_cpu_next_to_an_accelerator_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
