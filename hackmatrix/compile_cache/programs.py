@@ -66,6 +66,8 @@ class CachedJit:
         self._program: Program | None = None
 
     def __call__(self, *arguments: Any) -> Any:
+        if jax.config.jax_disable_jit:  # type: ignore[attr-defined]
+            return self._function(*arguments)
         if self._program is None:
             self._program = self._found(arguments)
         return self._program(*arguments)

@@ -86,7 +86,7 @@ class _HackMatrix(environment.Environment[EnvState, EnvParams]):
 
     def reset_env(self, key: Array, params: EnvParams) -> tuple[Array, EnvState]:
         board = game.reset(key)
-        return game.observe(board), EnvState(board, jnp.int32(0))
+        return game.observe(board), EnvState(board, jnp.zeros_like(board.turn))
 
     def get_obs(
         self, state: EnvState, params: EnvParams | None = None, key: Array | None = None

@@ -74,8 +74,9 @@ class Network:
 
     def init(self, key: Array) -> Params:
         """Returns the initial parameters, all float32."""
-        zeros = {name: jnp.zeros((1, *shape)) for name, shape in self._torso_shapes().items()}
-        return self._module().init(key, zeros)
+        with jax.enable_x64(False):
+            zeros = {name: jnp.zeros((1, *shape)) for name, shape in self._torso_shapes().items()}
+            return self._module().init(key, zeros)
 
     def __call__(self, params: Params, parts: Parts) -> tuple[Array, Array]:
         """Returns logits f32[..., A] and values f32[...] for the parts f32[..., *shape]."""

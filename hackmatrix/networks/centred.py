@@ -147,4 +147,4 @@ def _selected(number: Array, grids: list[Array]) -> Array:
 
 
 def _flat(grid: Array) -> Array:
-    return grid.reshape(*grid.shape[:-3], -1)
+    return grid.reshape(*grid.shape[:-3], math.prod(grid.shape[-3:]))

@@ -31,4 +31,4 @@ def masked(logits: Array, mask: Array) -> distrax.Categorical:
 def sample(choices: distrax.Categorical, keys: Array) -> Array:
     """Draws an action from each of the distributions [E], with a key [E] for each: i32[E]."""
     noise = gumbel(keys, choices.num_categories)
-    return jnp.argmax(choices.logits + noise, axis=-1)
+    return jnp.argmax(choices.logits + noise, axis=-1).astype(jnp.int32)

@@ -92,7 +92,7 @@ class Planner(Search):
             shape = size, self.games
             return jax.lax.cond(
                 certain[places].all(),
-                lambda: (jnp.zeros(shape), jnp.zeros(shape, bool)),
+                lambda: (jnp.zeros(shape, jnp.float32), jnp.zeros(shape, bool)),
                 lambda: self._played_on(params, *chosen),
             )
 
@@ -152,7 +152,7 @@ class Planner(Search):
             actions = distributions.sample(after.choice, draw)
             return (after.boards, actions, total, weight, value), None
 
-        nothing = jnp.zeros(actions.shape)
+        nothing = jnp.zeros(actions.shape, jnp.float32)
         begin = boards, actions, nothing, nothing + 1, nothing
         (*_, total, weight, value), _ = jax.lax.scan(step, begin, jnp.arange(_STEPS))
         return total + weight * value, counts
@@ -177,7 +177,7 @@ def _found(dealt: _Dealt, returns: Array, counts: Array, value: Array, mask: Arr
     policy = jax.nn.softmax(score / jnp.maximum(typical_error, 1e-6))
     return Found(
         best.astype(jnp.int32),
-        jnp.zeros(mask.shape).at[place].set(policy),
+        jnp.zeros(mask.shape, jnp.float32).at[place].set(policy),
         jnp.broadcast_to(value[:, None], mask.shape).at[place].set(values),
     )
 
@@ -190,7 +190,7 @@ def _by_world(dealt: _Dealt, returns: Array, counts: Array) -> tuple[Array, Arra
     (boards, considered), games = dealt.actions.shape, returns.shape[1]
     number = dealt.number[:, None]
     counts = counts & (dealt.world < games // number) & (number > 1)
-    empty = jnp.zeros((boards, _num_worlds(games), considered))
+    empty = jnp.zeros((boards, _num_worlds(games), considered), jnp.float32)
     place = jnp.arange(boards)[:, None], dealt.world, dealt.candidate
     table = empty.at[place].set(returns, mode="drop")
     return table, empty.astype(bool).at[place].set(counts, mode="drop")

@@ -259,6 +259,7 @@ def test_programs_are_cached_while_another_thread_compiles_one(
 @pytest.mark.usefixtures("cache")
 def test_with_jit_disabled_a_function_is_called_as_it_is() -> None:
     increment = CachedJit(jax.jit(lambda number: number + 1))
+    assert increment(1) == 2
     with jax.disable_jit():
         assert increment(1) == 2
         assert increment.shapes(1).shape == ()

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import AbstractMesh, PartitionSpec
 
 from hackmatrix import game
 from hackmatrix.envs import gymnax_env, invalid_actions
@@ -87,6 +88,19 @@ def test_a_step_equals_that_of_the_game_and_begins_a_new_game_where_one_ends() -
             np.testing.assert_array_equal(turn.information[name], value)
         ends += int(turn.terminated.sum())
     assert ends > GAMES // 2
+
+
+def test_games_begin_on_several_devices_with_a_count_of_steps_of_their_own() -> None:
+    """In shard_map a loop cannot begin with a constant that then varies across devices."""
+
+    def begin(keys: jax.Array) -> EnvState:
+        _, state = jax.vmap(env.reset)(keys)
+        assert jax.typeof(state.time) == jax.typeof(state.board.turn)
+        return state
+
+    mesh, split = AbstractMesh((2,), ("boards",)), PartitionSpec("boards")
+    begun = jax.shard_map(begin, mesh=mesh, in_specs=split, out_specs=split)
+    jax.eval_shape(begun, jax.ShapeDtypeStruct((4, 2), jnp.uint32))
 
 
 def test_the_limit_of_steps_truncates_games_but_not_as_they_complete_a_stage() -> None:

@@ -151,8 +151,10 @@ def test_gradients_of_biases_are_summed_in_float32_where_products_are_bfloat16()
 def test_a_network_computes_in_32_bits_even_where_64_are_enabled(name: str) -> None:
     with jax.enable_x64(True):
         network = networks.make(make_spec(name), ENV)
-        results = jax.eval_shape(network.__call__, random_params(make_spec(name)), sample_parts())
-    assert {result.dtype for result in results} == {np.dtype(np.float32)}
+        params = jax.eval_shape(network.init, jax.random.key(0))
+        results = jax.eval_shape(network.__call__, params, sample_parts())
+    found = jax.tree.leaves((params, results))
+    assert {each.dtype for each in found} == {np.dtype(np.float32)}
 
 
 @pytest.mark.parametrize("name", OVER_CELLS)

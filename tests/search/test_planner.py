@@ -73,6 +73,19 @@ def prefers(*shares: float) -> Forward:
     return forward
 
 
+def test_a_planner_computes_in_32_bits_even_where_64_are_enabled(
+    params: Any, boards: Boards
+) -> None:
+    keys, wanted = fold_in(seed_key(2), jnp.arange(BOARDS)), np.ones(BOARDS, bool)
+
+    def shapes() -> Any:
+        return jax.eval_shape(Planner(Open(), NETWORK, SIGNAL, 8), params, keys, boards, wanted)
+
+    with jax.enable_x64(True):
+        found = shapes()
+    assert found == shapes()
+
+
 def test_a_plan_is_the_same_whatever_is_hidden(params: Any, boards: Boards) -> None:
     other = boards.replace(wanted=np.argmax(boards.mask, -1).astype(np.int32))
     assert (other.wanted != boards.wanted).any()
