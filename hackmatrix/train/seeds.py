@@ -15,8 +15,8 @@ from hackmatrix.envs import make
 from hackmatrix.errors import UserError
 from hackmatrix.exit_codes import DONE
 from hackmatrix.parallel.agreement import is_first, on_first
-from hackmatrix.train.config import Config
-from hackmatrix.train.config.rules import AUTO, SEED
+from hackmatrix.train.config import Config, faults
+from hackmatrix.train.config.rules import AUTO, SEED, SEEDS
 from hackmatrix.train.config.saved import of_another_run
 from hackmatrix.train.guards.supervision import Supervision
 from hackmatrix.train.plan import Request
@@ -75,6 +75,8 @@ def _check(settings: Mapping[str, Any]) -> None:
         )
     if settings["eval_episodes"] == 0:
         raise UserError("num_seeds compares final evaluations: eval_episodes must not be 0")
+    if not SEEDS.holds(settings["num_seeds"]):
+        raise UserError(faults.wrong("num_seeds", settings["num_seeds"]))
     last = settings["seed"] + settings["num_seeds"] - 1
     if not SEED.holds(last):
         raise UserError(f"the last seed would be {last}, but a seed must be {SEED.must_be}")
@@ -165,8 +167,8 @@ def _tell(workdir: Place, name: str, runs: list[str]) -> None:
     file = workdir / f"{name}-seeds.json"
     file.write(json.dumps({"runs": runs, **results.as_json(means)}, indent=2) + "\n")
     streams.say(
-        f"\nMeans over {len(runs)} seeds with 95% intervals (Student's t, no narrower than the "
-        f"agents' games allow), in {file}"
+        f"\nMeans over {len(runs)} seeds with 95% intervals (Student's t, no narrower than "
+        f"those of the agents on average), in {file}"
     )
     for line in results.table(means, env):
         streams.say(f"  {line}")

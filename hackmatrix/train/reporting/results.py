@@ -56,8 +56,9 @@ def summary(games: Mapping[str, np.ndarray], env: Environment) -> Summary:
 
 def over_seeds(agents: Sequence[Summary], env: Environment) -> Summary:
     """Returns means over agents that differ only in their seeds, of what was measured of all. The
-    intervals are those of the agents' means (Student's t), but no narrower than all games together
-    allow: three agents that never won show no more about winning than their games do.
+    intervals are those of the agents' means (Student's t), but no narrower than those of single
+    agents on average. All agents play the same games, so the luck in them does not average out:
+    three agents that never won show no more about winning than one of them.
     """
     return {
         tag: _over([each[tag] for each in agents]).within(*bounds(tag, env))
@@ -68,10 +69,11 @@ def over_seeds(agents: Sequence[Summary], env: Environment) -> Summary:
 
 def _over(agents: Sequence[Estimate]) -> Estimate:
     between = estimates.mean(np.array([each.mean for each in agents]))
-    below = math.hypot(*(each.mean - each.low for each in agents)) / len(agents)
-    above = math.hypot(*(each.high - each.mean for each in agents)) / len(agents)
-    # These ignore NaN: agents that are all alike, or single games, have no interval.
-    low = np.fmin(between.low, between.mean - below)
+    # A single game, and games that are all alike, have no interval (NaN).
+    known = [each for each in agents if not math.isnan(each.low)]
+    below = sum(each.mean - each.low for each in known) / len(agents) if known else math.nan
+    above = sum(each.high - each.mean for each in known) / len(agents) if known else math.nan
+    low = np.fmin(between.low, between.mean - below)  # these ignore NaN
     high = np.fmax(between.high, between.mean + above)
     return Estimate(between.mean, float(low), float(high))
 
