@@ -62,10 +62,11 @@ def _compare(runs: list[Run]) -> None:
                 starting.say_aside(f"{PROGRAM}: leaving out {run.place}: {error}")
     if not found:
         sys.exit(f"{PROGRAM}: none of these runs can be shown")
-    from hackmatrix.report.comparison import ReportedRun, comparison, names
+    from hackmatrix.report.comparison import ReportedRun, comparison, names, one_environment
 
     called = names([run for run, _ in found])
     with starting.one_line_errors(PROGRAM):
+        one_environment([run for run, _ in found])  # first: the games take a while
         page = comparison(
             [
                 ReportedRun(run, name, curves, *_replay(run))

@@ -12,6 +12,7 @@ the number that was refused.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -59,6 +60,8 @@ class Preflight:
 
 def examine(raw: Mapping[str, Any], slice_name: str) -> Preflight:
     """Compiles the program that a run with this configuration would run on the slice."""
+    if raw.get("resume"):
+        raise UserError("a run is not resumed for this: give its settings by --config=FILE")
     target = found_slice(slice_name)
     mesh = meshes.over(target.devices())
     config = resolve(raw, target.platform, mesh.size)
@@ -173,5 +176,10 @@ def _largest_num_envs(
     wanted = min(wanted, (2**31 - 1) // config.num_steps)
     if not fits:
         wanted = min(wanted, config.num_envs * 9 // 10)
+    # The minibatches share every multiple of this, in the most groups.
+    shared = math.lcm(config.num_minibatches, config.num_steps) // config.num_steps
+    shared *= autoscale.MOST_GROUPS
+    if wanted >= shared and autoscale.MOST_GROUPS % program.mesh.size == 0:
+        return wanted - wanted % shared
     nearest = autoscale.nearest_num_envs(wanted + 1, program.mesh.size)[0]
     return nearest if nearest <= wanted else 0

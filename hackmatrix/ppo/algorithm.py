@@ -94,8 +94,11 @@ class PPO(ActorCritic):
 
     def _moments(self, advantage: Array) -> Moments:
         """Returns the mean and standard deviation of each minibatch, f32[minibatches], over the
-        samples of all devices; `advantage` f32[minibatches, samples] has those of this device.
+        samples of all devices; `advantage` f32[minibatches, samples] has those of this device. A
+        single sample, which would become 0, is left as it is.
         """
+        if advantage.shape[-1] * jax.lax.axis_size(self.axis) == 1:
+            return jnp.zeros(len(advantage)), jnp.ones(len(advantage))
         mean = jax.lax.pmean(advantage.mean(-1), self.axis)
         variance = jax.lax.pmean(jnp.square(advantage - mean[:, None]).mean(-1), self.axis)
         return mean, jnp.sqrt(variance)

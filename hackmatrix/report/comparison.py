@@ -46,7 +46,7 @@ class ReportedRun:
 
 
 def comparison(runs: Sequence[ReportedRun]) -> str:
-    env = _one_environment([each.run for each in runs])
+    env = one_environment([each.run for each in runs])
     found = {each.name: results.read(each.run.evaluation) for each in runs}
     evaluations = {name: each for name, each in found.items() if each}
     return sheet(
@@ -66,7 +66,7 @@ def names(runs: Sequence[Run]) -> list[str]:
     return [run.name if given.count(run.name) == 1 else str(run.place) for run in runs]
 
 
-def _one_environment(runs: Sequence[Run]) -> Environment:
+def one_environment(runs: Sequence[Run]) -> Environment:
     played = sorted({run.config.env for run in runs})
     if len(played) > 1:
         raise UserError(f"cannot compare runs of different environments: {', '.join(played)}")

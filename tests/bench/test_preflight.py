@@ -21,6 +21,7 @@ from hackmatrix.errors import UserError
 from hackmatrix.parallel import mesh as meshes
 from hackmatrix.parallel import slices
 from hackmatrix.ppo import PPO
+from hackmatrix.train.config.resolve import resolve
 from hackmatrix.train.program import Program
 from tests.train.settings import config
 
@@ -149,6 +150,18 @@ def test_each_refusal_advises_fewer_environments_until_none_are_left(
     assert "no environments: try fewer steps" in "\n".join(preflight.lines(found))
 
 
+def test_the_minibatches_can_share_the_environments_that_are_advised(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    refused = jax.errors.JaxRuntimeError(REFUSAL.replace("51.50", "33.33"))
+    monkeypatch.setattr(compiled, "compile_afresh", Mock(side_effect=refused))
+    monkeypatch.setattr(Program, "lower", Mock())
+    raw = {**default.get_config(), **SMALL, "num_envs": 4096, "num_minibatches": 64}
+    advised = examine(raw, "v4-8").estimated_largest_num_envs
+    assert 3072 <= advised < 4096
+    resolve({**raw, "num_envs": advised}, "tpu", 4)
+
+
 def test_collectives_and_cycles_belong_to_the_innermost_loop_that_runs_them() -> None:
     minibatch = Loop([Collective("all-reduce", 4 * 8)], cycles=500)
     assert loops(HLO) == [
@@ -210,8 +223,15 @@ def test_the_findings_can_be_printed_as_json(largest: Preflight) -> None:
         (["--slice=v4-8", "--config.num_envs=7"], "num_envs"),
         ([], "slice"),
         (["--slice=v4-8", *CARTPOLE, "--config.start_from=runs/none"], "no file runs/none"),
+        (["--slice=v4-8", "--config.resume=auto"], "give its settings by --config=FILE"),
     ],
-    ids=["an unknown slice", "too few environments", "no slice", "an agent that is not there"],
+    ids=[
+        "an unknown slice",
+        "too few environments",
+        "no slice",
+        "an agent that is not there",
+        "a run",
+    ],
 )
 def test_what_cannot_be_compiled_is_reported_in_the_last_line(
     arguments: list[str], reason: str

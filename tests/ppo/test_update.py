@@ -23,7 +23,7 @@ from hackmatrix.rl.rollout import UpdateKey
 from tests.envs.toy import Toy
 from tests.ppo import reference
 from tests.ppo.played import Played, Settings, play
-from tests.rl.rolled import AXIS
+from tests.rl.rolled import AXIS, mlp, on_one_device
 
 
 def as_float64(tree: Any) -> Any:
@@ -42,6 +42,14 @@ def advantage_of(played: Played) -> np.ndarray:
         used.gamma,
         used.gae_lambda,
     )
+
+
+def test_the_advantage_of_a_single_sample_is_not_normalised_to_nothing() -> None:
+    algorithm = PPO(Toy(truncates=False), mlp(Toy(truncates=False)), Settings(), AXIS)
+    for samples, is_alone in ((1, True), (2, False)):
+        mean, deviation = on_one_device(algorithm._moments)(jnp.full((4, samples), 3.0))
+        assert (mean == (0 if is_alone else 3)).all()
+        assert (deviation == (1 if is_alone else 0)).all()
 
 
 def test_advantages_are_discounted_sums_of_errors(played: Played) -> None:

@@ -239,6 +239,14 @@ def test_a_broken_run_stops_and_prints_what_to_do(whole: tuple[Path, str], tmp_p
     assert [path.name for path in (run / "checkpoints").iterdir()] == [str(UPDATES * BATCH)]
 
 
+def test_a_network_too_wide_for_the_memory_is_reported_in_one_line(tmp_path: Path) -> None:
+    done = launch(tmp_path, NO_GAMES, "--config.hidden_dim=30000000")
+    assert done.returncode == 1
+    assert "a network of 30000000 features do not fit in memory" in done.stdout.splitlines()[-1]
+    assert "Traceback" not in done.stdout
+    assert not [each for each in tmp_path.iterdir() if each.is_dir()]
+
+
 def test_two_mistakes_are_two_lines_and_no_traceback(tmp_path: Path) -> None:
     done = launch(tmp_path, "--config.lr=-1", "--config.gamma=2")
     assert done.returncode == 1

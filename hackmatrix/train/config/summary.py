@@ -89,9 +89,10 @@ def time_is_up(config: Config, steps: int) -> str:
 def too_large(config: Config) -> str:
     """Returns the message for a run that needs more memory than there is."""
     return (
-        f"updates of {config.num_envs} environments x {config.num_steps} steps, or "
-        f"evaluations of {config.eval_games} games, do not fit in memory; lower "
-        "--config.num_envs or --config.num_steps, or --config.eval_games"
+        f"updates of {config.num_envs} environments x {config.num_steps} steps, evaluations of "
+        f"{config.eval_games} games, or a network of {config.hidden_dim} features do not fit in "
+        "memory; lower --config.num_envs or --config.num_steps, --config.eval_games, or "
+        "--config.hidden_dim"
     )
 
 
