@@ -12,7 +12,6 @@ the number that was refused.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -28,6 +27,7 @@ from hackmatrix.parallel import slices
 from hackmatrix.parallel.gpus import Gpus
 from hackmatrix.train.checkpoints.savable import check_can_be_saved
 from hackmatrix.train.config import Config, autoscale, resolve
+from hackmatrix.train.config.rules import AUTO
 from hackmatrix.train.program import Program
 from hackmatrix.train.reporting import metric_catalogue
 
@@ -60,8 +60,11 @@ class Preflight:
 
 def examine(raw: Mapping[str, Any], slice_name: str) -> Preflight:
     """Compiles the program that a run with this configuration would run on the slice."""
-    if raw.get("resume"):
-        raise UserError("a run is not resumed for this: give its settings by --config=FILE")
+    if (resume := raw.get("resume")) not in (None, AUTO):
+        raise UserError(
+            f"resume={resume!r}: no run is resumed to check this; leave it out, and give the "
+            "settings of the run by --config=FILE"
+        )
     target = found_slice(slice_name)
     mesh = meshes.over(target.devices())
     config = resolve(raw, target.platform, mesh.size)
@@ -123,7 +126,7 @@ def lines(found: Preflight) -> list[str]:
         "at most": f"about {found.estimated_largest_num_envs:,} environments (an estimate from "
         f"this number; rerun with --config.num_envs={found.estimated_largest_num_envs} to refine)"
         if found.estimated_largest_num_envs
-        else "no environments: try fewer steps or a smaller network",
+        else "no environments: try fewer steps, fewer minibatches or a smaller network",
     }
     if found.collectives is not None and found.compile_seconds is not None:
         listed = [f"{each.kind} of {each.size:,} bytes" for each in found.collectives]
@@ -162,7 +165,8 @@ def memory_refused(error: str) -> int:
 def _largest_num_envs(
     config: Config, program: Program, memory: int, target: slices.Slice | Gpus, fits: bool
 ) -> int:
-    """Returns the estimate, rounded down so that the devices can share it; 0 if there is no room.
+    """Returns the estimate, rounded down so that devices and minibatches can share it; 0 if there
+    is no room.
 
     The samples of an update have to fit an int32.
     """
@@ -176,10 +180,10 @@ def _largest_num_envs(
     wanted = min(wanted, (2**31 - 1) // config.num_steps)
     if not fits:
         wanted = min(wanted, config.num_envs * 9 // 10)
-    # The minibatches share every multiple of this, in the most groups.
-    shared = math.lcm(config.num_minibatches, config.num_steps) // config.num_steps
-    shared *= autoscale.MOST_GROUPS
-    if wanted >= shared and autoscale.MOST_GROUPS % program.mesh.size == 0:
-        return wanted - wanted % shared
-    nearest = autoscale.nearest_num_envs(wanted + 1, program.mesh.size)[0]
-    return nearest if nearest <= wanted else 0
+
+    def works(num_envs: int) -> bool:
+        samples = autoscale.group_samples(num_envs, config.num_steps)
+        are_shared = "num_minibatches" in config.chosen or samples % config.num_minibatches == 0
+        return are_shared and autoscale.groups(num_envs) % program.mesh.size == 0
+
+    return next(filter(works, range(wanted, 0, -1)), 0)

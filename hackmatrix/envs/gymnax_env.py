@@ -86,6 +86,7 @@ class _HackMatrix(environment.Environment[EnvState, EnvParams]):
 
     def reset_env(self, key: Array, params: EnvParams) -> tuple[Array, EnvState]:
         board = game.reset(key)
+        # No constant: in shard_map a loop cannot begin with one and go on with what varies.
         return game.observe(board), EnvState(board, jnp.zeros_like(board.turn))
 
     def get_obs(

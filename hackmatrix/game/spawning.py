@@ -50,7 +50,9 @@ class Spawning(struct.PyTreeNode):
 
 
 class Progress(struct.PyTreeNode):
-    """What one transmission changes for the next. `left` counts those still to come."""
+    """What one transmission changes for the next. `left` counts those still to come; on boards that
+    are done it is 0 or less.
+    """
 
     transmissions: Transmissions
     free: CellSet
@@ -83,7 +85,7 @@ def _total(numbers: dict[Purpose, Array]) -> Array:
 
 def _spawn_all(work: Spawning) -> Spawning:
     """Spawns the transmissions of these boards, one at a time."""
-    free, fire = cells_in_question(work)
+    free, fire = free_and_fire(work)
     first = Progress(work.transmissions, free, _total(work.numbers))
     last = few.repeat(
         lambda now: now.left > 0, lambda now: _spawn_one(work, fire, now), first, few.EVERY_BOARD
@@ -93,6 +95,7 @@ def _spawn_all(work: Spawning) -> Spawning:
 
 def _spawn_one(work: Spawning, fire: CellSet, now: Progress) -> Progress:
     """Spawns one transmission on each board that has some left."""
+    # The purposes in their order; `number` counts each one's down to 1, `later` those of the rest.
     purpose, number, later = jnp.int32(0), jnp.int32(0), jnp.int32(0)
     for each, count in sorted(work.numbers.items(), reverse=True):
         is_due = now.left > later
@@ -102,7 +105,7 @@ def _spawn_one(work: Spawning, fire: CellSet, now: Progress) -> Progress:
     for_preferred, kind = words(work.key, purpose, 2 * number)
     choice, for_any = words(work.key, purpose, 2 * number + 1)
     cell = choose_cell(now.free - fire, now.free, for_preferred, for_any, choice)
-    # Entries fill the slots from 0 up, and this overflows to 0 where none is left.
+    # The list has no holes (`enemy_turn` fills them). This overflows to 0 where it is full.
     next_slot = now.transmissions.present + slots.ONE
     new = jnp.where((number > 0) & (cell != NOWHERE), next_slot, 0)
     return Progress(
@@ -129,7 +132,7 @@ def append(
 
 
 @outlined
-def cells_in_question(work: Spawning) -> tuple[CellSet, CellSet]:
+def free_and_fire(work: Spawning) -> tuple[CellSet, CellSet]:
     """Returns the cells in which a transmission can appear, and the player's line of fire."""
     player, screens = cells.at(work.player), slots.cells_of(work.enemies) | work.blocks
     free = EVERY - player - screens - slots.cells_of(work.transmissions)

@@ -102,4 +102,5 @@ class Norm(nn.Module):
 
 def _flat_cells(grid: Array) -> Array:
     """Reshapes [..., rows, columns, N] to [..., cells, N]."""
-    return grid.reshape(*grid.shape[:-3], -1, grid.shape[-1])
+    *boards, rows, columns, features = grid.shape
+    return grid.reshape(*boards, rows * columns, features)

@@ -147,4 +147,5 @@ def _selected(number: Array, grids: list[Array]) -> Array:
 
 
 def _flat(grid: Array) -> Array:
-    return grid.reshape(*grid.shape[:-3], math.prod(grid.shape[-3:]))
+    *boards, rows, columns, features = grid.shape
+    return grid.reshape(*boards, rows * columns * features)

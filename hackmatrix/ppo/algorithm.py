@@ -98,7 +98,8 @@ class PPO(ActorCritic):
         single sample, which would become 0, is left as it is.
         """
         if advantage.shape[-1] * jax.lax.axis_size(self.axis) == 1:
-            return jnp.zeros(len(advantage)), jnp.ones(len(advantage))
+            number, kind = len(advantage), advantage.dtype
+            return jnp.zeros(number, kind), jnp.ones(number, kind)
         mean = jax.lax.pmean(advantage.mean(-1), self.axis)
         variance = jax.lax.pmean(jnp.square(advantage - mean[:, None]).mean(-1), self.axis)
         return mean, jnp.sqrt(variance)

@@ -95,7 +95,9 @@ def _reached(runs: Sequence[ReportedRun], evaluations: Mapping[str, Any], env: E
     players, random = _only(common, players), _only(common, random)
     whole = [each for each in runs if _is_of_newest_step(each, evaluations.get(each.name, {}))]
     over_seeds = _over_seeds(whole, players, env)
-    kinds = "95% intervals" + ("; those over seeds show how much agents vary" if over_seeds else "")
+    kinds = "95% intervals" + (
+        "; those over seeds also show how much agents vary" if over_seeds else ""
+    )
     lines = "<br>".join([kinds, *map(escape, games)])
     shown = tables(players | over_seeds | random, env)
     return f'<p class="faint">{lines}</p><div class="side">{shown}</div>'

@@ -247,7 +247,7 @@ def _restored(
     """Returns the state that the session starts from."""
     supervision.watchdog.arm("The state to start from was not ready", LONG)
     with console.waiting("Restoring the run" if plan.resumes else "Starting the first games"):
-        # Where it does not fit in memory this raises; a program that is given it would hang.
+        # Raises where it does not fit in memory. XLA for CPUs would hang if it were given to it.
         state = jax.block_until_ready(checkpointer.restore())
     schedule = checkpointer.schedule
     if plan.resumes and not schedule.update:

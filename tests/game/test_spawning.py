@@ -9,7 +9,7 @@ import pytest
 
 from hackmatrix.game import cells, slots, stages
 from hackmatrix.game.randomness import Key
-from hackmatrix.game.spawning import NOWHERE, Spawning, cells_in_question, choose_cell
+from hackmatrix.game.spawning import NOWHERE, Spawning, choose_cell, free_and_fire
 
 TIMES = 1 << 16
 PLAYER = 0  # in a corner, from which cells 1 and 6 can be shot at, 34 and 35 cannot
@@ -31,7 +31,7 @@ def board(free: list[int]) -> Spawning:
 
 
 def draw(work: Spawning, *words: jax.Array) -> jax.Array:
-    free, fire = cells_in_question(work)
+    free, fire = free_and_fire(work)
     return choose_cell(free - fire, free, *words)
 
 

@@ -87,7 +87,11 @@ def test_a_network_computes_the_same_with_numpy_alone(
     np.testing.assert_allclose(one[0], logits[0], atol=1e-5)
     np.testing.assert_allclose(one[1], values[0], atol=1e-5)
     none = plain.outputs(observation[:0])
-    assert [each.shape for each in none] == [(0, ENV.num_actions), (0,)]
+    of_none = jax.eval_shape(
+        networks.make(spec, ENV).__call__, params, jax.tree.map(lambda part: part[:0], parts)
+    )
+    for found in none, of_none:
+        assert [each.shape for each in found] == [(0, ENV.num_actions), (0,)]
 
 
 @pytest.mark.parametrize("name", NETWORKS)

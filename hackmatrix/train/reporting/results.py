@@ -57,8 +57,8 @@ def summary(games: Mapping[str, np.ndarray], env: Environment) -> Summary:
 def over_seeds(agents: Sequence[Summary], env: Environment) -> Summary:
     """Returns means over agents that differ only in their seeds, of what was measured of all. The
     intervals are those of the agents' means (Student's t), but no narrower than those of single
-    agents on average. All agents play the same games, so the luck in them does not average out:
-    three agents that never won show no more about winning than one of them.
+    agents on average. All agents play the same games and may share the luck in them, which then
+    does not average out: the interval of three agents that never won is that of one.
     """
     return {
         tag: _over([each[tag] for each in agents]).within(*bounds(tag, env))
@@ -69,7 +69,7 @@ def over_seeds(agents: Sequence[Summary], env: Environment) -> Summary:
 
 def _over(agents: Sequence[Estimate]) -> Estimate:
     between = estimates.mean(np.array([each.mean for each in agents]))
-    # A single game, and games that are all alike, have no interval (NaN).
+    # A single game, and games that are all alike, have no interval (NaN), and count as exact here.
     known = [each for each in agents if not math.isnan(each.low)]
     below = sum(each.mean - each.low for each in known) / len(agents) if known else math.nan
     above = sum(each.high - each.mean for each in known) / len(agents) if known else math.nan

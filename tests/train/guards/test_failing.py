@@ -56,7 +56,7 @@ def on_this_machine(workdir: Any, name: str) -> Path:
     [
         (
             JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory"),
-            "16 environments x 16 steps, or evaluations of 20 games",
+            "16 environments x 16 steps, evaluations of 20 games",
             "compile",
         ),
         (TypeError("of a network of one's own"), "of one's own", "compile"),
