@@ -247,7 +247,7 @@ def _restored(
     """Returns the state that the session starts from."""
     supervision.watchdog.arm("The state to start from was not ready", LONG)
     with console.waiting("Restoring the run" if plan.resumes else "Starting the first games"):
-        # Raises where it does not fit in memory. XLA for CPUs would hang if it were given to it.
+        # A state that does not fit in memory raises here. On a CPU a program given it would hang.
         state = jax.block_until_ready(checkpointer.restore())
     schedule = checkpointer.schedule
     if plan.resumes and not schedule.update:

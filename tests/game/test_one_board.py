@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import AbstractMesh, PartitionSpec
+from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 
 from hackmatrix import game
 from hackmatrix.game import play, stages
@@ -65,6 +65,15 @@ def test_games_start_and_step_in_one_program_for_several_devices() -> None:
     on_devices = jax.shard_map(start_and_step, mesh=mesh, in_specs=split, out_specs=split)
     states, _ = jax.eval_shape(on_devices, keys(0), jnp.zeros(BATCH, jnp.int32))
     assert states.turn.shape == (BATCH,)
+
+
+def test_games_start_on_axes_of_type_explicit_within_auto_axes() -> None:
+    mesh = AbstractMesh((2,), ("boards",), axis_types=(AxisType.Explicit,))
+    split = PartitionSpec("boards")
+    start = jax.sharding.auto_axes(game.reset_batch, out_sharding=split)
+    many = jax.ShapeDtypeStruct((64, 2), jnp.uint32, sharding=NamedSharding(mesh, split))
+    with jax.sharding.use_abstract_mesh(mesh):
+        assert jax.eval_shape(start, many).turn.sharding.spec == split
 
 
 @pytest.mark.parametrize("depth", [-1, 0, 2.5])

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hackmatrix.game import cells, slots, stages
-from hackmatrix.game.randomness import Key
+from hackmatrix.game import cells, slots, spawning, stages
+from hackmatrix.game.randomness import Key, Purpose
 from hackmatrix.game.spawning import NOWHERE, Spawning, choose_cell, free_and_fire
 
 TIMES = 1 << 16
@@ -63,3 +63,12 @@ def test_a_cell_is_drawn_as_if_by_up_to_100_draws_of_36_cells_and_100_more(
     for cell, chance in expected.items():
         error = np.sqrt(chance * (1 - chance) / TIMES)
         assert np.mean(drawn == cell) == pytest.approx(chance, rel=0, abs=5 * error), cell
+
+
+def test_the_line_of_fire_is_computed_once_for_all_transmissions_of_a_board() -> None:
+    work = board([1, 35]).replace(numbers={Purpose.STAGE_SPAWN: jnp.full(TIMES, 2)})
+    program = jax.make_jaxpr(spawning._spawn_all)(work)
+    (loop,) = [each for each in program.eqns if each.primitive.name == "while"]
+    assert "choose_cell" in str(loop)
+    assert "line_of_fire" in str(program)
+    assert "line_of_fire" not in str(loop)
