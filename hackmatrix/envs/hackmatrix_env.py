@@ -127,6 +127,7 @@ class HackMatrix(Environment):
         env._platform = platform
         env._kernels = _kernels_for(platform) if kernels else None
         env.packs_small_arrays = platform == "gpu"
+        env.puts_boards_last = platform == "tpu"
         env.types_are_checked = not (kernels and platform == "cpu")  # which are interpreted
         return env
 

@@ -103,6 +103,8 @@ class Environment(abc.ABC):
     types_are_checked: bool = True  # whether its functions pass shard_map's type check
     # Whether rollouts pack the small arrays of its boards into one (parallel/packed_scan.py).
     packs_small_arrays: bool = False
+    # Whether rollouts carry its boards on the last axis of arrays (parallel/boards_last.py).
+    puts_boards_last: bool = False
     has_potential: bool = False  # whether its steps have a `shaping`
     has_possessions: bool = False  # whether the shaping has `gained`
     # The index of the feature in the part "cells" that boards can be turned towards, if the actions

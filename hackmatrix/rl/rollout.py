@@ -12,7 +12,7 @@ from flax import struct
 
 from hackmatrix.envs import Environment
 from hackmatrix.envs.protocol import Parts, Shaping, Step
-from hackmatrix.parallel import packed_scan, varying
+from hackmatrix.parallel import boards_last, packed_scan, varying
 from hackmatrix.rl import distributions
 from hackmatrix.rl import tally as tallies
 from hackmatrix.rl.draws import Purpose, fold_in, key_for
@@ -139,6 +139,8 @@ def collect_decided(
     carry = players, varying.like(players.number, env.encode(players.boards)), tally
     if env.packs_small_arrays:
         carry, batch = packed_scan.scan(play, carry, steps, players.number.size)
+    elif env.puts_boards_last:
+        carry, batch = boards_last.scan(play, carry, steps, players.number.size)
     else:
         carry, batch = jax.lax.scan(play, carry, steps)
     players, last_seen, tally = carry

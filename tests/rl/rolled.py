@@ -62,10 +62,12 @@ def collect_rollout(
     limit: int = 0,
     boards: int = BOARDS,
     packs_small_arrays: bool = False,
+    puts_boards_last: bool = False,
     kind: type[Toy] = Toy,
 ) -> Rollout:
     env = kind(truncates).limited(limit)
     env.packs_small_arrays = packs_small_arrays
+    env.puts_boards_last = puts_boards_last
     network = mlp(env)
     params = peaked_params(network)
     players = rollout.new_players(env, UPDATE_KEY.key, jnp.arange(boards, dtype=jnp.uint32))

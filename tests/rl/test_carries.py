@@ -1,19 +1,22 @@
-"""A scan that packs its carry into one array equals `jax.lax.scan`, to the bit."""
+"""Scans that arrange their carry for an accelerator equal `jax.lax.scan`, to the bit."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from hackmatrix.envs.hackmatrix_env import HackMatrix
-from hackmatrix.parallel import packed_scan
+from hackmatrix.parallel import boards_last, packed_scan
 from tests.rl.rolled import Rollout, collect_rollout
 
 BOARDS, STEPS = 5, 7
 Carry = dict[str, jax.Array]
+Scan = Callable[[Any, Any, Any, int], tuple[Any, Any]]
 
 
 def first() -> Carry:
@@ -42,10 +45,11 @@ def step(carry: Carry, given: jax.Array) -> tuple[Carry, jax.Array]:
     return after, carry["number"]
 
 
-def test_a_packed_scan_equals_a_plain_one_to_the_bit() -> None:
+@pytest.mark.parametrize("scan", [packed_scan.scan, boards_last.scan])
+def test_a_scan_equals_a_plain_one_to_the_bit(scan: Scan) -> None:
     given = jnp.arange(STEPS)
     expected = jax.lax.scan(step, first(), given)
-    found = packed_scan.scan(step, first(), given, BOARDS)
+    found = scan(step, first(), given, BOARDS)
     jax.tree.map(expect_the_same_bits, found, expected)
 
 
@@ -55,25 +59,33 @@ def expect_the_same_bits(found: jax.Array, expected: jax.Array) -> None:
 
 
 def test_words_and_flags_of_boards_are_carried_as_one_array() -> None:
-    def scan(given: Any) -> Any:
-        return packed_scan.scan(step, first(), given, BOARDS)
+    assert len(carried_by(packed_scan.scan)) == 1 + 3
 
-    (loop,) = (
-        each
-        for each in jax.make_jaxpr(scan)(jnp.arange(STEPS)).eqns
-        if each.primitive.name == "scan"
+
+def test_tables_are_carried_with_the_boards_last() -> None:
+    assert first()["table"].shape == (BOARDS, 2)
+    assert (2, BOARDS) in carried_by(boards_last.scan)
+
+
+def carried_by(scan: Scan) -> list[tuple[int, ...]]:
+    """Returns the shapes of the arrays that the loop of a scan carries."""
+    program = jax.make_jaxpr(lambda given: scan(step, first(), given, BOARDS))(jnp.arange(STEPS))
+    (loop,) = (each for each in program.eqns if each.primitive.name == "scan")
+    return [leaf.aval.shape for leaf in loop.outvars[: loop.params["num_carry"]]]
+
+
+@pytest.mark.parametrize("is_packed", [True, False], ids=["packed", "boards last"])
+def test_a_rollout_is_the_same_however_it_is_carried(toy_rollout: Rollout, is_packed: bool) -> None:
+    found = collect_rollout(
+        truncates=False, packs_small_arrays=is_packed, puts_boards_last=not is_packed
     )
-    assert loop.params["num_carry"] == 1 + 3
-
-
-def test_a_rollout_with_a_packed_carry_is_the_same(toy_rollout: Rollout) -> None:
-    found = collect_rollout(truncates=False, packs_small_arrays=True)
     for name in "after", "batch", "metrics":
         jax.tree.map(
             np.testing.assert_array_equal, getattr(found, name), getattr(toy_rollout, name)
         )
 
 
-def test_boards_of_the_game_are_packed_on_gpus_and_not_on_cpus() -> None:
-    assert HackMatrix().on("gpu").packs_small_arrays
-    assert not HackMatrix().on("cpu").packs_small_arrays
+def test_boards_of_the_game_are_packed_on_gpus_and_last_on_tpus() -> None:
+    game = {platform: HackMatrix().on(platform) for platform in ("cpu", "gpu", "tpu")}
+    assert [name for name, env in game.items() if env.packs_small_arrays] == ["gpu"]
+    assert [name for name, env in game.items() if env.puts_boards_last] == ["tpu"]
