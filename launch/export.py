@@ -26,7 +26,9 @@ _OUT = outputs.define(
 def main(_: list[str]) -> None:
     starting.stay_off_accelerators()
     agent = policy_flags.load(PROGRAM)
-    from hackmatrix import networks  # only now: it imports JAX, which is loaded by now
+    # Only now: these import JAX, which is loaded by now.
+    from hackmatrix import networks
+    from hackmatrix.envs.hackmatrix_env import is_drawable
 
     try:
         folder = _OUT.value or policy_flags.place_for_exports()
@@ -35,10 +37,10 @@ def main(_: list[str]) -> None:
     except OSError as error:
         place = error.filename or folder  # a full disk gives no file name
         sys.exit(f"{PROGRAM}: {place}: {error.strerror}; choose another --out")
-    network = agent.policy.network.spec.network
+    network, env = agent.policy.network.spec.network, agent.policy.env
     with outputs.printing(PROGRAM):
         print(f"{agent.title}: {plain} and {compiled}")
-        if not networks.numpy_address(network):
+        if is_drawable(env) and not networks.numpy_address(network):
             print(f"{network} has no `in_numpy`: launch.drive can use {plain} only with --plan")
 
 

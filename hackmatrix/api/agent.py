@@ -17,6 +17,7 @@ from hackmatrix.envs.hackmatrix_env import is_drawable
 from hackmatrix.envs.protocol import in_parts
 from hackmatrix.errors import UserError
 from hackmatrix.parallel import mesh as meshes
+from hackmatrix.parallel.failures import out_of_memory_as_user_error
 from hackmatrix.report import games
 from hackmatrix.report.games import Recorded
 from hackmatrix.rl.evaluation import Evaluation, Tell
@@ -106,9 +107,11 @@ class Agent:
         if games < 1:
             raise UserError(f"games={games} must be at least 1")
         _check_way(greedy, plan)
-        played = self._evaluation(plan).beside_random(
-            self.policy.params, seed, games, greedy=greedy, both=not greedy and not plan, tell=tell
-        )
+        with out_of_memory_as_user_error(f"games={games:,} do not fit in memory: play fewer"):
+            played = self._evaluation(plan).beside_random(
+                self.policy.params, seed, games,
+                greedy=greedy, both=not greedy and not plan, tell=tell,
+            )  # fmt: skip
         return Results(self.policy, int(games), int(seed), bool(greedy), int(plan), played)
 
     def watch(

@@ -31,7 +31,7 @@ def export(policy: Policy, folder: Path) -> tuple[Path, Path]:
     if networks.numpy_address(policy.network.spec.network):
         _check_numpy(policy)
     metadata = replace(about(policy), example=_example(policy))
-    contents = {plain: [files.content(policy.params, metadata)], compiled: [artifact(policy)]}
+    contents = {plain: [files.content(policy.params, metadata)], compiled: [_compiled(policy)]}
     folder.mkdir(parents=True, exist_ok=True)
     whole_files.write(contents)
     return plain, compiled
@@ -73,7 +73,27 @@ def _example(policy: Policy) -> tuple[list[float], list[float]] | None:
     seen = _made_up(policy.env, is_ours=False)
     logits, _ = outputs(policy, seen)
     row = np.abs(np.where(np.isfinite(logits), logits, 0)).max(-1).argmax()
+    alone, _ = outputs(policy, seen[[row]])
+    if not agree(alone, logits[[row]]):
+        raise UserError(
+            f"network={policy.network.spec.network}: what it computes for an observation depends "
+            "on the others of the batch; nothing was exported"
+        )
     return seen[row].tolist(), logits[row].tolist()
+
+
+def _compiled(policy: Policy) -> bytes:
+    """Returns the content of policy.jax, a program that takes any number of observations."""
+    network = policy.network.spec.network
+    if network in networks.NETWORKS:
+        return artifact(policy)
+    what = f"network={network}: no {files.COMPILED} can be made of it"
+    then = (
+        "; it may neither compute with the number of observations nor call Python "
+        "(jax.debug.print); nothing was exported"
+    )
+    with plugins.as_user_error(what, then):
+        return artifact(policy)
 
 
 def _in_numpy(policy: Policy, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -26,6 +26,8 @@ OF_PLAY = (
 # What the trainer reports of whole games besides: whether a game came to its own end, and how often
 # each action was taken in it (hackmatrix.rl.games).
 OF_GAMES = "ended", "actions"
+# What each line of metrics.jsonl begins with.
+OF_LINES = "step", "time"
 
 
 @dataclass(frozen=True)

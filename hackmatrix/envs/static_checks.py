@@ -17,7 +17,7 @@ import numpy as np
 from jax.sharding import AbstractMesh, PartitionSpec
 
 from hackmatrix import plugins
-from hackmatrix.envs.metrics import OF_GAMES, OF_PLAY, Metric, Range, Section, Trend
+from hackmatrix.envs.metrics import OF_GAMES, OF_LINES, OF_PLAY, Metric, Range, Section, Trend
 from hackmatrix.envs.protocol import Environment, Shaping, Step
 from hackmatrix.errors import UserError
 
@@ -74,7 +74,7 @@ def _of_attributes(env: Environment) -> Iterator[str]:
     tags = [metric.tag for metric in env.metrics]
     if twice := _twice(tags):
         yield f"`sections` declares the metrics {', '.join(twice)} more than once"
-    if taken := sorted({*tags} & {*OF_PLAY, *OF_GAMES}):
+    if taken := sorted({*tags} & {*OF_PLAY, *OF_GAMES, *OF_LINES}):
         yield f"`sections` declares {', '.join(taken)}, which the trainer declares itself"
     if env.goal not in (None, *tags):
         yield f"`sections` does not declare the metric {env.goal}, which `goal` names"
@@ -262,7 +262,7 @@ def _of_metrics(env: Environment, step: Step) -> Iterator[str]:
         for tag, leaf in told.items():
             if getattr(leaf, "shape", None) != (_BOARDS,):
                 yield f"step: the metric {tag} must have one number per board, but is {_told(leaf)}"
-        if taken := sorted(told.keys() & {*OF_PLAY, *OF_GAMES}):
+        if taken := sorted(told.keys() & {*OF_PLAY, *OF_GAMES, *OF_LINES}):
             yield f"step: `{name}` has {', '.join(taken)}, which the trainer logs itself"
         tags += told
     if twice := _twice(tags):

@@ -65,9 +65,18 @@ def push(state: State, active: Array) -> State:
 def undo(state: State, active: Array) -> State:
     """Pops the newest snapshot of each active board off its history and restores it."""
     restored = unpack(state.history.newest, state)
+    restored = restored.replace(turn=_whole(restored.turn, state.turn))
     before = state.replace(history=None)
     after = jax.tree.map(lambda new, old: few.select(active, new, old), restored, before)
     return after.replace(history=state.history.taken(active))
+
+
+def _whole(turn: Array, now: Array) -> Array:
+    """Returns the turn of a snapshot, of which it has the lowest bits. It is the last such turn up
+    to now, unless there is none: then the snapshot is from an earlier stage.
+    """
+    found = now - ((now - turn) & np.int32(CLOCK["turn"].mask))
+    return jnp.where(found < 0, turn, found)
 
 
 def pack(state: State) -> list[Array]:
@@ -81,7 +90,7 @@ def pack(state: State) -> list[Array]:
         player.score,
         OWNED.pack(owned=state.owned, atk_uses=state.atk_uses),
         CLOCK.pack(
-            turn=state.turn, enemies=slots.count(enemies.present),
+            turn=state.turn & np.int32(CLOCK["turn"].mask), enemies=slots.count(enemies.present),
             transmissions=slots.count(transmissions.present), show=state.show, calm=state.calm,
         ),
     ]  # fmt: skip

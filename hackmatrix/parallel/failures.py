@@ -44,7 +44,7 @@ def out_of_memory_as_user_error(words: str) -> Iterator[None]:
     """Turns a lack of memory into a UserError with these words, which say what needs less."""
     try:
         yield
-    except JaxRuntimeError as error:
-        if "RESOURCE_EXHAUSTED" not in str(error):
+    except (JaxRuntimeError, MemoryError) as error:  # of a device, or of the host
+        if isinstance(error, JaxRuntimeError) and "RESOURCE_EXHAUSTED" not in str(error):
             raise
         raise UserError(words) from error

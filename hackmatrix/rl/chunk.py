@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from hackmatrix.envs import Environment
-from hackmatrix.envs.metrics import OF_PLAY, Metric, Range, Section
+from hackmatrix.envs.metrics import OF_LINES, OF_PLAY, Metric, Range, Section
 from hackmatrix.parallel.mesh import ENVS
 from hackmatrix.rl import promises, rollout
 from hackmatrix.rl import tally as tallies
@@ -34,7 +34,9 @@ def run(
     """Runs `updates` updates, on each device with its own shard of the players. With `skips`, an
     update that is not finite leaves the learner as it was, except for its count `update`.
     """
-    reserved = {*OF_PLAY, SKIPPED, *(each.tag for each in env.metrics)}
+    nothing = tallies.empty(rollout.step_spec(env, state.players), env.cuts_off)
+    of_env = {tag for tags in nothing.names for tag in tags}  # also those that it does not declare
+    reserved = {*OF_PLAY, *OF_LINES, SKIPPED, *of_env, *(each.tag for each in env.metrics)}
 
     # A jit, so that eval_shape and the loop share one trace.
     @functools.partial(jax.jit, inline=True)
@@ -44,7 +46,6 @@ def run(
             learner, metrics = _if_sound(algorithm, state.learner, learner, metrics)
         return TrainState(learner, players), tally, metrics
 
-    nothing = tallies.empty(rollout.step_spec(env, state.players), env.cuts_off)
     after, tally, metrics = jax.eval_shape(update, state, nothing)
     promises.check_trees(
         algorithm,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import importlib
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 
+from hackmatrix import plugins
 from hackmatrix.rl.draws import gumbel
 
 if TYPE_CHECKING:
@@ -23,9 +25,16 @@ def masked(logits: Array, mask: Array) -> distrax.Categorical:
 
     It is uniform where the mask allows none; any action then ends the game.
     """
-    import distrax  # takes 1.5 s, for which programs that never choose an action need not wait
+    return library().Categorical(logits=jnp.where(mask, logits, _NEVER))
 
-    return distrax.Categorical(logits=jnp.where(mask, logits, _NEVER))
+
+def library() -> Any:
+    """Returns distrax. It takes 1.5 s to load, for which programs that never choose an action need
+    not wait. Raises UserError if it cannot be loaded: it needs a nightly build of TensorFlow
+    Probability, whose version cannot be pinned, and which may not fit this version of JAX.
+    """
+    with plugins.as_user_error("distrax, which draws actions, cannot be loaded"):
+        return importlib.import_module("distrax")
 
 
 def sample(choices: distrax.Categorical, keys: Array) -> Array:

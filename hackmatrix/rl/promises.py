@@ -34,12 +34,12 @@ def updated(
     if not isinstance(results, tuple) or len(results) != 4:
         raise _misuse(algorithm, "it must return four values: learner, players, tally, metrics")
     learner, players, tally, metrics = results
-    if not isinstance(metrics, dict):
+    if not isinstance(metrics, dict) or not all(isinstance(tag, str) for tag in metrics):
         raise _misuse(algorithm, "its metrics must be a dictionary from tags to numbers")
     if taken := sorted(metrics.keys() & reserved):
         others = "which the trainer or the environment reports"
         raise _misuse(algorithm, f"its metrics must not include {', '.join(taken)}, {others}")
-    metrics = jax.tree.map(lambda metric: jnp.asarray(metric, jnp.float32), metrics)
+    metrics = {tag: _as_number(algorithm, tag, metric) for tag, metric in metrics.items()}
     if missing := [tag for tag in algorithm.vital if tag not in metrics]:
         fault = f"its metrics lack {', '.join(missing)}, which `vital` names"
         raise _misuse(algorithm, fault)
@@ -86,6 +86,14 @@ def _results(algorithm: Algorithm, state: TrainState, tally: Tally) -> Any:
     in_a_line = plugins.as_user_error(f"{kind.__name__}.update: it fails")
     with nullcontext() if is_ours else in_a_line:
         return algorithm.update(state.learner, state.players, tally)
+
+
+def _as_number(algorithm: Algorithm, tag: str, metric: Any) -> jax.Array:
+    try:
+        return jnp.asarray(metric, jnp.float32)
+    except (TypeError, ValueError):
+        kind = type(metric).__name__
+        raise _misuse(algorithm, f"its metric {tag} must be a number, not {kind}") from None
 
 
 def _misuse(algorithm: Algorithm, fault: str) -> UserError:

@@ -253,6 +253,11 @@ def _restored(
     if plan.resumes and not schedule.update:
         console.say("The run has no checkpoint yet: it starts from its first update")
     check_span(plan.trace, schedule.last_update)
+    if plan.trace and plan.trace.first <= schedule.update:  # no error: supervise repeats the flag
+        console.warn(
+            f"no trace will be recorded: update {plan.trace.first:,}, which --profile asks for "
+            "first, was run before this start"
+        )
     supervision.note(str(plan.run.place), schedule.steps)
     return state
 

@@ -12,7 +12,7 @@ from absl import flags, logging
 
 from hackmatrix import errors
 from hackmatrix.errors import UserError
-from launch.startup import ending, starting
+from launch.startup import ending, outputs, starting
 
 Parse = Callable[[list[str]], list[str]]
 
@@ -59,7 +59,8 @@ def with_help(program: str, parse: Parse) -> Parse:
         if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors in _RAISING:
             sys.stdout.reconfigure(errors="replace")
         if _HELP & {*arguments[1:]}:
-            print(_help(program, arguments[0]))
+            with outputs.printing(program):
+                print(_help(program, arguments[0]))
             sys.exit(0)
         return parse(arguments)
 

@@ -102,6 +102,24 @@ class InHalves(Linear):
         return nn.Dense(self.spec.hidden_dim, name="layer", dtype=jnp.bfloat16)(parts["wanted"])
 
 
+class Counting(Torso):
+    """Needs to know how many observations there are."""
+
+    @nn.compact
+    def __call__(self, parts: Parts) -> jax.Array:
+        seen = parts["wanted"]
+        rows = seen.reshape(int(np.prod(seen.shape[:-1])), seen.shape[-1])
+        return nn.Dense(self.spec.hidden_dim)(rows).reshape(*seen.shape[:-1], -1)
+
+
+class Relative(Torso):
+    """Compares each observation with the others."""
+
+    @nn.compact
+    def __call__(self, parts: Parts) -> jax.Array:
+        return nn.Dense(self.spec.hidden_dim)(parts["wanted"] - parts["wanted"].mean(0))
+
+
 class Below(Toy):
     """Shows the wanted action as 0 and every other one as -1."""
 
@@ -159,9 +177,14 @@ def test_random_observations_have_the_player_on_the_board(tmp_path: Path) -> Non
         (Forgotten, "its `in_numpy` computes another function: on random observations its logits"),
         (Failing, rf"{FAILS}: KeyError: 'nothing like that', test_exporting\.py:\d+"),
         (Named, rf"{FAILS}: KeyError: 'in/layer', test_exporting\.py:\d+"),
+        (Relative, "what it computes for an observation depends on the others of the batch"),
+        (
+            Counting,
+            r"no policy\.jax can be made of it: Inconclusive.*, test_exporting\.py:\d+; it may",
+        ),
     ],
 )
-def test_a_network_that_is_another_function_in_numpy_is_not_exported(
+def test_a_network_that_exports_would_not_equal_is_not_exported(
     torso: type[Torso], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(hackmatrix.UserError, match=f"{message}.*; nothing was exported"):

@@ -114,6 +114,24 @@ class Many(PPO):
         return learner, players, tally, {**metrics, "train/each": jnp.ones(3)}
 
 
+class Worded(PPO):
+    def update(self, *given: Any) -> Any:
+        *others, metrics = super().update(*given)
+        return *others, {**metrics, "train/word": "hello"}
+
+
+class Numbered(PPO):
+    def update(self, *given: Any) -> Any:
+        *others, metrics = super().update(*given)
+        return *others, {**metrics, 3: 0.5}
+
+
+class Timed(PPO):
+    def update(self, *given: Any) -> Any:
+        *others, metrics = super().update(*given)
+        return *others, {**metrics, "time": 0.5, "step": 1.0}
+
+
 class Unaveraged(PPO):
     def update(self, learner: Learner, players: Players, tally: Tally) -> Any:
         *others, metrics = super().update(learner, players, tally)
@@ -197,6 +215,9 @@ def test_an_algorithm_decodes_boards_as_the_network_sees_them(turn_boards: bool)
     [
         (Short, "Short.update: it must return four values: learner, players, tally, metrics"),
         (Many, r"Many.update: its metric train/each must be a scalar, but has shape \[3\]"),
+        (Worded, "Worded.update: its metric train/word must be a number, not str"),
+        (Numbered, "Numbered.update: its metrics must be a dictionary from tags to numbers"),
+        (Timed, "Timed.update: its metrics must not include step, time, which the trainer or the"),
         (Unaveraged, "Unaveraged.update: its results may differ among devices: its gradients"),
     ],
 )

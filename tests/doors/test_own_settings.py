@@ -12,7 +12,7 @@ import pytest
 
 from hackmatrix.errors import UserError
 from hackmatrix.train.config import Config, setting
-from hackmatrix.train.config.rules import COUNT, FLAG, POSITIVE, SHARE, WEIGHT, Rule
+from hackmatrix.train.config.rules import COUNT, FLAG, POSITIVE, SHARE, TEXT, WEIGHT, Rule
 from hackmatrix.train.config.saved import from_json, to_json
 from tests.train.settings import resolved
 
@@ -51,6 +51,21 @@ class Inheriting(Undecorated):
 @dataclass(frozen=True)
 class Tupled(Config):
     widths: tuple[int, ...] = setting((8, 8), WIDE, since=2)
+
+
+@dataclass(frozen=True)
+class Spelt(Config):
+    words: list = setting(["warm"], TEXT, since=2)  # noqa: RUF009
+
+
+@dataclass(frozen=True)
+class Batched(Config):
+    batch_size: int = setting(32, COUNT, since=2)
+
+
+@dataclass(frozen=True)
+class Chosen(Config):
+    chosen: int = setting(3, COUNT, since=2)  # type: ignore[assignment]
 
 
 @dataclass(frozen=True)
@@ -95,6 +110,9 @@ def address(kind: Any) -> str:
         (Undecorated, {"warmth": 1.0}, "warmth is not a setting: Undecorated lacks @dataclass(f"),
         (Inheriting, {}, "warmth is not a setting: Undecorated lacks @dataclass(frozen=True)"),
         (Tupled, {}, "widths has type tuple: a setting must be a bool, an int, a float or a str"),
+        (Spelt, {}, "words has type list: a setting must be a bool, an int, a float or a str"),
+        (Batched, {}, "batch_size cannot be a setting of Batched, as Config has an attribute of"),
+        (Chosen, {}, "chosen cannot be a setting of Chosen, as Config has an attribute of that"),
         (
             Either,
             {},

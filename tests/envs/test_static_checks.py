@@ -151,8 +151,8 @@ def shaping(step: Step) -> Shaping:
             "`sections` declares train/mean_reward, which the trainer declares itself",
         ),
         (
-            declaring(sections=(Section("a", (Metric("ended", "b"),)),)),
-            "`sections` declares ended, which the trainer declares itself",
+            declaring(sections=(Section("a", (Metric("ended", "b"), Metric("time", "c"))),)),
+            "`sections` declares ended, time, which the trainer declares itself",
         ),
         (
             declaring(episode_limit=9),

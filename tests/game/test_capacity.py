@@ -13,7 +13,7 @@ from hackmatrix import game
 from tests.compiled_game import BATCH, keys, rows
 
 Tree = Any
-WAIT = 5
+WAIT, UNDO = 5, 9
 
 
 def crowded(**lists: Any) -> State:
@@ -56,3 +56,18 @@ def test_new_transmissions_are_dropped_when_their_list_is_full(programs: Program
             flags = [entry[4:] for entry in state["transmissions"][number:]]
             assert flags == [[0, 1], [1, 0]][: 32 - number]
             assert (state["pending"], state["enemies"]) == (0, [])
+
+
+def test_undo_brings_back_a_turn_that_needs_more_bits_than_a_snapshot_has(
+    programs: Programs,
+) -> None:
+    state = crowded(owned=[WAIT, UNDO], calm=1)
+    boards = load([state])
+    for turn in (2**16 - 1, 2**22, 2**28):
+        waited, _ = programs.step(
+            keys(6), boards.replace(turn=boards.turn * 0 + turn), np.full(BATCH, 5 + WAIT, np.int32)
+        )
+        after, outcome = programs.step(keys(6), waited, np.full(BATCH, 5 + UNDO, np.int32))
+        assert not outcome.invalid.any()
+        back = game.scenario.dump(rows(after, 0))
+        assert (back["turn"], back["enemies"], back["show"]) == (turn + 1, [], 0)

@@ -122,6 +122,16 @@ def test_a_full_standard_output_is_reported_in_one_line(monkeypatch: pytest.Monk
         print("tea")
 
 
+def test_help_for_a_full_device_is_reported_in_one_line() -> None:
+    asked = [sys.executable, "-m", "launch.drive", "--help"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(asked, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "launch.drive: cannot write to standard output: No space left on device\n"
+    )
+
+
 def test_typed_commands_may_contain_any_bytes() -> None:
     code = "from launch import play; print(ascii(list(play._lines())))"
     typed = b"save caf\xe9\n"  # as Latin-1 encodes it

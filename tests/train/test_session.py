@@ -219,9 +219,11 @@ def test_a_checkpoint_of_8_devices_resumes_on_1_with_the_settings_of_a_new_file(
     assert first.returncode == 0, first.stdout
     longer = tmp_path / "longer.py"
     longer.write_text(LONGER)
-    second = launch(tmp_path, "--resume=auto", f"--config={longer}")
+    second = launch(tmp_path, "--resume=auto", f"--config={longer}", "--profile=1:1")
     assert second.returncode == 0, second.stdout
     assert "1 x cpu" in second.stdout
+    begins = second.stdout.partition("Compiling the training program")[0]
+    assert "warning: no trace will be recorded: update 1," in begins
     alone, metrics = lines(whole[0])[:2], lines(run_in(tmp_path))
     for one, other in zip(alone, metrics, strict=True):
         assert one == pytest.approx(other, abs=1e-3)

@@ -28,7 +28,8 @@ def resolve(raw: Mapping[str, Any], platform: str, devices: int) -> Config:
     """
     kind = config_class(raw.get("algorithm"))
     values = {**_own_defaults(kind), **raw}
-    found = faults.of_values(values, kind) | _faults_of_class(kind)
+    # A rule may fail on a value of a type that no setting can have.
+    found = _faults_of_class(kind) or faults.of_values(values, kind)
     chosen = tuple(name for name in CHOOSABLE if values.get(name) is None)
 
     def are_sound(*names: str) -> bool:
@@ -94,7 +95,13 @@ def _faults_of_class(kind: type[Config]) -> faults.Faults:
         for name, setting in declared(Config).items()
         if name not in of_kind or of_kind[name].default != setting.default
     }
-    return {**undeclared, **lost, **of_other_kinds, **changed}
+    taken = {
+        name: f"{name} cannot be a setting of {kind.__name__}, as {Config.__name__} has an "
+        "attribute of that name: rename it"
+        for name in of_kind
+        if name not in declared(Config) and (hasattr(Config, name) or name == "chosen")
+    }
+    return {**undeclared, **lost, **of_other_kinds, **changed, **taken}
 
 
 def made(kind: type[Config], values: Mapping[str, Any]) -> Config:

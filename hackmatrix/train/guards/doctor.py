@@ -14,8 +14,9 @@ import jax
 from hackmatrix import machine
 from hackmatrix.errors import UserError
 from hackmatrix.parallel.agreement import gather
+from hackmatrix.rl.distributions import library
 from hackmatrix.train.guards.consistency import compare
-from hackmatrix.train.guards.installed import Finding
+from hackmatrix.train.guards.installed import INSTALL, Finding
 from hackmatrix.train.runs.places import BUCKETS, place
 from hackmatrix.train.runs.provenance import versions
 from hackmatrix.train.runs.shared_path import blind_processes
@@ -34,6 +35,7 @@ def examine(workdir: str) -> Iterator[Finding]:
         return
     if jax.config.jax_disable_jit:  # type: ignore[attr-defined]
         yield Finding("compilation", NOT_COMPILED, False)
+    yield distributions()
     yield cache(jax.config.values["jax_compilation_cache_dir"])
     yield directory(workdir)
     if jax.process_count() > 1:
@@ -87,6 +89,15 @@ def directory(workdir: str) -> Finding:
         return Finding("workdir", text, False)
     shared = ", shared by all processes" if jax.process_count() > 1 else ""
     return Finding("workdir", f"{workdir} can be written{shared}")
+
+
+def distributions() -> Finding:
+    """Checks the library that training loads only when it compiles."""
+    try:
+        library()
+    except UserError as error:
+        return Finding("distrax", f"{error}: {INSTALL}", False)
+    return Finding("distrax", "can be loaded")
 
 
 def cache(path: str | None) -> Finding:

@@ -56,6 +56,18 @@ def test_missing_requirements_are_named_with_the_command_to_install_them(
     )
 
 
+def test_a_library_that_cannot_be_loaded_is_found_before_training_needs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "distrax", None)  # an import raises ImportError
+    found = doctor.distributions()
+    assert not found.is_good
+    assert re.search(
+        "distrax, which draws actions, cannot be loaded: ModuleNotFoundError: .*: pip install -e",
+        found.text,
+    )
+
+
 def test_a_local_build_of_the_tested_version_counts_as_that_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
