@@ -121,7 +121,7 @@ class Progress:
 
     def _broken(self, update: int, metrics: Mapping[str, float]) -> Broken:
         names = [name for name in self._vital if not math.isfinite(metrics[name])]
-        names = names or ["the updated network"]
+        names = names or ["the state of the learner"]
         are = "is" if len(names) == 1 else "are"
         broken = f"update {update + 1} is broken: {' and '.join(names)} {are} not finite; "
         if update == 0:  # training can hardly be the cause yet

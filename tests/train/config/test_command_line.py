@@ -101,6 +101,14 @@ def test_settings_that_a_file_leaves_out_have_their_defaults_which_flags_may_cha
     assert (config.network, config.num_envs) == ("mlp", 64)
 
 
+def test_a_flag_cannot_set_what_a_file_sets_to_none_and_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "none.py").write_text("def get_config():\n    return {'warmth': None}\n")
+    done = launch(f"--config={tmp_path / 'none.py'}", "--config.warmth=0.5")
+    assert done.stderr.startswith(
+        "launch.little: the configuration file sets config.warmth to None"
+    )
+
+
 def test_a_program_may_be_started_in_any_folder(tmp_path: Path) -> None:
     done = launch("--config=configs/cpu.py", "--config.num_envs=128", where=tmp_path)
     config = from_json(done.stdout)
