@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from hackmatrix.api.run import Run
@@ -18,6 +17,7 @@ from hackmatrix.train.config import reading
 from hackmatrix.train.guards.interrupts import Interrupts
 from hackmatrix.train.guards.supervision import Supervision
 from hackmatrix.train.plan import Request
+from hackmatrix.train.program import check_precision
 from hackmatrix.train.runs import directory
 from hackmatrix.train.runs.places import place
 from hackmatrix.train.session import run_session
@@ -43,11 +43,7 @@ def train(
     there is no data), in the first process. If it returns True, the run saves and stops, as after
     an interrupt; if it raises an error, that is raised as soon as the run has saved and stopped.
     """
-    if jnp.result_type(float) != jnp.float32:
-        raise UserError(
-            "JAX is set to 64 bits (jax_enable_x64), and training needs 32: turn that off here, or "
-            "train with launch.train"
-        )
+    check_precision()
     keep_compiled_programs()
     runs: list[str] = []
     request = _request(config, settings, workdir)

@@ -41,6 +41,15 @@ _OF_ALL_PROGRAMS = {"num_envs", "skip_nonfinite"}
 _SPECS = TrainState(learner=REPLICATED, players=SPLIT)  # type: ignore[arg-type]
 
 
+def check_precision() -> None:
+    """Raises UserError if JAX computes in 64 bits."""
+    if jnp.result_type(float) != jnp.float32:
+        raise UserError(
+            "JAX is set to 64 bits (jax_enable_x64), and training needs 32: turn that off, also in "
+            "modules of your own, or train with launch.train"
+        )
+
+
 class Program:
     """The compiled functions of a run on a mesh; nothing is compiled before it is needed."""
 
@@ -52,6 +61,7 @@ class Program:
         self.env = env.limited(config.episode_limit)
         self.network = networks.make(config, self.env)
         kind = algorithms.find(config.algorithm)
+        check_precision()  # a module that was imported just now may have changed it
         learners_env = self.network.turned(self.env)
         given = learners_env, self.network, config, ENVS
         self.algorithm: Algorithm = algorithms.built(config.algorithm, kind, *given)

@@ -189,6 +189,21 @@ def test_an_invalid_algorithm_is_refused(kind: type, message: str) -> None:
     assert message in str(refused.value)
 
 
+def test_a_module_that_turns_on_64_bits_is_refused_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = tmp_path / "precise.py"
+    module.write_text(
+        "import jax\nfrom hackmatrix.ppo import PPO\njax.config.update('jax_enable_x64', True)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        with pytest.raises(UserError, match=r"JAX is set to 64 bits \(jax_enable_x64\)"):
+            Program(resolved(algorithm="precise:PPO"), meshes.over(jax.devices()[:1]))
+    finally:
+        jax.config.update("jax_enable_x64", False)
+
+
 def test_a_learner_may_be_any_tree_unless_the_trainer_has_to_change_it() -> None:
     def made(**settings: Any) -> Program:
         devices = meshes.over(jax.devices()[:1])
