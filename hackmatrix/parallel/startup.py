@@ -10,7 +10,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -129,7 +129,7 @@ def join(
         f"{program}: not all processes connected{where} within {join_seconds} s: "
         "start all of them together"
     )
-    with meanwhile or contextlib.nullcontext():
+    with meanwhile or contextlib.nullcontext(), _jax_was_used_as_user_error():
         jax.distributed.initialize(
             **arguments,
             heartbeat_timeout_seconds=heartbeat_seconds,
@@ -142,6 +142,20 @@ def join(
     threading.Thread(
         target=_fail_with_others, args=(program,), name="failure of others", daemon=True
     ).start()
+
+
+@contextlib.contextmanager
+def _jax_was_used_as_user_error() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        if "must be called before" not in str(error):
+            raise
+        raise UserError(
+            "JAX was used before the processes met: do not compute with it while a configuration "
+            "file, or a module that it imports, is loaded, as jnp.array(...) outside a function "
+            "does"
+        ) from error
 
 
 def code_after(error: Exception, heartbeat_seconds: int) -> int:

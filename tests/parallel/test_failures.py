@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+from unittest.mock import Mock
+
 import jax.numpy as jnp
 import pytest
 from jax.errors import JaxRuntimeError
@@ -69,3 +72,16 @@ def test_running_out_of_memory_in_jax_is_not_transient() -> None:
     with pytest.raises(JaxRuntimeError) as raised:
         jnp.zeros((1 << 48,)).block_until_ready()
     assert not is_transient(raised.value)
+
+
+def test_a_computation_before_the_processes_have_met_is_reported_in_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A constant in a configuration file may be one."""
+    jnp.ones(1).block_until_ready()
+    monkeypatch.setattr(startup, "_where_jax_aborts", Mock())
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        _, port = server.getsockname()
+    given = startup.Membership(f"127.0.0.1:{port}", 1, 0)
+    with pytest.raises(UserError, match="JAX was used before the processes met: do not compute"):
+        startup.join(given, program="launch.train", heartbeat_seconds=9, join_seconds=9)
