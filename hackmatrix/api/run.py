@@ -14,6 +14,7 @@ from hackmatrix.train.config import Config
 from hackmatrix.train.policies import policy as policies
 from hackmatrix.train.reporting import results
 from hackmatrix.train.runs import directory
+from hackmatrix.train.runs.protocol import steps_in
 
 
 class Run:
@@ -45,8 +46,12 @@ class Run:
 
     @functools.cached_property
     def evaluation(self) -> dict[str, Any] | None:
-        """The contents of its evaluation.json, on the games at its end; None if there were none."""
-        return results.read(self._run.lasting(self._run.evaluation))
+        """The contents of its evaluation.json, on the games at its end; None if there were none
+        since it was last trained.
+        """
+        played = results.read(self._run.lasting(self._run.evaluation))
+        newest = max(steps_in(self._run.checkpoints), default=None)
+        return played if played and newest in (None, played.get("step", newest)) else None
 
     @functools.cached_property
     def metrics(self) -> dict[str, np.ndarray]:

@@ -189,10 +189,12 @@ def _metrics(
         for title, some in charts(sections, tags).items()
     ]
     played = [each[_RANDOM] for each in evaluations.values() if _RANDOM in each]
+    are_cut = any(each.run.config.episode_limit for each in runs)
+    levels = [results.levels(random, are_cut=are_cut) for random in played]
     return {
         "runs": [_curves(each) for each in runs],
         "sections": drawn,
-        "random": {tag: mean for random in played for tag, mean in results.levels(random).items()},
+        "random": {tag: mean for each in levels for tag, mean in each.items()},
     }
 
 

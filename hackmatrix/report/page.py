@@ -44,7 +44,7 @@ def page(run: Run, curves: Curves, replay: str | None, why_none: str) -> str:
         REPLAY=framed(replay) if replay else f"<p>{escape(why_none)}</p>",
         SETTINGS=_settings(run.config, _resolved(starts)),
         PROVENANCE=_provenance(starts),
-        METRICS=inside_script(_metrics(curves, sections, reached)),
+        METRICS=inside_script(_metrics(run.config, curves, sections, reached)),
     )
 
 
@@ -126,7 +126,7 @@ def _start(told: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
 
 
 def _metrics(
-    curves: Curves, sections: Iterable[Section], reached: Mapping[str, Any] | None
+    config: Config, curves: Curves, sections: Iterable[Section], reached: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     """Returns what the page's script draws."""
     drawn = [
@@ -148,5 +148,5 @@ def _metrics(
         "steps": curves.steps,
         "values": {tag: list(map(short, values)) for tag, values in curves.values.items()},
         "sections": drawn,
-        "random": results.levels(random),
+        "random": results.levels(random, are_cut=config.episode_limit > 0),
     }

@@ -34,9 +34,9 @@ def not_evaluated(run: Run) -> str:
 def state(run: Run, curves: Curves) -> str:
     """Says in a line how far a run has come."""
     config, heard_of = run.config, datetime.fromtimestamp(curves.times[-1], UTC)
-    steps = config.num_updates * config.batch_size
+    step = curves.steps[-1]
     return (
-        f"{config.env} · step {curves.steps[-1]:,} of {steps:,} · "
+        f"{config.env} · step {step:,} of {config.last_step(step):,} · "
         f"last update {heard_of:%Y-%m-%d at %H:%M} UTC"
     )
 

@@ -197,6 +197,8 @@ def test_an_interrupted_final_evaluation_is_made_up_for_when_the_run_is_resumed(
     rest = hackmatrix.train(resume=stopped)
     assert rest.is_finished
     assert (rest.evaluation or {})["episodes"] == 4
+    (Path(rest.directory) / "checkpoints" / str(3 * BATCH)).mkdir()  # as if it had been trained on
+    assert hackmatrix.Run(rest._run, is_finished=True).evaluation is None
 
 
 @pytest.mark.parametrize(("place", "during"), [(Program, "compile"), (directory, "provenance")])

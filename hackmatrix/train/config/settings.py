@@ -168,6 +168,13 @@ class Config:
     def minibatch_size(self) -> int:
         return self.batch_size // self.num_minibatches
 
+    def last_step(self, step: int) -> int:
+        """Returns the step at which a run that has done `step` steps ends. They may have been taken
+        in batches of other sizes.
+        """
+        left = max(self.total_timesteps - step, 0) // self.batch_size
+        return step + left * self.batch_size
+
     @property
     def num_updates(self) -> int:
         return max(1, self.total_timesteps // self.batch_size)

@@ -55,8 +55,7 @@ class Console:
         self._out = out or sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
         self._has_colours = streams.has_colours(self._out)
         self._bar = "━─" if _can_show(self._out, "━─") else "#."
-        self._steps = config.num_updates * config.batch_size
-        self._limit = config.time_limit_minutes
+        self._last_step, self._limit = config.last_step, config.time_limit_minutes
         self._clock = clock or Clock()
         self._declared = (*_SPEED, *map(_column, (each for each in metrics if each.column)))
         self._columns: tuple[Column, ...] = ()
@@ -124,7 +123,7 @@ class Console:
     def _progress(self, step: int) -> str:
         """Draws the progress by steps or, with a time limit, by training time, if further."""
         of_time = self._clock.trained() / (60 * self._limit) if self._limit else 0.0
-        share = min(max(step / self._steps, of_time), 1.0)
+        share = min(max(step / self._last_step(step), of_time), 1.0)
         full = round(_BAR * share)
         done, rest = self._bar[0] * full, self._bar[1] * (_BAR - full)
         return f"{self._in(_GREEN, done)}{self._in(_DIM, rest)} {100 * share:3.0f}%"

@@ -78,13 +78,14 @@ def _over(agents: Sequence[Estimate]) -> Estimate:
     return Estimate(between.mean, float(low), float(high))
 
 
-def levels(random: Mapping[str, Any]) -> dict[str, float]:
-    """Returns the means of a random player by tag, from its results in evaluation.json. They are
-    repeated under the tags of the curves in eval/, which are measured in the same games.
+def levels(random: Mapping[str, Any], *, are_cut: bool) -> dict[str, float]:
+    """Returns the means of a random player by tag, from its results in evaluation.json, under the
+    tags of the curves in eval/, which are measured in the same games. Unless training's own games
+    `are_cut` (episode_limit), the means are comparable with those, too.
     """
     means = {tag: each["mean"] for tag, each in random.items() if each["mean"] is not None}
     measured = {curve(tag): mean for tag, mean in means.items() if not tag.startswith(_SHARES)}
-    return means | measured
+    return measured if are_cut else means | measured
 
 
 def table(results: Mapping[str, Summary], env: Environment) -> list[str]:

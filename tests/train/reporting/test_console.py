@@ -258,3 +258,12 @@ def test_a_closed_pipe_does_not_end_the_run(config: Config) -> None:
         console.write(4096, METRICS)
         console.end("Done", 4096, Disk(Path("runs/a-run")))
         os.dup2(os.open(os.devnull, os.O_WRONLY), writing)  # for what is still buffered
+
+
+def test_progress_counts_to_where_a_run_ends_whose_batch_has_changed(
+    out: io.StringIO, config: Config
+) -> None:
+    batch = config.batch_size
+    config = dataclasses.replace(config, total_timesteps=4 * batch)
+    Console(config, DECLARED, out).write(batch // 2 + 3 * batch, METRICS)
+    assert out.getvalue().splitlines()[1].split()[1] == "100%"

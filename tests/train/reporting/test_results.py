@@ -206,6 +206,12 @@ def test_the_json_of_a_single_game_is_strict() -> None:
     assert json.loads(json.dumps(content, allow_nan=False))["agent"][RETURN]["low"] is None
 
 
+def test_the_level_of_a_random_player_is_compared_with_games_of_its_own_length() -> None:
+    random = {RETURN: {"mean": 2.0}, "actions/up": {"mean": 0.5}}
+    assert results.levels(random, are_cut=True) == {"eval/mean_episode_return": 2.0}
+    assert results.levels(random, are_cut=False)[RETURN] == 2.0
+
+
 def test_a_single_game_is_not_called_games() -> None:
     assert results.describe_games({"episodes": 1, "seed": 3}) == "1 game of seed 3"
     description = results.describe_games({"episodes": 1000, "seed": 3, "step": 7})
