@@ -11,7 +11,8 @@ _IN_OTHER_WORDS = {
     r"\('Non-boolean argument to boolean flag'.*": "give True or False",
     r"The flag '(config\.\w+)' is defined twice.*": r"give --config=FILE only once, before --\1",
     r"Type <class 'NoneType'> of field (config\.\w+) is not supported.*": r"the configuration file "
-    r"sets \1 to None, which has no type: set it to config_dict.placeholder(float), or int or str",
+    r"sets \1 to None, which has no type: set it to config_dict.placeholder(float), or one of "
+    r"another type (from ml_collections)",
     r"Found (\S+) in argv before a value for --config.*": r"put --config=FILE before \1",
 }
 

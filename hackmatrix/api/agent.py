@@ -107,7 +107,7 @@ class Agent:
         if games < 1:
             raise UserError(f"games={games} must be at least 1")
         _check_way(greedy, plan)
-        with out_of_memory_as_user_error(f"games={games:,} do not fit in memory: play fewer"):
+        with out_of_memory_as_user_error(f"{games:,} games do not fit in memory: play fewer"):
             played = self._evaluation(plan).beside_random(
                 self.policy.params, seed, games,
                 greedy=greedy, both=not greedy and not plan, tell=tell,

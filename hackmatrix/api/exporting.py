@@ -23,7 +23,8 @@ _ROWS = 8  # observations on which both forward passes are compared
 
 def export(policy: Policy, folder: Path) -> tuple[Path, Path]:
     """Writes policy.npz and policy.jax; older ones are replaced when both are written. Raises
-    UserError, and writes nothing, if the network's forward pass in NumPy is another function.
+    UserError, and writes nothing, if the network's forward pass in NumPy is another function, or if
+    what the network computes for an observation depends on how many others there are, or on which.
     """
     if "\0" in str(folder):
         raise UserError(f"{str(folder)!r} cannot be the name of a directory")
@@ -73,8 +74,8 @@ def _example(policy: Policy) -> tuple[list[float], list[float]] | None:
     seen = _made_up(policy.env, is_ours=False)
     logits, _ = outputs(policy, seen)
     row = np.abs(np.where(np.isfinite(logits), logits, 0)).max(-1).argmax()
-    alone, _ = outputs(policy, seen[[row]])
-    if not agree(alone, logits[[row]]):
+    alone = np.vstack([outputs(policy, seen[[each]])[0] for each in range(len(seen))])
+    if not agree(alone, logits):
         raise UserError(
             f"network={policy.network.spec.network}: what it computes for an observation depends "
             "on the others of the batch; nothing was exported"

@@ -3,7 +3,7 @@
 The largest number of environments is an estimate, as compiling for more of them takes ever longer:
 all memory besides the learner's is taken to be proportional to their number. Far from the compiled
 number it is poor, because small arrays stay in on-chip memory: from 4,096 environments of
-configs/v4_8.py on a v4-8 it is 4.7 million, of which 3.3 million fit. The size that the compiler
+configs/v4_8.py on a v4-8 it is 5.6 million, of which 4.6 million fit. The size that the compiler
 reports for a program that it refuses may be too low (a program of an earlier revision: 96% of the
 memory for 1.16 million, but 99% for 1.08 million), so the estimate is then at most nine tenths of
 the number that was refused.

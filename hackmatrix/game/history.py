@@ -72,8 +72,9 @@ def undo(state: State, active: Array) -> State:
 
 
 def _whole(turn: Array, now: Array) -> Array:
-    """Returns the turn of a snapshot, of which it has the lowest bits. It is the last such turn up
-    to now, unless there is none: then the snapshot is from an earlier stage.
+    """Returns the turn of a snapshot, which stores only its lowest bits: the last turn up to now
+    that ends in these. If there is none, the snapshot is from an earlier stage, and these bits are
+    the turn (or what is left of it, if that stage lasted for over 65,535 turns).
     """
     found = now - ((now - turn) & np.int32(CLOCK["turn"].mask))
     return jnp.where(found < 0, turn, found)

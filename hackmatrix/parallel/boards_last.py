@@ -20,7 +20,9 @@ Tree = Any
 def scan(
     step: Callable[[Tree, Any], tuple[Tree, Any]], carry: Tree, inputs: Any, boards: int
 ) -> tuple[Tree, Any]:
-    """Equals `jax.lax.scan`, to the bit; arrays [boards, ...] of the carry are [..., boards]."""
+    """Equals `jax.lax.scan`, though XLA may round a step differently. Arrays [boards, ...] of the
+    carry become [..., boards].
+    """
     is_turned = jax.tree.map(lambda leaf: leaf.ndim > 1 and leaf.shape[0] == boards, carry)
 
     def moved(tree: Tree, source: int, destination: int) -> Tree:

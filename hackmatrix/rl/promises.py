@@ -91,7 +91,7 @@ def _results(algorithm: Algorithm, state: TrainState, tally: Tally) -> Any:
 def _as_number(algorithm: Algorithm, tag: str, metric: Any) -> jax.Array:
     try:
         return jnp.asarray(metric, jnp.float32)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         kind = type(metric).__name__
         raise _misuse(algorithm, f"its metric {tag} must be a number, not {kind}") from None
 

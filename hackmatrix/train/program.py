@@ -46,7 +46,7 @@ def check_precision() -> None:
     if jnp.result_type(float) != jnp.float32:
         raise UserError(
             "JAX is set to 64 bits (jax_enable_x64), and training needs 32: turn that off, also in "
-            "modules of your own, or train with launch.train"
+            "modules and configuration files of your own"
         )
 
 
@@ -61,7 +61,6 @@ class Program:
         self.env = env.limited(config.episode_limit)
         self.network = networks.make(config, self.env)
         kind = algorithms.find(config.algorithm)
-        check_precision()  # a module that was imported just now may have changed it
         learners_env = self.network.turned(self.env)
         given = learners_env, self.network, config, ENVS
         self.algorithm: Algorithm = algorithms.built(config.algorithm, kind, *given)
@@ -128,6 +127,7 @@ class Program:
     def lower(self) -> jax.stages.Lowered:
         """Lowers the program of `run`, also for devices that this machine does not have."""
         if self._lowered is None:
+            check_precision()
             if plugins.is_address(self.config.network) and self.config.algorithm in ALGORITHMS:
                 check_is_trainable(self.network, self.types_are_checked)
             replicated = meshes.replicated(self.mesh)
@@ -143,6 +143,7 @@ class Program:
     def compile(self) -> jax.stages.Compiled:
         """Compiles the program of `run`, or loads it. It serves any number of updates."""
         if self._compiled is None:
+            check_precision()  # a module of the run's own may have changed it
             self._compiled = compiled(self.lower, self._parts, self._devices, every_process)
         return self._compiled
 

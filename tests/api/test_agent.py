@@ -198,7 +198,7 @@ def test_wrong_arguments_are_refused_with_the_reason(
     beside_random = "hackmatrix.rl.evaluation.Evaluation.beside_random"
     monkeypatch.setattr(beside_random, Mock(side_effect=MemoryError))
     for refused, message in (
-        (lambda: agent.evaluate(9000), "games=9,000 do not fit in memory: play fewer"),
+        (lambda: agent.evaluate(9000), "9,000 games do not fit in memory: play fewer"),
         (lambda: agent.evaluate(0), "games=0 must be at least 1"),
         (lambda: agent.evaluate(plan=16), "plan is not supported by gymnax:CartPole-v1.*redrawn"),
         (lambda: agent.evaluate(plan=-1), "plan=-1 must be a whole number from 0"),

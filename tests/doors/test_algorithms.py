@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import pytest
 
 from hackmatrix.envs.metrics import Metric, Range, Section
+from hackmatrix.envs.protocol import Step
 from hackmatrix.errors import UserError
 from hackmatrix.networks.actor_critic import Params
 from hackmatrix.parallel import mesh as meshes
@@ -20,6 +21,7 @@ from hackmatrix.rl.learning.learner import Learner
 from hackmatrix.rl.rollout import Players
 from hackmatrix.rl.tally import Metrics, Tally
 from hackmatrix.train.program import Program
+from tests.envs.toy import Boards, Toy
 from tests.train.settings import config, resolved
 from tests.train.test_evaluator import GRID, trained
 
@@ -199,7 +201,7 @@ def test_a_module_that_turns_on_64_bits_is_refused_in_one_line(
     monkeypatch.syspath_prepend(tmp_path)
     try:
         with pytest.raises(UserError, match=r"JAX is set to 64 bits \(jax_enable_x64\)"):
-            Program(resolved(algorithm="precise:PPO"), meshes.over(jax.devices()[:1]))
+            Program(resolved(algorithm="precise:PPO"), meshes.over(jax.devices()[:1])).compile()
     finally:
         jax.config.update("jax_enable_x64", False)
 
@@ -239,6 +241,20 @@ def test_an_algorithm_decodes_boards_as_the_network_sees_them(turn_boards: bool)
 def test_an_update_with_invalid_results_is_refused_in_one_line(kind: type, message: str) -> None:
     with pytest.raises(UserError, match=message):
         Program(config(env=GRID, algorithm=address(kind)), meshes.over()).lower()
+
+
+class Shadowing(Toy):
+    """Reports a metric of PPO without declaring it."""
+
+    def step(self, keys: jax.Array, states: Boards, actions: jax.Array) -> tuple[Boards, Step]:
+        after, step = super().step(keys, states, actions)
+        return after, step.replace(each_step={**step.each_step, "train/grad_norm": step.reward})
+
+
+def test_an_environment_cannot_replace_a_metric_of_the_algorithm() -> None:
+    program = Program(config(env=address(Shadowing)), meshes.over())
+    with pytest.raises(UserError, match="must not include train/grad_norm, which the trainer or"):
+        program.lower()
 
 
 @pytest.mark.parametrize("kind", [Commaless, Single, Healthy])

@@ -112,6 +112,7 @@ def address(kind: Any) -> str:
         (Tupled, {}, "widths has type tuple: a setting must be a bool, an int, a float or a str"),
         (Spelt, {}, "words has type list: a setting must be a bool, an int, a float or a str"),
         (Batched, {}, "batch_size cannot be a setting of Batched, as Config has an attribute of"),
+        (Batched, {"num_steps": -3}, "batch_size cannot be a setting of Batched, as Config has an"),
         (Chosen, {}, "chosen cannot be a setting of Chosen, as Config has an attribute of that"),
         (
             Either,

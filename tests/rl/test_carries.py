@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock
 
 import jax
 import jax.numpy as jnp
@@ -75,10 +76,16 @@ def carried_by(scan: Scan) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("is_packed", [True, False], ids=["packed", "boards last"])
-def test_a_rollout_is_the_same_however_it_is_carried(toy_rollout: Rollout, is_packed: bool) -> None:
+def test_a_rollout_is_the_same_however_it_is_carried(
+    toy_rollout: Rollout, is_packed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scans = {each: Mock(side_effect=each.scan) for each in (boards_last, packed_scan)}
+    for each, scan in scans.items():
+        monkeypatch.setattr(each, "scan", scan)
     found = collect_rollout(
         truncates=False, packs_small_arrays=is_packed, puts_boards_last=not is_packed
     )
+    assert [scan.called for scan in scans.values()] == [not is_packed, is_packed]
     for name in "after", "batch", "metrics":
         jax.tree.map(
             np.testing.assert_array_equal, getattr(found, name), getattr(toy_rollout, name)

@@ -28,8 +28,9 @@ def resolve(raw: Mapping[str, Any], platform: str, devices: int) -> Config:
     """
     kind = config_class(raw.get("algorithm"))
     values = {**_own_defaults(kind), **raw}
-    # A rule may fail on a value of a type that no setting can have.
-    found = _faults_of_class(kind) or faults.of_values(values, kind)
+    if of_class := _faults_of_class(kind):  # its values may have types that no rule can check
+        raise UserError("\n".join(of_class.values()))
+    found = faults.of_values(values, kind)
     chosen = tuple(name for name in CHOOSABLE if values.get(name) is None)
 
     def are_sound(*names: str) -> bool:

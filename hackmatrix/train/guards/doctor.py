@@ -96,7 +96,9 @@ def distributions() -> Finding:
     try:
         library()
     except UserError as error:
-        return Finding("distrax", f"{error}: {INSTALL}", False)
+        return Finding(
+            "distrax", f"{error}: pip install --upgrade tfp-nightly, or {INSTALL}", False
+        )
     return Finding("distrax", "can be loaded")
 
 

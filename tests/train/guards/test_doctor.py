@@ -62,10 +62,8 @@ def test_a_library_that_cannot_be_loaded_is_found_before_training_needs_it(
     monkeypatch.setitem(sys.modules, "distrax", None)  # an import raises ImportError
     found = doctor.distributions()
     assert not found.is_good
-    assert re.search(
-        "distrax, which draws actions, cannot be loaded: ModuleNotFoundError: .*: pip install -e",
-        found.text,
-    )
+    why = "distrax, which draws actions, cannot be loaded: ModuleNotFoundError: .*: pip install "
+    assert re.search(why, found.text)
 
 
 def test_a_local_build_of_the_tested_version_counts_as_that_version(
@@ -171,6 +169,7 @@ def test_a_machine_on_which_another_program_holds_a_port_can_train(tmp_path: Pat
             other.listen()
         found = [*doctor.examine(str(tmp_path / "runs"))]
     assert [each for each in found if not each.is_good] == []
+    assert "distrax" in {each.about for each in found}
 
 
 def test_a_lock_that_is_held_is_reported_with_its_process(tmp_path: Path) -> None:
