@@ -1,11 +1,15 @@
-"""Benchmark of the game alone: speed of random play, size of a board, length of its lists."""
+"""Benchmark of the game alone: speed of random play, size of a board, length of its lists.
+
+`play` takes steps as training does; `play_own_loop` calls the functions of `hackmatrix.game`, like
+the loop in docs/interfaces.md.
+"""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -124,6 +128,39 @@ def work(boards: int, look: Look, steps: int = STEPS) -> Work[Play]:
         return play(playing, look, steps)
 
     return Work(run, new_play(boards, look), boards * steps)
+
+
+class OwnLoop(NamedTuple):
+    """Boards [E] in play, and the outputs of the last step."""
+
+    states: game.State
+    key: Array
+    reward: Array  # f32[E]
+    done: Array  # bool[E]
+    observation: Array  # f32[E, 1545]
+
+
+@functools.partial(jax.jit, static_argnames="steps", donate_argnums=0)
+def play_own_loop(playing: OwnLoop, steps: int) -> OwnLoop:
+    """Takes `steps` steps with uniformly random valid actions, and observes after each."""
+
+    def step(playing: OwnLoop, nothing: None) -> tuple[OwnLoop, None]:
+        key, act, happen = jax.random.split(playing.key, 3)
+        mask = game.valid_actions(playing.states)
+        actions = jnp.where(mask, jax.random.uniform(act, mask.shape), -1).argmax(-1)
+        keys = jax.random.split(happen, len(mask))
+        states, outcome = game.step_batch_and_restart(keys, playing.states, actions)
+        return OwnLoop(states, key, outcome.reward, outcome.done, game.observe(states)), None
+
+    return jax.lax.scan(step, playing, None, steps)[0]
+
+
+def own_loop_work(boards: int, steps: int = STEPS) -> Work[OwnLoop]:
+    key = jax.random.key(0)
+    states = game.reset_batch(jax.random.split(key, boards))
+    reward, done = jnp.zeros(boards), jnp.zeros(boards, bool)
+    first = OwnLoop(states, key, reward, done, game.observe(states))
+    return Work(lambda playing: play_own_loop(playing, steps), first, boards * steps)
 
 
 @dataclass(frozen=True)

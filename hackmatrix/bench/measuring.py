@@ -43,8 +43,9 @@ def measure_environment(numbers: list[int], seconds: float, report: Report) -> N
     for boards in numbers:
         _, compile_seconds = compiled.compile_afresh(environment.lower_step(boards))
         looks = environment.at_observation, environment.at_words, environment.at_nothing
-        observed, words, unobserved, alone = timing.in_turns(
+        observed, words, unobserved, own_loop, alone = timing.in_turns(
             *(environment.work(boards, look) for look in looks),
+            environment.own_loop_work(boards),
             network.work(network.reference()),
             seconds=seconds,
         )
@@ -55,6 +56,7 @@ def measure_environment(numbers: list[int], seconds: float, report: Report) -> N
                 observed=observed,
                 words=words,
                 unobserved=unobserved,
+                own_loop=own_loop,
                 network=alone,
                 bytes_per_board=environment.bytes_per_board(),
             )

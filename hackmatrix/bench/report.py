@@ -19,21 +19,24 @@ from hackmatrix.parallel.slices import Slice
 from hackmatrix.train.runs.provenance import versions
 
 _COLUMNS = (
-    "boards", "compile s", "steps/s", "(min - max)", "ns/step", "words only", "not observed",
-    "network", "of network", "bytes/board",
+    "boards", "compile s", "steps/s", "(min - max)", "words only", "not observed",
+    "own loop", "network", "of network", "own loop's", "bytes/board",
 )  # fmt: skip
-_WIDTHS = (7, 9, 10, 21, 8, 10, 12, 8, 10, 11)
+_WIDTHS = (7, 9, 10, 21, 10, 12, 10, 8, 10, 10, 11)
 
 
 @dataclass(frozen=True)
 class Row:
-    """The rates for one number of boards: with the observation, its words only, and without it."""
+    """The rates for one number of boards: with the observation, its words only, without it, and in
+    a loop of one's own, with the observation.
+    """
 
     boards: int
     compile_seconds: float
     observed: Rate
     words: Rate
     unobserved: Rate
+    own_loop: Rate
     network: Rate  # alone, without the game
     bytes_per_board: int
 
@@ -59,16 +62,19 @@ class Report:
         self.say(in_columns(_COLUMNS, _WIDTHS))
 
     def row(self, row: Row) -> None:
-        of_network = row.observed.over(row.network)
+        of_network, own_of_network = (
+            each.over(row.network) for each in (row.observed, row.own_loop)
+        )
         cells = (
             f"{row.boards}",
             f"{row.compile_seconds:.1f}",
             *of_rate(row.observed),
-            f"{row.observed.nanoseconds:.0f}",
             f"{row.words.median:,.0f}",
             f"{row.unobserved.median:,.0f}",
+            f"{row.own_loop.median:,.0f}",
             f"{row.network.median:,.0f}",
             f"{of_network:.2f}",
+            f"{own_of_network:.2f}",
             f"{row.bytes_per_board}",
         )
         values = {
@@ -77,8 +83,10 @@ class Report:
             "steps_per_second": row.observed.as_json,
             "words_only": row.words.as_json,
             "not_observed": row.unobserved.as_json,
+            "own_loop": row.own_loop.as_json,
             "network_alone": row.network.as_json,
             "of_network": of_network,
+            "own_loop_of_network": own_of_network,
             "bytes_per_board": row.bytes_per_board,
         }
         self.tell("environment", values, in_columns(cells, _WIDTHS))

@@ -35,10 +35,6 @@ class Rate:
         return max(self.samples)
 
     @property
-    def nanoseconds(self) -> float:
-        return 1e9 / self.median
-
-    @property
     def as_json(self) -> dict[str, float]:
         return {"median": self.median, "min": self.low, "max": self.high}
 
