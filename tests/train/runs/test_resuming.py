@@ -142,14 +142,17 @@ def test_minutes_of_training_are_counted_over_all_starts_of_a_run(
 
 
 def test_a_run_continues_without_the_updates_that_are_not_finite(
-    resized: Path, tmp_path: Path
+    resized: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     again = shutil.copytree(resized, tmp_path / "again")
     total = 3 * STEPS + 5 * 64
     train(again, resume="run", total_timesteps=total, anneal_lr=False, lr=1e38, skip_nonfinite=True)
+    printed = capsys.readouterr().out
     last = lines(again)[-1]
     assert (last["step"], last["train/skipped_updates"]) == (total, 5)
     assert "train/vf_loss" not in last  # because every update was skipped
+    (titles,) = (each for each in printed.splitlines() if each.startswith("progress"))
+    assert "skipped" in titles
     assert last["train/num_episodes"] > 0
 
 
