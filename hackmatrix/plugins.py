@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import re
+import sys
 import sysconfig
 import traceback
 from collections.abc import Iterator
@@ -80,6 +82,16 @@ def load(address: str) -> Any:
         raise UserError(
             f"{address}: the module {module!r} has no {name!r}{own if module == '__main__' else ''}"
         ) from None
+
+
+def is_of_python(function: Any) -> bool:
+    """Whether this is a function of Python's standard library, such as os.system."""
+    if not inspect.isroutine(function):
+        return False
+    root = (getattr(function, "__module__", None) or "").partition(".")[0]
+    file = getattr(sys.modules.get(root), "__file__", None)  # a module of one's own may be test.py
+    is_there = file is None or file.startswith(sysconfig.get_path("stdlib"))
+    return root in sys.stdlib_module_names and is_there
 
 
 @contextmanager

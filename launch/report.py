@@ -34,12 +34,12 @@ def main(_: list[str]) -> None:
     ending.exit_when_terminated()
     starting.stay_off_accelerators()
     starting.keep_compiled_programs()
-    outputs.check(PROGRAM, _OUT)
     if _RUNS.value:
         found = run_flags.find_each(PROGRAM, _RUNS.value)
         _compare(list({str(run.place): run for run in found}.values()))
         return
     run = run_flags.find(PROGRAM)
+    file = _file(run.bucket or run.directory)
     with starting.one_line_errors(PROGRAM):
         curves = _curves(run)
     from hackmatrix.report import page
@@ -47,12 +47,12 @@ def main(_: list[str]) -> None:
     with starting.one_line_errors(PROGRAM):
         replay, why_none = _replay(run)
         html = page.page(run, curves, replay, why_none)
-    file = _file(run.bucket or run.directory)
     game = "with a game" if replay else "without a game"
     _write(file, html, f"up to step {curves.steps[-1]:,}, {game}")
 
 
 def _compare(runs: list[Run]) -> None:
+    file = _file(run_flags.workdir())
     found: list[tuple[Run, Curves]] = []
     with starting.one_line_errors(PROGRAM):
         for run in runs:
@@ -73,7 +73,6 @@ def _compare(runs: list[Run]) -> None:
                 for (run, curves), name in zip(found, called, strict=True)
             ]
         )
-    file = _file(run_flags.workdir())
     _write(file, page, ", ".join(called))
 
 
@@ -87,9 +86,13 @@ def _curves(run: Run, runs: int = 1) -> Curves:
 
 
 def _file(directory: str | Path) -> Path:
-    """Returns --out, or else report.html in the directory, or here if that is in a bucket."""
+    """Returns --out, or else report.html in the directory, or here if that is in a bucket. Ends the
+    program if it cannot be written: that it has to play a game may take a while.
+    """
     here = Path() if "://" in str(directory) else Path(os.path.expanduser(directory))
-    return _OUT.value or here / "report.html"
+    file = _OUT.value or here / "report.html"
+    outputs.check_file(PROGRAM, file, _OUT)
+    return file
 
 
 def _write(file: Path, page: str, what: str) -> None:

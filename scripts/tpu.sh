@@ -167,7 +167,7 @@ wait_until_ready() {
 }
 
 need_commit() {
-  git -C "$here" rev-parse --quiet --verify "$commit^{commit}" >/dev/null 2>&1 ||
+  git -C "$here" rev-parse --quiet --verify "$commit^{commit}" >/dev/null || # says why
     fail "there is no commit '$commit' here to send to the workers: use a git clone of the project"
 }
 

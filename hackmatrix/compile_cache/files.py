@@ -10,6 +10,7 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
+_FOLDER = "hackmatrix"
 _DIGEST = hashlib.sha256().digest_size
 _MOST_BYTES = 256 << 20
 
@@ -59,6 +60,16 @@ class Files:
             total += about.st_size
             if total > self.most_bytes:
                 path.unlink(missing_ok=True)
+
+
+def folder_in(cache: Path) -> Path:
+    """Returns the folder of this user's files in a directory that several users may share."""
+    folder = cache / _FOLDER
+    try:
+        is_another = folder.stat().st_uid != os.getuid()
+    except OSError:
+        return folder
+    return cache / f"{_FOLDER}-{os.getuid()}" if is_another else folder
 
 
 def _digest(content: bytes) -> bytes:

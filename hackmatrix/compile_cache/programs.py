@@ -27,7 +27,7 @@ from jax.experimental.compilation_cache import compilation_cache
 from hackmatrix.compile_cache import fingerprints
 from hackmatrix.compile_cache.calls import calls_of, make_ready
 from hackmatrix.compile_cache.devices import Devices, are_among, devices_of
-from hackmatrix.compile_cache.files import Files
+from hackmatrix.compile_cache.files import Files, folder_in
 from hackmatrix.compile_cache.sources import has_changed, short_hash, source_hash
 
 Program = Callable[..., Any]
@@ -36,7 +36,6 @@ Lower = Callable[[], jax.stages.Lowered]
 EveryProcess = Callable[[bool], bool]
 
 _LOG = logging.getLogger(__name__)
-_FOLDER = "hackmatrix"
 _FORMAT = "2"  # version of the content of the files
 # Held while JAX's cache, whose setting all threads share, is off only to compile one program.
 _compiling_uncached = threading.Lock()
@@ -290,5 +289,5 @@ def _cache_for(devices: Devices, every_process: EveryProcess | None) -> _Cache |
         every_process = bool
     elif every_process is None or not are_among(jax.devices, devices):
         return None
-    files = Files(Path(jax.config.values["jax_compilation_cache_dir"], _FOLDER))
+    files = Files(folder_in(Path(jax.config.values["jax_compilation_cache_dir"])))
     return _Cache(files, devices, fingerprints.surroundings(devices), every_process)

@@ -44,6 +44,13 @@ def _from_outside(address: str) -> Environment:
         )
     if not callable(kind):
         raise UserError(f"{address} must be a class or a function, not {kind!r}")
+    # The name may be from a file, of an export or a run, which must not run programs of the system.
+    is_another = isinstance(kind, type) and not issubclass(kind, Environment)
+    if is_another or plugins.is_of_python(kind):
+        raise UserError(
+            f"{address} must be a hackmatrix.envs.protocol.Environment, or a function of yours "
+            "that returns one"
+        )
     arguments = plugins.arguments(address)
     call = address if arguments else f"{address}()"
     try:

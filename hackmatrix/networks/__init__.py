@@ -44,10 +44,23 @@ class Spec:
     compute_dtype: str
     turn_boards: bool = False
 
+    def __post_init__(self) -> None:
+        check_types(self)
+
     @classmethod
     def of(cls, settings: Any) -> Spec:
         """Reads the spec from the settings of a run, or copies another spec."""
         return cls(**{each.name: getattr(settings, each.name) for each in fields(cls)})
+
+
+def check_types(made: Any) -> None:
+    """Raises TypeError if a field that a dataclass declares as a str, an int or a bool is something
+    else, as a file that was damaged or written by hand may say.
+    """
+    for each in fields(made):
+        value = getattr(made, each.name)
+        if each.type in ("str", "int", "bool") and type(value).__name__ != each.type:
+            raise TypeError(f"{each.name}={value!r} must be of type {each.type}")
 
 
 def make(settings: Any, env: Environment) -> Network:

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hackmatrix.errors import UserError
-from hackmatrix.networks import Spec
+from hackmatrix.networks import Spec, check_types
 from hackmatrix.networks.in_numpy import agree
 from hackmatrix.networks.turning import Turning
 
@@ -43,8 +43,8 @@ _RUNS = Path("runs")  # the default --workdir
 _PREFIX = "params/"
 # What reading a damaged file may raise; RuntimeError if it looks encrypted.
 _DAMAGED = (
-    OSError, ValueError, TypeError, AttributeError, RuntimeError, EOFError, zipfile.BadZipFile,
-    zlib.error, tokenize.TokenError,
+    OSError, ValueError, TypeError, AttributeError, RuntimeError, EOFError, MemoryError,
+    zipfile.BadZipFile, zlib.error, tokenize.TokenError,
 )  # fmt: skip
 _DEFAULT_NAMES = "observation", "action"  # of the part and actions of format 1
 Params = dict[str, Any]
@@ -52,13 +52,12 @@ Params = dict[str, Any]
 
 @dataclass(frozen=True)
 class About:
-    """The metadata of a trained network: the environment, the parts of its observations and their
-    shapes, its actions, and the run and environment step of the checkpoint. The fields from `gamma`
-    to `owned_reward_end` are the `hackmatrix.rl.reward_signal.RewardSignal` that its values were
-    trained on. Fields that a file lacks have the defaults; those that are None are not written.
-    `landmark` is the feature of `cells` that boards can be turned towards. `in_numpy` is
-    MODULE:NAME of the forward pass without JAX, for a network from outside of this package that has
-    one; `example` is an observation and the logits that such a network gave for it.
+    """The metadata of a trained network: its environment, its actions, the shapes of the parts of
+    observations, and the run and step of the checkpoint. The fields from `gamma` to
+    `owned_reward_end` are the `hackmatrix.rl.reward_signal.RewardSignal` of its values. Fields that
+    a file lacks have the defaults; None is not written. `landmark` is the feature of `cells` that
+    boards can be turned towards. A network from outside of this package may have `in_numpy`,
+    MODULE:NAME of its forward pass without JAX, and `example`, an observation with its logits.
     """
 
     env: str
@@ -75,14 +74,16 @@ class About:
     in_numpy: str | None = None
     example: tuple[list[float], list[float]] | None = None
 
+    def __post_init__(self) -> None:
+        check_types(self)
+
     @property
     def turning(self) -> Turning | None:
         return Turning.of(self.landmark, self.actions) if self.spec.turn_boards else None
 
     def check_plays(self, env: Environment, name: str) -> None:
         """Raises UserError if the environment has other observations or actions than the policy,
-        for example because it has changed since. Rewards may differ. `name` is the policy's, for
-        the message.
+        which messages call `name`. Rewards may differ.
         """
         part, action = _DEFAULT_NAMES
         if (

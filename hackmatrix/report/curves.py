@@ -60,8 +60,10 @@ def read(file: Path, highest: Collection[str] = (), most: int | None = _MOST_POI
             places = _places(text)
             few = -(-len(places) // most) if most else 1
             return _gathered(_lines_at(text, places), max(few, 1), highest, file)
-    except OSError as error:
+    except FileNotFoundError as error:
         raise UserError(f"{file}: {error.strerror}; the run has no metrics yet") from None
+    except OSError as error:
+        raise UserError(f"{file}: {error.strerror}") from None
 
 
 def _places(text: BinaryIO) -> list[int]:

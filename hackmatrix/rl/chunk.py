@@ -19,9 +19,7 @@ from hackmatrix.rl.train_state import NEVER, Report, TrainState
 
 Array = jax.Array
 SKIPPED = "train/skipped_updates"
-_SKIPPED = Metric(
-    SKIPPED, "updates that were skipped", column="skipped", digits=0, is_highest=True
-)
+_SKIPPED = Metric(SKIPPED, "updates that were skipped", column="skipped", digits=0, is_highest=True)
 SECTION = Section("How it learns", (_SKIPPED,))
 HEALTH = Range(
     SKIPPED,

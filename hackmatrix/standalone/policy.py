@@ -95,6 +95,8 @@ def _torso(about: About) -> NumpyTorso:
         if declared is None:
             raise
         raise UserError(f"network={network}: its `in_numpy` is not found: {error}") from None
+    if not callable(torso):
+        raise UserError(f"network={network}: its `in_numpy` must name a function, not {torso!r}")
     return functools.partial(torso, **plugins.arguments(network))
 
 

@@ -97,8 +97,8 @@ def _is_done(there: Place, given: Mapping[str, Any]) -> bool:
         return False
     found = find(there.parent, there.name)
     assert found
-    for name, value in of_another_run(found.config, given).items():
-        raise _not_comparable(found.config, "was begun", name, value)
+    for name in of_another_run(found.config, given):
+        raise _not_comparable(found.config, "was begun", name, given)
     if (evaluated := (results.read(there / EVALUATION) or {}).get("step")) is None:
         return False
     if max(steps_in(found.checkpoints), default=evaluated) != evaluated:
@@ -117,7 +117,7 @@ def _changed(config: Config, given: Mapping[str, Any]) -> set[str]:
     before = config.settings()
     return {
         name
-        for name in given.keys() & before.keys() - {"resume"}
+        for name in given.keys() & before.keys() - {"resume", "run_name"}
         if given[name] != before[name] and not (given[name] is None and name in config.chosen)
     }
 
@@ -144,13 +144,13 @@ def _check_is_alike(
     if steps // config.batch_size == config.total_timesteps // config.batch_size:
         alike.add("total_timesteps")
     for name in sorted(changed - alike):
-        raise _not_comparable(config, "has finished training", name, given[name])
+        raise _not_comparable(config, "has finished training", name, given)
 
 
-def _not_comparable(config: Config, what: str, name: str, value: Any) -> UserError:
+def _not_comparable(config: Config, what: str, name: str, given: Mapping[str, Any]) -> UserError:
     return UserError(
-        f"{config.run_name} {what} with {name}={getattr(config, name)!r}, so it is not comparable "
-        f"with runs of {name}={value!r}: choose another run_name"
+        f"{given['run_name']} {what} with {name}={getattr(config, name)!r}, so it is not "
+        f"comparable with runs of {name}={given[name]!r}: choose another run_name"
     )
 
 

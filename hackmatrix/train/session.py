@@ -41,7 +41,7 @@ from hackmatrix.train.runs.clock import Clock
 from hackmatrix.train.runs.lease import Lease
 from hackmatrix.train.runs.provenance import changed_modules, edited_modules
 
-FOR_GAMES = {"eval_episodes", "resume"}  # settings that a session without training uses
+FOR_GAMES = {"eval_episodes", "resume", "run_name"}  # settings that a session without training uses
 
 
 def run_session(

@@ -28,8 +28,10 @@ def params_of(name: str, env: Environment, network: Network, key: Array) -> Para
     file = f"start_from={name}"
     about.check_plays(env, file)
     theirs, ours = (dataclasses.asdict(spec) for spec in (about.spec, network.spec))
-    # compute_dtype may differ: parameters are always float32.
-    others = [key for key in ours if theirs[key] != ours[key] and key != "compute_dtype"]
+    # compute_dtype may differ: parameters are always float32. An MLP has no channels, and a file of
+    # format 1 does not say how many there were.
+    unread = {"compute_dtype", "channels"} if about.spec.network == "mlp" else {"compute_dtype"}
+    others = [key for key in ours if theirs[key] != ours[key] and key not in unread]
     if not others:
         return network.fitted(params, file)
     if others == ["hidden_dim"] and theirs["hidden_dim"] < ours["hidden_dim"]:

@@ -39,16 +39,27 @@ def check(program: str, *named: flags.FlagHolder[Path | None]) -> None:
     for flag in named:
         if not (file := flag.value):
             continue
-        there = Path(os.path.realpath(file))  # follows links; a pipe's leads to no file
+        check_file(program, file, flag)
+        there = _target(file)
         if (other := flag_of.setdefault(there, flag.name)) != flag.name:
             sys.exit(
                 f"{program}: --{other} and --{flag.name} name the same file, {there}; "
                 f"choose another --{flag.name}"
             )
-        try:
-            _try_to_write(file, there)
-        except OSError as error:
-            _refuse(program, file, error, flag)
+
+
+def check_file(program: str, file: Path, flag: flags.FlagHolder[Path | None]) -> None:
+    """Ends the program with one line if this file, for which `flag` can name another, cannot be
+    written.
+    """
+    try:
+        _try_to_write(file, _target(file))
+    except OSError as error:
+        _refuse(program, file, error, flag)
+
+
+def _target(file: Path) -> Path:
+    return Path(os.path.realpath(file))  # follows links; a pipe's leads to no file
 
 
 def _try_to_write(file: Path, there: Path) -> None:

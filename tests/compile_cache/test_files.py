@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from hackmatrix.compile_cache.files import Files
+from hackmatrix.compile_cache.files import Files, folder_in
 
 CONTENT = b"a program " * 100
 
@@ -73,6 +73,16 @@ def test_where_nothing_can_be_written_nothing_is_cached(tmp_path: Path) -> None:
     files = Files(tmp_path / "file" / "cache")
     files.write("name", CONTENT)
     assert files.read("name") is None
+
+
+def test_another_users_folder_is_left_to_that_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert folder_in(tmp_path) == tmp_path / "hackmatrix"
+    (tmp_path / "hackmatrix").mkdir()
+    assert folder_in(tmp_path) == tmp_path / "hackmatrix"
+    monkeypatch.setattr(os, "getuid", lambda: 4321)
+    assert folder_in(tmp_path) == tmp_path / "hackmatrix-4321"
 
 
 def test_a_failed_write_leaves_nothing_behind(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -47,6 +48,18 @@ def test_names_of_another_form_are_no_addresses(given: str) -> None:
     assert not plugins.is_address(f"my_net:{given}")
     with pytest.raises(UserError, match="must have the form MODULE:NAME"):
         plugins.load(f"my_net:{given}")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["subprocess:Popen(args=['touch', '{}'])", "subprocess:call(args=['touch', '{}'])",
+     "os:system(command='touch {}')"],
+)  # fmt: skip
+def test_a_name_that_is_no_environment_runs_nothing(name: str, tmp_path: Path) -> None:
+    """As the name may come from somebody else's export or run."""
+    with pytest.raises(UserError, match=r"must be a hackmatrix\.envs\.protocol\.Environment, or"):
+        make(name.format(tmp_path / "ran"))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_environment_is_made_with_its_arguments_and_named_with_them() -> None:

@@ -85,6 +85,17 @@ def test_a_file_name_that_is_too_long_is_refused_in_one_line(
         outputs.check("launch.tea", page)
 
 
+def test_a_working_directory_that_was_deleted_is_reported_in_one_line(
+    page: flags.FlagHolder[Path | None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    parse("--page=tea.html")
+    with pytest.raises(SystemExit, match=r"tea\.html: No such file or directory; choose another"):
+        outputs.check("launch.tea", page)
+
+
 def test_a_pipe_may_be_an_output_and_is_not_touched_before_it_is_written(
     page: flags.FlagHolder[Path | None], tmp_path: Path
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from dataclasses import replace
@@ -116,7 +117,7 @@ BOTH_WAYS = "needs standard input for commands and standard output for answers, 
     ],
 )
 def test_a_closed_standard_input_or_output_is_reported(command: str, message: str) -> None:
-    line = f"exec {sys.executable} -m launch.{command}"
+    line = f"exec {shlex.quote(sys.executable)} -m launch.{command}"
     done = subprocess.run(
         ["bash", "-c", line], cwd=ROOT, capture_output=True, text=True, timeout=200, check=False
     )

@@ -77,6 +77,23 @@ def test_a_file_of_a_newer_version_is_not_reported_as_damaged(
     )
 
 
+@pytest.mark.parametrize(
+    ("wrong", "of_spec"),
+    [({"step": "many"}, False), ({"env": 5}, False), ({"hidden_dim": "128"}, True)],
+)
+def test_a_field_of_another_type_is_refused_in_one_line(
+    wrong: dict[str, object], of_spec: bool, tmp_path: Path
+) -> None:
+    arrays = dict(np.load(io.BytesIO(files.content(*files.read("policies/winner")))))
+    about = json.loads(str(arrays["about"]))
+    (about["spec"] if of_spec else about).update(wrong)
+    file = tmp_path / "policy.npz"
+    np.savez(file, **{**arrays, "about": np.str_(json.dumps(about))})
+    ((name, value),) = wrong.items()
+    with pytest.raises(UserError, match=rf"launch.export wrote: {name}={value!r} must be of type"):
+        files.read(file)
+
+
 class Pair(NamedTuple):
     one: np.ndarray
     other: np.ndarray

@@ -114,3 +114,8 @@ def test_a_run_without_metrics_is_reported_in_one_line(tmp_path: Path, text: str
     with pytest.raises(UserError, match="metrics") as refused:
         curves.read(file)
     assert len(str(refused.value).splitlines()) == 1
+
+
+def test_metrics_that_cannot_be_read_are_not_reported_as_missing(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=f"^{tmp_path}: Is a directory$"):
+        curves.read(tmp_path)

@@ -260,6 +260,16 @@ def test_a_bundled_agent_in_place_of_a_run_is_refused_in_one_line(tmp_path: Path
     assert "policies/winner is an agent, not a run" in done.stderr.splitlines()[-1]
 
 
+def test_a_page_that_cannot_be_written_is_reported_before_the_work(tmp_path: Path) -> None:
+    run = create_run(tmp_path)  # without metrics, which would be reported later
+    (run.directory / "report.html").mkdir()
+    done = report(tmp_path, f"--run={run.name}")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        f"launch.report: {run.directory}/report.html: Is a directory; choose another --out"
+    )
+
+
 def test_a_run_without_metrics_is_refused_in_one_line(tmp_path: Path) -> None:
     run = create_run(tmp_path)
     done = report(tmp_path, f"--run={run.name}")

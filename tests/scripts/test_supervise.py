@@ -31,7 +31,7 @@ Trainer = Callable[..., None]
 
 def noting(run: str, step: int | str = "") -> str:
     """Returns the command by which a trainer notes its run and its first step."""
-    return f"printf '%s\\n%s\\n' '{run}' '{step}' >$SUPERVISE_NOTES"
+    return f"printf '%s\\n%s\\n' '{run}' '{step}' >\"$SUPERVISE_NOTES\""
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_a_trainer_that_was_stopped_or_lost_its_peers_resumes_its_run(
 def test_a_trainer_that_has_begun_no_run_restarts_with_the_same_arguments(
     stubs: Stubs, trainer: Trainer
 ) -> None:
-    trainer("exit 42", f"{noting('gs://runs/a')}; : >$SUPERVISE_NOTES; exit 42", "exit 0")
+    trainer("exit 42", f'{noting("gs://runs/a")}; : >"$SUPERVISE_NOTES"; exit 42', "exit 0")
     assert stubs.run(SUPERVISE, "--config.num_seeds=3").returncode == 0
     assert arguments(stubs) == [["--config.num_seeds=3"]] * 3
 

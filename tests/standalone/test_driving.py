@@ -47,7 +47,8 @@ def test_without_jax_a_policy_plays_over_the_protocol(file: Path, tmp_path: Path
     (tmp_path / "jax").mkdir()
     (tmp_path / "jax/__init__.py").write_text("raise ImportError('there is no JAX here')")
     # This path is for the client alone: the game program that it starts needs JAX.
-    server = f"env PYTHONPATH={ROOT} {sys.executable} -m launch.serve --headless-cli --seed=3"
+    serve = [sys.executable, "-m", "launch.serve", "--headless-cli", "--seed=3"]
+    server = shlex.join(["env", f"PYTHONPATH={ROOT}", *serve])
     played = subprocess.run(
         [sys.executable, "-m", "launch.drive", f"--policy={file}", f"--server={server}"],
         cwd=ROOT,

@@ -78,6 +78,10 @@ def not_found(about: About) -> About:
     return replace(about, spec=spec, in_numpy="hackmatrix.networks.in_numpy:nothing")
 
 
+def not_callable(about: About) -> About:
+    return replace(not_found(about), in_numpy="hackmatrix.networks:NETWORKS")
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -87,6 +91,7 @@ def not_found(about: About) -> About:
             not_found,
             "network=my_net:Net: its `in_numpy` is not found: hackmatrix.*has no 'nothing'",
         ),
+        (not_callable, "network=my_net:Net: its `in_numpy` must name a function, not .'mlp'"),
     ],
 )
 def test_a_file_that_does_not_fit_is_refused_when_it_is_loaded(

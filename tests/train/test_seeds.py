@@ -85,8 +85,7 @@ def test_a_seed_that_was_evaluated_and_then_stopped_in_further_training_is_resum
     """
     sizes: dict[str, Any] = {"num_envs": 8, "num_steps": 16}
     for seed, last_step, until in ((0, 256, 256), (1, 512, 256), (2, 256, 384)):
-        name = f"a-seed{seed}"
-        named = {"run_name": name, "seed": seed, "total_timesteps": until, **sizes}
+        named = {"run_name": f"a-seed{seed}", "seed": seed, "total_timesteps": until, **sizes}
         run = create(tmp_path, resolved(**named))
         run.evaluation.write_text(evaluation(256))
         (run.directory / f"checkpoints/{last_step}").mkdir(parents=True)
@@ -168,11 +167,12 @@ def test_a_seed_that_ended_by_its_time_limit_resumes_only_with_a_longer_one(
 def test_the_means_are_not_printed_while_an_evaluation_is_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its seed is evaluated again; here that does not help."""
+    """Its seed is evaluated again; here that does not help. The directories were renamed."""
     sizes: dict[str, Any] = {"num_envs": 8, "num_steps": 16, "total_timesteps": 256}
     for seed, told in enumerate((evaluation(256), evaluation(256, episodes=None))):
         run = create(tmp_path, resolved(run_name=f"a-seed{seed}", seed=seed, **sizes))
         run.evaluation.write_text(told)
+        run.directory.rename(tmp_path / f"b-seed{seed}")
     begun: list[str] = []
 
     def run_session(request: Request, *_: object, is_last: bool) -> int:
@@ -180,9 +180,9 @@ def test_the_means_are_not_printed_while_an_evaluation_is_damaged(
         return DONE
 
     monkeypatch.setattr(seeds, "run_session", run_session)
-    with pytest.raises(UserError, match=r"a-seed1/evaluation\.json is missing or damaged"):
-        run_seeds(tmp_path, run_name="a", num_seeds=2, **sizes)
-    assert begun == ["a-seed1"]
+    with pytest.raises(UserError, match=r"b-seed1/evaluation\.json is missing or damaged"):
+        run_seeds(tmp_path, run_name="b", num_seeds=2, **sizes)
+    assert begun == ["b-seed1"]
 
 
 def test_means_over_different_versions_of_a_module_are_marked(

@@ -27,6 +27,8 @@ def from_json(text: str) -> Config:
     """
     saved = parsed(text, dict)
     chosen = saved.pop(_CHOSEN, None)
+    if not isinstance(chosen, list | None):
+        raise ValueError(f"{_CHOSEN}={chosen!r} must be a list of settings")
     kind = config_class(saved.get("algorithm"))
     added = {
         name: setting.before
@@ -34,6 +36,8 @@ def from_json(text: str) -> Config:
         if setting.since > FIRST_EDITION
     }
     values = {**added, **saved}
+    if type(steps := values.get("total_timesteps")) is int:  # earlier revisions had no limit
+        values["total_timesteps"] = min(steps, 2**63 - 1)
     if found := _unresolved(values) | faults.of_values(values, kind) | _changes(values, kind):
         raise ValueError("\n".join(found.values()))
     config = made(kind, values)

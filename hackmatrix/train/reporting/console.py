@@ -115,7 +115,7 @@ class Console:
         if goes_on:
             self._print(f"  resume       python -m launch.train --resume={there}")
         self._print(f"  report       python -m launch.report --run={there}")
-        self._print(f"  TensorBoard  tensorboard --logdir {shlex.quote(str(run.parent))}")
+        self._print(f"  TensorBoard  tensorboard --logdir={shlex.quote(str(run.parent))}")
 
     def close(self) -> None:
         """Does nothing: every line is flushed when it is printed."""
@@ -132,6 +132,8 @@ class Console:
         return f"\x1b[{style}m{text}\x1b[0m" if self._has_colours and text else text
 
     def _print(self, line: str) -> None:
+        encoding = self._out.encoding or "utf-8"
+        line = line.encode(encoding, "replace").decode(encoding)  # a path may have any letter
         with suppress(OSError):  # the terminal may be closed; files have the metrics
             print(line, file=self._out, flush=True)
 

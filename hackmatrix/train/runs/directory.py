@@ -177,7 +177,7 @@ def find(
     places = [root / which, place(which)]
     if "://" in which or Path(which).expanduser().is_absolute():  # whatever the workdir is
         root, which, places = places[1].parent, places[1].name, places[1:]
-    with one_line_errors(f"{root} cannot be read"):
+    with one_line_errors(f"{root / which} cannot be read"):
         if found := next(filter(is_run, places), None):
             return _open(found)
         lacking = next((_lacking(each) for each in places if each.names()), "")

@@ -238,7 +238,7 @@ def process_started(process: int) -> str | None:
         pass
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):  # the latter if no process has such a number
         return None
     except OSError:  # it is another user's
         pass

@@ -112,6 +112,7 @@ def git(root: Path) -> dict[str, Any] | None:
 
 
 def _git(root: Path, *arguments: str) -> str:
-    command = ["git", "-C", str(root), *arguments]
+    # The checkout may be another user's, as in a container; its code runs here anyway.
+    command = ["git", "-c", f"safe.directory={root.resolve()}", "-C", str(root), *arguments]
     done = subprocess.run(command, capture_output=True, check=True, timeout=10)
     return os.fsdecode(done.stdout).strip()

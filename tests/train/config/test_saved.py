@@ -45,6 +45,18 @@ def test_a_configuration_without_a_value_that_was_chosen_for_the_run_is_refused(
         from_json(json.dumps(saved))
 
 
+def test_a_run_saved_with_more_steps_than_can_be_counted_is_read() -> None:
+    """Earlier revisions had no limit."""
+    saved = {**json.loads(to_json(resolved())), "total_timesteps": 10**20}
+    assert from_json(json.dumps(saved)).total_timesteps == 2**63 - 1
+
+
+def test_a_configuration_whose_chosen_settings_are_no_list_is_refused() -> None:
+    saved = {**json.loads(to_json(resolved())), "chosen": True}
+    with pytest.raises(ValueError, match=r"^chosen=True must be a list of settings"):
+        from_json(json.dumps(saved))
+
+
 def test_a_run_saved_before_some_settings_existed_resumes_unchanged() -> None:
     now = json.loads(to_json(resolved(num_envs=128)))
     saved = {name: now[name] for name in FIRST_SETTINGS}

@@ -147,6 +147,14 @@ def test_a_run_with_another_compute_dtype_starts_from_the_same_parameters(tmp_pa
     jax.tree.map(np.testing.assert_array_equal, params, old.params)
 
 
+@pytest.mark.parametrize("width", [6, 10])
+def test_an_mlp_starts_from_one_whose_file_names_other_channels(width: int, tmp_path: Path) -> None:
+    """An MLP has none, and a file of format 1 does not say how many the run had."""
+    old = saved(NARROW, tmp_path)
+    spec = dataclasses.replace(NARROW, channels=32, hidden_dim=width)
+    warm_start.params_of(old.source, ENV, networks.make(spec, ENV), jax.random.key(7))
+
+
 def test_a_run_in_a_custom_environment_starts_from_a_policy_with_equal_inputs_and_actions(
     tmp_path: Path,
 ) -> None:

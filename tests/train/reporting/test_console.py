@@ -193,7 +193,7 @@ def test_the_end_shows_what_was_reached_and_where_the_run_is(
         "run runs/a-run",
         "resume python -m launch.train --resume=runs/a-run",
         "report python -m launch.report --run=runs/a-run",
-        "TensorBoard tensorboard --logdir runs",
+        "TensorBoard tensorboard --logdir=runs",
     ]
 
 
@@ -203,8 +203,14 @@ def test_a_path_with_a_blank_is_quoted_for_the_shell(out: io.StringIO, config: C
     assert [command[-1] for command in commands] == [
         "--resume=my runs/a",
         "--run=my runs/a",
-        "my runs",
+        "--logdir=my runs",
     ]
+
+
+def test_letters_that_the_output_cannot_show_are_replaced(config: Config) -> None:
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    Console(config, DECLARED, out).say("the run caf\xe9")
+    assert out.buffer.getvalue() == b"  the run caf?\n"
 
 
 def test_a_run_that_ended_before_its_first_chunk_prints_an_end_too(

@@ -127,7 +127,7 @@ def test_a_wrong_path_or_address_is_answered_with_the_runs_there(
     with pytest.raises(UserError, match=r"^there is no run 'tests' in gs://tests: gs://tests has"):
         find(tmp_path / "here", "gs://tests")
     monkeypatch.setattr(Bucket, "exists", Mock(side_effect=OSError("Forbidden")))
-    with pytest.raises(UserError, match=f"^{bucket_address} cannot be read: Forbidden"):
+    with pytest.raises(UserError, match=f"^{bucket_address}/a cannot be read: Forbidden"):
         find(tmp_path / "here", f"{bucket_address}/a")
 
 

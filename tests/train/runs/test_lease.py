@@ -101,6 +101,7 @@ def test_a_killed_process_counts_as_gone_although_nobody_has_waited_for_it() -> 
     process.kill()
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     assert lease.process_started(process.pid) is None
+    assert lease.process_started(10**20) is None
     process.wait()
 
 

@@ -13,7 +13,10 @@ from hackmatrix.train.config import Config
 from hackmatrix.train.runs.provenance import changed_modules, edited_modules, git, own_modules
 
 
-def test_provenance_has_the_revision_and_whether_tracked_files_differ(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_of_another_user", [False, True])
+def test_provenance_has_the_revision_and_whether_tracked_files_differ(
+    is_of_another_user: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def run_git(*arguments: str) -> None:
         who = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
         subprocess.run(["git", *who, *arguments], cwd=tmp_path, check=True, capture_output=True)
@@ -26,6 +29,8 @@ def test_provenance_has_the_revision_and_whether_tracked_files_differ(tmp_path: 
     assert git(tmp_path) is None
     run_git("add", "file")
     run_git("commit", "-m", "one")
+    if is_of_another_user:
+        monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
     clean = git(tmp_path)
     assert clean
     assert re.fullmatch("[0-9a-f]{40}", clean["revision"])
