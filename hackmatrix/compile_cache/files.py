@@ -28,7 +28,7 @@ class Files:
         path = self.directory / name
         try:
             with path.open("rb") as file:
-                if not _is_ours(file.fileno()):
+                if not _is_ours(os.fstat(file.fileno())):
                     return None
                 content = file.read()
         except OSError:
@@ -66,16 +66,16 @@ def folder_in(cache: Path) -> Path:
     """Returns the folder of this user's files in a directory that several users may share."""
     folder = cache / _FOLDER
     try:
-        is_another = folder.stat().st_uid != os.getuid()
+        is_ours = _is_ours(folder.stat())
     except OSError:
         return folder
-    return cache / f"{_FOLDER}-{os.getuid()}" if is_another else folder
+    return folder if is_ours else cache / f"{_FOLDER}-{os.getuid()}"
 
 
 def _digest(content: bytes) -> bytes:
     return hashlib.sha256(content).digest()
 
 
-def _is_ours(file: int) -> bool:
-    """Whether the file belongs to this user: code that another user wrote must not be run."""
-    return not hasattr(os, "getuid") or os.fstat(file).st_uid == os.getuid()
+def _is_ours(about: os.stat_result) -> bool:
+    """Whether a file belongs to this user: code that another user wrote must not be run."""
+    return not hasattr(os, "getuid") or about.st_uid == os.getuid()

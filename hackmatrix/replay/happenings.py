@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,13 +9,11 @@ from hackmatrix import game
 from hackmatrix.envs.headless.memory import survivors
 from hackmatrix.envs.headless.view import ENEMIES, visible_enemies
 from hackmatrix.game.programs import PROGRAMS, Program
-from hackmatrix.game.programs.contract import Strike
 from hackmatrix.game.state import DAEMON
 
 Board = Mapping[str, Any]
 _HP, _SCORE = 2, 7  # of a scenario's player
 _COUNTED = {3: "credits", 4: "energy", 5: "data siphons", 6: "attack", _SCORE: "score"}
-_STRIKES = [each for each in Program if isinstance(each.function, Strike)]
 
 
 def tell(
@@ -58,31 +55,7 @@ def _alive(before: Board, action: int, after: Board) -> list[int]:
     old = before["enemies"]
     if action == Program.POLY:  # all stay but daemons with one hp, which become others and die
         return [each for each, enemy in enumerate(old) if enemy[0] != DAEMON or enemy[3] > 1]
-    if action not in _STRIKES:
-        return survivors(before, action, after)
-    # Enemies of a kind in one cell take the same damage, so those with the most hp survive.
-    taken = _nearest_daemon(before) if action == Program.D_BOM else None
-    strongest = sorted(
-        range(len(old)), key=lambda each: (each != taken, old[each][3]), reverse=True
-    )
-    left, alive = Counter(tuple(enemy[:3]) for enemy in after["enemies"]), []
-    for number in strongest:
-        if left[tuple(old[number][:3])]:
-            left[tuple(old[number][:3])] -= 1
-            alive.append(number)
-    return sorted(alive)
-
-
-def _nearest_daemon(board: Board) -> int:
-    """Returns the index of the daemon that D_BOM removes: the first of the nearest."""
-    row, col = board["player"][:2]
-    daemons = [number for number, enemy in enumerate(board["enemies"]) if enemy[0] == DAEMON]
-
-    def steps(number: int) -> int:
-        _, its_row, its_col, *_ = board["enemies"][number]
-        return abs(its_row - row) + abs(its_col - col)
-
-    return min(daemons, key=steps)
+    return survivors(before, action, after)
 
 
 def _enemies(before: Board, alive: list[int], after: Board, only_seen: bool) -> list[str]:
@@ -121,16 +94,22 @@ def _enemy(old: list[int] | None, new: list[int] | None, was_seen: bool, is_seen
 
 def _transmissions(before: Board, alive: list[int], after: Board) -> list[str]:
     """Returns lines about the transmissions. Each stays in its cell, alone there, until it is
-    destroyed or becomes an enemy.
+    destroyed or becomes an enemy. Those that stay are the first ones in `after`, in their order.
     """
     old, new = ([tuple(each[:2]) for each in board["transmissions"]] for board in (before, after))
     become = [tuple(enemy[1:3]) for enemy in after["enemies"][len(alive) :]]
+    gone, kept = [], 0
+    for place in old:
+        if new[kept : kept + 1] == [place]:
+            kept += 1
+        else:
+            gone.append(place)
     lines = [
         f"transmission at row {row} col {col} is destroyed"
-        for row, col in old
-        if (row, col) not in [*new, *become]
+        for row, col in gone
+        if (row, col) not in become
     ]
-    if more := len(set(new) - set(old)):
+    if more := len(new) - kept:
         lines.append(f"{more} new transmission{'s' if more > 1 else ''}")
     return lines
 

@@ -174,3 +174,11 @@ def test_new_transmissions_are_counted_whatever_happened_to_earlier_ones() -> No
         "2 new transmissions",
     ]
     assert tell(SIPHON, transmissions=[signal(1, 1)]) == ["1 new transmission"]
+
+
+def test_a_new_transmission_where_one_was_destroyed_is_described() -> None:
+    before = {**BOARD, "transmissions": [signal(3, 3), signal(4, 0)]}
+    assert tell(UP, before=before, transmissions=[signal(4, 0), signal(3, 3)]) == [
+        "transmission at row 3 col 3 is destroyed",
+        "1 new transmission",
+    ]

@@ -6,6 +6,7 @@ snapshots for UNDO beyond those the state stores. Boards are scenarios (`game.sc
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -14,7 +15,8 @@ import numpy as np
 from hackmatrix.envs.headless.view import Place, is_visible
 from hackmatrix.game.cells import SIZE
 from hackmatrix.game.programs import Program
-from hackmatrix.game.state import SIPHON, History
+from hackmatrix.game.programs.contract import Strike
+from hackmatrix.game.state import DAEMON, SIPHON, History
 
 Board = Mapping[str, Any]
 _DIRECTIONS = ((1, 0), (-1, 0), (0, -1), (0, 1))
@@ -22,6 +24,7 @@ CROSS = ((0, 0), *_DIRECTIONS)  # the cells that a siphon takes, in this order
 # Actions that may move enemies, but remove none.
 _KEEPS_ENEMIES = (SIPHON, Program.PUSH, Program.PULL, Program.WAIT)
 _MAKES_ENEMIES_ANEW = (Program.POLY, Program.UNDO)
+_STRIKES = [each for each in Program if isinstance(each.function, Strike)]
 
 
 class Memory:
@@ -102,6 +105,8 @@ def survivors(before: Board, action: int, after: Board) -> list[int]:
         return numbers
     if action < SIPHON:
         return [number for number in numbers if number != _shot(before, action)]
+    if action in _STRIKES:
+        return _not_struck_down(before, action, after)
     # All other programs leave the survivors where they are.
     found: list[int] = []
     for number in numbers:
@@ -126,3 +131,32 @@ def _shot(board: Board, direction: int) -> int | None:
             return None
         row, col = row + up, col + right
     return None
+
+
+def _not_struck_down(before: Board, action: int, after: Board) -> list[int]:
+    """Returns the indices of the enemies that survive a program that hits enemies. Those of a kind
+    in one cell take the same damage, so those with the most hp survive.
+    """
+    old = before["enemies"]
+    taken = _nearest_daemon(before) if action == Program.D_BOM else None
+    strongest = sorted(
+        range(len(old)), key=lambda each: (each != taken, old[each][3]), reverse=True
+    )
+    left, alive = Counter(tuple(enemy[:3]) for enemy in after["enemies"]), []
+    for number in strongest:
+        if left[tuple(old[number][:3])]:
+            left[tuple(old[number][:3])] -= 1
+            alive.append(number)
+    return sorted(alive)
+
+
+def _nearest_daemon(board: Board) -> int:
+    """Returns the index of the daemon that D_BOM removes: the first of the nearest."""
+    row, col = board["player"][:2]
+    daemons = [number for number, enemy in enumerate(board["enemies"]) if enemy[0] == DAEMON]
+
+    def steps(number: int) -> int:
+        _, its_row, its_col, *_ = board["enemies"][number]
+        return abs(its_row - row) + abs(its_col - col)
+
+    return min(daemons, key=steps)

@@ -74,6 +74,21 @@ def test_hints_stay_with_their_cryptogs_when_another_dies(session: Session) -> N
     assert answer["observation"]["cryptogHints"] == [{"row": 5, "col": 5}]
 
 
+def test_hints_stay_with_their_cryptogs_when_another_in_their_cell_dies(session: Session) -> None:
+    weak = {"type": "cryptog", "row": 5, "col": 5, "hp": 1}
+    strong = {"type": "cryptog", "row": 4, "col": 4, "hp": 2}
+    daemon = {"type": "daemon", "row": 5, "col": 4, "hp": 3}
+    player = {"row": 0, "col": 0, "credits": 20, "energy": 20}
+    owned = [Program.PUSH, Program.D_BOM]
+    set_state(session, player=player, ownedPrograms=owned, enemies=[weak, strong, daemon])
+    seen = ask(session, "step", actionIndex=Program.PUSH)["observation"]
+    assert seen["cryptogHints"] == [{"row": 5, "col": 5}, {"row": 4, "col": 4}]
+    enemies = ask(session, "getInternalState")["enemies"]
+    assert [(each["row"], each["col"]) for each in enemies[:2]] == [(5, 5), (5, 5)]
+    seen = ask(session, "step", actionIndex=Program.D_BOM)["observation"]
+    assert seen["cryptogHints"] == [{"row": 4, "col": 4}]
+
+
 def test_hints_stay_with_their_cryptogs_when_another_survives_a_shot() -> None:
     def board(*enemies: list[int]) -> dict[str, Any]:
         player = [0, 0, 3, 0, 0, 0, 1, 0]
