@@ -89,7 +89,7 @@ def is_of_python(function: Any) -> bool:
     if not inspect.isroutine(function):
         return False
     root = (getattr(function, "__module__", None) or "").partition(".")[0]
-    file = getattr(sys.modules.get(root), "__file__", None)  # a module of one's own may be test.py
+    file = getattr(sys.modules.get(root), "__file__", None)  # a module of one's own may be code.py
     is_there = file is None or file.startswith(sysconfig.get_path("stdlib"))
     return root in sys.stdlib_module_names and is_there
 

@@ -20,9 +20,9 @@ from hackmatrix.train.runs.provenance import versions
 
 _COLUMNS = (
     "boards", "compile s", "steps/s", "(min - max)", "words only", "not observed",
-    "own loop", "network", "of network", "own loop's", "bytes/board",
+    "own loop", "network", "of network", "own/network", "bytes/board",
 )  # fmt: skip
-_WIDTHS = (7, 9, 10, 21, 10, 12, 10, 8, 10, 10, 11)
+_WIDTHS = (7, 9, 10, 21, 10, 12, 10, 8, 10, 11, 11)
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,13 @@ NumpyTorso = Callable[[Mapping[str, Any], Mapping[str, "np.ndarray"]], "np.ndarr
 NETWORKS = "mlp", "centred", "conv", "cells"
 
 
+# JSON may have a whole number as an int.
+_TYPES: dict[str, set[type]] = {
+    "str": {str}, "int": {int}, "bool": {bool}, "float": {float, int},
+    "str | None": {str, type(None)}, "int | None": {int, type(None)},
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Spec:
     """The settings that a network is built from. configs/default.py explains the fields, which have
@@ -54,12 +61,12 @@ class Spec:
 
 
 def check_types(made: Any) -> None:
-    """Raises TypeError if a field that a dataclass declares as a str, an int or a bool is something
-    else, as a file that was damaged or written by hand may say.
+    """Raises TypeError if a field of a dataclass is not of the type that it declares, if that is
+    one of _TYPES. A file that was damaged or written by hand may have anything.
     """
     for each in fields(made):
-        value = getattr(made, each.name)
-        if each.type in ("str", "int", "bool") and type(value).__name__ != each.type:
+        value, kinds = getattr(made, each.name), _TYPES.get(str(each.type))
+        if kinds and type(value) not in kinds:
             raise TypeError(f"{each.name}={value!r} must be of type {each.type}")
 
 

@@ -95,7 +95,7 @@ def _torso(about: About) -> NumpyTorso:
         if declared is None:
             raise
         raise UserError(f"network={network}: its `in_numpy` is not found: {error}") from None
-    if not callable(torso):
+    if not callable(torso) or plugins.is_of_python(torso):
         raise UserError(f"network={network}: its `in_numpy` must name a function, not {torso!r}")
     return functools.partial(torso, **plugins.arguments(network))
 

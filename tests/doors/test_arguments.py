@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,17 @@ def test_a_name_that_is_no_environment_runs_nothing(name: str, tmp_path: Path) -
     with pytest.raises(UserError, match=r"must be a hackmatrix\.envs\.protocol\.Environment, or"):
         make(name.format(tmp_path / "ran"))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_module_may_have_the_name_of_one_of_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "code.py").write_text(
+        "from hackmatrix.envs import make\ndef game(): return make('hackmatrix')"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "code", raising=False)
+    assert make("code:game").name == "code:game"
 
 
 def test_an_environment_is_made_with_its_arguments_and_named_with_them() -> None:

@@ -79,7 +79,13 @@ def test_a_file_of_a_newer_version_is_not_reported_as_damaged(
 
 @pytest.mark.parametrize(
     ("wrong", "of_spec"),
-    [({"step": "many"}, False), ({"env": 5}, False), ({"hidden_dim": "128"}, True)],
+    [
+        ({"step": "many"}, False),
+        ({"env": 5}, False),
+        ({"in_numpy": 5}, False),
+        ({"gamma": "x"}, False),
+        ({"hidden_dim": "128"}, True),
+    ],
 )
 def test_a_field_of_another_type_is_refused_in_one_line(
     wrong: dict[str, object], of_spec: bool, tmp_path: Path

@@ -10,7 +10,7 @@ from typing import Any
 from hackmatrix.errors import UserError
 from hackmatrix.train.config import autoscale, faults
 from hackmatrix.train.config.resolve import CHOOSABLE, config_class, made
-from hackmatrix.train.config.rules import FOLDER
+from hackmatrix.train.config.rules import FOLDER, MOST_STEPS
 from hackmatrix.train.config.settings import FIRST_EDITION, Config, declared
 from hackmatrix.whole_files import parsed
 
@@ -37,7 +37,7 @@ def from_json(text: str) -> Config:
     }
     values = {**added, **saved}
     if type(steps := values.get("total_timesteps")) is int:  # earlier revisions had no limit
-        values["total_timesteps"] = min(steps, 2**63 - 1)
+        values["total_timesteps"] = min(steps, MOST_STEPS)
     if found := _unresolved(values) | faults.of_values(values, kind) | _changes(values, kind):
         raise ValueError("\n".join(found.values()))
     config = made(kind, values)

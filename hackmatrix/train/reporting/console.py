@@ -132,10 +132,12 @@ class Console:
         return f"\x1b[{style}m{text}\x1b[0m" if self._has_colours and text else text
 
     def _print(self, line: str) -> None:
-        encoding = self._out.encoding or "utf-8"
-        line = line.encode(encoding, "replace").decode(encoding)  # a path may have any letter
         with suppress(OSError):  # the terminal may be closed; files have the metrics
-            print(line, file=self._out, flush=True)
+            try:
+                print(line, file=self._out, flush=True)
+            except UnicodeEncodeError as error:  # a path may have any letter
+                shown = line.encode(error.encoding, "replace").decode(error.encoding)
+                print(shown, file=self._out, flush=True)
 
 
 def _column(metric: Metric) -> Column:

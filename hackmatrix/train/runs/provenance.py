@@ -103,8 +103,6 @@ def git(root: Path) -> dict[str, Any] | None:
     None if that is unknown, as for an installed package.
     """
     try:
-        if Path(_git(root, "rev-parse", "--show-toplevel")).resolve() != root.resolve():
-            return None
         changed = _git(root, "status", "--porcelain", "--untracked-files=no")
         return {"revision": _git(root, "rev-parse", "HEAD"), "dirty": changed != ""}
     except (OSError, subprocess.SubprocessError):
@@ -112,7 +110,7 @@ def git(root: Path) -> dict[str, Any] | None:
 
 
 def _git(root: Path, *arguments: str) -> str:
-    # The checkout may be another user's, as in a container; its code runs here anyway.
-    command = ["git", "-c", f"safe.directory={root.resolve()}", "-C", str(root), *arguments]
+    # Named like this, the checkout may be another user's, as in a container.
+    command = ["git", f"--git-dir={root / '.git'}", f"--work-tree={root}", *arguments]
     done = subprocess.run(command, capture_output=True, check=True, timeout=10)
     return os.fsdecode(done.stdout).strip()

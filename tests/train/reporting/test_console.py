@@ -207,10 +207,19 @@ def test_a_path_with_a_blank_is_quoted_for_the_shell(out: io.StringIO, config: C
     ]
 
 
-def test_letters_that_the_output_cannot_show_are_replaced(config: Config) -> None:
-    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    Console(config, DECLARED, out).say("the run caf\xe9")
-    assert out.buffer.getvalue() == b"  the run caf?\n"
+@pytest.mark.parametrize(
+    ("encoding", "errors", "name", "printed"),
+    [
+        ("ascii", "strict", "caf\xe9", b"caf?"),
+        ("utf-8", "surrogateescape", "caf\udce9", b"caf\xe9"),  # as in the C locale
+    ],
+)
+def test_letters_that_the_output_cannot_show_are_replaced(
+    config: Config, encoding: str, errors: str, name: str, printed: bytes
+) -> None:
+    out = io.TextIOWrapper(io.BytesIO(), encoding, errors)
+    Console(config, DECLARED, out).say(name)
+    assert out.buffer.getvalue() == b"  " + printed + b"\n"
 
 
 def test_a_run_that_ended_before_its_first_chunk_prints_an_end_too(
