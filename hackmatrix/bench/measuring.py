@@ -93,7 +93,8 @@ def measure_training(raw: Mapping[str, Any], seconds: float, report: Report) -> 
     report.machine(used=program.mesh.size)
     result = training.measure_training(program, seconds)
     setting = (
-        f"{config.env} with {config.network}, {config.num_envs} x {config.num_steps}, "
+        f"{config.algorithm} on {config.env} with {config.network}, "
+        f"{config.num_envs} x {config.num_steps}, "
         f"{config.num_minibatches} minibatches, {config.update_epochs} epochs, "
         f"{config.compute_dtype}, in chunks of {config.log_interval} updates"
     )
@@ -111,7 +112,7 @@ def measure_scaling(
 ) -> None:
     """Measures scaling over processes or devices, in child processes: this one takes no device."""
     found = curves.machine()
-    numbers = processes or curves.sizes(found)
+    numbers = sorted({*processes}) or curves.sizes(found)
     curves.check(raw, found, numbers, slice_names, envs)
     scaling_report.check(directory)
 
@@ -148,4 +149,5 @@ def measure_starts(report: Report) -> None:
 
 
 def _resolved(raw: Mapping[str, Any]) -> Config:
+    preflight.refuse_to_resume(raw)
     return resolve(raw, jax.default_backend(), jax.device_count())

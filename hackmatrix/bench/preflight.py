@@ -58,13 +58,18 @@ class Preflight:
     estimated_largest_num_envs: int  # 0 where there is no room for any
 
 
-def examine(raw: Mapping[str, Any], slice_name: str) -> Preflight:
-    """Compiles the program that a run with this configuration would run on the slice."""
+def refuse_to_resume(raw: Mapping[str, Any]) -> None:
+    """Raises UserError if a run is to be resumed, as its settings would not count."""
     if (resume := raw.get("resume")) not in (None, AUTO):
         raise UserError(
-            f"resume={resume!r}: no run is resumed to check this; leave it out, and give the "
-            "settings of the run by --config=FILE"
+            f"resume={resume!r}: no run is resumed here; leave it out, and give the settings of "
+            "the run by --config=FILE"
         )
+
+
+def examine(raw: Mapping[str, Any], slice_name: str) -> Preflight:
+    """Compiles the program that a run with this configuration would run on the slice."""
+    refuse_to_resume(raw)
     target = found_slice(slice_name)
     mesh = meshes.over(target.devices())
     config = resolve(raw, target.platform, mesh.size)

@@ -56,8 +56,8 @@ def measure(config: Config, seconds: float) -> Found:
     program = Program(config, mesh.over())
     chunk_seconds, metrics = _chunk(program, seconds)
     setting = (
-        f"{config.num_envs} x {config.num_steps}, {config.log_interval} updates per chunk, "
-        f"{len(metrics)} metrics"
+        f"{config.algorithm} on {config.env} with {config.network}, {config.num_envs} x "
+        f"{config.num_steps}, {config.log_interval} updates per chunk, {len(metrics)} metrics"
     )
     with tempfile.TemporaryDirectory() as directory, environment(WANDB_MODE="offline"):
         costs = [_cost(sink, metrics, chunk_seconds) for sink in _sinks(program, Path(directory))]

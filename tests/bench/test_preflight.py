@@ -223,7 +223,7 @@ def test_the_findings_can_be_printed_as_json(largest: Preflight) -> None:
         (["--slice=v4-8", "--config.num_envs=7"], "num_envs"),
         ([], "slice"),
         (["--slice=v4-8", *CARTPOLE, "--config.start_from=runs/none"], "no file runs/none"),
-        (["--slice=v4-8", "--config.resume=a"], "no run is resumed to check this"),
+        (["--slice=v4-8", "--config.resume=a"], "no run is resumed here"),
     ],
     ids=[
         "an unknown slice",

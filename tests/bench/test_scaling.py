@@ -53,7 +53,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def printed(directory: Path) -> list[str]:
     """What the command prints for one and two processes, and a slice that is not present."""
     pytest.importorskip("matplotlib", reason="matplotlib, which draws the plot, is not installed")
-    given = COMPILES_FAST, f"--out={directory}", "--processes=1,2", "--slices=v4-8"
+    given = COMPILES_FAST, f"--out={directory}", "--processes=2,1", "--slices=v4-8"
     done = subprocess.run(
         [sys.executable, "-m", "launch.bench", "scaling", *SMALL, *given],
         cwd=ROOT,
@@ -108,10 +108,10 @@ def test_the_table_has_a_line_per_row_and_states_revision_and_command(
 ) -> None:
     origin, heading, *lines = printed
     assert rows[0]["revision"] in origin
-    assert "--processes=1,2" in origin
+    assert "--processes=2,1" in origin
     assert len(heading.split("  ")) >= 13
     assert [line.split()[-1] for line in lines] == [row["source"] for row in rows]
-    assert all(row["revision"] and "--processes=1,2" in row["command"] for row in rows)
+    assert all(row["revision"] and "--processes=2,1" in row["command"] for row in rows)
 
 
 def test_a_plot_is_written_and_the_events_hold_the_rows(rows: list[Row], directory: Path) -> None:
@@ -238,19 +238,20 @@ def test_more_processes_than_gpus_are_refused() -> None:
 
 @pytest.mark.usefixtures("one_cpu")
 @pytest.mark.parametrize(
-    ("processes", "lr", "out", "reason"),
+    ("processes", "given", "out", "reason"),
     [
-        (1, -1.0, "scaling", r"^lr=-1\.0 must be"),
-        (1, 1e-3, "/dev/null", "^--out=/dev/null: File exists$"),
-        (3, 1e-3, "scaling", "^num_envs=4 forms 4 groups, which 3 devices cannot share equally"),
+        (1, {"lr": -1.0}, "scaling", r"^lr=-1\.0 must be"),
+        (1, {"resume": "a"}, "scaling", "^resume='a': no run is resumed here"),
+        (1, {}, "/dev/null", "^--out=/dev/null: File exists$"),
+        (3, {}, "scaling", "^num_envs=4 forms 4 groups, which 3 devices cannot share equally"),
     ],
 )
 def test_what_would_fail_later_is_refused_before_anything_is_measured(
-    processes: int, lr: float, out: str, reason: str, tmp_path: Path,
+    processes: int, given: dict[str, object], out: str, reason: str, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(curves, "curves", measured := Mock(return_value=iter(())))
-    raw = {**default.get_config(), "lr": lr}
+    raw = {**default.get_config(), **given}
     with pytest.raises(UserError, match=reason):
         measuring.measure_scaling(
             raw, [processes], [], ENVS, 0, tmp_path / out, Report(as_json=True)

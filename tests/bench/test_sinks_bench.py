@@ -35,6 +35,7 @@ def test_each_sink_is_measured_as_a_share_of_a_chunk(
     for cost in found.costs:
         assert cost.once > 0
         assert cost.of_training == pytest.approx(cost.a_chunk / found.chunk_seconds)
+    assert found.setting.startswith("ppo on ")
     assert "8 x 16, 2 updates per chunk" in found.setting
     sinks.tell(found, Report(as_json=True))
     assert json.loads(capsys.readouterr().out)["of_training"] == found.of_training

@@ -40,6 +40,12 @@ def test_an_algorithm_without_play_and_learn_is_refused_before_measuring(
         measuring.measure_training(default.get_config(), 0, Mock())
 
 
+def test_a_benchmark_that_would_resume_a_run_is_refused() -> None:
+    raw = {**default.get_config(), "resume": "a-run"}
+    with pytest.raises(UserError, match=r"^resume='a-run': no run is resumed here"):
+        measuring.measure_training(raw, 0, Mock())
+
+
 def test_training_its_halves_and_the_network_alone_are_measured_on_all_devices(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -54,7 +60,7 @@ def test_training_its_halves_and_the_network_alone_are_measured_on_all_devices(
     machine, printed = map(json.loads, capsys.readouterr().out.splitlines())
     assert machine["devices"].startswith("8 x cpu (simulated: they share its cores), jax ")
     assert machine["versions"]["jax"] == jax.__version__
-    assert printed["setting"].startswith(f"{GRID} with mlp, 8 x 4, 1 minibatches")
+    assert printed["setting"].startswith(f"ppo on {GRID} with mlp, 8 x 4, 1 minibatches")
     assert alone.call_args.args[1] == 8
     assert printed["peak_bytes"] == 1
     for rate in ("training", "network_alone", "rollouts_alone", "updates_alone"):

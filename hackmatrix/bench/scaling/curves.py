@@ -89,6 +89,7 @@ def check(
     raw: Mapping[str, Any], found: Machine, numbers: list[int], slice_names: list[str], envs: int
 ) -> None:
     """Raises UserError if one of the points could not be measured or compiled."""
+    preflight.refuse_to_resume(raw)
     if found.platform != "cpu" and max(numbers) > found.devices:
         raise UserError(
             f"--processes={max(numbers)}: each process needs a device of its own, but this machine "
