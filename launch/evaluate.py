@@ -25,6 +25,7 @@ _GREEDY = flags.DEFINE_bool(
     False,
     "Evaluate only greedy play (not with --plan); by default both sampled and greedy play.",
 )
+plan_flag.refuse_with(_GREEDY)
 _SEED = flags.DEFINE_integer("seed", 0, "The seed of the games.", 0, 2**32 - 1)
 _JSON = flags.DEFINE_bool("json", False, "Print JSON.")
 
@@ -34,7 +35,9 @@ def main(_: list[str]) -> None:
     starting.leave_room_for_training(PROGRAM)
     agent = policy_flags.load(PROGRAM)
     episodes, seed, greedy, plan = _EPISODES.value, _SEED.value, _GREEDY.value, plan_flag.plan()
-    what = f"{PROGRAM}: compiling and playing {episodes:,} games of each player"
+    from hackmatrix.train.config.summary import with_unit
+
+    what = f"{PROGRAM}: compiling and playing {with_unit(episodes, 'game')} of each player"
     with starting.one_line_errors(PROGRAM), starting.waiting(what) as note:
         results = agent.evaluate(
             episodes, seed=seed, greedy=greedy, plan=plan,

@@ -24,6 +24,7 @@ PROGRAM = "launch.watch"
 _EPISODE = flags.DEFINE_integer("episode", 0, "The number of the game.", 0, 2**32 - 1)
 _SEED = flags.DEFINE_integer("seed", 0, "The seed of the games.", 0, 2**32 - 1)
 _GREEDY = flags.DEFINE_bool("greedy", False, "Take the likeliest action instead of sampling one.")
+plan_flag.refuse_with(_GREEDY)
 _HTML = outputs.define("html", "Write the game to this file, as an HTML page.")
 _GIF = outputs.define("gif", "Write the game to this file, as an animated GIF.")
 

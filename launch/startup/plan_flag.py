@@ -18,6 +18,15 @@ flags.register_validator(
 )
 
 
+def refuse_with(greedy: flags.FlagHolder[bool]) -> None:
+    """Makes --plan an error beside this flag: looking ahead chooses the action on its own."""
+    flags.register_multi_flags_validator(
+        [_PLAN, greedy],
+        lambda given: not all(given.values()),
+        "cannot be combined: choose one of them",
+    )
+
+
 def plan() -> int:
     return _PLAN.value
 

@@ -62,6 +62,7 @@ def start(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     [
         ("export", ["--run=a", "--policy=b"], "use --run=RUN or --policy=FILE, not both"),
         ("evaluate", [f"--plan={MOST + 1}"], f": must be 0, or from {FEWEST} to {MOST}"),
+        ("watch", ["--plan=8", "--greedy"], "greedy=True: cannot be combined: choose one of"),
         ("watch", ["--run=a", "--episode=-1"], "-1 is not an integer in the range [0, 4294967295]"),
         ("evaluate", ["--seed=1e3"], "flag --seed=1e3: give a whole number, like 1_000_000"),
         ("evaluate", ["--nogreedy=1"], "--nogreedy=1 does not take an argument"),
