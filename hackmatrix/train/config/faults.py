@@ -26,7 +26,7 @@ _ELSEWHERE = {
     "entropy_coef": "ent_coef", "total_steps": "total_timesteps", "hidden_size": "hidden_dim",
 }  # fmt: skip
 MOST_SAMPLES = 2**31  # 32-bit numbers count the samples of an update
-_MOST_UPDATES = 2**31 - 1  # and the updates of a run
+MOST_UPDATES = 2**31 - 1  # and the updates of a run
 _UNKNOWN = re.compile(r"\W*(?:Key \W*)?(\w+)")  # how ml_collections begins to say it
 
 
@@ -108,9 +108,9 @@ def of_sizes(sizes: Mapping[str, int], devices: int) -> Faults:
 def of_length(total_timesteps: int, batch_size: int) -> Faults:
     """Returns a fault if there are too many updates to count, once the batch size is known."""
     updates = total_timesteps // batch_size
-    if updates <= _MOST_UPDATES:
+    if updates <= MOST_UPDATES:
         return {}
-    advice = f"is {updates} updates, but a run can have at most {_MOST_UPDATES}"
+    advice = f"is {updates} updates, but a run can have at most {MOST_UPDATES}"
     advice = f"{advice}; lower it, or raise num_envs or num_steps"
     return {"total_timesteps": _fault("total_timesteps", total_timesteps, advice)}
 

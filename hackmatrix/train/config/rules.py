@@ -12,6 +12,8 @@ from hackmatrix import plugins
 from hackmatrix.networks import NETWORKS
 
 AUTO = "auto"  # resume=auto
+LONGEST_NAME = 200  # of a run, whose files have endings
+_LONGEST_OF_A_DISK = 255
 _GREATEST = sys.float_info.max  # an int may be greater
 # The address of each algorithm, as MODULE:NAME.
 ALGORITHMS = {"ppo": "hackmatrix.ppo:PPO", "expert": "hackmatrix.search.expert:Expert"}
@@ -31,8 +33,8 @@ class Rule:
     must_be: str
 
 
-def _is_name(value: str) -> bool:
-    return re.fullmatch(r"\w[\w.-]{0,199}", value, re.ASCII) is not None
+def _is_name(value: str, longest: int = LONGEST_NAME) -> bool:
+    return len(value) <= longest and re.fullmatch(r"\w[\w.-]*", value, re.ASCII) is not None
 
 
 def one_of(*names: str) -> Rule:
@@ -82,7 +84,8 @@ RUN_NAME = Rule(
     lambda value: _is_name(value) and value != AUTO, f'{NAME.must_be}, and not "{AUTO}"'
 )
 FOLDER = Rule(
-    lambda value: _is_name(value) and value not in _OF_A_RUN,
+    # Runs of earlier revisions may have a longer folder.
+    lambda value: _is_name(value, _LONGEST_OF_A_DISK) and value not in _OF_A_RUN,
     f"{NAME.must_be}, and not the name of another file or folder of a run",
 )
 TEXT = Rule(lambda value: value.strip() != "", "a string that is not blank")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -10,11 +11,12 @@ from typing import Any
 from hackmatrix.errors import UserError
 from hackmatrix.train.config import autoscale, faults
 from hackmatrix.train.config.resolve import CHOOSABLE, config_class, made
-from hackmatrix.train.config.rules import FOLDER, MOST_STEPS
+from hackmatrix.train.config.rules import FOLDER, LONGEST_NAME, MOST_STEPS
 from hackmatrix.train.config.settings import FIRST_EDITION, Config, declared
 from hackmatrix.whole_files import parsed
 
 _CHOSEN = "chosen"
+_LENGTHS = "total_timesteps", "num_envs", "num_steps"
 
 
 def to_json(config: Config) -> str:
@@ -35,13 +37,25 @@ def from_json(text: str) -> Config:
         for name, setting in declared(kind).items()
         if setting.since > FIRST_EDITION
     }
-    values = {**added, **saved}
-    if type(steps := values.get("total_timesteps")) is int:  # earlier revisions had no limit
-        values["total_timesteps"] = min(steps, MOST_STEPS)
+    values = {**added, **_within_limits(saved)}
     if found := _unresolved(values) | faults.of_values(values, kind) | _changes(values, kind):
         raise ValueError("\n".join(found.values()))
     config = made(kind, values)
     return replace(config, chosen=_seem_chosen(config) if chosen is None else tuple(chosen))
+
+
+def _within_limits(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """Lowers numbers and shortens names, for which earlier revisions had no limits, to today's. A
+    run goes by the name of its directory.
+    """
+    values = dict(saved)
+    if all(type(values.get(name)) is int for name in _LENGTHS):
+        steps, *batch = (values[name] for name in _LENGTHS)
+        values["total_timesteps"] = min(steps, MOST_STEPS, faults.MOST_UPDATES * math.prod(batch))
+    for name in ("run_name", "run_suffix"):
+        if isinstance(given := values.get(name), str):
+            values[name] = given[:LONGEST_NAME]
+    return values
 
 
 def checkpoint_dir(text: str) -> str:

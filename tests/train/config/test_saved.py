@@ -48,7 +48,15 @@ def test_a_configuration_without_a_value_that_was_chosen_for_the_run_is_refused(
 def test_a_run_saved_with_more_steps_than_can_be_counted_is_read() -> None:
     """Earlier revisions had no limit."""
     saved = {**json.loads(to_json(resolved())), "total_timesteps": 10**20}
-    assert from_json(json.dumps(saved)).total_timesteps == 2**63 - 1
+    read = from_json(json.dumps(saved))
+    assert resolve(resumed(read, {}), "cpu", 1) == read
+
+
+@pytest.mark.parametrize("name", ["run_name", "run_suffix", "checkpoint_dir"])
+def test_a_run_saved_with_a_longer_name_than_is_allowed_now_is_read(name: str) -> None:
+    saved = {**json.loads(to_json(resolved())), name: "x" * 215}
+    read = from_json(json.dumps(saved))
+    assert resolve(resumed(read, {}), "cpu", 1) == read
 
 
 def test_a_configuration_whose_chosen_settings_are_no_list_is_refused() -> None:
