@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -35,11 +35,16 @@ def play(
     planner: Planner | None = None,
 ) -> Episode:
     """Plays game `number` of a seed. The network runs where its parameters are, the game on a CPU
-    if there is one: a single board gains nothing from an accelerator.
+    if there is one: a single board gains nothing from an accelerator. The planner's games are
+    played there, too.
     """
     who = policy.playing(greedy, planner.games if planner else 0)
     title = f"{who}, game {number} of seed {seed}"
-    with jax.default_device(meshes.local_cpu()):
+    cpu = meshes.local_cpu()
+    if planner and cpu:  # both may have been made for an accelerator
+        policy = replace(policy, params=jax.device_get(policy.params))
+        planner = replace(planner, env=planner.env.on(cpu.platform))
+    with jax.default_device(cpu):
         player = Player(policy, seed, number, greedy, planner)
         return record(title, player.choose, player.step_key, most_steps or policy.env.most_actions)
 

@@ -34,7 +34,9 @@ SECTION = Section("How it plays", (Metric(ENDED, "came to an end", PERCENT),))
 EVALUATION_SEED = 1_000_003  # of the evaluations during a run and at its end
 # Games at a time on a device; fewer with planning, which plays many boards for each.
 _AT_ONCE, _PLANNED_AT_ONCE = 4096, 256
-_STEPS = 16  # of each game between two checks whether to go on; under a second on a CPU
+# Steps of each game between two checks whether to go on: under a second on a CPU. With planning one
+# step may take many seconds.
+_STEPS, _PLANNED_STEPS = 16, 1
 
 
 def outcomes(env: Environment) -> list[Metric]:
@@ -76,12 +78,13 @@ class Evaluation:
         self._mesh, self._goes_on = mesh, goes_on
         actor = Actor(env, network, look_ahead)
         at_once = _PLANNED_AT_ONCE if look_ahead else _AT_ONCE
+        steps = _PLANNED_STEPS if look_ahead else _STEPS
         # Without communication, as each device plays until its own games have ended: check_vma
         # would have nothing to check.
         on_devices = functools.partial(jax.shard_map, mesh=mesh, out_specs=SPLIT, check_vma=False)
         self._begin_of = functools.partial(whole_games.begin, actor, at_once)
         self._begin = jax.jit(on_devices(self._begin_of, in_specs=(REPLICATED, SPLIT)))
-        self._play_of = functools.partial(whole_games.play, actor, _STEPS)
+        self._play_of = functools.partial(whole_games.play, actor, steps)
         specs = REPLICATED, REPLICATED, REPLICATED, SPLIT, SPLIT
         self._play = jax.jit(on_devices(self._play_of, in_specs=specs), donate_argnums=3)
         self._of_places: dict[int, tuple[CachedJit, CachedJit]] = {}

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from hackmatrix.report import games
+from hackmatrix.search.base import Found
+from hackmatrix.search.planner import Planner
 from hackmatrix.train.policies import policy as policies
 from hackmatrix.train.policies.policy import Policy
 from hackmatrix.train.runs.directory import create
@@ -39,6 +45,23 @@ def test_the_greedy_policy_takes_the_likeliest_action(policy: Policy) -> None:
     for frame in played.frames[:-1]:
         assert frame.decision is not None
         assert frame.decision.action == int(np.argmax(frame.decision.probabilities))
+
+
+class FirstValid(Planner):
+    """Finds the first valid action, but only on a CPU."""
+
+    def __call__(self, params: Any, keys: jax.Array, boards: Any, wanted: jax.Array) -> Found:
+        assert not self.env.puts_boards_last, "the environment is that for TPUs"
+        _, mask = self.env.decode(self.env.encode(boards))
+        return Found(jnp.argmax(mask, -1), mask / mask.sum(-1), jnp.zeros(mask.shape))
+
+
+def test_a_planner_for_an_accelerator_plans_on_the_cpu(policy: Policy) -> None:
+    """A CPU cannot compile the kernels of accelerators."""
+    for_tpus = replace(policy, env=policy.env.on("tpu", kernels=True))
+    planner = FirstValid(for_tpus.env, policy.network, policy.signal, games=16)
+    played = games.play(for_tpus, seed=1, number=5, most_steps=1, planner=planner)
+    assert played.frames[0].decision is not None
 
 
 def test_a_recorded_game_has_its_return_and_is_saved_as_page_or_animation(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock
 
 import jax
 import jax.numpy as jnp
@@ -253,10 +254,12 @@ def test_a_plan_does_not_depend_on_the_boards_planned_beside_it(
 def test_looking_ahead_wins_every_game_on_one_device(params: Any) -> None:
     """tests/api/test_agent.py looks ahead on all."""
     planner = Planner(Open(), NETWORK, SIGNAL, 32)
+    goes_on = Mock(return_value=True)
     played = Evaluation(
-        Open(), NETWORK, mesh.over(jax.devices()[:1]), planner.look_ahead
+        Open(), NETWORK, mesh.over(jax.devices()[:1]), planner.look_ahead, goes_on
     ).beside_random(params, seed=1, games=16)
     assert played["agent"][RETURN].tolist() == [LENGTH] * 16
+    assert goes_on.call_count >= 2 * LENGTH, "it can be stopped at each step"
     assert played["random"][RETURN].mean() < 0.7 * LENGTH
 
 
