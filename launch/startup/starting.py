@@ -6,6 +6,7 @@ import contextlib
 import gc
 import os
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
@@ -15,6 +16,8 @@ from hackmatrix.train import waiting as signs
 from hackmatrix.train.guards.installed import INSTALL
 from hackmatrix.train.runs.protocol import Unavailable
 from launch.startup import ending
+
+_MODULE = "<module>"  # the name of a module's code
 
 
 def waiting(what: str) -> AbstractContextManager[signs.Note]:
@@ -47,13 +50,23 @@ def _wrong_here(error: Exception) -> str | None:
         return None
     if isinstance(error, ModuleNotFoundError) and error.name:
         return f"{error.name} is missing: {INSTALL}"
-    may_be_of_jax = isinstance(error, ImportError | RuntimeError | ValueError | OSError)
-    if "jax" in sys.modules or not may_be_of_jax:
-        return None
     *_, why = [type(error).__name__, *str(error).splitlines()]
-    told = f"JAX cannot be loaded: {why.rstrip('.')}"
+    why = f"cannot be loaded: {why.rstrip('.')}"
+    if "jax" in sys.modules:
+        library = _being_imported(error)
+        return f"{library} {why}: {INSTALL}" if library else None
+    if not isinstance(error, ImportError | RuntimeError | ValueError | OSError):
+        return None
     # A ValueError names a wrong environment variable, which no installation mends.
-    return told if isinstance(error, ValueError) else f"{told}: {INSTALL}"
+    return f"JAX {why}" if isinstance(error, ValueError) else f"JAX {why}: {INSTALL}"
+
+
+def _being_imported(error: Exception) -> str | None:
+    """Returns the library whose modules were being executed when the error was raised, if any."""
+    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+    modules = (frame.f_globals["__name__"] for frame in frames if frame.f_code.co_name == _MODULE)
+    packages = (module.partition(".")[0] for module in modules)
+    return next((each for each in packages if each not in ("hackmatrix", "launch")), None)
 
 
 @contextlib.contextmanager

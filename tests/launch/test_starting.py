@@ -80,10 +80,7 @@ def test_loaded_modules_are_exempt_from_garbage_collection(
 @pytest.mark.parametrize(
     ("error", "line"),
     [
-        (
-            RuntimeError("it is of old:\njaxlib 0.4 does not fit."),
-            f"jaxlib 0.4 does not fit: {INSTALL}",
-        ),
+        (RuntimeError("old:\njaxlib 0.4 does not fit."), f"jaxlib 0.4 does not fit: {INSTALL}"),
         (ModuleNotFoundError("jax requires jaxlib"), f"jax requires jaxlib: {INSTALL}"),
         (ImportError(), f"ImportError: {INSTALL}"),
         (ValueError("'maybe' for JAX_DEBUG_NANS"), "'maybe' for JAX_DEBUG_NANS"),
@@ -106,6 +103,14 @@ def test_a_missing_package_is_named_unless_it_is_ours() -> None:
     assert ended.value.code == f"launch.tea: no_such_package is missing: {INSTALL}"
     with pytest.raises(ModuleNotFoundError), starting.loading("launch.tea", "JAX"):
         importlib.import_module("hackmatrix.no_such_module")
+
+
+def test_a_library_that_fails_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "flux.py").write_text("import jax\njax.no_such_name")
+    monkeypatch.syspath_prepend(tmp_path)
+    why = "flux cannot be loaded: .*no_such_name.*: pip install"
+    with pytest.raises(SystemExit, match=why), starting.loading("launch.tea", "JAX"):
+        importlib.import_module("flux")
 
 
 def test_an_error_in_our_sources_is_not_blamed_on_jax(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import time
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import jax
 
-from hackmatrix import machine
+from hackmatrix import machine, plugins
 from hackmatrix.errors import UserError
 from hackmatrix.parallel.agreement import gather
 from hackmatrix.rl.distributions import library
@@ -25,6 +26,7 @@ LOCK = Path("/tmp/libtpu_lockfile")
 DEVICES = "devices"
 NOT_COMPILED = "JAX_DISABLE_JIT is set, but training is one compiled program: unset it"
 _MOST_SKEW_SECONDS = 5.0
+_LIBRARIES = "flax", "optax", "mctx", "orbax.checkpoint", "tensorboardX", "ml_collections"
 
 
 def examine(workdir: str) -> Iterator[Finding]:
@@ -36,6 +38,7 @@ def examine(workdir: str) -> Iterator[Finding]:
     if jax.config.jax_disable_jit:  # type: ignore[attr-defined]
         yield Finding("compilation", NOT_COMPILED, False)
     yield distributions()
+    yield libraries()
     yield cache(jax.config.values["jax_compilation_cache_dir"])
     yield directory(workdir)
     if jax.process_count() > 1:
@@ -100,6 +103,17 @@ def distributions() -> Finding:
             "distrax", f"{error}: pip install --upgrade tfp-nightly, or {INSTALL}", False
         )
     return Finding("distrax", "can be loaded")
+
+
+def libraries() -> Finding:
+    """Checks the other libraries that programs load only when they need them."""
+    for name in _LIBRARIES:
+        try:
+            with plugins.as_user_error(f"{name} cannot be loaded"):
+                importlib.import_module(name)
+        except UserError as error:
+            return Finding("libraries", f"{error}: {INSTALL}", False)
+    return Finding("libraries", f"{', '.join(_LIBRARIES)} can be loaded")
 
 
 def cache(path: str | None) -> Finding:

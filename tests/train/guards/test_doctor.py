@@ -64,6 +64,8 @@ def test_a_library_that_cannot_be_loaded_is_found_before_training_needs_it(
     assert not found.is_good
     why = "distrax, which draws actions, cannot be loaded: ModuleNotFoundError: .*: pip install "
     assert re.search(why, found.text)
+    monkeypatch.setitem(sys.modules, "mctx", None)
+    assert re.match("mctx cannot be loaded: .*: pip install", doctor.libraries().text)
 
 
 def test_a_local_build_of_the_tested_version_counts_as_that_version(
