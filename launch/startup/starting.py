@@ -64,8 +64,8 @@ def _wrong_here(error: Exception) -> str | None:
 def _being_imported(error: Exception) -> str | None:
     """Returns the library whose modules were being executed when the error was raised, if any."""
     frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
-    modules = (frame.f_globals["__name__"] for frame in frames if frame.f_code.co_name == _MODULE)
-    packages = (module.partition(".")[0] for module in modules)
+    modules = (frame.f_globals for frame in frames if frame.f_code.co_name == _MODULE)
+    packages = (variables.get("__name__", "").partition(".")[0] for variables in modules)
     return next((each for each in packages if each not in ("hackmatrix", "launch")), None)
 
 
