@@ -6,17 +6,10 @@ checks all processes together.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-try:
-    from absl import app, flags
-except ModuleNotFoundError:  # this may not be the Python of .venv
-    sys.exit(
-        "launch.doctor: absl is missing: source .venv/bin/activate, "
-        "or pip install -e . -c constraints.txt"
-    )
+from absl import app, flags
 
 from hackmatrix import streams
 from hackmatrix.errors import UserError

@@ -134,12 +134,11 @@ def test_the_doctor_prints_what_is_installed_even_if_jax_cannot_be_loaded(tmp_pa
     assert done.stderr.splitlines()[-1] == last
 
 
-def test_the_doctor_reports_a_python_without_our_packages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "absl", None)
-    monkeypatch.delitem(sys.modules, "launch.doctor", raising=False)
-    with pytest.raises(SystemExit) as ended:
-        importlib.import_module("launch.doctor")
-    assert str(ended.value.code).startswith("launch.doctor: absl is missing: source .venv/bin/act")
+def test_programs_report_a_python_without_our_packages() -> None:
+    command = [sys.executable, "-S", "-m", "launch.train"]
+    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith("absl is missing: source .venv/bin/activate, or pip install")
 
 
 def test_a_wait_that_fails_is_not_called_done(capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,7 +26,7 @@ LOCK = Path("/tmp/libtpu_lockfile")
 DEVICES = "devices"
 NOT_COMPILED = "JAX_DISABLE_JIT is set, but training is one compiled program: unset it"
 _MOST_SKEW_SECONDS = 5.0
-_LIBRARIES = "flax", "optax", "mctx", "orbax.checkpoint", "tensorboardX", "ml_collections"
+_LIBRARIES = "flax", "optax", "mctx", "orbax.checkpoint", "ml_collections", "PIL.Image"
 
 
 def examine(workdir: str) -> Iterator[Finding]:
