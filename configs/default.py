@@ -2,10 +2,12 @@
 
 A placeholder has no value unless you give it one. Without one, num_envs, num_steps and kernels are
 chosen for the devices found; num_minibatches, update_epochs and lr follow from the sizes, and all
-other placeholders mean "none". What you give is never changed.
+other placeholders mean "none". What you give is never changed. None takes a value away again that
+a file gives to a placeholder.
 
     python -m launch.train --config.ent_coef=0.2 --config.num_envs=1024
     python -m launch.train --config=configs/cpu.py --config.seed=1
+    python -m launch.train --config=configs/cpu.py --config.time_limit_minutes=None
 """
 
 from ml_collections import config_dict
@@ -64,8 +66,7 @@ def get_config() -> config_dict.ConfigDict:
     # The weight of the entropy bonus. With these settings less than 0.1 was reported to let the
     # entropy collapse; with those of the other files, which have 0.02 or less, that was not seen.
     config.ent_coef = 0.15
-    # The weight at the end, reached linearly over total_timesteps; None keeps it constant. To keep
-    # it constant where the configuration file sets this, set this equal to ent_coef.
+    # The weight at the end, reached linearly over total_timesteps; None keeps it constant.
     config.ent_coef_end = config_dict.placeholder(float)
     config.max_grad_norm = 0.5
     # Skip updates whose losses or gradients are not finite, and count them; otherwise the run ends

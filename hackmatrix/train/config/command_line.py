@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from absl import flags
 from ml_collections import config_dict, config_flags
@@ -35,8 +36,32 @@ class _Files(flags.ArgumentParser[config_dict.ConfigDict]):
         return "configuration"
 
 
+class _OrNone(flags.ArgumentParser[Any]):
+    """Reads the word None as no value, which takes back what a file sets."""
+
+    def __init__(self, parser: flags.ArgumentParser[Any]) -> None:
+        super().__init__()
+        self._parser = parser
+
+    def parse(self, argument: Any) -> Any:
+        return None if argument == "None" else self._parser.parse(argument)
+
+    def flag_type(self) -> str:
+        return self._parser.flag_type()
+
+
+_PARSERS: dict[type, flags.ArgumentParser[Any]] = {
+    bool: flags.BooleanParser(),
+    int: flags.IntegerParser(),
+    float: flags.FloatParser(),
+    str: flags.ArgumentParser(),
+}
+
+
 def define_config(program: str) -> flags.FlagHolder:
     """Defines the flags --config=FILE and --config.NAME=VALUE, and refuses unknown settings."""
+    for kind, its_parser in _PARSERS.items():
+        config_flags.register_flag_parser_for_type(kind, _OrNone(its_parser))
     with _one_line(program):
         _check_names(sys.argv[1:])
         holder = config_flags.DEFINE_config_file(

@@ -45,6 +45,16 @@ def test_flags_override_a_configuration_file_before_jax_is_loaded() -> None:
     assert (config.num_envs, config.lr, config.time_limit_minutes) == (1024, 1e-3, 3.0)
 
 
+def test_none_takes_away_what_a_file_or_an_earlier_flag_sets() -> None:
+    done = launch(
+        "--config=configs/cpu.py", "--config.time_limit_minutes=None",
+        "--config.run_name=abc", "--config.run_name=None", "--config.num_envs=None",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    config = from_json(done.stdout)
+    assert (config.time_limit_minutes, config.run_name, config.num_envs) == (None, None, 64)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -116,6 +126,8 @@ def test_a_program_may_be_started_in_any_folder(tmp_path: Path) -> None:
 
 
 def test_wrong_values_on_the_command_line_are_all_listed() -> None:
-    done = launch("--config.lr=-1", "--config.gamma=nan", "--config.save_interval=7")
+    done = launch(
+        "--config.lr=-1", "--config.gamma=nan", "--config.save_interval=7", "--config.seed=None"
+    )
     assert done.returncode == 1
-    assert len(done.stderr.splitlines()) == 3, done.stderr
+    assert len(done.stderr.splitlines()) == 4, done.stderr
