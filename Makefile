@@ -52,7 +52,7 @@ test: lint ## lint, then run the tests; PYTEST_ARGS="-k name ..."
 lint: .venv/.with-dev ## check style, format and types
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy
+	@$(BIN)/python -m mypy
 	@if command -v shellcheck >/dev/null; then shellcheck .ci/run $(wildcard scripts/*.sh); fi
 
 .PHONY: format

@@ -9,15 +9,16 @@ from typing import TextIO
 
 
 def flush(given_up: type[OSError] = OSError) -> None:
-    """Flushes both streams. What cannot be written, with an error of the kind `given_up`, is
-    dropped: Python would try again at exit, and then fail.
+    """Flushes both streams. What standard output cannot write, with an error of the kind
+    `given_up`, is dropped, as is all that standard error cannot: Python would try again at exit,
+    and then fail.
     """
-    for stream in (sys.stdout, sys.stderr):
+    for stream, dropped in ((sys.stdout, given_up), (sys.stderr, OSError)):
         if stream is None:  # closed from the start
             continue
         try:
             stream.flush()
-        except given_up:
+        except dropped:
             with contextlib.suppress(OSError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 

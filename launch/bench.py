@@ -137,6 +137,10 @@ def _check_flags(mode: str) -> None:
             if holder.present:
                 why = "cannot be used with --slice" if _SLICE.value else "needs --slice"
                 sys.exit(f"{PROGRAM}: --{holder.name} {why}")
+    if _SLICE.value and _BOARDS_A_DEVICE.value > (
+        most := _MOST_BOARDS // slices.SLICES[_SLICE.value].chips
+    ):
+        sys.exit(f"{PROGRAM}: --boards_a_device must be at most {most} on a {_SLICE.value}")
     if mode == "scaling" and "num_envs" in settings:
         sys.exit(f"{PROGRAM}: use --envs, not --config.num_envs: it counts per device, or in total")
 

@@ -34,6 +34,7 @@ def main(_: list[str]) -> None:
         starting.one_line_errors(PROGRAM),
         starting.waiting(f"{PROGRAM}: compiling for {_SLICE.value}"),
     ):
+        starting.need_devices()
         found = examine(_CONFIG.value, _SLICE.value)
     with outputs.printing(PROGRAM):
         print(to_json(found) if _JSON.value else "\n".join(lines(found)))

@@ -56,7 +56,8 @@ def _write(flag: flags.FlagHolder[Path | None], content: bytes, game: Recorded) 
     assert file
     outputs.write(PROGRAM, file, content, flag)
     tell = starting.say_aside if outputs.is_standard_output(file) else print
-    tell(f"{file}: {game.turns} turns, return {game.total:.2f}")
+    with outputs.printing(PROGRAM):
+        tell(f"{file}: {game.turns} turns, return {game.total:.2f}")
 
 
 def _show(episode: Episode) -> None:

@@ -50,8 +50,8 @@ while (($#)); do
     --) arguments=("$@") && break ;;
   esac
 done
-[[ ! $has_end || $hours =~ ^0*[1-9][0-9]*$ ]] ||
-  fail "--hours takes whole hours, 1 or more, not '$hours'"
+[[ ! $has_end || $hours =~ ^0*[1-9][0-9]{0,5}$ ]] ||
+  fail "--hours takes whole hours, from 1 to 999999, not '$hours'"
 [[ " ${arguments[*]}" == *" --workdir"[=\ ]"gs://"* ]] ||
   fail "keep needs -- --workdir=gs://BUCKET/...: the disks of a slice go with it"
 [[ " ${arguments[*]}" != *" --resume"* && " ${arguments[*]}" != *" --config.resume"* ]] ||

@@ -31,8 +31,8 @@ from hackmatrix.train.config import Config, resolve
 from hackmatrix.train.program import Program
 
 TOO_LARGE = (
-    "out of memory: measure fewer boards or environments at once (--boards, --envs or "
-    "--config.num_envs)"
+    "out of memory: measure fewer boards or environments at once (--boards, --boards_a_device, "
+    "--envs or --config.num_envs)"
 )
 
 
@@ -41,6 +41,7 @@ def measure_environment(numbers: list[int], seconds: float, report: Report) -> N
     report.machine(used=1)
     report.heading()
     for boards in numbers:
+        jax.clear_caches()  # or a number that is given twice would not be compiled again
         _, compile_seconds = compiled.compile_afresh(environment.lower_step(boards))
         looks = environment.at_observation, environment.at_words, environment.at_nothing
         observed, words, unobserved, own_loop, alone = timing.in_turns(
@@ -128,8 +129,8 @@ def measure_scaling(
             shown.append(point)
     finally:  # a failure must not lose hours of measuring
         if shown and found.is_first:
-            written = scaling_report.write(shown, made, directory)
-            print("\n".join(written), file=sys.stderr)
+            for written in scaling_report.write(shown, made, directory):
+                print(written, file=sys.stderr)
 
 
 def measure_sinks(raw: Mapping[str, Any], seconds: float, report: Report) -> None:

@@ -21,6 +21,7 @@ from configs import default
 from hackmatrix.bench import measuring
 from hackmatrix.bench.report import Report
 from hackmatrix.bench.scaling import curves, subprocesses
+from hackmatrix.bench.scaling import report as scaling_report
 from hackmatrix.bench.timing import REPEATS
 from hackmatrix.errors import UserError
 from tests.compiling import COMPILE_FAST
@@ -41,6 +42,7 @@ signal.raise_signal(signal.SIGINT)  # only the parent heeds Ctrl-C
 print(os.getpid(), flush=True)
 time.sleep(600)
 """
+POINT = curves.Point("weak", curves.MEASURED, 1, 1, 4, 32, 1.5, 3, 9.0, 9.0, 1.0, 0.1, 0.2)
 Row = dict[str, str]
 
 
@@ -97,10 +99,9 @@ def test_speeds_are_of_several_repeats_and_relative_to_the_first_point(rows: lis
 
 
 def test_a_slice_that_is_only_compiled_for_has_no_speed(rows: list[Row]) -> None:
-    compiled = rows[-1]
-    assert float(compiled["compile_seconds"]) > 0
+    assert float(rows[-1]["compile_seconds"]) > 0
     for name in ("steps_per_second", "steps_per_second_a_device", "efficiency", "step_p50"):
-        assert compiled[name] == ""
+        assert rows[-1][name] == ""
 
 
 def test_the_table_has_a_line_per_row_and_states_revision_and_command(
@@ -214,14 +215,25 @@ def test_points_measured_before_a_failure_are_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def failing(*_: Any, **__: Any) -> Iterator[curves.Point]:
-        yield curves.Point("weak", curves.MEASURED, 1, 1, 4, 32, 1.5, 3, 9.0, 9.0, 1.0, 0.1, 0.2)
+        yield POINT
         raise UserError("a benchmark process was killed")
 
     monkeypatch.setattr(curves, "curves", failing)
-    raw = default.get_config()
+    (tmp_path / "scaling.csv").write_text("of an earlier one")
     with pytest.raises(UserError, match="was killed"):
-        measuring.measure_scaling(raw, [1], [], 64, 0, tmp_path, Report(as_json=True))
+        given = default.get_config(), [1], [], 64, 0, tmp_path
+        measuring.measure_scaling(*given, Report(as_json=True))
     assert (tmp_path / "scaling.csv").read_text().splitlines()[1].startswith("weak,measured,1,1,4")
+    assert [file.read_text() for file in tmp_path.glob("scaling-*.csv")] == ["of an earlier one"]
+
+
+def test_curves_are_written_even_if_the_table_cannot_be(tmp_path: Path) -> None:
+    (tmp_path / "scaling.csv").mkdir()
+    written = scaling_report.write([POINT], {"revision": "it"}, tmp_path)
+    assert next(written).startswith("tensorboard --logdir ")
+    with pytest.raises(UserError, match=r"scaling\.csv: Is a directory"):
+        next(written)
+    assert list(tmp_path.glob("tensorboard/*/*/events*"))
 
 
 def test_on_a_cpu_as_many_devices_are_measured_as_cores_may_be_used(

@@ -130,6 +130,16 @@ def test_the_exit_code_stays_the_same_if_nothing_can_be_written(code: int) -> No
     assert done.returncode == code
 
 
+def test_progress_that_does_not_fit_on_the_disk_is_no_failure() -> None:
+    aside = "from launch.startup import starting; starting.say_aside('done'); print('a result')"
+    program = PROGRAM.format(work=aside)
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, stderr=full
+        )
+    assert (done.returncode, done.stdout) == (0, b"a line\na result\n")
+
+
 def test_output_that_does_not_fit_on_the_disk_is_a_failure() -> None:
     program = PROGRAM.format(work="print('a result')").replace(", flush=True", "")
     with Path("/dev/full").open("w") as full:

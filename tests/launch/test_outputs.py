@@ -170,19 +170,24 @@ watch.main([])
 """
     film = tmp_path / "film.gif"
     with Path("/dev/full").open("w") as full:
-        drawn, shown = (
+        drawn, lost, shown = (
             subprocess.Popen(
                 [sys.executable, "-c", code, *given], cwd=ROOT, stdout=out, stderr=-1, text=True
             )
-            for given, out in (([f"--gif={film}"], subprocess.PIPE), ([], full))
+            for given, out in (
+                ([f"--gif={film}"], subprocess.PIPE),
+                ([f"--gif={film}-2"], full),
+                ([], full),
+            )
         )
         printed, errors = drawn.communicate(timeout=100)
         assert printed == f"{film}: 3 turns, return 1.50\n"
         assert "launch.watch: drawing the GIF ..." in errors.splitlines()
-        _, errors = shown.communicate(timeout=100)
-    last = errors.splitlines()[-1]
-    assert last == "launch.watch: cannot write to standard output: No space left on device"
-    assert shown.returncode == 1
+        for each in (lost, shown):
+            _, errors = each.communicate(timeout=100)
+            last = errors.splitlines()[-1]
+            assert last == "launch.watch: cannot write to standard output: No space left on device"
+            assert each.returncode == 1
 
 
 PRINTING = {

@@ -93,6 +93,11 @@ def start(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         ("bench", ["env", "--slice=v4-8", "--boards=4"], "--boards cannot be used with --slice"),
         ("bench", ["env", "--slice=v4-8", "--seconds=1"], "--seconds cannot be used with --slice"),
         ("bench", ["env", "--boards_a_device=4"], "--boards_a_device needs --slice"),
+        (
+            "bench",
+            ["env", "--slice=v4-8", "--boards_a_device=536870912"],
+            "--boards_a_device must be at most 536870911 on a v4-8",
+        ),
     ],
 )
 def test_a_wrong_command_line_is_reported_in_one_line(

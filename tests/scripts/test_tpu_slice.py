@@ -154,8 +154,8 @@ def test_workers_whose_training_failed_are_idle_once_they_are_set_up_again(
         ([*KEEP, "--", *TRAINING, "--resume=it"], "keep continues the run of"),
         ([*KEEP, "--", *TRAINING, "--config.resume=it"], "keep continues the run of"),
         *[
-            ([*KEEP, f"--hours={hours}", "--", *TRAINING], "--hours takes whole hours, 1 or more")
-            for hours in ("1.5", "0", "00", "-1", "")
+            ([*KEEP, f"--hours={hours}", "--", *TRAINING], "--hours takes whole hours, from 1")
+            for hours in ("1.5", "0", "00", "-1", "", "1000000")
         ],
         (["stop", "pod", "--hours=1"], "stop takes no --hours=1"),
     ],

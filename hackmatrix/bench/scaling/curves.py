@@ -74,13 +74,18 @@ def sizes(found: Machine) -> list[int]:
     return [1 << power for power in range(most.bit_length())]
 
 
+_REFERENCE = {
+    "num_minibatches": autoscale.REFERENCE_MINIBATCHES,
+    "update_epochs": autoscale.REFERENCE_EPOCHS,
+}
+
+
 def settings(raw: Mapping[str, Any], num_envs: int) -> dict[str, Any]:
     """Returns a point's settings, with fixed epochs and minibatches: the same work per sample."""
     return {
         **raw,
         "num_envs": num_envs,
-        "num_minibatches": raw["num_minibatches"] or autoscale.REFERENCE_MINIBATCHES,
-        "update_epochs": raw["update_epochs"] or autoscale.REFERENCE_EPOCHS,
+        **{name: work if raw[name] is None else raw[name] for name, work in _REFERENCE.items()},
         "auto_tune": False,
     }
 

@@ -8,7 +8,7 @@ import os
 import sys
 import tempfile
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -63,17 +63,38 @@ def show(points: Iterable[Point], made: Mapping[str, str], report: Report) -> It
         yield point
 
 
-def write(points: list[Point], made: Mapping[str, str], directory: Path) -> list[str]:
-    """Writes the table, events and plot; returns a line on each."""
-    _write_table(points, made, directory / "scaling.csv")
+def write(points: list[Point], made: Mapping[str, str], directory: Path) -> Iterator[str]:
+    """Writes the table, events and plot, and yields a line on each. Raises UserError at the end if
+    one of them cannot be written.
+    """
     # A folder for each benchmark, so that TensorBoard shows several side by side.
     events = directory / "tensorboard" / f"{datetime.now():%y%m%d-%H%M%S}"
-    _write_events(points, made, events)
-    written = [f"table: {directory / 'scaling.csv'}", f"tensorboard --logdir {events}"]
-    if not importlib.util.find_spec("matplotlib"):
-        return [*written, "no plot (no matplotlib): pip install -e '.[bench]' -c constraints.txt"]
-    _write_plot(points, made, directory / "scaling.png")
-    return [*written, f"plot: {directory / 'scaling.png'}"]
+    files: dict[Path, tuple[str, Callable[[list[Point], Mapping[str, str], Path], None]]] = {
+        directory / "scaling.csv": ("table: {}", _write_table),
+        events: ("tensorboard --logdir {}", _write_events),
+    }
+    has_plots = importlib.util.find_spec("matplotlib")
+    if has_plots:
+        files[directory / "scaling.png"] = "plot: {}", _write_plot
+    failures = []
+    for path, (line, write_to) in files.items():
+        try:
+            _keep_earlier(path)
+            write_to(points, made, path)
+            yield line.format(path)
+        except OSError as error:
+            failures.append(f"--out={directory}: {path.name}: {error.strerror or error}")
+    if not has_plots:
+        yield "no plot (no matplotlib): pip install -e '.[bench]' -c constraints.txt"
+    if failures:
+        raise UserError("\n".join(failures))
+
+
+def _keep_earlier(path: Path) -> None:
+    """Renames the file of an earlier benchmark, if there is one, by the time it was written."""
+    if path.is_file():
+        written = datetime.fromtimestamp(path.stat().st_mtime)
+        path.rename(path.with_stem(f"{path.stem}-{written:%y%m%d-%H%M%S}"))
 
 
 def _write_table(points: list[Point], made: Mapping[str, str], path: Path) -> None:
