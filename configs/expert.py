@@ -1,9 +1,11 @@
 """Expert iteration on a few CPU cores, after PPO: learns what a tree search over boards finds.
 
 Its search needs values that tell a good board from a bad one, so it begins with a policy of
-configs/recipe.py. The games of training, which the printed lines describe, are the search's; those
-of eval/ and of the final evaluation are the network's alone. That policy wins fewer games afterwards (docs/experiments.md): this file shows
+configs/recipe.py. That policy wins fewer games afterwards (docs/experiments.md): this file shows
 the algorithm, and does not make a better agent.
+
+The games of training, which the printed lines describe, are played by the search. Those of eval/
+and of the final evaluation are played by the network alone.
 """
 
 from ml_collections import config_dict

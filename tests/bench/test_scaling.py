@@ -220,9 +220,9 @@ def test_points_measured_before_a_failure_are_saved(
 
     monkeypatch.setattr(curves, "curves", failing)
     (tmp_path / "scaling.csv").write_text("of an earlier one")
+    given = default.get_config(), [1], [], 64, 0, tmp_path, Report(as_json=True)
     with pytest.raises(UserError, match="was killed"):
-        given = default.get_config(), [1], [], 64, 0, tmp_path
-        measuring.measure_scaling(*given, Report(as_json=True))
+        measuring.measure_scaling(*given)
     assert (tmp_path / "scaling.csv").read_text().splitlines()[1].startswith("weak,measured,1,1,4")
     assert [file.read_text() for file in tmp_path.glob("scaling-*.csv")] == ["of an earlier one"]
 
@@ -232,13 +232,11 @@ def test_curves_are_written_even_if_the_table_cannot_be(tmp_path: Path) -> None:
     written = scaling_report.write([POINT], {"revision": "it"}, tmp_path)
     assert next(written).startswith("tensorboard --logdir ")
     with pytest.raises(UserError, match=r"scaling\.csv: Is a directory"):
-        next(written)
+        list(written)
     assert list(tmp_path.glob("tensorboard/*/*/events*"))
 
 
-def test_on_a_cpu_as_many_devices_are_measured_as_cores_may_be_used(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_cpu_has_as_many_devices_as_usable_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 5, 7})
     assert curves.sizes(curves.Machine("cpu", 1, 1, is_first=True)) == [1, 2]
 
@@ -253,6 +251,7 @@ def test_more_processes_than_gpus_are_refused() -> None:
     ("processes", "given", "out", "reason"),
     [
         (1, {"lr": -1.0}, "scaling", r"^lr=-1\.0 must be"),
+        (1, {"num_minibatches": 0}, "scaling", "^num_minibatches=0 must be"),
         (1, {"resume": "a"}, "scaling", "^resume='a': no run is resumed here"),
         (1, {}, "/dev/null", "^--out=/dev/null: File exists$"),
         (3, {}, "scaling", "^num_envs=4 forms 4 groups, which 3 devices cannot share equally"),
