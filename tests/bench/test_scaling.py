@@ -220,9 +220,9 @@ def test_points_measured_before_a_failure_are_saved(
 
     monkeypatch.setattr(curves, "curves", failing)
     (tmp_path / "scaling.csv").write_text("of an earlier one")
-    given = default.get_config(), [1], [], 64, 0, tmp_path, Report(as_json=True)
+    raw, report = default.get_config(), Report(as_json=True)
     with pytest.raises(UserError, match="was killed"):
-        measuring.measure_scaling(*given)
+        measuring.measure_scaling(raw, [1], [], 64, 0, tmp_path, report)
     assert (tmp_path / "scaling.csv").read_text().splitlines()[1].startswith("weak,measured,1,1,4")
     assert [file.read_text() for file in tmp_path.glob("scaling-*.csv")] == ["of an earlier one"]
 
