@@ -185,6 +185,15 @@ def launched(*arguments: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+def test_a_platform_that_is_not_here_is_reported_in_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("JAX_PLATFORMS", "cuda")
+    done = launched("--slice=v4-8", *CARTPOLE)
+    assert "JAX_PLATFORMS=cuda, but JAX finds no such device" in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+
+
 def test_a_network_that_is_too_large_does_not_fit() -> None:
     done = launched(
         "--slice=v4-8", *CARTPOLE, "--config.num_layers=2", "--config.hidden_dim=100000"
