@@ -42,7 +42,8 @@ def summary(config: Config, platform: str, devices: int, parameters: int) -> lis
         "devices": f"{devices} x {platform}",
         "environments": f"{config.num_envs:,} of {config.env}, {each:,} per device, "
         f"in {with_unit(config.groups, 'group')}{limited}",
-        "algorithm": config.algorithm,
+        "algorithm": config.algorithm
+        + (", whose search plays the games of training" if config.algorithm == "expert" else ""),
         "batch": f"{config.num_envs:,} x {config.num_steps} = {config.batch_size:,} samples "
         "per update",
         "minibatches": f"{config.num_minibatches} of {config.minibatch_size:,}, {epochs}: {steps} "

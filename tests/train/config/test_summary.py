@@ -32,6 +32,8 @@ def test_the_summary_describes_what_will_run() -> None:
     without = summary(resolved(keep_milestones=0, eval_interval_minutes=0.0), "cpu", 1, 1)
     (kept,) = (line for line in without if line.startswith("checkpoints kept"))
     assert kept.split(maxsplit=2)[2] == "the newest 3"
+    expert = "\n".join(summary(resolved(algorithm="expert"), "cpu", 1, 1))
+    assert "expert, whose search plays the games of training" in expert
 
 
 @pytest.mark.parametrize(
